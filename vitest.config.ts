@@ -23,7 +23,7 @@ const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.
 const LONG = [
   'test/durable-objects/site/plan/model-*.test.ts',
   'test/durable-objects/site/schedule/bounds.test.ts',
-  'test/durable-objects/vhost/queue/own-limits.test.ts',
+  'test/durable-objects/vhost/queue/partner-queue-limits.test.ts',
   'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',
   'test/conformance/{week,examples,clients,reference-devices}.test.ts',
   'test/conformance/amqp/*.test.ts',

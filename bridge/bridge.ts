@@ -1,23 +1,28 @@
 /** The bridge as one object: listeners, engines and the way to the edge. Stateless: any number may run. */
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import type { Server as HttpServer } from 'node:http';
 import type { Logger } from 'pino';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
 import type { BridgeConfig } from './config.ts';
-import { createDevices } from './devices.ts';
+import { ConnectionReport } from './connection-report.ts';
 import { Door } from './door.ts';
 import type { ListenerName } from './handshake-reasons.ts';
 import { startPulse } from './link.ts';
 import { BridgeLog } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { createMetricsServer } from './metrics-server.ts';
-import type { MqttEngine } from './mqtt/engine.ts';
+import { MqttEngine } from './mqtt/engine.ts';
 import { Partners } from './partners.ts';
 import { type Edge, whyNotReady } from './proof.ts';
 import type { Proxies } from './proxied.ts';
 import { createTlsListener, type HandshakeFailure, listen, type TlsListener } from './tls.ts';
 import { readTlsFiles, TlsFiles, type TlsMaterial } from './tls-files.ts';
-import { VERSION } from './version.ts';
 
+/** The version of Sitewire. */
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 /** How often the TLS files are checked for changes. */
 const LOOK_MS = 10_000;
 
@@ -32,7 +37,7 @@ export interface BridgePorts {
 export class Bridge {
   readonly #config: BridgeConfig;
   readonly #log: BridgeLog;
-  readonly #metrics = new Metrics(VERSION);
+  readonly #metrics = new Metrics(version);
   readonly #edge: Edge;
   readonly #door: Door;
   readonly #partners: Partners;
@@ -53,7 +58,16 @@ export class Bridge {
     this.#edge = { url: config.edgeUrl, secret: config.secret, bridge: config.bridgeId, boot: randomUUID() };
     this.#door = new Door(this.#edge, this.#metrics, this.#log);
     this.#partners = new Partners(this.#door, this.#metrics, this.#log);
-    this.#devices = createDevices(this.#door, this.#metrics, this.#log);
+    this.#devices = new MqttEngine(
+      (credential, { connection, address }, isGone) =>
+        this.#door.dial<DeviceLinkUp, DeviceLinkDown>(
+          'mqtt',
+          { ...credential, connection, address },
+          deviceLinkDown,
+          isGone,
+        ),
+      (client) => new ConnectionReport(this.#metrics, this.#log, { protocol: 'mqtt', ...client }),
+    );
     const paths = { ...config.tls, ...(config.mtls && { clientAuthority: config.mtls.clientAuthority }) };
     const material = readTlsFiles(paths);
     this.#inForce(material);
@@ -72,7 +86,9 @@ export class Bridge {
     const device: Parameters<typeof createTlsListener>[1] = (...client) => this.#devices.accept(...client);
     this.#mqtts = createTlsListener(material, device, this.#optionsOf('mqtts'));
     this.#mtls = config.mtls && createTlsListener(material, device, this.#optionsOf('mtls'));
-    this.#metricsServer = createMetricsServer(this.#metrics, () => this.#whyNotReady());
+    this.#metricsServer = createMetricsServer(this.#metrics, async () =>
+      this.#listening ? await whyNotReady(this.#edge) : 'the bridge is not listening',
+    );
   }
 
   /** Resolves with the ports once every listener is up. */
@@ -95,7 +111,7 @@ export class Bridge {
       ...ports,
       bridge,
       boot,
-      version: VERSION,
+      version,
       edge: url,
     });
     return ports;
@@ -161,9 +177,5 @@ export class Bridge {
       serverExpires: instant(server),
       deviceCaExpires: instant(deviceCa),
     });
-  }
-
-  async #whyNotReady(): Promise<string | undefined> {
-    return this.#listening ? await whyNotReady(this.#edge) : 'the bridge is not listening';
   }
 }

@@ -8,7 +8,7 @@ const ranges = z
   .transform((text) => (text.trim() === '' ? [] : text.split(',').map((range) => range.trim())))
   .pipe(z.array(z.string().refine(isRange, { error: 'must be comma-separated addresses or CIDR ranges' })));
 
-const environment = z.object({
+const variables = z.object({
   SITEWIRE_EDGE_URL: z.url({ protocol: /^https?$/ }),
   SITEWIRE_BRIDGE_SECRET: z.string().min(32),
   /** Unique per bridge: when a bridge with this id starts, the connections of its previous boot end. */
@@ -28,47 +28,33 @@ const environment = z.object({
   SITEWIRE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
 });
 
-export interface BridgeConfig {
-  edgeUrl: string;
-  secret: string;
-  bridgeId: string;
+const environment = variables.transform((values) => ({
+  edgeUrl: values.SITEWIRE_EDGE_URL,
+  secret: values.SITEWIRE_BRIDGE_SECRET,
+  bridgeId: values.SITEWIRE_BRIDGE_ID,
   /** PEM files. */
-  tls: { certificate: string; key: string };
-  host: string;
-  /** Addresses and CIDR ranges of proxies that send PROXY headers. */
-  proxies: string[];
-  amqpsPort: number;
-  mqttsPort: number;
+  tls: { certificate: values.SITEWIRE_TLS_CERT, key: values.SITEWIRE_TLS_KEY },
+  host: values.SITEWIRE_HOST,
+  proxies: values.SITEWIRE_PROXIES,
+  amqpsPort: values.SITEWIRE_AMQPS_PORT,
+  mqttsPort: values.SITEWIRE_MQTTS_PORT,
   /** PEM file of the CA that issues the certificates of devices. */
-  mtls?: { clientAuthority: string; port: number };
-  metrics: { host: string; port: number };
-  logLevel: string;
-}
+  mtls: values.SITEWIRE_DEVICE_CA
+    ? { clientAuthority: values.SITEWIRE_DEVICE_CA, port: values.SITEWIRE_MTLS_PORT }
+    : undefined,
+  metrics: { host: values.SITEWIRE_METRICS_HOST, port: values.SITEWIRE_METRICS_PORT },
+  logLevel: values.SITEWIRE_LOG_LEVEL,
+}));
+
+export type BridgeConfig = z.infer<typeof environment>;
 
 /** Throws an error that names every invalid variable. */
-export function readConfig(variables: Record<string, string | undefined>): BridgeConfig {
-  const parsed = environment.safeParse(variables);
-  if (!parsed.success) {
-    const faults = parsed.error.issues.map(({ path, message }) => ({ name: path.join('.'), message }));
-    // The names come first because long log fields are cut.
-    const names = faults.map(({ name }) => name).join(', ');
-    const words = faults.map(({ name, message }) => `${name}: ${message}`).join('; ');
-    throw new Error(`invalid configuration of ${names}. ${words}`);
-  }
-  const values = parsed.data;
-  return {
-    edgeUrl: values.SITEWIRE_EDGE_URL,
-    secret: values.SITEWIRE_BRIDGE_SECRET,
-    bridgeId: values.SITEWIRE_BRIDGE_ID,
-    tls: { certificate: values.SITEWIRE_TLS_CERT, key: values.SITEWIRE_TLS_KEY },
-    host: values.SITEWIRE_HOST,
-    proxies: values.SITEWIRE_PROXIES,
-    amqpsPort: values.SITEWIRE_AMQPS_PORT,
-    mqttsPort: values.SITEWIRE_MQTTS_PORT,
-    ...(values.SITEWIRE_DEVICE_CA
-      ? { mtls: { clientAuthority: values.SITEWIRE_DEVICE_CA, port: values.SITEWIRE_MTLS_PORT } }
-      : {}),
-    metrics: { host: values.SITEWIRE_METRICS_HOST, port: values.SITEWIRE_METRICS_PORT },
-    logLevel: values.SITEWIRE_LOG_LEVEL,
-  };
+export function readConfig(given: Record<string, string | undefined>): BridgeConfig {
+  const parsed = environment.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const faults = parsed.error.issues.map(({ path, message }) => ({ name: path.join('.'), message }));
+  // The names come first because long log fields are cut.
+  const names = faults.map(({ name }) => name).join(', ');
+  const words = faults.map(({ name, message }) => `${name}: ${message}`).join('; ');
+  throw new Error(`invalid configuration of ${names}. ${words}`);
 }

@@ -2,14 +2,14 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { z } from 'zod';
 import type { LINK_PATHS } from '../protocol/link/proof.ts';
-import { Addresses, type Dialing } from './addresses.ts';
+import { Addresses } from './addresses.ts';
 import { type DialResult, dial, type LinkCredential } from './link.ts';
 import type { BridgeLog } from './log.ts';
 import type { Metrics, Protocol } from './metrics.ts';
 import type { Edge } from './proof.ts';
 
 /** The client that a link is dialled for, with its connection id in the log and at the edge. */
-export interface DoorClient extends LinkCredential {
+interface DoorClient extends LinkCredential {
   connection: string;
 }
 
@@ -30,22 +30,18 @@ export class Door {
     this.#addresses.stop();
   }
 
-  /** Dials the link of a partner. */
-  partner<Up, Down>(client: DoorClient, schema: z.ZodType<Down>, isGone: () => boolean) {
-    const credential = this.#digest(client);
-    return this.#addresses.dial<Up, Down>(client.address, () => this.#dial('amqp', 'amqp', client, schema), {
-      isGone,
-      credential,
-    });
-  }
-
-  /** Dials a device's link. While its address is guessing, rejections count against no device [C-3.11]. */
-  device<Up, Down>(client: DoorClient, schema: z.ZodType<Down>, isGone: () => boolean) {
-    const dialing: Dialing = { isGone, credential: this.#digest(client), device: client.username };
+  /** Dials a client's link. While a device's address is guessing, rejections count against no device [C-3.11]. */
+  dial<Up, Down>(
+    protocol: Protocol,
+    client: DoorClient,
+    schema: z.ZodType<Down>,
+    isGone: () => boolean,
+  ): Promise<DialResult<Up, Down>> {
+    const device = protocol === 'mqtt' ? { device: client.username } : {};
     return this.#addresses.dial<Up, Down>(
       client.address,
-      (uncounted) => this.#dial('mqtt', uncounted ? 'mqttUncounted' : 'mqtt', client, schema),
-      dialing,
+      (uncounted) => this.#dial(protocol, uncounted ? 'mqttUncounted' : protocol, client, schema),
+      { isGone, credential: this.#digest(client), ...device },
     );
   }
 

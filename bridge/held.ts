@@ -5,21 +5,16 @@
  */
 import type { Wait } from '../protocol/link/frame.ts';
 
-interface HeldFrame<Frame> {
-  seq: number;
-  frame: Frame;
-}
-
-export class Held<Frame> {
-  readonly #send: (frame: Frame, seq: number) => void;
+export class Held<Frame extends { seq: number }> {
+  readonly #send: (frame: Frame) => void;
   readonly #onHolding: (isHolding: boolean) => void;
   /** Sorted by sequence, ascending. */
-  readonly #frames: HeldFrame<Frame>[] = [];
+  readonly #frames: Frame[] = [];
   #pace: Pick<Wait, 'ms' | 'count'> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   /** `onHolding` is called with true when publishes are held, and with false when none is left. */
-  constructor(send: (frame: Frame, seq: number) => void, onHolding: (isHolding: boolean) => void = () => {}) {
+  constructor(send: (frame: Frame) => void, onHolding: (isHolding: boolean) => void = () => {}) {
     this.#send = send;
     this.#onHolding = onHolding;
   }
@@ -29,12 +24,12 @@ export class Held<Frame> {
   }
 
   /** Holds a publish that has not been sent yet, after those that are already held. */
-  add(seq: number, frame: Frame): void {
-    this.#frames.push({ seq, frame });
+  add(frame: Frame): void {
+    this.#frames.push(frame);
   }
 
   /** Holds publishes that were sent and not accepted, each at its place in the sequence. */
-  takeBack(frames: readonly HeldFrame<Frame>[], pace: Pick<Wait, 'ms' | 'count'>): void {
+  takeBack(frames: readonly Frame[], pace: Pick<Wait, 'ms' | 'count'>): void {
     this.#frames.push(...frames);
     this.#frames.sort((left, right) => left.seq - right.seq);
     this.#pace = pace;
@@ -51,7 +46,7 @@ export class Held<Frame> {
   #sendSome(): void {
     this.#timer = undefined;
     const { ms = 1, count = 1 } = this.#pace ?? {};
-    for (const { frame, seq } of this.#frames.splice(0, count)) this.#send(frame, seq);
+    for (const frame of this.#frames.splice(0, count)) this.#send(frame);
     if (this.#frames.length > 0) this.#timer = setTimeout(() => this.#sendSome(), ms);
     else this.#onHolding(false);
   }

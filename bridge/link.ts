@@ -12,7 +12,7 @@ import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import type { z } from 'zod';
 import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
 import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
-import { LINK_PATHS, LINK_VERSION, LINK_VERSION_HEADER } from '../protocol/link/proof.ts';
+import { LINK_PATHS } from '../protocol/link/proof.ts';
 import { edgeTls } from './edge-tls.ts';
 import { type Edge, proofHeaders } from './proof.ts';
 import { judgeRefusal, type NoLink } from './refusal.ts';
@@ -52,8 +52,6 @@ export interface LinkHandlers<Down> {
 export interface ObjectLink<Up> {
   /** Returns the sequence for a frame that needs an answer. */
   nextSeq(): number;
-  /** The link version of the edge: which frames it reads. */
-  readonly version: number;
   /** `awaitsAnswer` is the frame's sequence if the frame needs an answer. */
   send(frame: Up, awaitsAnswer?: number): void;
   close(): void;
@@ -70,7 +68,6 @@ interface Answerable {
 }
 
 export class Link<Up, Down> implements ObjectLink<Up> {
-  readonly version: number;
   readonly #socket: WebSocket;
   readonly #schema: z.ZodType<Down>;
   readonly #answered: Answered;
@@ -86,14 +83,8 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #lastSignMs = Date.now();
   #pingedMs = Date.now();
 
-  constructor(
-    socket: WebSocket,
-    schema: z.ZodType<Down>,
-    version = LINK_VERSION,
-    answered: Answered = () => {},
-  ) {
+  constructor(socket: WebSocket, schema: z.ZodType<Down>, answered: Answered = () => {}) {
     this.#socket = socket;
-    this.version = version;
     this.#schema = schema;
     this.#answered = answered;
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
@@ -244,7 +235,6 @@ export function dial<Up, Down>(
       headers: {
         authorization,
         ...proofHeaders(edge, path, authorization, { connection, address, fingerprint, probe }),
-        [LINK_VERSION_HEADER]: String(LINK_VERSION),
       },
       perMessageDeflate: false,
       handshakeTimeout: DIAL_TIMEOUT_MS,
@@ -265,8 +255,7 @@ export function dial<Up, Down>(
     }, DIAL_TIMEOUT_MS);
     socket.on('upgrade', (response) => {
       headers = response.headers as Record<string, string>;
-      // An edge without this header reads version 1, and closes the link at a frame that it does not know.
-      link = new Link(socket, schema, Number(headers[LINK_VERSION_HEADER] ?? 1), answered);
+      link = new Link(socket, schema, answered);
     });
     socket.on('open', () => {
       // The listeners of the dial would keep the credential in memory as long as the link lives.

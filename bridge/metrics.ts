@@ -22,7 +22,7 @@ import type { TlsMaterial } from './tls-files.ts';
 const PROTOCOLS = ['amqp', 'mqtt'] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
 const DIAL_OUTCOMES = ['accepted', 'refused', 'unproven', 'trouble'] as const;
-export type DialOutcome = (typeof DIAL_OUTCOMES)[number];
+type DialOutcome = (typeof DIAL_OUTCOMES)[number];
 
 /** Buckets from an answer on the same machine (1 ms) to the timeouts of dials and links (8 and 10 s). */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -34,15 +34,15 @@ function tally(): Tally {
   return { published: 0, delivered: 0, confirmed: 0, nacked: 0, refused: 0 };
 }
 
+type Labels = Readonly<Record<string, readonly string[]>>;
+
 /** Returns every combination of these label values. */
-function combinations(values: Readonly<Record<string, readonly string[]>>): Record<string, string>[] {
+function combinations(values: Labels): Record<string, string>[] {
   return Object.entries(values).reduce<Record<string, string>[]>(
     (labels, [name, all]) => labels.flatMap((label) => all.map((value) => ({ ...label, [name]: value }))),
     [{}],
   );
 }
-
-type Labels = Readonly<Record<string, readonly string[]>>;
 
 export class Metrics {
   readonly registry = new Registry();
@@ -53,26 +53,17 @@ export class Metrics {
   readonly #ended = this.#counter(
     'connections_ended_total',
     'Ended client connections that had a link, by reason',
-    {
-      protocol: PROTOCOLS,
-      reason: END_REASONS,
-    },
+    { protocol: PROTOCOLS, reason: END_REASONS },
   );
   readonly #refused = this.#counter(
     'refused_clients_total',
     'Clients that disconnected or were rejected before they had a link, by reason',
-    {
-      protocol: PROTOCOLS,
-      reason: REFUSAL_REASONS,
-    },
+    { protocol: PROTOCOLS, reason: REFUSAL_REASONS },
   );
   readonly #handshakes = this.#counter(
     'tls_handshake_failures_total',
     'Failed TLS handshakes of clients, by reason',
-    {
-      listener: LISTENERS,
-      reason: HANDSHAKE_REASONS,
-    },
+    { listener: LISTENERS, reason: HANDSHAKE_REASONS },
   );
   readonly #proxies = this.#counter(
     'proxy_header_failures_total',
@@ -96,10 +87,11 @@ export class Metrics {
     amqp: (seconds) => this.#publishSeconds.observe({ protocol: 'amqp' }, seconds),
     mqtt: (seconds) => this.#publishSeconds.observe({ protocol: 'mqtt' }, seconds),
   };
-  readonly #expiry = this.#unset(
+  /** Without a value until the certificates are known. */
+  readonly #expiry = this.#gauge(
     'certificate_expiry_timestamp_seconds',
     'Earliest expiry of the certificates in the file in use',
-    ['certificate'],
+    { certificate: [] },
   );
   readonly #reloads = this.#counter('certificate_reloads_total', 'Reloads of the TLS files, by outcome', {
     outcome: ['taken', 'kept'],
@@ -118,10 +110,16 @@ export class Metrics {
     this.#tallied(
       'published_total',
       'Messages that clients published and the bridge sent to the edge',
-      'published',
+      {},
+      ({ published }) => published,
     );
-    this.#tallied('delivered_total', 'Messages delivered to clients', 'delivered');
-    this.#publishResults();
+    this.#tallied('delivered_total', 'Messages delivered to clients', {}, ({ delivered }) => delivered);
+    this.#tallied(
+      'publish_results_total',
+      'Publishes, by result',
+      { result: PUBLISH_RESULTS },
+      (counts, result) => counts[result],
+    );
     this.#gauge('build_info', 'Version of the bridge', { version: [version], node: [process.version] }).set(
       { version, node: process.version },
       1,
@@ -170,11 +168,6 @@ export class Metrics {
     return gauge;
   }
 
-  /** A gauge without a value until it is known. */
-  #unset(name: string, help: string, labelNames: string[]): Gauge {
-    return new Gauge({ ...this.#described(name, help, {}), labelNames });
-  }
-
   #counter(name: string, help: string, values: Labels): Counter {
     const counter = new Counter(this.#described(name, help, values));
     for (const labels of combinations(values)) counter.inc(labels, 0);
@@ -190,28 +183,17 @@ export class Metrics {
     return histogram;
   }
 
-  #tallied(name: string, help: string, counted: 'published' | 'delivered'): void {
+  #tallied(name: string, help: string, more: Labels, count: (from: Tally, result: PublishResult) => number) {
     const { tallies } = this;
+    const values = { protocol: PROTOCOLS, ...more };
     new Counter({
-      ...this.#described(name, help, { protocol: PROTOCOLS }),
+      ...this.#described(name, help, values),
       collect() {
         this.reset();
-        for (const protocol of PROTOCOLS) this.inc({ protocol }, tallies[protocol][counted]);
-      },
-    });
-  }
-
-  #publishResults(): void {
-    const { tallies } = this;
-    new Counter({
-      ...this.#described('publish_results_total', 'Publishes, by result', {
-        protocol: PROTOCOLS,
-        result: PUBLISH_RESULTS,
-      }),
-      collect() {
-        this.reset();
-        for (const protocol of PROTOCOLS)
-          for (const result of PUBLISH_RESULTS) this.inc({ protocol, result }, tallies[protocol][result]);
+        for (const labels of combinations(values)) {
+          const { protocol, result } = labels as { protocol: Protocol; result: PublishResult };
+          this.inc(labels, count(tallies[protocol], result));
+        }
       },
     });
   }

@@ -3,6 +3,8 @@ import { createHmac, randomUUID } from 'node:crypto';
 import {
   type BridgeProof,
   formatProof,
+  LINK_VERSION,
+  LINK_VERSION_HEADER,
   PROOF_HEADER,
   proofSigningString,
   READY_PATH,
@@ -21,7 +23,7 @@ export interface Edge {
 /** The client connection that a proof is for. */
 type Client = Pick<BridgeProof, 'connection' | 'address' | 'fingerprint' | 'probe'>;
 
-/** Returns the header with a new proof for one dial of `path` with the credential in `authorization`. */
+/** The link version, and a new proof for one dial of `path` with the credential in `authorization`. */
 export function proofHeaders(
   edge: Edge,
   path: string,
@@ -33,7 +35,7 @@ export function proofHeaders(
   const mac = createHmac('sha256', edge.secret)
     .update(proofSigningString(proof, path, authorization))
     .digest('hex');
-  return { [PROOF_HEADER]: formatProof(proof, mac) };
+  return { [PROOF_HEADER]: formatProof(proof, mac), [LINK_VERSION_HEADER]: String(LINK_VERSION) };
 }
 
 const READY_TIMEOUT_MS = 2_000;

@@ -32,7 +32,8 @@ export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   if (envelope && [401, 403, 409].includes(status)) return { outcome: 'refused', status, ...envelope };
   if (envelope?.code === 'NOT_FOUND' && status === 404)
     return { outcome: 'unproven', reason: whyUnproven(headers) };
-  return { outcome: 'trouble', reason: `the edge answered ${status}` };
+  const why = envelope ? `: ${envelope.message}` : '';
+  return { outcome: 'trouble', reason: `the edge answered ${status}${why}` };
 }
 
 /** The reason from the closed list. Missing scope and wrong address differ only in the edge's message. */

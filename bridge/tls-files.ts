@@ -6,10 +6,10 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 
-export interface TlsPaths {
+interface TlsPaths {
   certificate: string;
   key: string;
   /** The CA of client certificates. */
@@ -25,16 +25,7 @@ export interface TlsMaterial {
   expiresMs: { server: number; 'device-ca'?: number };
 }
 
-/** Throws an error that says what is wrong with the files. */
-export function readTlsFiles({ certificate, key, clientAuthority }: TlsPaths): TlsMaterial {
-  return judge(
-    readFileSync(certificate),
-    readFileSync(key),
-    clientAuthority === undefined ? undefined : readFileSync(clientAuthority),
-  );
-}
-
-export interface TlsFilesHost {
+interface TlsFilesHost {
   taken(material: TlsMaterial): void;
   /** The files are invalid: the previous ones stay in use. */
   kept(why: string): void;
@@ -56,7 +47,7 @@ export class TlsFiles {
     return this.#inTurn(async () => {
       const before = this.#seen;
       const now = await this.#look();
-      if (before !== undefined && before !== now) await this.#read();
+      if (before !== undefined && before !== now) this.#read();
     });
   }
 
@@ -64,7 +55,7 @@ export class TlsFiles {
   reread(): Promise<void> {
     return this.#inTurn(async () => {
       await this.#look();
-      await this.#read();
+      this.#read();
     });
   }
 
@@ -79,16 +70,9 @@ export class TlsFiles {
     return this.#seen;
   }
 
-  async #read(): Promise<void> {
-    const { certificate, key, clientAuthority } = this.#paths;
+  #read(): void {
     try {
-      const read = (path: string | undefined) => (path === undefined ? undefined : readFile(path));
-      const [cert, privateKey, ca] = await Promise.all([
-        readFile(certificate),
-        readFile(key),
-        read(clientAuthority),
-      ]);
-      this.#host.taken(judge(cert, privateKey, ca));
+      this.#host.taken(readTlsFiles(this.#paths));
     } catch (error) {
       this.#host.kept((error as Error).message);
     }
@@ -105,7 +89,10 @@ async function stampOf(path: string): Promise<string> {
   }
 }
 
-function judge(cert: Buffer, key: Buffer, ca: Buffer | undefined): TlsMaterial {
+/** Throws an error that says what is wrong with the files. */
+export function readTlsFiles(paths: TlsPaths): TlsMaterial {
+  const [cert, key] = [readFileSync(paths.certificate), readFileSync(paths.key)];
+  const ca = paths.clientAuthority === undefined ? undefined : readFileSync(paths.clientAuthority);
   const [own, ...chain] = certificatesOf(cert, 'the certificate file');
   if (!own?.checkPrivateKey(createPrivateKey(key)))
     throw new Error('the private key does not belong to the certificate');

@@ -1,13 +1,12 @@
 /** Bindings that the Durable Objects and the Worker share. wrangler.toml defines their names. */
-import type { FiguresRpc } from './figures/report.ts';
+import type { MetricsEnv } from './metrics/report.ts';
 import type { RequestCounterRpc, SiteRpc, VhostRpc } from './rpc.ts';
 
-export interface Env {
+export interface Env extends MetricsEnv {
   DB: D1Database;
   SITE: DurableObjectNamespace<SiteRpc & Rpc.DurableObjectBranded>;
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
-  FIGURES: DurableObjectNamespace<FiguresRpc & Rpc.DurableObjectBranded>;
   /** Approximate rate limit that sheds load before any request is counted. */
   SHED?: { limit(options: { key: string }): Promise<{ success: boolean }> };
   /**

@@ -25,14 +25,13 @@ export interface DeviceGrant {
   /** 64 hex characters. */
   hmacSecret: string;
   /** The time at which the grant was created. The grant with the higher version wins. */
-  version?: number;
+  version: number;
 }
 
 /** When the previous secret expires, and the registry updates that the rotation produced. */
 export interface SecretRotation {
   rotatedAtMs: number;
   graceUntilMs: number;
-  /** The registry updates that the rotation produced. */
   writes: RegistryWrite[];
 }
 
@@ -98,15 +97,12 @@ export interface SubmissionBatch {
    * up to it.
    */
   received: number;
-  /**
-   * Highest outbox sequence that the Vhost has, at least in memory: the Site need not send it again. Default:
-   * `received`.
-   */
-  seen?: number;
+  /** Highest outbox sequence that the Vhost has, at least in memory: the Site need not send it again. */
+  seen: number;
   /** After this time the Vhost has nacked the publishes, so the Site must not record any of them. */
-  notAfterMs?: number;
+  notAfterMs: number;
   /** An earlier call with this batch had no answer: some of its submissions may already be recorded. */
-  isRepeated?: boolean;
+  isRepeated: boolean;
   submissions: Submission[];
 }
 
@@ -213,7 +209,7 @@ export type PassingEvent = Omit<OutboxEvent, 'sequence'>;
 /** The Vhost's answer to events. `gone`: the key has ended, so the Site must not send more. */
 export interface Receipt {
   received: number;
-  /** `received` and `seen` mean the same as in `SubmissionBatch`. */
+  /** `received` and `seen` mean the same as in `SubmissionBatch`; without `seen` they are equal. */
   seen?: number;
   gone: boolean;
 }
@@ -269,42 +265,38 @@ export interface RequestCounterRpc {
 
 // the upgrade of a client's link
 
-/** The result of the Worker's authentication of a device in a dial. */
-export interface DeviceDial {
-  siteId: string;
-  plantId: string | null;
-  deviceId: string;
+/** What a bridge says of a link that it opens. */
+interface Dial {
   connection: string;
   bridge: string;
   boot: string;
-  /** The version of the link's frames that the bridge speaks. */
-  link: number;
-  expiresAtMs: number | null;
-  /** When its token was issued; null for a certificate. */
-  issuedAtMs: number | null;
   address: string;
 }
 
+/** The result of the Worker's authentication of a device in a dial. */
+export interface DeviceDial extends Dial {
+  siteId: string;
+  plantId: string | null;
+  deviceId: string;
+  expiresAtMs: number | null;
+  /** When its token was issued; null for a certificate. */
+  issuedAtMs: number | null;
+}
+
 /** The result of the Worker's authentication of a partner's client in a dial. */
-export interface ClientDial {
+export interface ClientDial extends Dial {
   keyId: string;
-  connection: string;
-  bridge: string;
-  boot: string;
-  /** The version of the link's frames that the bridge speaks. */
-  link: number;
-  address: string;
   /** The connection test of a new key, not a connection of the partner [C-5.4]. */
-  isProbe?: boolean;
+  isProbe: boolean;
 }
 
 /** The header with an authenticated dial. The Worker sends it in a request of its own, so clients cannot set it. */
 export const DIAL_HEADER = 'sitewire-dial';
 
-export function readDial<Dial extends DeviceDial | ClientDial>(request: Request): Dial | undefined {
+export function readDial<Read extends DeviceDial | ClientDial>(request: Request): Read | undefined {
   const header = request.headers.get(DIAL_HEADER);
   if (!header || request.headers.get('upgrade') !== 'websocket') return undefined;
-  return JSON.parse(header) as Dial;
+  return JSON.parse(header) as Read;
 }
 
 /** A failed upgrade: the REST error envelope, which the bridge translates into its client's protocol. */

@@ -3,13 +3,10 @@
  * RPC, WebSocket events and the alarm arrive here, and the nouns in site/ do the work.
  */
 import { DurableObject } from 'cloudflare:workers';
-import type { CommandLogPage } from '../protocol/command-log.ts';
-import type { RestCommand, TokenRenewal } from '../protocol/device-record.ts';
-import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
+import type { TokenRenewal } from '../protocol/device-record.ts';
+import type { DeviceQuery, HistoryQuery } from '../protocol/history.ts';
 import { PING, PONG } from '../protocol/link/live.ts';
-import type { MeterReading } from '../protocol/meter.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
-import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { Env } from './env.ts';
 import { Agenda } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
@@ -17,7 +14,6 @@ import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { AuditEntry } from './registry/entries.ts';
 import {
-  type ConfigAnswer,
   type ConfigPut,
   type DeviceDial,
   type DeviceGrant,
@@ -25,7 +21,6 @@ import {
   type Diagnosis,
   notFoundResponse,
   type RefusedLogin,
-  type RestCommandAnswer,
   type RestCommandSubmission,
   readDial,
   type SiteRpc,
@@ -34,10 +29,7 @@ import {
 } from './rpc.ts';
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
-import { readConfig } from './site/config/snapshot.ts';
-import { verifyRenewal } from './site/link/renewal.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
-import { readSchedules } from './site/schedule/read.ts';
 import {
   readDeviceTelemetry,
   readMeterReadings,
@@ -86,7 +78,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   }
 
   verifyRenewal(id: string, renewal: TokenRenewal): boolean {
-    return verifyRenewal(this.#site, id, renewal);
+    return this.#site.tokens.verifyRenewal(id, renewal);
   }
 
   noteRefusedLogin(id: string, refused: RefusedLogin): void {
@@ -97,7 +89,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.#site.turns.run((turn) => this.#site.devices.endSessionBy(turn, id, atMs));
   }
 
-  releaseDevice(id: string, to: string): DevicePack | undefined {
+  releaseDevice(id: string, to: string) {
     return this.#site.lifecycle.release(id, to);
   }
 
@@ -110,7 +102,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.#site.lifecycle.drop(id);
   }
 
-  submitRestCommand(id: string, submission: RestCommandSubmission, audit?: AuditEntry): RestCommandAnswer {
+  submitRestCommand(id: string, submission: RestCommandSubmission, audit?: AuditEntry) {
     return this.#site.turns.run((turn) => this.#site.restCommands.submit(turn, id, submission, audit));
   }
 
@@ -118,7 +110,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     return this.#site.restCommands.page(id, page, limit);
   }
 
-  findRestCommand(id: string, cmdId: string): RestCommand | undefined {
+  findRestCommand(id: string, cmdId: string) {
     return this.#site.restCommands.find(id, cmdId);
   }
 
@@ -127,12 +119,12 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.#site.turns.attempt((turn) => this.#site.configuration.state.configure(turn, config));
   }
 
-  async readConfiguration(siteId: string): Promise<ConfigAnswer> {
+  async readConfiguration(siteId: string) {
     await this.#ready(siteId);
     return this.#site.configuration.answer();
   }
 
-  async putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer> {
+  async putConfiguration(siteId: string, put: ConfigPut) {
     await this.#ready(siteId);
     return this.#site.turns.run((turn) => this.#site.configuration.put(turn, put));
   }
@@ -151,7 +143,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     identity.be(batch.siteId);
     await registry.fresh();
     // The Vhost has answered for these publishes already: they must not take effect.
-    if (clock.now() > (batch.notAfterMs ?? Number.POSITIVE_INFINITY)) {
+    if (clock.now() > batch.notAfterMs) {
       return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
     }
     outbox.noteSeen(batch.keyId, batch.received, batch.seen);
@@ -167,20 +159,20 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   async readConfig(siteId: string): Promise<string> {
     await this.#ready(siteId);
-    return readConfig(this.#site, siteId, this.#site.clock.now()).text;
+    return this.#site.configuration.snapshot(siteId, this.#site.clock.now()).text;
   }
 
-  async readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage> {
+  async readCommands(siteId: string, page: number, pageSize: number) {
     await this.#ready(siteId);
     return readCommands(this.#site.commandRows, siteId, page, pageSize);
   }
 
-  async readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }> {
+  async readLatestTelemetry(siteId: string) {
     await this.#ready(siteId);
     return this.#site.feed.latest(this.#site.clock.now());
   }
 
-  async readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk> {
+  async readHistory(siteId: string, query: HistoryQuery) {
     await this.#ready(siteId);
     switch (query.kind) {
       case 'telemetry':
@@ -188,16 +180,16 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       case 'meter-readings':
         return readMeterReadings(this.#site, query.fromMs, query.toMs);
       case 'schedules':
-        return readSchedules(this.#site.scheduleRows, siteId, query);
+        return this.#site.schedules.page(siteId, query);
     }
   }
 
-  async readMeterState(siteId: string): Promise<MeterReading | null> {
+  async readMeterState(siteId: string) {
     await this.#ready(siteId);
     return readMeterState(this.#site);
   }
 
-  readDeviceTelemetry(id: string, query: DeviceQuery): DevicePage {
+  readDeviceTelemetry(id: string, query: DeviceQuery) {
     const isHere = (deviceId: string) => this.#site.devices.find(deviceId) !== undefined;
     return readDeviceTelemetry({ ...this.#site, isHere }, id, query);
   }
@@ -238,7 +230,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     // Readings have come since presence was computed: each alarm computes it again.
     if (presence.isStale(clock.now())) presence.noteChange();
     this.#agenda.run();
-    registry.refreshInBackground();
+    registry.keepUp();
   }
 
   /** The site knows its identity and its sub-devices before it decides anything. */

@@ -5,17 +5,15 @@
  */
 
 import { DurableObject } from 'cloudflare:workers';
-import { LIMIT } from '../protocol/limits.ts';
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
-import { LINK_VERSION, LINK_VERSION_HEADER, SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
+import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
 import type { Env } from './env.ts';
-import { Reporter } from './figures/reporter.ts';
+import { Reporter } from './metrics/report.ts';
 import { Agenda, type DueSource } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
-import { reasonOf } from './object/reason.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
 import {
@@ -29,8 +27,9 @@ import {
   type VhostGrant,
   type VhostRpc,
 } from './rpc.ts';
+import { connectionRefusal } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
-import { VhostFigures } from './vhost/figures.ts';
+import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_MIGRATIONS } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
 
@@ -65,9 +64,10 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       run: (turn) => {
         this.#vhost.undoBroker(turn);
         this.#vhost.broker.queues.dropAged(turn);
+        this.#vhost.storeAll(turn);
       },
     };
-    const reporter = new Reporter(ctx, env, new VhostFigures(this.#vhost), () => this.#agenda.arm());
+    const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
     const sources = [key, ending, calls, silence, age, reporter];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     this.#close(sockets.missing());
@@ -94,7 +94,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
 
   async registryChanged(version: number): Promise<void> {
     const { key, organization } = this.#vhost;
-    if (key.record && !this.#vhost.hasEnded()) await organization.upTo(key.record.organizationId, version);
+    if (key.record && !this.#vhost.hasEnded()) await organization.upTo(version);
   }
 
   discard(): void {
@@ -144,22 +144,12 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     if (!key.record || this.#vhost.hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
     this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'bridge restarted');
     this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no sign of life');
-    if (sockets.count >= LIMIT.connectionsPerKey && !dial.isProbe) {
-      return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);
-    }
-    const socket = turns.run((turn) => {
-      // From link version 2 on the bridge reports connection.open, which counts as the first connection
-      // instead.
-      if ((dial.link ?? 1) < 2) key.noteConnection(turn);
-      return sockets.accept(turn, dial);
-    });
-    this.#refreshOrganization();
+    const refusal = connectionRefusal(this.#vhost, dial);
+    if (refusal) return refusal;
+    const socket = turns.run((turn) => sockets.accept(turn, dial));
+    this.#vhost.organization.keepUp();
     this.#agenda.arm();
-    const headers = {
-      [VHOST_HEADER]: key.record.vhost,
-      [SCOPES_HEADER]: [...key.scopes].join(','),
-      [LINK_VERSION_HEADER]: String(LINK_VERSION),
-    };
+    const headers = { [VHOST_HEADER]: key.record.vhost, [SCOPES_HEADER]: [...key.scopes].join(',') };
     return new Response(null, { status: 101, webSocket: socket, headers });
   }
 
@@ -179,7 +169,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     }
     sockets.noteFrame(connectionId, now);
     const isDone = receiveFrames(this.#vhost, connectionId, key.record, frames.value, now);
-    if (isDone) this.#refreshOrganization();
+    if (isDone) this.#vhost.organization.keepUp();
     else this.#close([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
   }
 
@@ -208,16 +198,5 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     if (ids.length === 0) return;
     this.#vhost.turns.run((turn) => this.#vhost.closeConnections(turn, ids, code, reason));
     this.#vhost.outflow.send();
-  }
-
-  #refreshOrganization(): void {
-    const { key, organization } = this.#vhost;
-    if (!key.record) return;
-    const read = organization.keepUp(key.record.organizationId);
-    this.ctx.waitUntil(
-      read.catch((error: unknown) => {
-        console.warn('failed to read registry', { reason: reasonOf(error) });
-      }),
-    );
   }
 }

@@ -299,7 +299,7 @@ export const auditEvents = sqliteTable(
     id: text('id').primaryKey(),
     organizationId: text('organization_id').references(() => organizations.id),
     event: text('event').notNull(),
-    /** The actor's id; for a refused connection its user name, in rows of older versions the key's prefix. */
+    /** The actor's id; for a refused connection its user name. */
     actor: text('actor').notNull(),
     address: text('address'),
     target: text('target'),

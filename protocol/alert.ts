@@ -47,7 +47,7 @@ export const alertRuleRequest = z
     enabled: z.boolean().default(true),
   })
   .refine(({ plantId, deviceId }) => !(plantId && deviceId), {
-    message: 'plantId, deviceId: at most one of them is allowed',
+    message: 'plantId, deviceId: at most one of them is allowed: omit the other',
     ...ACROSS_FIELDS,
   })
   .refine(isWhole, {
@@ -68,36 +68,25 @@ export type AlertChange = z.infer<typeof alertChange>;
 
 export const alertAction = z.strictObject({ note: note.optional() });
 
-/** Whether the rule has a threshold if its operator needs one. */
-export function isWhole({
-  operator,
-  threshold: against,
-}: {
+/** What a rule compares: the fields that depend on each other. */
+interface Condition {
   operator: AlertOperator;
   threshold?: number | null | undefined;
-}) {
+  forSeconds?: number | undefined;
+}
+
+/** Whether the rule has a threshold if its operator needs one. */
+export function isWhole({ operator, threshold: against }: Condition): boolean {
   return operator === 'ABSENT' || (against !== undefined && against !== null);
 }
 
 /** Whether an ABSENT rule has a waiting time. Without one it would fire all the time. */
-export function waitsForAbsence({
-  operator,
-  forSeconds,
-}: {
-  operator: AlertOperator;
-  forSeconds?: number | undefined;
-}) {
+export function waitsForAbsence({ operator, forSeconds }: Condition): boolean {
   return operator !== 'ABSENT' || forSeconds !== 0;
 }
 
 /** The default of `forSeconds`. For ABSENT it is not 0: a device that sends once a minute is silent in between. */
-export function forSecondsOf({
-  operator,
-  forSeconds,
-}: {
-  operator: AlertOperator;
-  forSeconds?: number | undefined;
-}) {
+export function forSecondsOf({ operator, forSeconds }: Condition): number {
   return forSeconds ?? (operator === 'ABSENT' ? LIMIT.alertAbsentSeconds : 0);
 }
 

@@ -15,7 +15,7 @@ import type { SiteSignal } from './telemetry.ts';
 export type BatteryLimit = Extract<keyof Constraints, 'maxChargeKw' | 'maxDischargeKw'>;
 
 /** The required parameter and the limit of a device command. */
-export interface DeviceCommandRule {
+interface DeviceCommandRule {
   /** The parameter that must be present. */
   required?: 'percent' | 'powerKw';
   /** The limit that applies to its power. */
@@ -40,14 +40,7 @@ const REGISTERS_OF = {
 } as const;
 
 /** All registers, in the order of a meter entry (spec: Meter state). */
-export const REGISTERS = [
-  'chargeRegisterKwh',
-  'consumptionRegisterKwh',
-  'dischargeRegisterKwh',
-  'exportRegisterKwh',
-  'importRegisterKwh',
-  'productionRegisterKwh',
-] as const;
+export const REGISTERS = Object.values(REGISTERS_OF).flat().sort();
 export type RegisterName = (typeof REGISTERS)[number];
 
 /** Signals of a sub-device that the platform interprets. Other signals are stored and answered unchanged. */
@@ -58,12 +51,9 @@ export const SUB_DEVICE_SIGNALS = [
   'socPercent',
   'temperatureCelsius',
   'fault',
-  ...REGISTERS_OF.battery,
-  ...REGISTERS_OF.grid,
-  ...REGISTERS_OF.production,
-  ...REGISTERS_OF.consumption,
+  ...Object.values(REGISTERS_OF).flat(),
 ] as const;
-export type SubDeviceSignal = (typeof SUB_DEVICE_SIGNALS)[number];
+type SubDeviceSignal = (typeof SUB_DEVICE_SIGNALS)[number];
 
 const CONSUMER: AssetKind = {
   commands: {},
@@ -136,6 +126,14 @@ export function deviceCommandRule(command: DeviceCommandType): DeviceCommandRule
 /** The device commands that a plant with these asset types supports, in the spec's order (spec: Plant summary). */
 export function supportedDeviceCommands(assetTypes: readonly AssetType[]): DeviceCommandType[] {
   return DEVICE_COMMAND_TYPES.filter((command) => assetTypes.includes(assetTypeOf(command)));
+}
+
+/** The commands that every plant supports. */
+export const SITE_COMMANDS = ['SITE_SETPOINT', 'MODE_CHANGE', 'EMERGENCY'] as const;
+
+/** spec: Plant summary, supportedCommands. */
+export function supportedCommands(assetTypes: readonly AssetType[]) {
+  return [...SITE_COMMANDS, ...supportedDeviceCommands(assetTypes)];
 }
 
 /** Asset types that can feed power into the grid. A plant needs one of them for an EXPORT [C-7.4]. */

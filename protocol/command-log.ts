@@ -1,7 +1,8 @@
 /** The command log as partners read it (spec: Command-log page; [C-4.3]). */
 import { z } from 'zod';
-import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from './enums.ts';
+import { COMMAND_STATUSES, PRIORITIES, REJECTION_CODES } from './enums.ts';
 import { commandResult } from './event.ts';
+import { COMMAND_TYPES } from './routing-keys.ts';
 
 /** One row. Fields without a value are omitted. */
 export const commandLogEntry = z.strictObject({
@@ -29,7 +30,7 @@ export const commandLogEntry = z.strictObject({
   targetValueKw: z.number().optional(),
   deviationKw: z.number().optional(),
   reason: z.string().optional(),
-  /** The stage that decided, and the facts it used. Absent in rows of older versions. */
+  /** The stage that decided, and the facts it used. */
   decision: z.strictObject({ stage: z.string(), facts: z.record(z.string(), z.unknown()) }).optional(),
   createdAt: z.string(),
   ackedAt: z.string().optional(),

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { deviceCommandRule } from './asset.ts';
 import {
   ASSET_TYPES,
-  type CommandType,
   DEVICE_COMMAND_TYPES,
   DIRECTIONS,
   EMERGENCY_TYPES,
@@ -16,7 +15,7 @@ import { ACROSS_FIELDS, allIssues } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { percentage, positiveQuantity, reason } from './payload-fields.ts';
 import { ok, type Result, refuse } from './result.ts';
-import { type CommandFamily, FAMILY_RULES } from './routing-keys.ts';
+import { type CommandFamily, type CommandType, FAMILY_RULES } from './routing-keys.ts';
 import { scheduleCancel, scheduleSet } from './schedule.ts';
 import { configPatch } from './site-config.ts';
 

@@ -20,7 +20,7 @@ const jsonObject = (maxCharacters: number) =>
     .record(z.string(), z.unknown())
     .refine(
       (value) => JSON.stringify(value).length <= maxCharacters,
-      `must be at most ${maxCharacters} characters`,
+      `must be at most ${maxCharacters} characters as JSON`,
     );
 
 /** The fields of a device that may be changed. */

@@ -41,11 +41,17 @@ export const DEVICE_MESSAGES = {
   ack: ackFields.extend({ ts: z.int() }),
 } satisfies Record<DevicePublishTopic, z.ZodType>;
 
+const messageFields = z.discriminatedUnion('topic', [
+  telemetryFields.extend({ topic: z.literal('telemetry') }),
+  statusFields.extend({ topic: z.literal('status') }),
+  ackFields.extend({ topic: z.literal('ack') }),
+]);
+type MessageFields = z.infer<typeof messageFields>;
+
 /** A parsed message, with the exact text that its `sig` must cover. */
 export type DeviceMessage = { signingString: string } & (
-  | ({ topic: 'telemetry'; dataText: string } & z.infer<typeof telemetryFields>)
-  | ({ topic: 'status' } & z.infer<typeof statusFields>)
-  | ({ topic: 'ack' } & z.infer<typeof ackFields>)
+  | (Extract<MessageFields, { topic: 'telemetry' }> & { dataText: string })
+  | Exclude<MessageFields, { topic: 'telemetry' }>
 );
 
 /** Parses a device's message. The refusal is for counts and diagnostics; the device never receives it. */
@@ -56,34 +62,24 @@ export function parseDeviceMessage(
 ): Result<DeviceMessage, string> {
   const members = sliceMembers(text);
   if (!members.ok) return members;
-  const raw = readMembers(members.value);
-  switch (topic) {
+  const parsed = messageFields.safeParse({ ...readMembers(members.value), topic });
+  if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
+  const fields = parsed.data;
+  switch (fields.topic) {
     case 'telemetry': {
-      const parsed = telemetryFields.safeParse(raw);
-      if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
-      const fields = parsed.data;
       if (Object.keys(fields.data).length > LIMIT.signalsPerMessage)
         return refuse(`data: more than ${LIMIT.signalsPerMessage} signals`);
       const dataText = compact(members.value.get('data') ?? '');
       const signingString = telemetrySigningString(deviceId, fields.ts, fields.nonce, dataText);
-      return ok({ topic, ...fields, dataText, signingString });
+      return ok({ ...fields, dataText, signingString });
     }
     case 'status': {
-      const parsed = statusFields.safeParse(raw);
-      if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
-      const fields = parsed.data;
       const signingString = statusSigningString(deviceId, fields.ts, fields.nonce, fields.status);
-      return ok({ topic, ...fields, signingString });
+      return ok({ ...fields, signingString });
     }
     case 'ack': {
-      const parsed = ackFields.safeParse(raw);
-      if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
-      const fields = parsed.data;
-      return ok({
-        topic,
-        ...fields,
-        signingString: ackSigningString(deviceId, fields.cmdId, fields.ts, fields.status),
-      });
+      const signingString = ackSigningString(deviceId, fields.cmdId, fields.ts, fields.status);
+      return ok({ ...fields, signingString });
     }
   }
 }

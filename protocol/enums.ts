@@ -28,10 +28,6 @@ export type OperatingMode = (typeof OPERATING_MODES)[number];
 export const DATA_QUALITIES = ['GOOD', 'INTERPOLATED', 'STALE', 'MISSING'] as const;
 export type DataQuality = (typeof DATA_QUALITIES)[number];
 
-/** spec: VcpTelemetryGranularity, finest first. */
-export const GRANULARITIES = ['raw', '5m', '1h', '1d'] as const;
-export type Granularity = (typeof GRANULARITIES)[number];
-
 export const READING_QUALITIES = ['GOOD', 'DEGRADED', 'ESTIMATED'] as const;
 export type ReadingQuality = (typeof READING_QUALITIES)[number];
 
@@ -67,17 +63,6 @@ export const SETPOINT_TYPES = ['POWER', 'ENERGY'] as const;
 export const DIRECTIONS = ['IMPORT', 'EXPORT'] as const;
 export const EMERGENCY_TYPES = ['STOP', 'HOLD'] as const;
 export type EmergencyType = (typeof EMERGENCY_TYPES)[number];
-
-/** The command types [C-7.5]. The compiler requires a payload, a family rule and a kind for each. */
-export const COMMAND_TYPES = [
-  'SITE_SETPOINT',
-  'DEVICE_COMMAND',
-  'EMERGENCY',
-  'MODE_CHANGE',
-  'SCHEDULE',
-  'CONFIG',
-] as const;
-export type CommandType = (typeof COMMAND_TYPES)[number];
 
 export const ACKNOWLEDGEMENT_STATUSES = ['ACCEPTED', 'REJECTED', 'PARTIAL', 'QUEUED'] as const;
 
@@ -120,6 +105,12 @@ export type DeviceCommandStatus = (typeof DEVICE_COMMAND_STATUSES)[number];
 
 /** [C-1.2], lowest first: each role includes the roles before it. */
 export const ROLES = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** Whether `role` includes `other`. */
+export function includesRole(role: Role, other: Role): boolean {
+  return ROLES.indexOf(role) >= ROLES.indexOf(other);
+}
 
 export const PLANT_STATUSES = ['PENDING', 'ONLINE', 'DEGRADED', 'OFFLINE'] as const;
 export type PlantStatus = (typeof PLANT_STATUSES)[number];

@@ -2,14 +2,13 @@
 import { z } from 'zod';
 import {
   ACKNOWLEDGEMENT_STATUSES,
-  COMMAND_TYPES,
   DEVICE_COMMAND_TYPES,
   EXECUTION_STATUSES,
   REJECTION_CODES,
 } from './enums.ts';
 import { SOURCE, VCP_VERSION } from './envelope.ts';
 import { instant } from './ids.ts';
-import type { EventKind } from './routing-keys.ts';
+import { COMMAND_TYPES, type EventKind } from './routing-keys.ts';
 import { SIGNATURE } from './signing.ts';
 import { canonicalTelemetry } from './telemetry.ts';
 

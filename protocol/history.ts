@@ -1,6 +1,5 @@
 /** Queries of the Worker for a site's history. A Site answers in chunks to keep RPC answers small. */
-import type { Granularity } from './enums.ts';
-import type { Aggregate, BucketName } from './telemetry.ts';
+import type { Aggregate, BucketName, Granularity } from './telemetry.ts';
 
 /** Range [fromMs, toMs): the points of one metric, the quarter-hourly register readings, or the schedules. */
 export type HistoryQuery =

@@ -137,7 +137,7 @@ export const LIMITS = {
   queueAgeMs: [7 * DAY, 'ms', 'C-6.4'],
   telemetryQueueAgeMs: [DAY, 'ms', 'C-6.4'],
   // Partner queues. All of them together may hold as much as one event queue.
-  ownQueues: [32, 'queues', 'C-6.6'],
+  partnerQueues: [32, 'queues', 'C-6.6'],
   bindingsPerQueue: [64, 'bindings', 'ours'],
   // A delivery that is not acknowledged within this time closes its channel.
   unacknowledgedMs: [30 * MINUTE, 'ms', 'C-6.4'],

@@ -2,6 +2,13 @@
 import { z } from 'zod';
 import { LIMIT } from './limits.ts';
 
+/** The numbers of a request for a page. */
+export const PAGE = {
+  last: LIMIT.listPage,
+  rowsDefault: LIMIT.listRowsDefault,
+  rows: LIMIT.listRows,
+} as const;
+
 export interface PageRequest {
   /** Starts at 1. */
   page: number;
@@ -13,8 +20,19 @@ export interface Page<Row> {
   meta: PageRequest & { total: number; totalPages: number };
 }
 
-export function pageOf<Row>(data: Row[], total: number, { page, limit }: PageRequest): Page<Row> {
-  return { data, meta: { page, limit, total, totalPages: Math.ceil(total / limit) } };
+/** The rows of one page, and the number of rows of all pages. */
+export interface FoundPage<Row> {
+  rows: Row[];
+  total: number;
+}
+
+/** The answer with a page of rows. `toRecord` converts a row to what the client sees. */
+export function pageOf<Row, Shown>(
+  { rows, total }: FoundPage<Row>,
+  { page, limit }: PageRequest,
+  toRecord: (row: Row) => Shown,
+): Page<Shown> {
+  return { data: rows.map(toRecord), meta: { page, limit, total, totalPages: Math.ceil(total / limit) } };
 }
 
 export function pageSchema<Row>(row: z.ZodType<Row>, most = LIMIT.listRows): z.ZodType<Page<Row>> {

@@ -8,7 +8,10 @@ import { displayName } from './user.ts';
 const ean = z.string().regex(EAN, 'must be 18 digits').nullable();
 /** The route checks the format with `isExternalPlantId`, because a wrong format has its own error code. */
 const externalPlantId = z.string().nullable();
-const timezone = z.string().max(64).refine(isTimezone, 'must be an IANA time zone');
+const timezone = z
+  .string()
+  .max(64)
+  .refine(isTimezone, 'must be an IANA time zone, for example Europe/Prague');
 
 export const plantRequest = z.strictObject({
   name: displayName,

@@ -1,13 +1,7 @@
 /** Plants as partners see them (spec: Plant summary). */
 import { z } from 'zod';
-import { supportedDeviceCommands } from './asset.ts';
-import {
-  ASSET_TYPES,
-  type AssetType,
-  DEVICE_COMMAND_TYPES,
-  PLANT_STATUSES,
-  SUB_DEVICE_STATUSES,
-} from './enums.ts';
+import { SITE_COMMANDS } from './asset.ts';
+import { ASSET_TYPES, DEVICE_COMMAND_TYPES, PLANT_STATUSES, SUB_DEVICE_STATUSES } from './enums.ts';
 import { EAN } from './ids.ts';
 
 export const plantSubDevice = z.strictObject({
@@ -17,9 +11,6 @@ export const plantSubDevice = z.strictObject({
   name: z.string(),
   status: z.enum(SUB_DEVICE_STATUSES),
 });
-
-/** The commands that every plant supports. */
-const SITE_COMMANDS = ['SITE_SETPOINT', 'MODE_CHANGE', 'EMERGENCY'] as const;
 
 export const plantSummary = z.strictObject({
   id: z.string(),
@@ -32,8 +23,3 @@ export const plantSummary = z.strictObject({
   supportedCommands: z.array(z.enum([...SITE_COMMANDS, ...DEVICE_COMMAND_TYPES])),
 });
 export type PlantSummary = z.infer<typeof plantSummary>;
-
-/** spec: Plant summary, supportedCommands. */
-export function supportedCommands(assetTypes: readonly AssetType[]): PlantSummary['supportedCommands'] {
-  return [...SITE_COMMANDS, ...supportedDeviceCommands(assetTypes)];
-}

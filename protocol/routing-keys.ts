@@ -1,11 +1,13 @@
 /** Routing keys with the scopes they need, and queue names (spec: Partner message-broker operations, Events). */
-import { COMMAND_TYPES, type CommandType } from './enums.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from './scopes.ts';
 
 export const EXCHANGE = 'vcp';
 
-/** For each command type: its family, the scope to publish it, and whether it must be signed. */
+/**
+ * The command types [C-7.5]. For each: its family, the scope to publish it, and whether it must be signed. The
+ * compiler requires a payload, a kind and an owner for each.
+ */
 const FAMILIES = {
   SITE_SETPOINT: { family: 'site-setpoint', scope: 'vcp:write:setpoint', signed: false },
   DEVICE_COMMAND: { family: 'device', scope: 'vcp:write:device-command', signed: true },
@@ -13,7 +15,10 @@ const FAMILIES = {
   MODE_CHANGE: { family: 'mode', scope: 'vcp:write:mode', signed: true },
   SCHEDULE: { family: 'schedule', scope: 'vcp:write:schedule', signed: true },
   CONFIG: { family: 'config', scope: 'vcp:write:config', signed: false },
-} as const satisfies Record<CommandType, Omit<FamilyRule, 'commandType'> & { family: string }>;
+} as const satisfies Record<string, Omit<FamilyRule, 'commandType'> & { family: string }>;
+
+export type CommandType = keyof typeof FAMILIES;
+export const COMMAND_TYPES = Object.keys(FAMILIES) as [CommandType, ...CommandType[]];
 
 /** The word after `{slug}.command.` in a routing key; for schedules and configuration the word after `{slug}.`. */
 export type CommandFamily = (typeof FAMILIES)[CommandType]['family'];

@@ -22,15 +22,9 @@ export const constraints = z.strictObject({
 });
 export type Constraints = z.infer<typeof constraints>;
 
-export const UNLIMITED: Constraints = {
-  maxImportKw: null,
-  maxExportKw: null,
-  maxChargeKw: null,
-  maxDischargeKw: null,
-  minSocPercent: null,
-  maxSocPercent: null,
-  maxRampKwPerMinute: null,
-};
+export const UNLIMITED = Object.fromEntries(
+  constraints.keyof().options.map((name) => [name, null]),
+) as Record<keyof Constraints, null>;
 
 const FALLBACK = {
   mode: z.enum(OPERATING_MODES),
@@ -100,12 +94,7 @@ function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> 
 }
 
 /** The body of a PUT. Omitted `hardLimits` stay unchanged: only an ORG_ADMIN may set them [C-2.3]. */
-export const siteConfigRequest = z.strictObject({
-  constraints: constraints.nullable(),
-  hardLimits: constraints.nullable().optional(),
-  fallback: fallback.nullable(),
-  operatingMode: z.enum(OPERATING_MODES),
-});
+export const siteConfigRequest = siteConfig.partial({ hardLimits: true });
 export type SiteConfigRequest = z.infer<typeof siteConfigRequest>;
 
 export const DEFAULT_SITE_CONFIG: SiteConfig = {

@@ -8,13 +8,13 @@ import * as rules from '#support/import-rules.ts';
 
 const PRODUCT = 'protocol/ migrations/ durable-objects/ worker/ bridge/ tools/';
 const CLASSES =
-  'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts durable-objects/figures.ts';
+  'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts durable-objects/metrics.ts';
 const SITE = 'durable-objects/site.ts durable-objects/site/';
 const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
-const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/figures/ durable-objects/object/reason.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
 /** Only the probe may use amqplib; the rule on its mention enforces that. */
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
 
@@ -24,7 +24,7 @@ const RULES = [
     'migrations/': 'migrations/ protocol/ drizzle-orm',
     'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto node:zlib cloudflare:workers`,
     'worker/': WORKER,
-    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts export:durable-objects/figures.ts`,
+    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts export:durable-objects/metrics.ts`,
     'bridge/': 'bridge/ protocol/ node: *',
     'bridge/amqp/wire/': `bridge/ protocol/ node: * ${COMPUTED}`,
   }),
@@ -108,8 +108,8 @@ describe('the import rules', () => {
     'durable-objects/site.ts': `import 'cloudflare:workers'; import './site/assemble.ts'; ${lines(250)}`,
     'durable-objects/vhost.ts': `import 'cloudflare:workers'; import './vhost/lane/rows.ts'; import './rpc.ts';`,
     'durable-objects/request-counter.ts': `import 'cloudflare:workers'; import './rpc.ts';`,
-    'durable-objects/figures.ts': `import 'cloudflare:workers'; import './figures/report.ts';`,
-    'durable-objects/figures/report.ts': `import '../../protocol/ids.ts';`,
+    'durable-objects/metrics.ts': `import 'cloudflare:workers'; import './metrics/report.ts';`,
+    'durable-objects/metrics/report.ts': `import '../../protocol/ids.ts';`,
     'durable-objects/rpc.ts': `import type { A } from './site/command/rows.ts'; import './vhost/lane/rows.ts';`,
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,

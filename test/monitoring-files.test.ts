@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { Metrics } from '../bridge/metrics.ts';
-import { FAMILIES } from '../durable-objects/figures/families.ts';
+import { FAMILIES } from '../durable-objects/metrics/families.ts';
 
 const FOLDER = join(import.meta.dirname, '..', 'docs', 'monitoring');
 const RULES_FILE = join(FOLDER, 'alert-rules.yml');

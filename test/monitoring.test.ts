@@ -77,12 +77,12 @@ describe.each(METRICS)('$heading', ({ heading, page, isForeign }) => {
       type,
       Object.keys(readLabels(labels)).sort(),
     ]);
-    const told = (await families()).map((family) => [
+    const exposed = (await families()).map((family) => [
       family.name,
       family.type,
       Object.keys(labelsOf(family)).sort(),
     ]);
-    expect(documented.sort()).toEqual(told.sort());
+    expect(documented.sort()).toEqual(exposed.sort());
   });
 
   it('have the label values of the document', async () => {

@@ -111,5 +111,12 @@ async function request<Body>(
 }
 
 function failure(method: string, path: string, status: number, body: unknown): Error {
-  return new Error(`${method} ${path} answered ${status}: ${JSON.stringify(body)}`);
+  return new Error(`${method} ${path} answered ${status}: ${messageOf(body)}`);
+}
+
+/** The message of an error envelope with its details, or the body as it is. */
+function messageOf(body: unknown): string {
+  const { message, details } = (body ?? {}) as { message?: unknown; details?: unknown };
+  if (typeof message !== 'string') return JSON.stringify(body);
+  return details === undefined ? message : `${message} ${JSON.stringify(details)}`;
 }

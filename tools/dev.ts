@@ -11,7 +11,7 @@ import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
 import { BEHAVIOURS, type SimulatorSetting } from './simulator/behaviour.ts';
 import type { SimulatorChange, SimulatorStart, SimulatorWord } from './simulator/index.ts';
-import { takeWish } from './simulator/wish.ts';
+import { takeRequest } from './simulator/requested-behaviour.ts';
 import { removeStack, type Stack, writeStack } from './stack-file.ts';
 
 const WATCH_MS = 250;
@@ -23,7 +23,7 @@ const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859
 const parent = process.ppid;
 const { folder, behaviour, ports, secrets, certificates } = await prepare().catch(refuse);
 /** Requested and current behaviour of the simulated plant. */
-const plantIs = { wished: behaviour, now: behaviour };
+const plantIs = { requested: behaviour, now: behaviour };
 let changes = Promise.resolve();
 let isReady = false;
 let stopping = false;
@@ -105,10 +105,10 @@ const simulator = new Child({
   script: join(import.meta.dirname, 'simulator', 'index.ts'),
   env: {},
   onStart: (child) => {
-    if (plantIs.wished === 'off') return;
+    if (plantIs.requested === 'off') return;
     const start: SimulatorStart = {
       kind: 'start',
-      behaviour: plantIs.wished,
+      behaviour: plantIs.requested,
       edgeUrl: edge.url,
       admin: secrets.admin,
       organizationId: organization.id,
@@ -123,8 +123,9 @@ const simulator = new Child({
     child.on('message', ({ kind }: SimulatorWord) => {
       provisioned.resolve();
       if (kind === 'listening') isPlantListening = true;
-      const { wished } = plantIs;
-      if (kind !== 'provisioned' || (wished !== 'off' && !BEHAVIOURS[wished].connects)) plantIs.now = wished;
+      const { requested } = plantIs;
+      if (kind !== 'provisioned' || (requested !== 'off' && !BEHAVIOURS[requested].connects))
+        plantIs.now = requested;
     });
   },
 });
@@ -201,21 +202,21 @@ function look(): void {
   // npm, or its shell, may have been killed without sending this process a signal.
   if (process.env.npm_lifecycle_event !== undefined && process.ppid !== parent) void stop();
   if (!isReady || stopping) return;
-  const wished = takeWish(folder);
-  if (wished) changes = changes.then(() => changePlant(wished));
+  const requested = takeRequest(folder);
+  if (requested) changes = changes.then(() => changePlant(requested));
   publish();
 }
 
-async function changePlant(wished: SimulatorSetting): Promise<void> {
-  const { wished: before } = plantIs;
-  plantIs.wished = wished;
-  if (wished === 'off') {
+async function changePlant(requested: SimulatorSetting): Promise<void> {
+  const { requested: before } = plantIs;
+  plantIs.requested = requested;
+  if (requested === 'off') {
     await simulator.stop();
     plantIs.now = 'off';
   } else if (before === 'off') {
     simulator.start();
   } else {
-    const change: SimulatorChange = { kind: 'behave', behaviour: wished };
+    const change: SimulatorChange = { kind: 'behave', behaviour: requested };
     simulator.send(change);
   }
 }

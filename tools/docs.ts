@@ -11,7 +11,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS, type LimitName } from '../protocol/limits.ts';
-import { COMMAND_EXAMPLES, EVENTS, PUBLISHES, SAYS } from '../worker/asyncapi/examples.ts';
+import { COMMAND_EXAMPLES, PUBLISHES } from '../worker/asyncapi/commands.ts';
+import { EVENTS, SAYS } from '../worker/asyncapi/examples.ts';
 import { SCHEMAS, type SchemaName } from '../worker/asyncapi/schema.ts';
 
 const DOCS = join(import.meta.dirname, '..', 'docs');

@@ -108,7 +108,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         SITE: { className: 'Site', useSQLite: true },
         VHOST: { className: 'Vhost', useSQLite: true },
         REQUESTS: { className: 'RequestCounter', useSQLite: true },
-        FIGURES: { className: 'Figures', useSQLite: true },
+        METRICS: { className: 'Metrics', useSQLite: true },
       },
       d1Databases: { DB: 'sitewire' },
       bindings: {

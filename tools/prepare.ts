@@ -10,7 +10,7 @@ import { lockFolder } from './folder-lock.ts';
 import { endLeftovers, markChildren } from './leftover.ts';
 import { assertFree, freePort, portOf } from './ports.ts';
 import { type SimulatorSetting, settingOf } from './simulator/behaviour.ts';
-import { takeWish } from './simulator/wish.ts';
+import { takeRequest } from './simulator/requested-behaviour.ts';
 import { dataFolder, removeStack } from './stack-file.ts';
 
 export interface Prepared {
@@ -46,7 +46,7 @@ export async function prepare(): Promise<Prepared> {
   const folder = realpathSync(dataFolder());
   await lockFolder(folder);
   removeStack(folder);
-  takeWish(folder);
+  takeRequest(folder);
   markChildren(folder);
   await endLeftovers(folder);
   await assertFree({

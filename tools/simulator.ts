@@ -4,17 +4,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { settingOf } from './simulator/behaviour.ts';
-import { makeWish } from './simulator/wish.ts';
+import { requestBehaviour } from './simulator/requested-behaviour.ts';
 import { dataFolder, readStack } from './stack-file.ts';
 
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 100;
 
 async function change(word: string): Promise<void> {
-  const wished = settingOf('the behaviour', word);
-  makeWish(dataFolder(), wished);
+  const requested = settingOf('the behaviour', word);
+  requestBehaviour(dataFolder(), requested);
   const giveUpAt = performance.now() + PATIENCE_MS;
-  while (readStack().simulator !== wished) {
+  while (readStack().simulator !== requested) {
     if (performance.now() > giveUpAt)
       throw new Error(`the simulated plant is not "${word}" yet: check the output of the stack`);
     await sleep(LOOK_MS);

@@ -27,16 +27,16 @@ if (missing.length > 0) {
   console.log(`skipped: install ${missing.join(', ')}`);
   process.exit(0);
 }
-const kept = process.env.SITEWIRE_DATA_DIR;
-if (kept) mkdirSync(kept, { recursive: true });
-if (kept && readdirSync(kept).length > 0) {
-  console.error(`${kept} is not empty: set SITEWIRE_DATA_DIR to an empty folder`);
+const given = process.env.SITEWIRE_DATA_DIR;
+if (given) mkdirSync(given, { recursive: true });
+if (given && readdirSync(given).length > 0) {
+  console.error(`${given} is not empty: set SITEWIRE_DATA_DIR to an empty folder`);
   process.exit(2);
 }
-const folder = kept ?? mkdtempSync(join(tmpdir(), 'sitewire-week-'));
+const folder = given ?? mkdtempSync(join(tmpdir(), 'sitewire-week-'));
 const say = (text: string) => void process.stdout.write(text);
 try {
   process.exitCode = await runWeek(folder, { ...span, seed: Number(seed) }, say);
 } finally {
-  if (!kept) rmSync(folder, { recursive: true, force: true });
+  if (!given) rmSync(folder, { recursive: true, force: true });
 }

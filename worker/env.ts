@@ -1,9 +1,30 @@
-/** The Worker's bindings, and the variables that the middleware sets on a request. */
+/** The Worker's bindings, and what the middleware sets on a request: its caller, its organization and its body. */
 import type { Env } from '../durable-objects/env.ts';
-import type { Tenant, User } from './auth/who.ts';
+import type { Actor } from '../durable-objects/registry/entries.ts';
+import type { Role } from '../protocol/enums.ts';
 import type { ApiKey } from './registry/api-keys.ts';
+import type { SessionMembership } from './registry/sessions.ts';
+import type { UserRow } from './registry/users.ts';
 
 export type { Env };
+
+export interface User {
+  row: UserRow;
+  sessionId: string;
+  via: 'cookie' | 'bearer';
+  memberships: SessionMembership[];
+}
+
+/** The organization of a request, and the caller's identity and rights in it. */
+export interface Tenant {
+  organizationId: string;
+  slug: string;
+  actor: Actor;
+  /** The member's role; null for an API key. */
+  role: Role | null;
+  /** The plants that an API key is limited to; null = all plants. */
+  allowedPlantIds: string[] | null;
+}
 
 export interface AppContext {
   Bindings: Env;

@@ -3,7 +3,7 @@ import { app } from './app.ts';
 import type { Env } from './env.ts';
 import { keepHouse } from './lifecycle/housekeeping.ts';
 
-export { Figures } from '../durable-objects/figures.ts';
+export { Metrics } from '../durable-objects/metrics.ts';
 export { RequestCounter } from '../durable-objects/request-counter.ts';
 export { Site } from '../durable-objects/site.ts';
 export { Vhost } from '../durable-objects/vhost.ts';

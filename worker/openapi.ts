@@ -2,24 +2,9 @@
 import { z } from 'zod';
 import { ERROR_STATUS, errorBody, errorEnvelope } from '../protocol/errors.ts';
 import type { Who } from './auth/door.ts';
-import { type AnyRoute, errorsOf, route } from './route.ts';
+import { type AnyRoute, errorsOf } from './route.ts';
 
 type Json = Record<string, unknown>;
-
-/** `GET /api/v1/openapi.json`. `routes` is a function because the list contains this route itself. */
-export function openApiRoute(routes: () => readonly AnyRoute[]): AnyRoute {
-  return route({
-    method: 'GET',
-    path: '/api/v1/openapi.json',
-    summary: 'Get this OpenAPI document',
-    who: { door: 'public' },
-    params: z.object({}),
-    query: z.object({}),
-    answer: { status: 200, description: 'The OpenAPI 3.1 document', body: z.record(z.string(), z.unknown()) },
-    errors: [],
-    handler: () => openApiDocument(routes()),
-  });
-}
 
 export function openApiDocument(routes: readonly AnyRoute[]): Json {
   const paths: Record<string, Json> = {};

@@ -4,7 +4,7 @@
  */
 import type { Context, Hono } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { ApiErrorCode } from '../protocol/errors.ts';
 import { JsonText } from '../protocol/json-text.ts';
 import { doorOf, errorsOfDoor, type Who } from './auth/door.ts';
@@ -12,23 +12,25 @@ import type { AppContext } from './env.ts';
 import { ApiError } from './http/error-response.ts';
 import { readBody, readPath, readQuery } from './http/query.ts';
 
-export interface Route<Path, Query, Body, Answer> {
-  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** The full path, with path parameters in braces. */
-  path: `/${string}`;
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+type Parameters<Values> = z.ZodObject<z.ZodRawShape> & z.ZodType<Values>;
+
+/** What `route` is given about one method of one path. */
+interface Definition<Path, Query, Body, Answer> {
   summary: string;
   who: Who;
   /** A wrong path parameter is 400: VALIDATION_ERROR on partner and public routes, else INVALID_UUID [C-10]. */
-  params: z.ZodObject<z.ZodRawShape> & z.ZodType<Path>;
-  query: z.ZodObject<z.ZodRawShape> & z.ZodType<Query>;
+  params?: Parameters<Path>;
+  query?: Parameters<Query>;
   body?: z.ZodType<Body>;
   /** A request without a body is handled as if its body were `{}`. */
   isBodyOptional?: true;
   /** Example bodies for the OpenAPI document. */
   examples?: { body?: unknown; answer?: unknown };
-  answer: { status: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
+  /** The status is 200 unless it is given. */
+  answer: { status?: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
   /** Error codes that do not follow from `who`, `params`, `query` and `body`; see `errorsOf`. */
-  errors: readonly ApiErrorCode[];
+  errors?: readonly ApiErrorCode[];
   /** The response has an ETag. A route that writes also accepts If-Match. */
   hasTag?: true;
   /** Statuses that differ from the usual status of a code, for example 412 for If-Match [C-10]. */
@@ -42,12 +44,27 @@ export interface Route<Path, Query, Body, Answer> {
 
 type WrittenJson = JsonText | ReadableStream<Uint8Array>;
 
-/** A route without its type parameters, so that different routes fit into one list. */
-export type AnyRoute = Route<never, never, never, unknown>;
+/** A complete route, without type parameters, so that different routes fit into one list. */
+export interface AnyRoute extends Definition<never, never, never, unknown> {
+  method: Method;
+  /** The full path, with path parameters in braces. */
+  path: `/${string}`;
+  params: Parameters<never>;
+  query: Parameters<never>;
+  answer: { status: ContentfulStatusCode; description: string; body: z.ZodType };
+  errors: readonly ApiErrorCode[];
+}
 
-/** Makes the compiler check that schemas and handler of a route fit together. */
-export function route<Path, Query, Body, Answer>(definition: Route<Path, Query, Body, Answer>): AnyRoute {
-  return definition as unknown as AnyRoute;
+const noParameters = z.object({});
+
+/** Makes the compiler check that schemas and handler of a route fit together. `line`: method and path. */
+export function route<Path, Query, Body, Answer>(
+  line: `${Method} /${string}`,
+  definition: Definition<Path, Query, Body, Answer>,
+): AnyRoute {
+  const [method, path] = line.split(' ');
+  const defaults = { method, path, params: noParameters, query: noParameters, errors: [] };
+  return { ...defaults, ...definition, answer: { status: 200, ...definition.answer } } as unknown as AnyRoute;
 }
 
 /** Returns every error code that a route may answer with. */
@@ -89,9 +106,10 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
   for (const [path, own] of Map.groupBy(routes, (one) => one.path)) {
     const [first] = own;
     if (!first) continue;
-    app.all(honoPath(path), doorOf(first.who), () => {
+    app.all(honoPath(path), doorOf(first.who), (c) => {
       const headers = { Allow: allowed(own).join(', ') };
-      throw new ApiError('BAD_REQUEST', 'Method not allowed', { status: 405, headers });
+      const message = `The method ${c.req.method} is not allowed on this path: use ${headers.Allow}`;
+      throw new ApiError('BAD_REQUEST', message, { status: 405, headers });
     });
   }
 }

@@ -8,20 +8,43 @@
 
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
-import { plainDeliveryBytes } from '../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../protocol/publish-right.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
+import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import { Confirms } from './confirms.ts';
 import { type Content, ContentAssembly, checkProperties, noMethodFrame, readPublish } from './content.ts';
-import type { Answer, ChannelHost, MethodChannel } from './method/method.ts';
-import { METHOD_HANDLERS, secondOpen } from './method/table.ts';
 import { Unacked } from './unacked.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { encodeDelivery } from './wire/delivery.ts';
 
-export class Channel implements MethodChannel {
+/** What a channel needs from its connection. */
+export interface ChannelHost {
+  readonly vhost: string;
+  readonly username: string;
+  /** The scopes of the client's key. */
+  readonly scopes: ReadonlySet<ApiKeyScope>;
+  readonly frameMax: number;
+  /** The client supports a basic.cancel from the server. */
+  readonly hearsOfCancels: boolean;
+  write(bytes: Buffer, onTaken?: () => void): void;
+  /** Schedules a flush at the end of this turn. */
+  schedule(): void;
+  /** Counts a publish that is sent to the object. */
+  published(): void;
+  /** Counts a publish that the bridge rejects. */
+  refused(): void;
+  closed(channel: number): void;
+}
+
+/** The object's answer to a request that it does not reject. */
+type Answer = Extract<VhostLinkDown, { kind: 'ok' | 'got' }>;
+
+/** `args` is the encoded form of `fields`. */
+export type MethodHandler = (channel: Channel, fields: Fields, method: number, args: Buffer) => void;
+
+export class Channel {
   readonly id: number;
   readonly host: ChannelHost;
   readonly uplink: Uplink;
@@ -36,6 +59,7 @@ export class Channel implements MethodChannel {
   #content: ContentAssembly | undefined;
   #confirms: Confirms | undefined;
   prefetch = 0;
+  /** The queue that was declared last: an empty queue name refers to it. */
   lastQueue = '';
   readonly unacked = new Unacked();
   /** The tags of the channel's consumers. */
@@ -54,7 +78,8 @@ export class Channel implements MethodChannel {
 
   // frames from the client
 
-  takeMethod(method: number, args: Buffer): void {
+  /** `handler` is undefined for basic.publish and for methods that a client may not send. */
+  takeMethod(method: number, args: Buffer, handler: MethodHandler | undefined): void {
     if (this.#state !== 'open') {
       this.#takeAtEnd(method);
       return;
@@ -64,7 +89,6 @@ export class Channel implements MethodChannel {
       this.#content = new ContentAssembly(readPublish(args));
       return;
     }
-    const handler = METHOD_HANDLERS[method];
     if (!handler) {
       if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
       throw connectionError(503, 'unimplemented method', method);
@@ -80,20 +104,14 @@ export class Channel implements MethodChannel {
     else if (method === METHOD.channelCloseOk && this.#state === 'closing') this.host.closed(this.id);
   }
 
-  takeHeader(payload: Buffer): void {
+  takeContent(part: 'takeHeader' | 'takeBody', payload: Buffer): void {
     if (this.#state !== 'open') return;
     if (!this.#content) throw noMethodFrame();
-    this.#publish(this.#content.takeHeader(payload));
+    const content = this.#content[part](payload);
+    if (content) this.#publish(content);
   }
 
-  takeBody(payload: Buffer): void {
-    if (this.#state !== 'open') return;
-    if (!this.#content) throw noMethodFrame();
-    this.#publish(this.#content.takeBody(payload));
-  }
-
-  #publish(content: Content | undefined): void {
-    if (!content) return;
+  #publish(content: Content): void {
     this.#content = undefined;
     this.#checkRight(content);
     checkProperties(content, this.host.username);
@@ -113,8 +131,8 @@ export class Channel implements MethodChannel {
   /** Runs before a publish is sent, so that nothing after a rejected publish is accepted [C-6.4]. */
   #checkRight({ exchange, routingKey }: Content): void {
     const { vhost, username: slug, scopes } = this.host;
-    const right = scopes && authorizePublish({ slug, vhost }, scopes, exchange, routingKey);
-    if (!right || right.ok) return;
+    const right = authorizePublish({ slug, vhost }, scopes, exchange, routingKey);
+    if (right.ok) return;
     this.host.refused();
     const { severity, code, text } = right.refusal;
     throw new AmqpError(severity, code, text, METHOD.basicPublish);
@@ -137,7 +155,7 @@ export class Channel implements MethodChannel {
   // frames from the object
 
   deliver(tag: string, delivery: Delivery): void {
-    const bytes = delivery.bytes ?? plainDeliveryBytes(delivery);
+    const { bytes } = delivery;
     if (this.#state !== 'open') {
       // The lease was returned when the channel closed; only the bytes have to be freed.
       this.uplink.drained(bytes);
@@ -221,7 +239,10 @@ export class Channel implements MethodChannel {
 
   // shared
 
-  /** Sends a request to the object, and takes no further frames of the client until the answer arrives. */
+  /**
+   * Sends a request to the object, and takes no further frames of the client until the answer arrives. A
+   * rejection closes the channel or the connection without `onAnswer`.
+   */
   request(method: number, build: (seq: number) => VhostLinkUp, onAnswer: (answer: Answer) => void): void {
     this.#isBusy = true;
     this.uplink.request(build, (answer) => {
@@ -242,4 +263,8 @@ export class Channel implements MethodChannel {
   reply(method: number, fields: Fields): void {
     this.host.write(encodeMethod(method, this.id, fields));
   }
+}
+
+export function secondOpen(method: number): AmqpError {
+  return connectionError(504, "second 'channel.open' seen", method);
 }

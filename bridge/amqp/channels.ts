@@ -1,8 +1,8 @@
 /** The channels of a running connection: opens them (RabbitMQ's 504 errors) and passes frames to them. */
-import { plainDeliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
-import { Channel } from './channel.ts';
+import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
+import { Channel, type ChannelHost } from './channel.ts';
 import { noMethodFrame } from './content.ts';
-import type { ChannelHost } from './method/method.ts';
+import { METHOD_HANDLERS } from './method/table.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { encodeMethod, METHOD } from './wire/codec.ts';
@@ -28,9 +28,12 @@ export class Channels {
       return;
     }
     try {
-      if (frame.type === FRAME.header) channel.takeHeader(frame.payload);
-      else if (frame.type === FRAME.body) channel.takeBody(frame.payload);
-      else channel.takeMethod(frame.payload.readUInt32BE(0), frame.payload.subarray(4));
+      if (frame.type === FRAME.header) channel.takeContent('takeHeader', frame.payload);
+      else if (frame.type === FRAME.body) channel.takeContent('takeBody', frame.payload);
+      else {
+        const method = frame.payload.readUInt32BE(0);
+        channel.takeMethod(method, frame.payload.subarray(4), METHOD_HANDLERS[method]);
+      }
     } catch (error) {
       if (!(error instanceof AmqpError) || error.severity === 'connection') throw error;
       channel.fail(error);
@@ -40,7 +43,7 @@ export class Channels {
   deliver(frame: Extract<VhostLinkDown, { kind: 'deliver' }>): void {
     const channel = this.#open.get(frame.channel);
     if (channel) channel.deliver(frame.tag, frame.delivery);
-    else this.#uplink.drained(frame.delivery.bytes ?? plainDeliveryBytes(frame.delivery));
+    else this.#uplink.drained(frame.delivery.bytes);
   }
 
   cancelled({ channel, tag }: Extract<VhostLinkDown, { kind: 'cancelled' }>): void {

@@ -6,14 +6,13 @@
 import type { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
+import type { ConnectionEvents } from '../connection-report.ts';
 import { type LinkReason, linkReason, type OwnReason } from '../reasons.ts';
-import { ChannelZero } from './channel-zero.ts';
+import type { ChannelHost } from './channel.ts';
 import { Channels } from './channels.ts';
-import type { ConnectionEvents } from './connection-events.ts';
 import { Handshake, PROTOCOL_HEADER, type Session, type VhostDial } from './handshake.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { Inflow } from './inflow.ts';
-import type { ChannelHost } from './method/method.ts';
 import { linkEnd, Uplink } from './uplink.ts';
 import { connectionError, INTERNAL_ERROR, SilentClose, toAmqpError } from './wire/amqp-error.ts';
 import { encodeMethod, type Fields, METHOD, readMethod } from './wire/codec.ts';
@@ -36,7 +35,9 @@ export class AmqpConnection {
   #isBusy = false;
   #uplink: Uplink | undefined;
   #channels: Channels | undefined;
-  #zero: ChannelZero | undefined;
+  #session: Session | undefined;
+  /** connection.blocked was sent, and connection.unblocked not yet. */
+  #isBlocked = false;
   readonly #heartbeat: Heartbeat;
   #timer: NodeJS.Timeout;
 
@@ -99,7 +100,7 @@ export class AmqpConnection {
         this.#fail(error);
       }
     }
-    if (this.#state === 'running') this.#zero?.updateBlocked();
+    if (this.#state === 'running') this.#updateBlocked();
     if (this.#isHeld()) this.#stream.pause();
     else if (this.#stream.isPaused()) {
       this.#heartbeat.noteRead();
@@ -128,7 +129,7 @@ export class AmqpConnection {
         return;
       case 'running':
         if (frame.type === FRAME.heartbeat) throw unexpectedFrame(frame);
-        if (frame.channel === 0) this.#zero?.take(frame);
+        if (frame.channel === 0) this.#takeWhileRunning(frame);
         else this.#channels?.take(frame);
         return;
       case 'closing':
@@ -160,10 +161,7 @@ export class AmqpConnection {
     clearTimeout(this.#timer);
     this.#state = 'running';
     this.#uplink = new Uplink(session.link, () => this.#output.schedule(), this.#events);
-    this.#zero = new ChannelZero(session, this.#uplink, {
-      send: (method, fields) => this.#sendMethod(method, fields),
-      leave: () => this.#leave(),
-    });
+    this.#session = session;
     this.#channels = new Channels(this.#hostOf(session), this.#uplink, session.channelMax);
     this.#inflow.frameMax = session.frameMax;
     this.#heartbeat.start(session.heartbeatSeconds);
@@ -188,6 +186,33 @@ export class AmqpConnection {
       refused: () => this.#events.settled('refused', 1),
       closed: (channel) => this.#channels?.closed(channel),
     };
+  }
+
+  /** Takes a frame on channel 0 of a running connection. */
+  #takeWhileRunning(frame: Frame): void {
+    if (frame.type !== FRAME.method) throw unexpectedFrame(frame);
+    const { method, fields } = readMethod(frame.payload);
+    if (method === METHOD.connectionClose) this.#leave();
+    else if (method === METHOD.connectionUpdateSecret) this.#updateSecret(fields);
+    else throw connectionError(504, 'unexpected method in connection state running', method);
+  }
+
+  /** The secret of a key never changes: any other secret is rejected, with the text that RabbitMQ uses. */
+  #updateSecret({ newSecret }: Fields): void {
+    if (!this.#session?.isOwnSecret(newSecret as Buffer)) {
+      const what = 'New secret was refused by one of the backends';
+      throw connectionError(530, what, METHOD.connectionUpdateSecret);
+    }
+    this.#sendMethod(METHOD.connectionUpdateSecretOk, {});
+  }
+
+  /** Sends connection.blocked to a client that supports it, and unblocked once its publishes flow again. */
+  #updateBlocked(): void {
+    const isBlocked = this.#uplink?.isOverRate === true;
+    if (isBlocked === this.#isBlocked || !this.#session?.can('connection.blocked')) return;
+    this.#isBlocked = isBlocked;
+    if (isBlocked) this.#sendMethod(METHOD.connectionBlocked, { reason: 'publish rate' });
+    else this.#sendMethod(METHOD.connectionUnblocked, {});
   }
 
   #takeWhileClosing(frame: Frame): void {

@@ -11,9 +11,9 @@ import { LIMIT } from '../../protocol/limits.ts';
 import { PROBE_PROPERTY, SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../protocol/scopes.ts';
+import type { Refusal } from '../connection-report.ts';
 import type { LinkHandlers, ObjectLink } from '../link.ts';
 import { loginReason, type NoLink, wordsOf } from '../refusal.ts';
-import type { Refusal } from './connection-events.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
@@ -48,8 +48,8 @@ export interface Session extends Tuned {
   link: VhostLink;
   username: string;
   vhost: string;
-  /** The scopes of the client's key; undefined if the edge does not send them. */
-  scopes: ReadonlySet<ApiKeyScope> | undefined;
+  /** The scopes of the client's key. */
+  scopes: ReadonlySet<ApiKeyScope>;
   /** Whether the client announced this capability. */
   can(capability: string): boolean;
   /** Whether this is the secret that the client logged in with. */
@@ -80,7 +80,7 @@ export class Handshake {
   #state: State = 'start-ok';
   #link: VhostLink | undefined;
   #vhost = '';
-  #scopes: ReadonlySet<ApiKeyScope> | undefined;
+  #scopes: ReadonlySet<ApiKeyScope> = new Set();
   /** Digest of the secret; the secret itself is not stored. */
   #secretDigest: Buffer | undefined;
   #username = '';
@@ -209,7 +209,7 @@ export class Handshake {
     }
     if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
     // The object gets a wrong vhost too: it audits the connection, or the attempt with a wrong vhost.
-    if (this.#link.version >= 2) this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
+    this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
     if (vhost !== this.#vhost) {
       this.#rejection.reason = 'vhost';
       throw connectionError(530, refused, METHOD.connectionOpen);
@@ -249,8 +249,7 @@ function digest(secret: string | Buffer): Buffer {
   return createHmac('sha256', DIGEST_KEY).update(secret).digest();
 }
 
-function readScopes(header: string | undefined): ReadonlySet<ApiKeyScope> | undefined {
-  if (header === undefined) return undefined;
+function readScopes(header = ''): ReadonlySet<ApiKeyScope> {
   const named = header.split(',');
   return new Set(API_KEY_SCOPES.filter((scope) => named.includes(scope)));
 }

@@ -3,9 +3,9 @@ import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { isEmergencyKey } from '../../protocol/routing-keys.ts';
+import type { ConnectionEvents } from '../connection-report.ts';
 import { Held } from '../held.ts';
 import type { ObjectLink } from '../link.ts';
-import type { ConnectionEvents } from './connection-events.ts';
 import type { Content } from './content.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { METHOD } from './wire/codec.ts';
@@ -24,8 +24,8 @@ export function linkEnd(code: number): AmqpError {
   return connectionError(320, texts[code] ?? 'the service was interrupted, try again');
 }
 
-export type PublishOutcome = 'stored' | 'unstored' | AmqpError;
-export type SettleOutcome = 'ack' | 'requeue' | 'discard';
+type PublishOutcome = 'stored' | 'unstored' | AmqpError;
+type SettleOutcome = 'ack' | 'requeue' | 'discard';
 
 /** A publish without an outcome. */
 interface OpenPublish {
@@ -41,7 +41,7 @@ export class Uplink {
   readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
   readonly #publishes = new Map<number, OpenPublish>();
   /** Publishes over the key's rate; emergencies overtake them. */
-  readonly #held = new Held<PublishFrame>((frame, seq) => this.#link.send(frame, seq));
+  readonly #held = new Held<PublishFrame>((frame) => this.#link.send(frame, frame.seq));
   #openPublishBytes = 0;
   #whenSettled: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
@@ -57,11 +57,6 @@ export class Uplink {
     this.#link = link;
     this.#schedule = schedule;
     this.#events = events;
-  }
-
-  /** The link version of the edge: which frames it reads. */
-  get version(): number {
-    return this.#link.version;
   }
 
   /** The maximum number of publishes is held: no further ones are accepted until some have been sent. */
@@ -105,7 +100,7 @@ export class Uplink {
     this.#publishes.set(seq, { bytes: content.body.length, frame, onOutcome });
     this.#openPublishBytes += content.body.length;
     if (this.#held.size === 0 || isEmergencyKey(routingKey)) this.#link.send(frame, seq);
-    else this.#held.add(seq, frame);
+    else this.#held.add(frame);
   }
 
   /** Collects leases until the end of the turn, so that all acks from one read travel in one frame. */
@@ -154,7 +149,10 @@ export class Uplink {
         this.#answer(frame.seq, frame);
         return;
       case 'wait':
-        this.#hold(frame);
+        this.#held.takeBack(
+          frame.seqs.flatMap((seq) => this.#publishes.get(seq)?.frame ?? []),
+          frame,
+        );
         return;
       case 'ok':
       case 'got':
@@ -171,14 +169,6 @@ export class Uplink {
   close(): void {
     this.#held.stop();
     this.#link.close();
-  }
-
-  #hold(pace: Extract<VhostLinkDown, { kind: 'wait' }>): void {
-    const frames = pace.seqs.flatMap((seq) => this.#publishes.get(seq)?.frame ?? []);
-    this.#held.takeBack(
-      frames.map((frame) => ({ seq: frame.seq, frame })),
-      pace,
-    );
   }
 
   #answer(seq: number, frame: VhostLinkDown): void {

@@ -11,11 +11,11 @@ import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
 import { Held } from '../held.ts';
 import type { DialResult } from '../link.ts';
-import { type EndReason, linkReason, type OwnReason, type PublishResult, streamReason } from '../reasons.ts';
+import { type EndReason, linkReason, type OwnReason, streamReason } from '../reasons.ts';
 import { wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
 import { authenticateError, CONNACK, type DeviceCredential, loginOf, prepareConnect } from './login.ts';
-import { type Origin, Origins, type Refused } from './origins.ts';
+import { type EventsOf, type Origin, Origins } from './origins.ts';
 import { noteLull, noteStrayed, type PublishFrame, type Session } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
@@ -26,34 +26,21 @@ export type DeviceDial = (
   isGone: () => boolean,
 ) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
 
-/** Every connection ends with one event: `closed` if it had a session, otherwise `refused`. */
-export interface MqttEvents {
-  opened(origin: Origin): void;
-  closed(origin: Origin, why: string, reason: EndReason): void;
-  refused: Refused;
-  published(): void;
-  /** Publishes with this result, and how many. */
-  settled(result: PublishResult, count: number): void;
-  commanded(): void;
-}
-
 /** How often sessions are checked for clients that send nothing. */
 const QUIET_CHECK_MS = 5_000;
 
 export class MqttEngine {
   readonly #aedes: Aedes;
   readonly #dial: DeviceDial;
-  readonly #events: MqttEvents;
   readonly #sessions = new Map<Client, Session>();
   readonly #origins: Origins;
   readonly #gates = new Set<SizeGate>();
   #isStopping = false;
   #quietCheck: NodeJS.Timeout | undefined;
 
-  constructor(dial: DeviceDial, events: MqttEvents) {
+  constructor(dial: DeviceDial, eventsOf: EventsOf) {
     this.#dial = dial;
-    this.#events = events;
-    this.#origins = new Origins((...refused) => events.refused(...refused));
+    this.#origins = new Origins(eventsOf);
     this.#aedes = new Aedes({
       heartbeatInterval: 60_000,
       connectTimeout: LIMIT.mqttConnectMs,
@@ -92,13 +79,10 @@ export class MqttEngine {
       session.link.send({ kind: 'subscribed', commands: false });
     });
     this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed', 'client'));
-    this.#aedes.on('clientError', (client, error) => {
-      // The session ends with the disconnect event that follows; until then a will may still be stored.
-      this.#failed(client, error.message, streamReason(error));
-    });
-    this.#aedes.on('connectionError', (client, error) =>
-      this.#failed(client, error.message, streamReason(error)),
-    );
+    // The session ends with the disconnect event that follows; until then a will may still be stored.
+    const failed = (client: Client, error: Error) => this.#failed(client, error.message, streamReason(error));
+    this.#aedes.on('clientError', failed);
+    this.#aedes.on('connectionError', failed);
   }
 
   async start(): Promise<void> {
@@ -162,14 +146,14 @@ export class MqttEngine {
     const { link } = dialed;
     const gate = client.conn as SizeGate;
     const held = new Held<PublishFrame>(
-      (frame, seq) => link.send(frame, seq),
+      (frame) => link.send(frame, frame.seq),
       (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
     );
     const fresh = { quiet: false, strayed: 0, spokeMs: Date.now() };
     const session: Session = { deviceId, origin, link, waiting: new Map(), held, ...fresh };
     this.#sessions.set(client, session);
     origin.isSettled = true;
-    this.#events.opened(origin);
+    origin.events.opened({ username: origin.username });
     link.attach({
       frames: (frames) => this.#receive(client, session, frames),
       closed: (code, reason) => {
@@ -192,7 +176,7 @@ export class MqttEngine {
       done(new Error('not a topic of this device'));
       return;
     }
-    this.#events.published();
+    session.origin.events.published(1);
     session.spokeMs = Date.now();
     // A retained flag is cleared and the message processed [C-3.6].
     packet.retain = false;
@@ -208,29 +192,29 @@ export class MqttEngine {
     };
     session.waiting.set(seq, { frame, settle });
     if (session.held.size === 0) session.link.send(frame, seq);
-    else session.held.add(seq, frame);
+    else session.held.add(frame);
   }
 
   #receive(client: Client, session: Session, frames: readonly DeviceLinkDown[]): void {
+    const { events } = session.origin;
     for (const frame of frames) {
       switch (frame.kind) {
         case 'stored':
-          this.#events.settled('confirmed', frame.seqs.length);
+          events.settled('confirmed', frame.seqs.length);
           for (const seq of frame.seqs) this.#settle(session, seq, 'stored');
           break;
         case 'refused':
-          this.#events.settled('refused', 1);
+          events.settled('refused', 1);
           this.#settle(session, frame.seq, 'refused');
           break;
         case 'wait':
           session.held.takeBack(
-            frame.seqs
-              .flatMap((seq) => session.waiting.get(seq)?.frame ?? [])
-              .map((own) => ({ seq: own.seq, frame: own })),
+            frame.seqs.flatMap((seq) => session.waiting.get(seq)?.frame ?? []),
             frame,
           );
           break;
         case 'command':
+          events.delivered(1);
           this.#command(client, session, frame.payload);
       }
     }
@@ -243,7 +227,6 @@ export class MqttEngine {
   }
 
   #command(client: Client, session: Session, payload: string): void {
-    this.#events.commanded();
     const topic = deviceTopic(session.deviceId, 'commands');
     client.publish(
       { cmd: 'publish', topic, payload: Buffer.from(payload, 'utf8'), qos: 1, retain: false, dup: false },
@@ -259,7 +242,7 @@ export class MqttEngine {
     for (const [client, session] of this.#sessions) {
       noteLull(session, now);
       const gate = client.conn as SizeGate;
-      if (session.quiet || session.link.version < 2 || gate.quietMs(now) < CLIENT_QUIET_MS) continue;
+      if (session.quiet || gate.quietMs(now) < CLIENT_QUIET_MS) continue;
       session.quiet = true;
       session.link.send({ kind: 'quiet', quiet: true });
       gate.untilBytes(() => {
@@ -286,7 +269,7 @@ export class MqttEngine {
     session.held.stop();
     session.link.close();
     const { end = { why, reason } } = session;
-    this.#events.closed(session.origin, end.why, end.reason);
+    session.origin.events.closed(end.why, end.reason);
   }
 }
 

@@ -1,6 +1,7 @@
 /** The origin of each MQTT connection. A connection that never gets a session is reported once. */
 import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
+import type { ConnectionEvents } from '../connection-report.ts';
 import type { RefusalReason } from '../reasons.ts';
 import { loginReason, type NoLink, wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
@@ -15,22 +16,24 @@ export interface Origin {
   username: string;
   /** The connection got a session, or its rejection was reported. */
   isSettled: boolean;
+  readonly events: ConnectionEvents;
 }
 
-/** `code` is the error code in the edge's answer. */
-export type Refused = (origin: Origin, why: string, reason: RefusalReason, code?: string) => void;
+/** Returns the receiver of a new connection's events. */
+export type EventsOf = (client: Pick<Origin, 'connection' | 'address'>) => ConnectionEvents;
 
 export class Origins {
-  readonly #refused: Refused;
+  readonly #eventsOf: EventsOf;
   readonly #origins = new WeakMap<Duplex, Origin>();
 
-  constructor(refused: Refused) {
-    this.#refused = refused;
+  constructor(eventsOf: EventsOf) {
+    this.#eventsOf = eventsOf;
   }
 
   add(stream: Duplex, address: string, certificate: ClientCertificate | undefined): Origin {
+    const client = { connection: randomUUID(), address };
     const username = certificate?.commonName ?? '';
-    const origin = { connection: randomUUID(), address, certificate, username, isSettled: false };
+    const origin = { ...client, certificate, username, isSettled: false, events: this.#eventsOf(client) };
     this.#origins.set(stream, origin);
     return origin;
   }
@@ -39,10 +42,11 @@ export class Origins {
     return this.#origins.get(stream) ?? this.add(stream, '', undefined);
   }
 
+  /** `code` is the error code in the edge's answer. */
   refuse(origin: Origin, why: string, reason: RefusalReason, code?: string): void {
     if (origin.isSettled) return;
     origin.isSettled = true;
-    this.#refused(origin, why, reason, code);
+    origin.events.refused({ reason, why, code, username: origin.username || undefined });
   }
 
   notLinked(origin: Origin, noLink: NoLink): void {

@@ -38,7 +38,7 @@ const MAX_TOPIC_CHARS = 256;
 
 /** Notifies the Site when the client has published nothing for `LULL_MS` [C-8.2]. */
 export function noteLull(session: Session, now: number): void {
-  if (now - session.spokeMs < LULL_MS || session.link.version < 4) return;
+  if (now - session.spokeMs < LULL_MS) return;
   session.spokeMs = now;
   session.link.send({ kind: 'lull' });
 }
@@ -46,6 +46,6 @@ export function noteLull(session: Session, now: number): void {
 /** Reports the use of a foreign topic to the Site, for the diagnostics of the device [C-3.8]. */
 export function noteStrayed(session: Session, topic: string, act: 'publish' | 'subscribe'): void {
   session.strayed += 1;
-  if (session.link.version < 3 || session.strayed > MAX_STRAYED) return;
+  if (session.strayed > MAX_STRAYED) return;
   session.link.send({ kind: 'strayed', topic: topic.slice(0, MAX_TOPIC_CHARS), act });
 }

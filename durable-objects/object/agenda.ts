@@ -50,7 +50,7 @@ export class Agenda {
         for (const source of this.#sources) if (source.ride) turn.step(() => source.ride?.(turn));
       });
     } catch (error) {
-      console.error('agenda failed', { stack: stackOf(error) });
+      console.error('due tasks failed, they stay due', { stack: stackOf(error) });
     } finally {
       // A committed turn has armed the alarm at its end; do not ask every source twice.
       if (!this.#isArmed) this.arm();
@@ -59,12 +59,7 @@ export class Agenda {
 
   arm(): void {
     this.#isArmed = true;
-    let due: number | undefined;
-    for (const source of this.#sources) {
-      const own = this.#dueMs(source);
-      if (own !== undefined && (due === undefined || own < due)) due = own;
-    }
-    this.#alarm.arm(due);
+    this.#alarm.arm(earliest(this.#sources.map((source) => this.#dueMs(source))));
   }
 
   #runSource(source: DueSource, turn: Turn): void {

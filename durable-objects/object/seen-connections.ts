@@ -20,6 +20,6 @@ export class SeenConnections {
 
   remember(turn: Turn, id: string): void {
     turn.write('DELETE FROM seen_connection WHERE at_ms < ?', turn.now - REMEMBERED_MS);
-    turn.write('INSERT INTO seen_connection (id, at_ms) VALUES (?, ?)', id, turn.now);
+    turn.insert('seen_connection', { id, at_ms: turn.now });
   }
 }

@@ -4,7 +4,7 @@
  */
 
 /** Maximum number of cached stubs; when it is reached, the cache is cleared. */
-const MAX_KEPT = 100;
+const MAX_KEPT = 1_000;
 
 export class Stubs<Stub> {
   readonly #make: (name: string) => Stub;

@@ -39,6 +39,18 @@ export class Turn {
     return rowsWritten;
   }
 
+  /** Inserts a row: its keys are the columns. */
+  insert(table: string, row: Readonly<SqlRow>, verb: 'INSERT' | 'INSERT OR REPLACE' = 'INSERT'): void {
+    const columns = Object.keys(row);
+    const marks = columns.map(() => '?').join(', ');
+    this.write(`${verb} INTO ${table} (${columns.join(', ')}) VALUES (${marks})`, ...Object.values(row));
+  }
+
+  /** Inserts a row, or replaces the one with the same key. */
+  replace(table: string, row: Readonly<SqlRow>): void {
+    this.insert(table, row, 'INSERT OR REPLACE');
+  }
+
   /** Executes a write and returns its row. */
   writeReturning<Row extends SqlRow>(
     statement: `${Write} RETURNING ${string}`,
@@ -141,7 +153,7 @@ export class Turns {
         return done;
       });
     } catch (error) {
-      console.error('write failed', { stack: stackOf(error) });
+      console.error('transaction undone, the object restarts', { stack: stackOf(error) });
       this.#ctx.abort('write failed');
       throw error;
     } finally {
@@ -171,6 +183,6 @@ function sendQuietly(send: () => void): void {
   try {
     send();
   } catch (error) {
-    console.error('send failed', { stack: stackOf(error) });
+    console.error('message after a transaction not sent', { stack: stackOf(error) });
   }
 }

@@ -87,19 +87,15 @@ export async function writeConnected(
   address: string,
   now: number,
 ): Promise<void> {
-  await drizzle(database)
-    .insert(auditEvents)
-    .values({
-      id: derivedUuid(`audit|partner.connected|${key.keyId}`),
-      organizationId: key.organizationId,
-      event: 'partner.connected',
-      actor: key.keyId,
-      actorName: key.keyPrefix,
-      address,
-      target: key.keyId,
-      outcome: 'SUCCESS',
-      details: {},
-      createdAtMs: now,
-    })
-    .onConflictDoNothing();
+  const { organizationId, keyId, keyPrefix } = key;
+  const entry: AuditEntry = {
+    organizationId,
+    event: 'partner.connected',
+    actor: { type: 'API_KEY', id: keyId, name: keyPrefix },
+    target: { type: 'API_KEY', id: keyId },
+    address,
+    outcome: 'SUCCESS',
+    details: {},
+  };
+  await auditRow(drizzle(database), entry, now, `partner.connected|${keyId}`);
 }

@@ -1,9 +1,4 @@
-/**
- * A Site's copy of the registry: its sub-devices, its organization's settings, and the keys that may see it.
- * The copy is stored with its version and age. The Worker notifies the Site of changes (`upTo`); regular
- * reads find missed ones.
- */
-
+/** A Site's copy of the registry: its sub-devices, its organization's settings, and the keys that may see it. */
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { alertRules, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
@@ -11,23 +6,7 @@ import type { AlertOperator, AlertSeverity } from '../../protocol/alert.ts';
 import type { AssetType, DeviceType, MeterRole } from '../../protocol/enums.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
-import type { Clock } from '../object/clock.ts';
-import type { Facts } from '../object/facts.ts';
-import { reasonOf } from '../object/reason.ts';
-import type { Turn, Turns } from '../object/turn.ts';
-import { within } from '../object/within.ts';
-
-/** Maximum age of a copy that decides. */
-const FRESH_MS = 20 * 60_000;
-/**
- * From this age on the copy is read again in the background, so frequent callers never wait for the registry.
- */
-const POLL_MS = 15 * 60_000;
-/** How often the age is stored while the copy does not change; each time is a written row. */
-const AGE_STEP_MS = 10 * 60_000;
-/** Pause after a failed read. */
-const RETRY_MS = 60_000;
-const READ_LIMIT_MS = 3_000;
+import { RegistryCopy } from './copy.ts';
 
 /** A sub-device in the registry. */
 export interface SubDevice {
@@ -56,141 +35,56 @@ export interface AlertRule {
 }
 
 export interface PlantRecord {
-  plantId: string | null;
+  plantId: string;
   organizationId: string;
-  /** Registry version of the organization; absent if older code stored the copy. */
-  version?: number;
+  /** Registry version of the organization. */
+  version: number;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
-  /** By device id; absent if older code stored the copy. */
-  deviceTypes?: Record<string, DeviceType>;
-  /** Enabled rules; absent if older code stored the copy. */
-  alertRules?: AlertRule[];
+  /** By device id. */
+  deviceTypes: Record<string, DeviceType>;
+  /** Enabled rules. */
+  alertRules: AlertRule[];
   /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
   keyIds: string[];
 }
 
-export interface PlantCopyHost {
-  clock: Clock;
-  turns: Turns;
-  database: D1Database;
-  siteId(): string | undefined;
-  keepAlive(work: Promise<void>): void;
-  /** The registry data of the plant changed in this turn, or the plant was deleted (`isGone`). */
-  onChange(turn: Turn, isGone: boolean): void;
-}
-
-/** The site's copy and its age. */
-export class PlantCopy {
-  readonly #facts: Facts<'registry' | 'registryReadAt'>;
-  readonly #host: PlantCopyHost;
-  #record: PlantRecord | undefined;
+/** The record is undefined for a device without a plant. */
+export class PlantCopy extends RegistryCopy<PlantRecord> {
+  #idsOf: PlantRecord | undefined;
   #externalIds: ReadonlySet<string> = new Set();
-  #readAtMs = 0;
-  #triedAtMs = 0;
-  #storedAtMs = 0;
-  #reading: Promise<void> | undefined;
-
-  constructor(facts: Facts<'registry' | 'registryReadAt'>, host: PlantCopyHost) {
-    this.#facts = facts;
-    this.#host = host;
-    this.#use(facts.get<PlantRecord | null>('registry') ?? undefined);
-    if (this.#record) this.#readAtMs = facts.get<number>('registryReadAt') ?? 0;
-    this.#storedAtMs = this.#readAtMs;
-  }
-
-  /** Undefined before the first read, and for a device without a plant. */
-  get record(): PlantRecord | undefined {
-    return this.#record;
-  }
 
   get subDevices(): readonly SubDevice[] {
-    return this.#record?.subDevices ?? [];
+    return this.record?.subDevices ?? [];
   }
 
   isSubDevice(externalId: string): boolean {
+    if (this.#idsOf !== this.record) {
+      this.#idsOf = this.record;
+      this.#externalIds = new Set(this.subDevices.map((subDevice) => subDevice.externalId));
+    }
     return this.#externalIds.has(externalId);
   }
 
   get keyIds(): readonly string[] {
-    return this.#record?.keyIds ?? [];
+    return this.record?.keyIds ?? [];
   }
 
   /** Resolves once the copy is recent enough for decisions. Rejects if the registry does not answer in time. */
   async fresh(): Promise<void> {
-    if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS) this.refreshInBackground();
-    else await this.#refresh();
+    if (this.record && this.isFresh()) this.keepUp();
+    else await this.refresh();
   }
 
   /** Resolves once there is a copy, of any age; an old one is read again in the background. */
   async ready(): Promise<void> {
-    if (!this.#record) await this.#refresh();
-    else this.refreshInBackground();
-  }
-
-  /** Resolves once the copy has this version or a later one. A read that is already running may miss the change. */
-  async upTo(version: number): Promise<void> {
-    if (this.#record?.version === version) return;
-    await this.#reading?.catch(() => {});
-    await this.#refresh();
-    const known = this.#record?.version ?? version;
-    if (known < version) throw new Error(`the registry has version ${known}, expected at least ${version}`);
-  }
-
-  refreshInBackground(): void {
-    const now = this.#host.clock.now();
-    // A failed read is retried at most once a minute.
-    if (now - this.#readAtMs < POLL_MS || now - this.#triedAtMs < RETRY_MS) return;
-    this.#triedAtMs = now;
-    this.#host.keepAlive(
-      this.#refresh().catch((error: unknown) => {
-        console.warn('failed to read registry', { reason: reasonOf(error) });
-      }),
-    );
-  }
-
-  /** One read at a time. */
-  async #refresh(): Promise<void> {
-    const siteId = this.#host.siteId();
-    if (!siteId) return;
-    this.#reading ??= this.#read(siteId).finally(() => {
-      this.#reading = undefined;
-    });
-    await this.#reading;
-  }
-
-  async #read(siteId: string): Promise<void> {
-    const { database, clock, turns } = this.#host;
-    const record = await within(READ_LIMIT_MS, readPlant(database, siteId, clock.now()));
-    const readAtMs = clock.now();
-    const before = this.#record;
-    if (record || before) {
-      const isOther = JSON.stringify(record) !== JSON.stringify(before);
-      if (!isOther && readAtMs - this.#storedAtMs < AGE_STEP_MS) {
-        this.#readAtMs = readAtMs;
-        return;
-      }
-      turns.attempt((turn) => {
-        turn.undo(() => this.#use(before));
-        this.#use(record);
-        this.#facts.set(turn, 'registryReadAt', readAtMs);
-        if (!isOther) return;
-        this.#facts.set(turn, 'registry', record ?? null);
-        this.#host.onChange(turn, !record);
-      });
-    }
-    this.#readAtMs = readAtMs;
-    this.#storedAtMs = readAtMs;
-  }
-
-  #use(record: PlantRecord | undefined): void {
-    this.#record = record;
-    this.#externalIds = new Set(record?.subDevices.map((subDevice) => subDevice.externalId));
+    if (this.record) this.keepUp();
+    else await this.refresh();
   }
 }
 
 /** Undefined when the registry has no such plant. */
-async function readPlant(
+export async function readPlant(
   database: D1Database,
   plantId: string,
   now: number,

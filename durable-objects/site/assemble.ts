@@ -4,34 +4,31 @@
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env, VhostStub } from '../env.ts';
-import { OwnCounts } from '../figures/counts.ts';
-import { Reporter } from '../figures/reporter.ts';
-import { figuresOf } from '../figures/stub.ts';
+import { OwnCounts } from '../metrics/counts.ts';
+import { metricsOf, Reporter } from '../metrics/report.ts';
 import type { DueSource } from '../object/agenda.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
-import { Facts } from '../object/facts.ts';
+import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { Stubs } from '../object/stubs.ts';
 import { Turns } from '../object/turn.ts';
-import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
+import { PlantCopy, readPlant, type SubDevice } from '../registry/plant-copy.ts';
 import type { PassingEvent } from '../rpc.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { Alerts } from './alert/alerts.ts';
-import { BatteryDemands } from './command/battery-demands.ts';
+import { BatteryDemands } from './command/batch-owner.ts';
 import { Commands } from './command/commands.ts';
 import { MessageIdRows } from './command/message-ids.ts';
 import { CommandRows } from './command/rows.ts';
 import { Submissions } from './command/submissions.ts';
 import { Configuration } from './config/configuration.ts';
 import { ConfigurationState } from './config/state.ts';
-import { DeviceTables } from './device/device-tables.ts';
 import { Devices } from './device/devices.ts';
-import { DiagnosticsRows } from './device/diagnostics-rows.ts';
-import { DeviceRows } from './device/rows.ts';
-import { SecretRows } from './device/secret-rows.ts';
+import { Diagnostics } from './device/diagnostics.ts';
+import { DeviceTables } from './device/rows.ts';
 import { DeviceSecrets } from './device/secrets.ts';
 import { servesSite } from './device/serving.ts';
 import { DeviceSessions } from './device/sessions.ts';
@@ -42,25 +39,22 @@ import { destinationOf } from './event/destinations.ts';
 import { Events } from './event/events.ts';
 import { Outbox } from './event/outbox.ts';
 import { OutboxRows } from './event/rows.ts';
-import { StandingAlarms } from './event/standing-alarms.ts';
-import { type SiteFact, SiteIdentity } from './identity.ts';
-import { DeviceLifecycle } from './lifecycle/device.ts';
-import { plantChanged } from './lifecycle/plant.ts';
-import { Serving } from './lifecycle/serving.ts';
-import { DeviceLink } from './link/accept.ts';
-import { DeviceReceiver } from './link/receive.ts';
-import { TokenRefresh } from './link/token-refresh.ts';
+import { SiteIdentity } from './identity.ts';
+import { Lifecycle } from './lifecycle/lifecycle.ts';
+import { DeviceLink } from './link/device-link.ts';
+import { DeviceTokens } from './link/tokens.ts';
 import { makeOwners } from './owners.ts';
 import { Plan } from './plan/plan.ts';
 import { PlanState } from './plan/state.ts';
 import { Presence } from './presence/presence.ts';
 import { RestCommands } from './rest-command/rest-commands.ts';
-import { RestCommandRows } from './rest-command/rows.ts';
 import { Retention, siteBudgets } from './retention.ts';
 import { ScheduleRows } from './schedule/rows.ts';
 import { Schedules } from './schedule/schedules.ts';
+import type { SiteFact } from './stored.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
+import type { RetentionSetting } from './telemetry/levels.ts';
 import { MovedNonces } from './telemetry/moved-nonces.ts';
 import { JournalRows } from './telemetry/rows.ts';
 import type { SignalOrigin } from './telemetry/snapshot.ts';
@@ -73,7 +67,7 @@ export type AssembledSite = ReturnType<typeof assembleSite>;
 export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => void) {
   const clock = new Clock();
   const sql = new Sql(ctx.storage);
-  const facts = new Facts<SiteFact>(sql);
+  const keyValues = new KeyValues<SiteFact>(sql);
   const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
 
   // turns and what leaves the object
@@ -89,26 +83,23 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
     },
   });
   const calls = new Calls(clock, onChange);
-  const counts = new OwnCounts({ clock, report: (batch) => figuresOf(env).add(batch), keepAlive });
-  const identity = new SiteIdentity(facts, turns);
+  const counts = new OwnCounts({ clock, report: (batch) => metricsOf(env).add(batch), keepAlive });
+  const identity = new SiteIdentity(keyValues, turns);
   const vhosts = new Stubs<VhostStub>((keyId) => env.VHOST.get(env.VHOST.idFromName(keyId)));
   const destination = destinationOf({ database: env.DB, vhosts, siteId: () => identity.known ?? '' });
   const outboxRows = new OutboxRows(sql);
   const outbox = new Outbox(outboxRows, { clock, turns, calls, destination, keepAlive, changed: onChange });
-  const registry: PlantCopy = new PlantCopy(facts, {
-    clock,
-    turns,
-    database: env.DB,
-    siteId: () => identity.known,
-    keepAlive,
-    onChange: (turn, isGone) => plantChanged(turn, plantHost(), isGone),
+  const registry: PlantCopy = new PlantCopy(keyValues, {
+    ...{ clock, turns, keepAlive },
+    read: () => (identity.known ? readPlant(env.DB, identity.known, clock.now()) : undefined),
+    onChange: (turn, record) => lifecycle.plantChanged(turn, !record),
   });
-  const events = new Events({ outbox, counts, registry });
+  const events = new Events({ values: keyValues, outbox, counts, registry });
 
   // devices
-  const secrets = new DeviceSecrets(new SecretRows(sql), new SecretBox(env.DATA_KEYS));
-  const devices = new Devices(new DeviceRows(sql), secrets);
-  const diagnostics = new DiagnosticsRows(sql);
+  const secrets = new DeviceSecrets(sql, new SecretBox(env.DATA_KEYS));
+  const devices = new Devices(sql, secrets);
+  const diagnostics = new Diagnostics(sql);
   const sessions: DeviceSessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
     presence.update(turn),
   );
@@ -116,26 +107,24 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   // telemetry
   const movedNonces = new MovedNonces(sql);
   const journalRows = new JournalRows(sql, () => store.state.packedBlock);
-  const journal = new Journal(journalRows, facts, {
+  const journal = new Journal(journalRows, keyValues, {
     clock,
     origin: (deviceId) => originOf(deviceId, devices, registry),
     isSubDevice: (externalId) => registry.isSubDevice(externalId),
     movedNonces: () => movedNonces.all(),
   });
-  const store: TelemetryStore = new TelemetryStore(sql, facts, journal);
+  const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal);
 
   // stored state that the rules see
-  const configurationState = new ConfigurationState(facts);
-  const demands = new BatteryDemands(facts);
+  const configurationState = new ConfigurationState(keyValues);
+  const demands = new BatteryDemands(keyValues);
   const commandRows = new CommandRows(sql);
   const messageIds = new MessageIdRows(sql);
   const scheduleRows = new ScheduleRows(sql);
-  const planState = new PlanState(sql, facts, configurationState, scheduleRows);
-  const alarms = new StandingAlarms(facts, registry, outbox, counts);
+  const planState = new PlanState(sql, keyValues, configurationState, scheduleRows);
   const presence: Presence = new Presence({
-    ...{ facts, devices, registry, journal, outbox, alarms },
+    ...{ values: keyValues, devices, sessions, registry, journal, outbox, events },
     config: () => configurationState.config,
-    quietSinceMs: (id) => sessions.quietSinceMs(id),
   });
   const alerts = new Alerts({ registry, journal, outbox });
   const feed = new TelemetryFeed(
@@ -174,74 +163,49 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   });
   const plan: Plan = new Plan({
     ...{ clock, state: planState, commands, dispatches, schedules, demands, events, journal, registry, view },
-    endsWithEmergency: ({ owner }) => !owners[owner].survivesEmergency,
   });
   const configuration = new Configuration({
-    ...{ state: configurationState, commands, dispatches, plan, schedules, view },
-    presenceChanged: () => presence.noteChange(),
+    ...{ state: configurationState, commands, dispatches, plan, schedules, presence, view },
   });
-  const restCommands = new RestCommands({ rows: new RestCommandRows(sql), devices, dispatches, outbox });
+  const restCommands = new RestCommands({ sql, devices, dispatches, outbox });
   const owners = makeOwners({
     ...{ commands, dispatches, events, view, plan, schedules, configuration, demands, restCommands },
   });
   const submissions = new Submissions({ rows: commandRows, messageIds, dispatches, events, owners, view });
 
   // devices that connect, leave and move
-  const serving = new Serving({ devices, sessions, dispatches, plan, configuration, view });
-  const tables = new DeviceTables(sql);
-  const lifecycle = new DeviceLifecycle({
-    ...{ clock, turns, devices, secrets, sessions, tables, diagnostics, journal, movedNonces },
-    ...{ presence, outbox, serving },
+  const lifecycle: Lifecycle = new Lifecycle({
+    ...{ clock, turns, registry, devices, secrets, sessions, tables: new DeviceTables(sql), diagnostics },
+    ...{ journal, movedNonces, presence, outbox, alerts, commands, dispatches, plan, schedules },
+    ...{ configuration, view },
   });
-  const tokens = new TokenRefresh({
-    ...{ clock, devices, sessions, sender, outbox, tokenKeys: env.TOKEN_KEYS, keepAlive },
-  });
-  const receiver = new DeviceReceiver({
-    ...{ turns, registry, devices, secrets, sessions, diagnostics, journal, feed, alerts, presence },
-    ...{ dispatches, serving, tokens, counts },
+  const tokens = new DeviceTokens({
+    ...{ clock, turns, devices, secrets, sessions, diagnostics, journal, movedNonces, sender, outbox },
+    ...{ tokenKeys: env.TOKEN_KEYS, keepAlive },
   });
   const link = new DeviceLink({
-    ...{ clock, turns, devices, sessions, presence, diagnostics },
-    receive: (device, frames, now, answer) => receiver.receive(device, frames, now, answer),
-  });
-  const plantHost = () => ({
-    ...{ registry, devices, sessions, lifecycle, dispatches, commands, plan, schedules, alerts, presence },
+    ...{ clock, turns, registry, devices, secrets, sessions, diagnostics, journal, feed, alerts },
+    ...{ presence, dispatches, lifecycle, tokens, counts },
   });
 
+  const keptMs = (setting: RetentionSetting) =>
+    (registry.record?.settings[setting] ?? LIMIT[setting]) * 24 * 60 * 60_000;
   const retention = new Retention(
-    siteBudgets({ journalRows, store, commandRows, messageIds }, (setting) => keptMs(registry, setting)),
+    siteBudgets({ journalRows, commandRows, messageIds }, store.budgets(keptMs)),
     outboxRows,
   );
   /** What one alarm does, in this order. The Reporter only shows that the object works: its counts travel on their own. */
-  const figures = { class: 'Site' as const, clock, mark: () => undefined, report: () => ({}) };
+  const reported = { class: 'Site' as const, clock, mark: () => undefined, report: () => ({}) };
   const dueSources: DueSource[] = [
     ...[sessions, secrets, movedNonces, tokens, plan, dispatches, presence, alerts, feed, calls, outbox],
-    ...[store, retention, new Reporter(ctx, env, figures, onChange)],
+    ...[store, retention, new Reporter(ctx, env, reported, onChange)],
   ];
 
   return {
     ...{ clock, turns, identity, registry, outbox, devices, sessions, diagnostics, presence, alerts, feed },
-    ...{
-      journal,
-      store,
-      commandRows,
-      scheduleRows,
-      submissions,
-      configuration,
-      restCommands,
-      lifecycle,
-      link,
-    },
-    ...{ secrets, movedNonces, dueSources },
+    ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
+    ...{ lifecycle, link, tokens, dueSources },
   };
-}
-
-/** How long the organization keeps telemetry of a level. */
-function keptMs(
-  { record }: PlantCopy,
-  setting: 'rawRetentionDays' | 'fiveMinuteRetentionDays' | 'hourlyRetentionDays',
-): number {
-  return (record?.settings[setting] ?? LIMIT[setting]) * 24 * 60 * 60_000;
 }
 
 /** What the bare signal names of a device mean. */

@@ -9,13 +9,6 @@ import { LIMIT } from '../../protocol/limits.ts';
 const KIB = 1_024;
 const MIB = 1_024 * KIB;
 
-export interface RetentionBounds {
-  journalBytes: number;
-  commandLogBytes: number;
-  messageIdBytes: number;
-  outboxRows: number;
-}
-
 export const SITE_BOUNDS = {
   /** Storage budgets; an object has 10 GB in total. */
   journalBytes: 1_024 * MIB,
@@ -32,11 +25,11 @@ export const SITE_BOUNDS = {
   hotMs: 26 * 60 * 60_000,
   /** Age at which packed blocks are deleted, unless a new block has overwritten them before. */
   journalMs: 7 * 24 * 60 * 60_000,
-  /** The packed samples, and the roll-ups of five minutes, an hour and a day. */
+  /** Each level of telemetry. */
   rawBytes: 4_096 * MIB,
-  fiveMinuteBytes: 2_048 * MIB,
-  hourBytes: 512 * MIB,
-  dayBytes: 128 * MIB,
+  '5mBytes': 2_048 * MIB,
+  '1hBytes': 512 * MIB,
+  '1dBytes': 128 * MIB,
   /**
    * From this many unpacked blocks, they are packed every quarter of an hour; from ten times as many,
    * immediately.
@@ -62,4 +55,4 @@ export const SITE_BOUNDS = {
   nonces: 1_000_000,
   /** Rows that one alarm deletes from each table; the next alarm follows immediately. */
   rowsPerAlarm: 500,
-} as const satisfies RetentionBounds & Record<string, number>;
+} as const satisfies Record<string, number>;

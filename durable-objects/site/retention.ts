@@ -28,37 +28,18 @@ export interface Budget {
   ageMs?: () => number;
 }
 
-type RetentionSetting = 'rawRetentionDays' | 'fiveMinuteRetentionDays' | 'hourlyRetentionDays';
-
-/** Every table that a partner, a device or time can fill, with its budget. `keptMs`: the organization's setting. */
+/** Every table that a partner, a device or time can fill, with its budget. `levels`: those of the telemetry. */
 export function siteBudgets(
-  tables: {
-    journalRows: Trimmable;
-    store: { rowsOf(level: 'raw' | '5m' | '1h' | '1d'): Trimmable };
-    commandRows: Trimmable;
-    messageIds: Trimmable;
-  },
-  keptMs: (setting: RetentionSetting) => number,
+  tables: { journalRows: Trimmable; commandRows: Trimmable; messageIds: Trimmable },
+  levels: readonly Budget[],
 ): Budget[] {
-  const { journalRows, store, commandRows, messageIds } = tables;
-  const bounds = SITE_BOUNDS;
-  const level = (name: string, at: 'raw' | '5m' | '1h' | '1d', bytes: number, setting: RetentionSetting) => ({
-    ...{ name, table: store.rowsOf(at), bytes },
-    ageMs: () => keptMs(setting),
-  });
+  const { journalBytes, journalMs, commandLogBytes, messageIdBytes } = SITE_BOUNDS;
+  const messageIdMs = LIMIT.messageIdMemoryMs;
   return [
-    { name: 'journal', table: journalRows, bytes: bounds.journalBytes, ageMs: () => bounds.journalMs },
-    level('raw telemetry', 'raw', bounds.rawBytes, 'rawRetentionDays'),
-    level('telemetry by five minutes', '5m', bounds.fiveMinuteBytes, 'fiveMinuteRetentionDays'),
-    level('telemetry by the hour', '1h', bounds.hourBytes, 'hourlyRetentionDays'),
-    level('telemetry by the day', '1d', bounds.dayBytes, 'hourlyRetentionDays'),
-    { name: 'command log', table: commandRows, bytes: bounds.commandLogBytes },
-    {
-      name: 'messageIds',
-      table: messageIds,
-      bytes: bounds.messageIdBytes,
-      ageMs: () => LIMIT.messageIdMemoryMs,
-    },
+    { name: 'journal', table: tables.journalRows, bytes: journalBytes, ageMs: () => journalMs },
+    ...levels,
+    { name: 'command log', table: tables.commandRows, bytes: commandLogBytes },
+    { name: 'messageIds', table: tables.messageIds, bytes: messageIdBytes, ageMs: () => messageIdMs },
   ];
 }
 

@@ -2,7 +2,7 @@
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Turn } from '../object/turn.ts';
 import type { PlantCopy } from '../registry/plant-copy.ts';
-import type { BatteryDemands } from './command/battery-demands.ts';
+import type { BatteryDemands } from './command/batch-owner.ts';
 import type { ConfigurationState } from './config/state.ts';
 import type { Devices } from './device/devices.ts';
 import { servingGateway } from './device/serving.ts';

@@ -40,53 +40,30 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       PRIMARY KEY (connection_id, channel)
     ) WITHOUT ROWID;
 
-    -- What a queue holds, and how many messages it dropped, by reason.
+    -- How many messages each queue dropped, by reason.
     CREATE TABLE queue (
       name TEXT PRIMARY KEY,
-      message_count INTEGER NOT NULL DEFAULT 0,
-      byte_count INTEGER NOT NULL DEFAULT 0,
-      -- For its limits or its age; the age is also counted on its own.
+      -- For its limits or its age; the age is also counted separately.
       dropped_count INTEGER NOT NULL DEFAULT 0,
       aged_count INTEGER NOT NULL DEFAULT 0,
       undelivered_count INTEGER NOT NULL DEFAULT 0,
       rejected_count INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
 
-    -- Messages in order. Those that were delivered at least once (deliveries > 0) come before the others.
-    CREATE TABLE message (
-      queue TEXT NOT NULL,
-      position INTEGER NOT NULL,
-      routing_key TEXT NOT NULL,
-      properties TEXT NOT NULL,
-      body TEXT NOT NULL,
-      encoding TEXT NOT NULL,
-      -- Its size in limits: SQLite's length() stops at NUL.
-      bytes INTEGER NOT NULL,
-      created_at_ms INTEGER NOT NULL,
-      deliveries INTEGER NOT NULL DEFAULT 0,
-      -- How often its client requeued it: only this counts toward the delivery limit.
-      requeues INTEGER NOT NULL DEFAULT 0,
-      lease INTEGER,
-      connection_id TEXT,
-      channel INTEGER,
-      tag TEXT,
-      PRIMARY KEY (queue, position)
-    ) WITHOUT ROWID;
-
-    -- Many events in a row: their lines are appended, and the state of each event is stored beside them.
+    -- Many messages in a row: their lines are appended, and the state of each message is stored beside them.
     CREATE TABLE chunk (
       position INTEGER PRIMARY KEY,
       queue TEXT NOT NULL,
       created_at_ms INTEGER NOT NULL,
       event_count INTEGER NOT NULL,
       byte_count INTEGER NOT NULL,
-      -- See ChunkState. Null while all events wait.
-      state TEXT,
+      -- See ChunkState.
+      state TEXT NOT NULL,
       data TEXT NOT NULL
     );
 
     -- Queues that the partner declared [C-6.6].
-    CREATE TABLE own_queue (
+    CREATE TABLE partner_queue (
       name TEXT PRIMARY KEY,
       durable INTEGER NOT NULL,
       auto_delete INTEGER NOT NULL,

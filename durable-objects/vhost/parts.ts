@@ -1,17 +1,18 @@
 /** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env } from '../env.ts';
-import { OwnCounts } from '../figures/counts.ts';
-import { figuresOf } from '../figures/stub.ts';
+import { OwnCounts } from '../metrics/counts.ts';
+import { metricsOf } from '../metrics/report.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
-import { Facts } from '../object/facts.ts';
+import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
+import { RegistryCopy } from '../registry/copy.ts';
 import { markUsed, writeRevoked } from '../registry/key-use.ts';
-import { OrganizationCopy } from '../registry/organization-copy.ts';
+import { type OrganizationCopy, readOrganization } from '../registry/organization-copy.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { ConnectionRows } from './client/rows.ts';
 import { ClientSockets } from './client/sockets.ts';
@@ -25,9 +26,12 @@ import { Ending } from './key/ending.ts';
 import { Key, type VhostFact } from './key/key.ts';
 import { PublishRate } from './publish/publish-rate.ts';
 import { Publisher } from './publish/publisher.ts';
-import { OwnQueueRows } from './queue/own-rows.ts';
+import { PartnerQueueRows } from './queue/partner-queue-rows.ts';
 import { Queues } from './queue/queues.ts';
 import { QueueRows } from './queue/rows.ts';
+
+/** The tables that end with their key. */
+const KEY_TABLES = ['connection', 'consumer', 'channel_limit', 'queue', 'chunk', 'partner_queue', 'binding'];
 
 export class VhostParts {
   readonly clock = new Clock();
@@ -45,17 +49,16 @@ export class VhostParts {
   readonly rate = new PublishRate();
   readonly database: D1Database;
   readonly keepAlive: (work: Promise<void>) => void;
-  readonly #connectionRows: ConnectionRows;
   readonly #consumerRows: ConsumerRows;
   readonly #queueRows: QueueRows;
-  readonly #ownQueueRows: OwnQueueRows;
+  readonly #partnerQueueRows: PartnerQueueRows;
   #broker: Broker;
 
   /** `onKeyEnd`: the key has expired; called in the turn that notices it. `onChange`: due times may have changed. */
   constructor(ctx: DurableObjectState, env: Env, onKeyEnd: (turn: Turn) => void, onChange: () => void) {
     const { clock } = this;
     const sql = new Sql(ctx.storage);
-    const facts = new Facts<VhostFact>(sql);
+    const keyValues = new KeyValues<VhostFact>(sql);
     const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
     const written = () => ctx.storage.sync();
     this.keepAlive = keepAlive;
@@ -65,26 +68,30 @@ export class VhostParts {
       this.counts.report();
       onChange();
     };
-    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#save(turn), ended });
+    this.turns = new Turns(ctx, clock, { ending: (turn) => this.save(turn), ended });
     this.calls = new Calls(clock, onChange);
-    this.#connectionRows = new ConnectionRows(sql);
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
-    this.#ownQueueRows = new OwnQueueRows(sql);
-    this.counts = new OwnCounts({ clock, report: (counts) => figuresOf(env).add(counts), keepAlive });
-    this.key = new Key(facts, new SecretBox(env.DATA_KEYS), onKeyEnd);
-    this.ending = new Ending(facts, {
+    this.#partnerQueueRows = new PartnerQueueRows(sql);
+    this.counts = new OwnCounts({ clock, report: (counts) => metricsOf(env).add(counts), keepAlive });
+    this.key = new Key(keyValues, new SecretBox(env.DATA_KEYS), onKeyEnd);
+    this.ending = new Ending(keyValues, {
       clock,
       turns: this.turns,
       write: ({ keyId, revokedAtMs }) => writeRevoked(env.DB, keyId, revokedAtMs),
       until: (deadlineMs, work) => this.calls.until(deadlineMs, work),
       keepAlive,
     });
-    this.sockets = new ClientSockets(ctx, this.#connectionRows, new SeenConnections(sql), clock);
-    this.organization = new OrganizationCopy(facts, this.turns, clock, env.DB);
+    this.sockets = new ClientSockets(ctx, new ConnectionRows(sql), new SeenConnections(sql), clock);
+    this.organization = new RegistryCopy(keyValues, {
+      clock,
+      turns: this.turns,
+      read: () => this.key.record && readOrganization(env.DB, this.key.record.organizationId),
+      keepAlive,
+    });
     this.#broker = this.#readBroker();
     this.intake = new EventIntake(new ReceivedRows(sql), this.key, {
-      push: (turn, queue, message, keptBy) => this.#broker.publish(turn, queue, message, keptBy),
+      push: (turn, queue, message, safety) => this.#broker.publish(turn, queue, message, safety),
       firstKept: (siteId) => this.#broker.queues.firstKept(siteId),
     });
     const { turns, sockets } = this;
@@ -147,25 +154,19 @@ export class VhostParts {
     return this.#broker.queues.hasUnstored || this.intake.hasUnstored;
   }
 
-  /** Stores all events and their state that are only in memory. */
+  /**
+   * Stores everything that is only in memory, in all queues at once: the vhost remembers only one sequence per
+   * site, which must cover all earlier events.
+   */
   storeAll(turn: Turn): void {
     this.#broker.queues.flush(turn);
-    this.#storeNew(turn);
+    this.intake.save(turn);
   }
 
   /** Called last in each turn. Leased events may stay only in memory for a moment, because their site keeps them. */
-  #save(turn: Turn): void {
-    if (this.#broker.queues.mustStore) this.#storeNew(turn);
+  save(turn: Turn): void {
+    if (this.#broker.queues.mustStore) this.storeAll(turn);
     this.#broker.queues.save(turn);
-  }
-
-  /**
-   * Stores all queues at once: the vhost remembers only one sequence per site, which must cover all earlier
-   * events.
-   */
-  #storeNew(turn: Turn): void {
-    this.#broker.queues.storeNew(turn);
-    this.intake.save(turn);
   }
 
   /**
@@ -192,10 +193,7 @@ export class VhostParts {
   /** Deletes all connections, consumers, queues and messages of the key. */
   deleteAll(turn: Turn): void {
     this.undoBroker(turn);
-    this.#connectionRows.deleteAll(turn);
-    this.#consumerRows.deleteAll(turn);
-    this.#queueRows.deleteAll(turn);
-    this.#ownQueueRows.deleteAll(turn);
+    for (const table of KEY_TABLES) turn.write(`DELETE FROM ${table}`);
     this.intake.clear(turn);
     this.#broker = this.#readBroker();
   }
@@ -203,7 +201,7 @@ export class VhostParts {
   #readBroker(): Broker {
     const queues = new Queues({
       rows: this.#queueRows,
-      ownRows: this.#ownQueueRows,
+      partnerQueueRows: this.#partnerQueueRows,
       slug: () => this.key.names.slug,
       isConnected: (id) => this.sockets.isConnected(id),
     });

@@ -19,13 +19,13 @@ export const CLOCK_HEADER = 'sitewire-clock';
 export const VHOST_HEADER = 'sitewire-vhost';
 /** The scopes of the API key, separated by commas. The bridge needs them to authorize publishes in their order. */
 export const SCOPES_HEADER = 'sitewire-scopes';
-/** The version of the frames that a peer speaks. Absent: version 1. */
+/** In the dial: the version of the frames that the bridge speaks. */
 export const LINK_VERSION_HEADER = 'sitewire-link';
-export const LINK_VERSION = 5;
+export const LINK_VERSION = 1;
 export const PROOF_TOLERANCE_MS = 60_000;
 
 /** The data about a client's connection that a bridge signs in its dial (rule 1). */
-export const bridgeProof = z.strictObject({
+const bridgeProof = z.strictObject({
   bridge: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
   boot: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
   connection: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
@@ -34,51 +34,37 @@ export const bridgeProof = z.strictObject({
   fingerprint: z.string().regex(/^([0-9a-f]{64})?$/),
   timeMs: z.int().positive(),
   /** The nonce of a key's connection test, from the client properties; empty for all other clients [C-5.4]. */
-  probe: z
-    .string()
-    .regex(/^([0-9a-f]{32})?$/)
-    .default(''),
+  probe: z.string().regex(/^([0-9a-f]{32})?$/),
 });
 export type BridgeProof = z.infer<typeof bridgeProof>;
+const NAMES = bridgeProof.keyof().options;
+
+/** The versions that the edge serves: the current one, and the one before, because bridges are updated later. */
+export function servedLinkVersions(current: number = LINK_VERSION): number[] {
+  return [current, current - 1].filter((version) => version > 0);
+}
+
+/** The values of a proof in the order of its schema, which is their order in the header and in the signed text. */
+function valuesOf(proof: BridgeProof): (string | number)[] {
+  return NAMES.map((name) => proof[name]);
+}
 
 /** The text that the MAC covers. It includes path and credential, so a proof fits no other dial. */
 export function proofSigningString(proof: BridgeProof, path: string, authorization: string): string {
-  const { bridge, boot, connection, address, fingerprint, timeMs, probe } = proof;
-  return [
-    'sitewire-bridge',
-    bridge,
-    boot,
-    connection,
-    address,
-    fingerprint,
-    timeMs,
-    ...(probe === '' ? [] : [probe]),
-    path,
-    authorization,
-  ].join('\n');
+  return ['sitewire-bridge', ...valuesOf(proof), path, authorization].join('\n');
 }
 
-/** The header value of `proof`, with the MAC last. Without a probe an older edge can read it, too. */
+/** The header value of `proof`, with the MAC last. */
 export function formatProof(proof: BridgeProof, mac: string): string {
-  const { bridge, boot, connection, address, fingerprint, timeMs, probe } = proof;
-  const probes = probe === '' ? [] : [probe];
-  return [bridge, boot, connection, address, fingerprint, timeMs, ...probes, mac].join(';');
+  return [...valuesOf(proof), mac].join(';');
 }
 
 export function parseProof(header: string): { proof: BridgeProof; mac: string } | undefined {
-  const [bridge, boot, connection, address, fingerprint, timeMs, ...ending] = header.split(';');
-  const mac = ending.pop();
-  const [probe = '', ...rest] = ending;
-  if (!mac || !/^[0-9a-f]{64}$/.test(mac) || rest.length > 0) return undefined;
-  if (!timeMs || !/^[1-9]\d{0,14}$/.test(timeMs)) return undefined;
-  const parsed = bridgeProof.safeParse({
-    bridge,
-    boot,
-    connection,
-    address,
-    fingerprint,
-    timeMs: Number(timeMs),
-    probe,
-  });
+  const values = header.split(';');
+  const mac = values.pop() ?? '';
+  if (!/^[0-9a-f]{64}$/.test(mac) || values.length !== NAMES.length) return undefined;
+  const { timeMs = '', ...texts } = Object.fromEntries(NAMES.map((name, index) => [name, values[index]]));
+  if (!/^[1-9]\d{0,14}$/.test(timeMs)) return undefined;
+  const parsed = bridgeProof.safeParse({ ...texts, timeMs: Number(timeMs) });
   return parsed.success ? { proof: parsed.data, mac } : undefined;
 }

@@ -69,8 +69,8 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     exclusive: z.boolean(),
     /** Maximum number of unacknowledged deliveries of this consumer; 0 = no limit. */
     prefetch: z.int().min(0).max(65_535),
-    /** A message goes to the consumer with the highest priority that has room in its prefetch. Default 0. */
-    priority: z.int().optional(),
+    /** A message goes to the consumer with the highest priority that has room in its prefetch. */
+    priority: z.int(),
   }),
   z.object({ kind: z.literal('cancel'), seq, channel, tag: shortString }),
   z.object({ kind: z.literal('get'), seq, channel, queue: shortString, noAck: z.boolean() }),
@@ -93,9 +93,7 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     durable: z.boolean(),
     exclusive: z.boolean(),
     autoDelete: z.boolean(),
-    /** Names of the arguments, for an older edge. */
-    argumentNames: z.array(z.string()).max(64).optional(),
-    arguments: z.array(typedArgument).max(MAX_ARGUMENTS).optional(),
+    arguments: z.array(typedArgument).max(MAX_ARGUMENTS),
   }),
   /** Binds a partner queue to the exchange `vcp`, or unbinds it. */
   z.object({ kind: z.literal('bind'), seq, queue: shortString, pattern: shortString }),
@@ -119,8 +117,8 @@ const delivery = z.object({
   properties: messageProperties,
   body: z.string(),
   encoding,
-  /** Size of the delivery in the connection's delivery window. An older Vhost does not send it. */
-  bytes: z.int().optional(),
+  /** Size of the delivery in the connection's delivery window. */
+  bytes: z.int(),
 });
 export type Delivery = z.infer<typeof delivery>;
 
@@ -160,11 +158,6 @@ export function messageBytes(message: {
   properties: MessageProperties;
 }): number {
   return utf8Length(message.body) + message.routingKey.length + propertiesBytes(message.properties) + 64;
-}
-
-/** The size of a delivery as bridges and Vhosts below link version 2 compute it. */
-export function plainDeliveryBytes(message: { body: string; routingKey: string }): number {
-  return message.body.length + message.routingKey.length + 64;
 }
 
 function propertiesBytes({ headers, death: died, ...fields }: MessageProperties): number {

@@ -133,6 +133,12 @@ describe('a failure', () => {
     expect(await dialFor(answer)).toMatchObject({ outcome: 'trouble' });
   });
 
+  it('a failure has the edge’s message, such as an unserved link version', async ({ dialFor }) => {
+    const reason = 'the edge answered 400: The edge serves link version 2 and 1';
+    const answer = envelope('BAD_REQUEST', 'The edge serves link version 2 and 1');
+    expect(await dialFor(answer)).toEqual({ outcome: 'trouble', reason });
+  });
+
   it('an edge that is not running is a failure', async ({ dialUrl }) => {
     expect((await dialUrl(`http://127.0.0.1:${await freePort()}`)).outcome).toBe('trouble');
   });

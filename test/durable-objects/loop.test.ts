@@ -20,6 +20,7 @@ describe('the main loop inside workerd', () => {
         noAck: false,
         exclusive: false,
         prefetch: 0,
+        priority: 0,
       });
     }
 

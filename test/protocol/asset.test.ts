@@ -37,8 +37,8 @@ describe('a device command', () => {
   });
 
   it('is known to the spec, and each command of the spec has a kind (spec: Enumerations)', () => {
-    const told = ASSET_TYPES.flatMap((type) => Object.keys(ASSETS[type].commands));
-    expect(told.sort()).toEqual([...DEVICE_COMMAND_TYPES].sort());
+    const commands = ASSET_TYPES.flatMap((type) => Object.keys(ASSETS[type].commands));
+    expect(commands.sort()).toEqual([...DEVICE_COMMAND_TYPES].sort());
     expect(() => assetTypeOf('REBOOT' as 'FVE_STOP')).toThrow('REBOOT');
   });
 

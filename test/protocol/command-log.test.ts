@@ -3,7 +3,8 @@
  */
 import { describe, expect, it } from 'vitest';
 import { commandLogEntry } from '../../protocol/command-log.ts';
-import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from '../../protocol/enums.ts';
+import { COMMAND_STATUSES, PRIORITIES, REJECTION_CODES } from '../../protocol/enums.ts';
+import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
 
 const AT = '2026-01-15T10:00:00.000Z';
 const REQUIRED = {

@@ -1,7 +1,14 @@
 /** The bridge proof: without a readable one, the link's path answers as unknown. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type BridgeProof, formatProof, parseProof, proofSigningString } from '../../protocol/link/proof.ts';
+import {
+  type BridgeProof,
+  formatProof,
+  LINK_VERSION,
+  parseProof,
+  proofSigningString,
+  servedLinkVersions,
+} from '../../protocol/link/proof.ts';
 
 const PROOF: BridgeProof = {
   bridge: 'bridge-1.eu_a',
@@ -22,17 +29,19 @@ describe('the bridge proof', () => {
     },
   );
 
-  it("is seven fields joined by semicolons, the MAC last, with a probe's nonce before it [rule 1]", () => {
+  it("is eight fields joined by semicolons, the MAC last, with a probe's nonce before it [rule 1]", () => {
     expect(formatProof({ ...PROOF, fingerprint: '' }, MAC)).toBe(
-      `bridge-1.eu_a;boot-7;6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11;2001:db8::7;;1768471200000;${MAC}`,
+      `bridge-1.eu_a;boot-7;6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11;2001:db8::7;;1768471200000;;${MAC}`,
     );
   });
 
   it.each([
     ['nothing', ''],
     ['no MAC', formatProof(PROOF, MAC).replace(`;${MAC}`, '')],
-    ['an eighth field that is not a probe', `${formatProof(PROOF, 'x')};${MAC}`],
-    ['a ninth field', `${formatProof({ ...PROOF, probe: '0f'.repeat(16) }, 'x')};${MAC}`],
+    ['no probe field', formatProof(PROOF, MAC).replace(';;', ';')],
+    ['a probe that is not hex', formatProof({ ...PROOF, probe: 'x' }, MAC)],
+    ['a ninth field', `${formatProof(PROOF, 'x')};${MAC}`],
+    ['a ninth field after the MAC', `${formatProof(PROOF, MAC)};`],
     ['half a probe', formatProof({ ...PROOF, probe: '0f' }, MAC)],
     ['a separator in a field', formatProof({ ...PROOF, bridge: 'a;b' }, MAC)],
     ['no bridge', formatProof({ ...PROOF, bridge: '' }, MAC)],
@@ -117,10 +126,9 @@ describe('the bridge proof', () => {
 
   it('covers every field, the path and the credential [rule 1]', () => {
     const text = proofSigningString(PROOF, '/link/mqtt', 'Basic eDp5');
-    // Without a probe the nonce is absent, as older edges expect.
     expect(text.split('\n')).toEqual([
       'sitewire-bridge',
-      ...Object.entries(PROOF).flatMap(([field, value]) => (field === 'probe' ? [] : [String(value)])),
+      ...Object.values(PROOF).map(String),
       '/link/mqtt',
       'Basic eDp5',
     ]);
@@ -132,5 +140,12 @@ describe('the bridge proof', () => {
       proofSigningString(PROOF, '/link/mqtt', 'Basic eDp6'),
     ];
     expect(new Set([...changed, text]).size).toBe(changed.length + 1);
+  });
+});
+
+describe('the versions that the edge serves', () => {
+  it('are the current one, and the one before if there is one', () => {
+    expect([1, 2, 7].map((current) => servedLinkVersions(current))).toEqual([[1], [2, 1], [7, 6]]);
+    expect(servedLinkVersions()).toEqual(servedLinkVersions(LINK_VERSION));
   });
 });

@@ -12,7 +12,7 @@ const properties = {
   timestampMs: 1,
   headers: { 'x-death': 1, reason: 'r' },
 };
-const delivery = { ...DELIVERY, properties };
+const delivery = { ...DELIVERY, properties, bytes: 80 };
 const SCHEMAS = { deviceLinkUp, deviceLinkDown, vhostLinkUp, vhostLinkDown };
 
 function refusal(schema: keyof typeof SCHEMAS, message: unknown): string | undefined {
@@ -50,6 +50,7 @@ describe('parseFrames', () => {
         noAck: false,
         exclusive: false,
         prefetch: 0,
+        priority: -1,
       },
     ],
     ['vhostLinkUp', { kind: 'cancel', seq: 1, channel: 65_535, tag: 't' }],
@@ -69,7 +70,6 @@ describe('parseFrames', () => {
         durable: false,
         exclusive: false,
         autoDelete: false,
-        argumentNames: [],
         arguments: [{ name: 'x-max-length', type: 'signedint', value: 5 }],
       },
     ],

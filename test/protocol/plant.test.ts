@@ -1,12 +1,13 @@
 /** A plant as partners list it: the fields of the spec, no others, and its supported commands. */
 import { describe, expect, it } from 'vitest';
+import { supportedCommands } from '../../protocol/asset.ts';
 import {
   ASSET_TYPES,
   DEVICE_COMMAND_TYPES,
   PLANT_STATUSES,
   SUB_DEVICE_STATUSES,
 } from '../../protocol/enums.ts';
-import { plantSubDevice, plantSummary, supportedCommands } from '../../protocol/plant.ts';
+import { plantSubDevice, plantSummary } from '../../protocol/plant.ts';
 
 const SUB_DEVICE = { deviceId: 'BESS-1', assetType: 'BESS', name: 'Battery', status: 'ONLINE' };
 const PLANT = {

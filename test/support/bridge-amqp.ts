@@ -1,13 +1,14 @@
 /** The bridge's AMQP engine between a test's clients and a test's edge. */
 import { type Duplex, duplexPair } from 'node:stream';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';
-import type { ConnectionEvents, Refusal } from '../../bridge/amqp/connection-events.ts';
 import type { VhostDial } from '../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
+import type { ConnectionEvents, Refusal } from '../../bridge/connection-report.ts';
 import { dial } from '../../bridge/link.ts';
 import type { EndReason, PublishResult } from '../../bridge/reasons.ts';
 import {
   type Delivery,
+  messageBytes,
   type VhostLinkDown,
   type VhostLinkUp,
   vhostLinkDown,
@@ -21,7 +22,7 @@ export const QUEUE = 'vcp.acme.event.alarm';
 
 /** The events that a connection reported. */
 export class SeenEvents implements ConnectionEvents {
-  openedWith: { username: string; vhost: string } | undefined;
+  openedWith: { username: string; vhost?: string } | undefined;
   /** The reason of the end, whether or not the connection was opened. */
   readonly closedWhy: string[] = [];
   refusal: Refusal | undefined;
@@ -30,7 +31,7 @@ export class SeenEvents implements ConnectionEvents {
   publishedCount = 0;
   deliveredCount = 0;
 
-  opened(details: { username: string; vhost: string }): void {
+  opened(details: { username: string; vhost?: string }): void {
     this.openedWith = details;
   }
   refused(refusal: Refusal): void {
@@ -178,7 +179,8 @@ export function deliveryOf(lease: number, changes: Partial<Delivery> = {}): Deli
     properties: {},
     body: `body ${lease}`,
   };
-  return { lease, ...message, encoding: 'utf8', ...changes };
+  const delivery = { lease, ...message, encoding: 'utf8' as const, ...changes };
+  return { bytes: messageBytes(delivery), ...delivery };
 }
 
 /** A frame with a delivery for a consumer on channel 1. */

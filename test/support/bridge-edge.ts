@@ -16,15 +16,16 @@ import { CLOSE_CODES, PING, PONG } from '../../protocol/link/live.ts';
 import {
   type BridgeProof,
   LINK_PATHS,
-  LINK_VERSION,
   LINK_VERSION_HEADER,
   PROOF_HEADER,
   parseProof,
   proofSigningString,
   READY_PATH,
+  SCOPES_HEADER,
   VHOST_HEADER,
 } from '../../protocol/link/proof.ts';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkUp } from '../../protocol/link/vhost.ts';
+import { API_KEY_SCOPES } from '../../protocol/scopes.ts';
 import { Signal } from './bridge-signal.ts';
 
 export const SECRET = 'a-bridge-secret-of-thirty-two-characters';
@@ -54,7 +55,7 @@ export function envelope(code: ApiErrorCode, message = 'refused', status?: numbe
 }
 
 function accepted(): Answer {
-  return { accept: { [VHOST_HEADER]: VHOST, [LINK_VERSION_HEADER]: String(LINK_VERSION) } };
+  return { accept: { [VHOST_HEADER]: VHOST, [SCOPES_HEADER]: API_KEY_SCOPES.join(',') } };
 }
 
 /** The object's end of one link. */

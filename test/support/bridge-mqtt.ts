@@ -1,8 +1,8 @@
 /** The bridge's MQTT engine between a test's clients and a test's edge. */
 import { type Duplex, duplexPair } from 'node:stream';
+import type { ConnectionEvents, Refusal } from '../../bridge/connection-report.ts';
 import { dial } from '../../bridge/link.ts';
-import { MqttEngine, type MqttEvents } from '../../bridge/mqtt/engine.ts';
-import type { Origin } from '../../bridge/mqtt/origins.ts';
+import { MqttEngine } from '../../bridge/mqtt/engine.ts';
 import type { EndReason, PublishResult, RefusalReason } from '../../bridge/reasons.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
@@ -17,7 +17,7 @@ export const COMMANDS = deviceTopic(DEVICE_ID, 'commands');
 export const TELEMETRY = deviceTopic(DEVICE_ID, 'telemetry');
 
 /** The events that the engine reported of its clients. */
-export class SeenDevices implements MqttEvents {
+export class SeenDevices implements ConnectionEvents {
   readonly openedIds: string[] = [];
   readonly closedWhy: string[] = [];
   readonly endReasons: EndReason[] = [];
@@ -28,15 +28,15 @@ export class SeenDevices implements MqttEvents {
   commandedCount = 0;
   readonly #signal = new Signal();
 
-  opened({ username }: Origin): void {
+  opened({ username }: { username: string }): void {
     this.openedIds.push(username.toLowerCase());
   }
-  closed(_origin: Origin, why: string, reason: EndReason): void {
+  closed(why: string, reason: EndReason): void {
     this.closedWhy.push(why);
     this.endReasons.push(reason);
     this.#signal.changed();
   }
-  refused(_origin: Origin, why: string, reason: RefusalReason): void {
+  refused({ why, reason }: Refusal): void {
     this.refusedWhy.push(why);
     this.refusalReasons.push(reason);
     this.#signal.changed();
@@ -44,11 +44,11 @@ export class SeenDevices implements MqttEvents {
   settled(result: PublishResult, count: number): void {
     this.results[result] += count;
   }
-  published(): void {
-    this.publishedCount += 1;
+  published(count: number): void {
+    this.publishedCount += count;
   }
-  commanded(): void {
-    this.commandedCount += 1;
+  delivered(count: number): void {
+    this.commandedCount += count;
   }
 
   untilClosed(): Promise<string> {
@@ -86,7 +86,7 @@ export class TestBroker {
           { ...credential, address, fingerprint: '' },
           deviceLinkDown,
         ),
-      this.events,
+      () => this.events,
     );
   }
 

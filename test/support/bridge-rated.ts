@@ -1,5 +1,4 @@
 /** A test's object with a publish rate: it stores publishes in order and holds those over the rate. */
-
 import type { DeviceLinkUp } from '../../protocol/link/device.ts';
 import type { VhostLinkUp } from '../../protocol/link/vhost.ts';
 import type { DeviceEdgeLink, VhostEdgeLink } from './bridge-edge.ts';

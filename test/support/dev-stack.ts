@@ -117,15 +117,15 @@ export async function expectGone(...pids: (number | null)[]): Promise<void> {
 export function childrenOf(parent: number): number[] {
   return readdirSync('/proc')
     .map(Number)
-    .filter((pid) => pid > 0 && told(pid, 'stat').split(') ')[1]?.split(' ')[1] === String(parent));
+    .filter((pid) => pid > 0 && procFile(pid, 'stat').split(') ')[1]?.split(' ')[1] === String(parent));
 }
 
 export function commandOf(pid: number): string {
-  return told(pid, 'cmdline');
+  return procFile(pid, 'cmdline');
 }
 
 /** The system's record of a process; empty for one that ended during the check. */
-function told(pid: number, what: 'stat' | 'cmdline'): string {
+function procFile(pid: number, what: 'stat' | 'cmdline'): string {
   try {
     return readFileSync(`/proc/${pid}/${what}`, 'utf8');
   } catch {
@@ -141,7 +141,7 @@ export function runtimesOf(folder: string): number[] {
 }
 
 function hasOpen(pid: number, folder: string): boolean {
-  if (!told(pid, 'stat').includes('(workerd)')) return false;
+  if (!procFile(pid, 'stat').includes('(workerd)')) return false;
   try {
     const files = readdirSync(`/proc/${pid}/fd`).map((name) => readlinkSync(`/proc/${pid}/fd/${name}`));
     return files.some((file) => file.startsWith(`${folder}/`));

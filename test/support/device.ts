@@ -22,7 +22,7 @@ interface DeviceCommand {
 
 export class Device {
   /** The ids of the received commands, including repeats. */
-  readonly told: string[] = [];
+  readonly receivedIds: string[] = [];
   /** Sessions opened, and ended, so far. */
   readonly sessions = { opened: 0, ended: 0 };
   /** The return codes of refusing CONNACKs. */
@@ -94,7 +94,7 @@ export class Device {
   }
 
   #take({ cmdId, payload }: DeviceCommand): void {
-    this.told.push(cmdId);
+    this.receivedIds.push(cmdId);
     if (!this.#done.has(cmdId)) {
       this.#done.add(cmdId);
       for (const { params } of payload.targets ?? []) {

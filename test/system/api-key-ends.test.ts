@@ -8,7 +8,7 @@ import type { ConnectionTest, CreatedApiKey } from '../../protocol/api-key-recor
 import { vhostOf } from '../../tools/objects.ts';
 import { VCP_SCOPES } from '../../tools/seed.ts';
 
-const TOLD_WITHIN_MS = 1_000;
+const CLOSED_WITHIN_MS = 1_000;
 const LIFE_MS = 4_000;
 
 let stack: TestStack;
@@ -32,7 +32,7 @@ async function clientOf(created: CreatedApiKey, pace: Pace): Promise<Closable> {
 }
 
 async function endOf(client: Closable): Promise<unknown> {
-  return await eventually(() => client.end, TOLD_WITHIN_MS);
+  return await eventually(() => client.end, CLOSED_WITHIN_MS);
 }
 
 async function remove({ apiKey }: CreatedApiKey): Promise<{ status: number; body: object }> {

@@ -8,7 +8,7 @@ import { eventually, type RunningBridge, TestStack } from '#support/stack.ts';
 import { VhostCaller } from '#support/vhost-caller.ts';
 import { siteOf } from '../../tools/objects.ts';
 
-const TOLD_WITHIN_MS = 1_000;
+const CLOSED_WITHIN_MS = 1_000;
 /** Tokens expire at a whole second. */
 const LIFE_MS = 3_000;
 
@@ -143,27 +143,27 @@ describe('a client that its object closes', () => {
     },
   };
 
-  const expectTold = async (open: (want: Want) => Promise<Scene>, state: State) => {
+  const closeReasonOf = async (open: (want: Want) => Promise<Scene>, state: State) => {
     const sleeps = state === 'idle with its object asleep';
     const { client, sleep, close } = await open({ pace: state === 'busy' ? 'busy' : 'idle', sleeps });
     if (state === 'busy') await eventually(() => client.taken > 3 || undefined);
     if (sleeps) await sleep();
     expect(client.end).toBeUndefined();
     await close();
-    return await eventually(() => client.end, TOLD_WITHIN_MS);
+    return await eventually(() => client.end, CLOSED_WITHIN_MS);
   };
 
   describe.each(Object.keys(PARTNERS))("a partner's client when %s", (why) => {
     it.each(STATES)('receives 320 within a second, %s [C-5.6]', async (state) => {
       const open = PARTNERS[why] as (typeof PARTNERS)[string];
-      expect(await expectTold(open, state)).toBe(320);
+      expect(await closeReasonOf(open, state)).toBe(320);
     });
   });
 
   describe.each(Object.keys(DEVICES))('a device when %s', (why) => {
     it.each(STATES)('is closed within a second, %s [C-3.6]', async (state) => {
       const open = DEVICES[why] as (typeof DEVICES)[string];
-      expect(await expectTold(open, state)).toBe('closed');
+      expect(await closeReasonOf(open, state)).toBe('closed');
     });
   });
 });

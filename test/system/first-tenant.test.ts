@@ -50,7 +50,7 @@ describe('npm run admin -- create-organization', () => {
       said: expect.stringContaining('registered'),
     });
     const { code, said } = await create('Two', 'two@example.com', '--slug', 'one');
-    expect([code, said]).toEqual([1, expect.stringContaining('slug is already taken')]);
+    expect([code, said]).toEqual([1, expect.stringContaining('slug "one" is already taken')]);
   });
 
   it.each([[[]], [['create-organization']], [['remove-organization', '--name', 'x', '--email', 'y']]])(

@@ -44,12 +44,12 @@ describe('a kill -9 during a thousand publishes', () => {
 
         const orders = Array.from({ length: COMMANDS }, () => chargeOrder(plant.id));
         const confirmed = new Set<string>();
-        const { promise: isTime, resolve: tellTime } = Promise.withResolvers<void>();
+        const { promise: isTime, resolve: startKill } = Promise.withResolvers<void>();
         const waiting = orders.values();
         const publishAll = async () => {
           for (const order of waiting) {
             if (await partner.publish(order)) confirmed.add(order.messageId);
-            if (confirmed.size === CONFIRMED_BEFORE_THE_KILL) tellTime();
+            if (confirmed.size === CONFIRMED_BEFORE_THE_KILL) startKill();
           }
         };
         const published = Promise.all(Array.from({ length: IN_FLIGHT }, publishAll));

@@ -73,10 +73,10 @@ describe('a consumer that never reads', () => {
     await quick.connection.close();
     const { slow, watcher } = await consumeWithoutReading(key, 'event.alarm');
     const before = memoryOf(stack);
-    for (let told = 1; told <= 10; told++) {
+    for (let count = 1; count <= 10; count++) {
       await fill(vhost, MESSAGES / 10);
       await otherVhost.events('alarm', 1, PAYLOAD_CHARS);
-      await eventually(() => other.received === told || undefined, 2_000);
+      await eventually(() => other.received === count || undefined, 2_000);
     }
     const after = memoryOf(stack);
     expect(after.bridge - before.bridge).toBeLessThanOrEqual(GROWTH_MIB);

@@ -35,8 +35,8 @@ interface Sent {
 }
 
 async function behave(word: string): Promise<void> {
-  const told = run('simulator.ts', folder, {}, [word]);
-  expect([await told.ended, told.output()]).toEqual([0, expect.stringContaining(`to ${word}.`)]);
+  const command = run('simulator.ts', folder, {}, [word]);
+  expect([await command.ended, command.output()]).toEqual([0, expect.stringContaining(`to ${word}.`)]);
 }
 
 async function send(key: string, payload: object | string): Promise<Sent> {
@@ -154,9 +154,9 @@ describe('the simulated plant', () => {
   });
 
   it('keeps its mode when the requested one is unknown', async () => {
-    const told = run('simulator.ts', folder, {}, ['quick']);
-    expect(await told.ended).toBe(1);
-    expect(told.output()).toMatch(/^the behaviour must be one of off, on, .*, not "quick"\n$/);
+    const command = run('simulator.ts', folder, {}, ['quick']);
+    expect(await command.ended).toBe(1);
+    expect(command.output()).toMatch(/^the behaviour must be one of off, on, .*, not "quick"\n$/);
   });
 });
 

@@ -49,8 +49,8 @@ describe('npm start', () => {
     expect(organization).toMatchObject({ settings: { signatureHints: true } });
     const { url, token } = described.edgeMetrics;
     const scraped = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
-    const figures = parseExposition(await scraped.text());
-    const answers = figures.get('sitewire_edge_http_answers_total')?.samples ?? [];
+    const metrics = parseExposition(await scraped.text());
+    const answers = metrics.get('sitewire_edge_http_answers_total')?.samples ?? [];
     expect(answers.find(({ labels }) => labels.code === '200')?.value).toBeGreaterThan(0);
 
     stack.process.kill('SIGTERM');

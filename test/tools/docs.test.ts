@@ -9,7 +9,8 @@ import { ALARM_TYPES } from '../../protocol/event.ts';
 import { VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { FILLED, fill } from '../../tools/docs.ts';
 import { vectors } from '../../tools/vectors.ts';
-import { COMMAND_EXAMPLES, EVENTS, PUBLISHES, SAYS } from '../../worker/asyncapi/examples.ts';
+import { COMMAND_EXAMPLES, PUBLISHES } from '../../worker/asyncapi/commands.ts';
+import { EVENTS, SAYS } from '../../worker/asyncapi/examples.ts';
 import { SCHEMAS } from '../../worker/asyncapi/schema.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');

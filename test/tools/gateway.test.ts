@@ -80,7 +80,7 @@ function signed(cmdId: string, action = 'SITE_SETPOINT', ts = Date.now()): objec
   return { cmdId, ts, action, payload: SETPOINT, sig };
 }
 
-async function tell(command: object): Promise<void> {
+async function publishCommand(command: object): Promise<void> {
   const topic = deviceTopic(DEVICE.deviceId, 'commands');
   const payload = Buffer.from(JSON.stringify(command));
   await new Promise<void>((resolve, reject) => {
@@ -99,7 +99,7 @@ async function answersTo(cmdId: string, count: number): Promise<string[]> {
 describe('the simulated gateway', () => {
   it('executes a command, and acknowledges it with a signature', async () => {
     const cmdId = randomUUID();
-    await tell(signed(cmdId));
+    await publishCommand(signed(cmdId));
     expect(await answersTo(cmdId, 3)).toEqual(['RECEIVED', 'IN_PROGRESS', 'COMPLETED']);
     expect(done).toEqual([expect.objectContaining({ action: 'SITE_SETPOINT', payload: SETPOINT })]);
     for (const { ts, status, sig } of acks) {
@@ -109,19 +109,19 @@ describe('the simulated gateway', () => {
 
   it('acknowledges a repeated command again, and executes it once', async () => {
     const [cmdId, next] = [randomUUID(), randomUUID()];
-    await tell(signed(cmdId));
-    await tell(signed(cmdId));
+    await publishCommand(signed(cmdId));
+    await publishCommand(signed(cmdId));
     expect(await answersTo(cmdId, 4)).toEqual(['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'COMPLETED']);
     expect(done).toHaveLength(1);
-    await tell(signed(next));
+    await publishCommand(signed(next));
     await answersTo(next, 3);
     expect(done).toHaveLength(2);
   });
 
   it('acknowledges a command that it does not obey as failed, each time it receives it', async () => {
     const cmdId = randomUUID();
-    await tell(signed(cmdId, 'DANCE'));
-    await tell(signed(cmdId, 'DANCE'));
+    await publishCommand(signed(cmdId, 'DANCE'));
+    await publishCommand(signed(cmdId, 'DANCE'));
     expect(await answersTo(cmdId, 3)).toEqual(['RECEIVED', 'FAILED', 'FAILED']);
     expect(done).toHaveLength(1);
   });
@@ -136,8 +136,8 @@ describe('the simulated gateway', () => {
     ['not signed', (cmdId: string) => ({ ...signed(cmdId), sig: '' })],
   ])('neither executes nor acknowledges a command that is %s', async (_name, made) => {
     const [cmdId, next] = [randomUUID(), randomUUID()];
-    await tell(made(cmdId));
-    await tell(signed(next));
+    await publishCommand(made(cmdId));
+    await publishCommand(signed(next));
     await answersTo(next, 3);
     expect(acks.map((ack) => ack.cmdId)).not.toContain(cmdId);
     expect(done).toHaveLength(1);

@@ -17,7 +17,7 @@ const LIMITS: PlantLimits = {
   maxExportKw: 40,
 };
 
-function told(...actions: [string, Record<string, unknown>][]): PlantOrders {
+function applied(...actions: [string, Record<string, unknown>][]): PlantOrders {
   return actions.reduce<PlantOrders>((orders, [action, payload]) => {
     const next = obey(orders, { action, payload }, { limits: LIMITS, state: initialState(START), share: 1 });
     if (!next) throw new Error(`${action} was not obeyed`);
@@ -60,14 +60,17 @@ const powers = (orders: PlantOrders, ...minutes: number[]) =>
 
 describe('a plant that is out of contact', () => {
   it('follows its schedule slot by slot, and afterwards its last command [C-7.9]', () => {
-    const orders = told(scheduled('a', 1, [5, -3, null]), ['BESS_CHARGE', { targets: [{ deviceId: 'B' }] }]);
+    const orders = applied(scheduled('a', 1, [5, -3, null]), [
+      'BESS_CHARGE',
+      { targets: [{ deviceId: 'B' }] },
+    ]);
     expect(powers(orders, -1, 0, 0.99, 1, 2, 3)).toEqual([undefined, 5, 5, -3, null, undefined]);
     expect(at(orders, 0)?.orders.setpoint?.untilMs).toBe(START + MINUTE);
   });
 
   it('with two schedules follows the one with the higher sequence, whichever it received first [C-7.9]', () => {
     const [older, newer] = [scheduled('a', 1, [1, 2, 3]), scheduled('b', 2, [12], 1)];
-    for (const orders of [told(older, newer), told(newer, older)])
+    for (const orders of [applied(older, newer), applied(newer, older)])
       expect(powers(orders, 0, 1, 2)).toEqual([1, 12, 3]);
   });
 
@@ -77,12 +80,12 @@ describe('a plant that is out of contact', () => {
       { scheduleId },
     ];
     const both = [scheduled('a', 1, [1]), scheduled('b', 2, [2])] as const;
-    expect(powers(told(...both, cancel('b')), 0)).toEqual([1]);
-    expect(powers(told(...both, cancel('c')), 0)).toEqual([2]);
+    expect(powers(applied(...both, cancel('b')), 0)).toEqual([1]);
+    expect(powers(applied(...both, cancel('c')), 0)).toEqual([2]);
   });
 
   it('keeps its schedules through an emergency, and follows none while it is active [C-7.7]', () => {
-    const stopped = told(scheduled('a', 1, [5, 6]), ['EMERGENCY_STOP', { type: 'STOP' }]);
+    const stopped = applied(scheduled('a', 1, [5, 6]), ['EMERGENCY_STOP', { type: 'STOP' }]);
     expect(powers(stopped, 0)).toEqual([undefined]);
     const later = obey(
       stopped,
@@ -103,12 +106,12 @@ describe('a plant that is out of contact', () => {
       { targetSignedKw: 9, priority, validUntil },
     ];
     const plan = scheduled('a', 1, [5, 6]);
-    expect(powers(told(plan, setpoint('HIGH')), 0, 1)).toEqual([undefined, 6]);
-    expect(powers(told(plan, setpoint('NORMAL')), 0, 1)).toEqual([5, 6]);
+    expect(powers(applied(plan, setpoint('HIGH')), 0, 1)).toEqual([undefined, 6]);
+    expect(powers(applied(plan, setpoint('NORMAL')), 0, 1)).toEqual([5, 6]);
   });
 
   it('engages its fallback only where no slot is due, and ends it when one is [C-2.3]', () => {
-    const orders = told(['CONFIG_SET', { fallback: FALLBACK }], scheduled('a', 1, [5], 2));
+    const orders = applied(['CONFIG_SET', { fallback: FALLBACK }], scheduled('a', 1, [5], 2));
     expect(at(orders, 0, 59_999)).toBeUndefined();
     const engaged = at(orders, 1, 60_000);
     expect(engaged).toMatchObject({ isFallback: true, orders: { held: { batteryKw: 0 } } });
@@ -127,7 +130,11 @@ describe('a plant that is out of contact', () => {
   it('keeps no schedule that has ended [rule 9]', () => {
     const state = { ...initialState(START), atMs: START + 10 * MINUTE };
     const [action, payload] = scheduled('b', 2, [1], 10);
-    const next = obey(told(scheduled('a', 1, [1])), { action, payload }, { limits: LIMITS, state, share: 1 });
+    const next = obey(
+      applied(scheduled('a', 1, [1])),
+      { action, payload },
+      { limits: LIMITS, state, share: 1 },
+    );
     expect(next?.schedules.map(({ scheduleId }) => scheduleId)).toEqual(['b']);
   });
 });

@@ -42,7 +42,7 @@ function run(orders: PlantOrders, fromHour: number, toHour: number): PlantState[
 }
 
 /** The result of these commands, sent to a running plant in its state at noon. */
-function told(...actions: [string, Record<string, unknown>][]): PlantOrders | undefined {
+function applied(...actions: [string, Record<string, unknown>][]): PlantOrders | undefined {
   let orders: PlantOrders | undefined = NO_ORDERS;
   for (const [action, payload] of actions) orders = orders && obey(orders, { action, payload }, AT_NOON);
   return orders;
@@ -79,7 +79,7 @@ describe('the simulated plant', () => {
   });
 
   it('has registers that only grow, and that agree with each other', () => {
-    const states = run(told(['SITE_SETPOINT', { targetSignedKw: 0 }]) ?? NO_ORDERS, 0, 24);
+    const states = run(applied(['SITE_SETPOINT', { targetSignedKw: 0 }]) ?? NO_ORDERS, 0, 24);
     const registers = Object.keys(initialState(0)).filter((name) => name.endsWith('RegisterKwh'));
     expect(registers).toHaveLength(6);
     for (const name of registers as (keyof PlantState)[]) {
@@ -96,14 +96,14 @@ describe('the simulated plant', () => {
   });
 
   it('follows a grid target with its battery', () => {
-    const orders = told(['SITE_SETPOINT', { targetSignedKw: 20 }]);
+    const orders = applied(['SITE_SETPOINT', { targetSignedKw: 20 }]);
     expect(orders).toBeDefined();
     const states = run(orders ?? NO_ORDERS, 0, 1);
     for (const state of states) expect(state.gridPowerKw).toBeCloseTo(20, 9);
   });
 
   it('curtails PV to follow a target only where the battery cannot take everything', () => {
-    const states = run(told(['SITE_SETPOINT', { targetSignedKw: 20 }]) ?? NO_ORDERS, 12, 13);
+    const states = run(applied(['SITE_SETPOINT', { targetSignedKw: 20 }]) ?? NO_ORDERS, 12, 13);
     const free = run(NO_ORDERS, 12, 13);
     const reduced = states.filter((state, index) => (free[index]?.pvPowerKw ?? 0) - state.pvPowerKw > 1e-9);
     expect(reduced.length).toBeGreaterThan(0);
@@ -118,7 +118,7 @@ describe('the simulated plant', () => {
   it.each([40, -40])(
     'follows a target of %s kW only as far as its grid connection allows',
     (targetSignedKw) => {
-      const orders = told(['SITE_SETPOINT', { targetSignedKw }]) ?? NO_ORDERS;
+      const orders = applied(['SITE_SETPOINT', { targetSignedKw }]) ?? NO_ORDERS;
       const narrow = { ...LIMITS, maxImportKw: 30, maxExportKw: 30 };
       const state = advance(initialState(MIDNIGHT), orders, narrow, MIDNIGHT + 12 * HOUR);
       expect(state.gridPowerKw).toBeCloseTo(30 * Math.sign(targetSignedKw), 9);
@@ -128,14 +128,14 @@ describe('the simulated plant', () => {
 
 describe('a command to the simulated plant', () => {
   it('sets the power of its battery', () => {
-    expect(told(['BESS_CHARGE', toBattery(12.5)])?.batteryKw).toBe(12.5);
-    expect(told(['BESS_DISCHARGE', toBattery(12.5)])?.batteryKw).toBe(-12.5);
-    expect(told(['BESS_CHARGE', toBattery(12.5)], ['BESS_STOP', toBattery(0)])?.batteryKw).toBe(0);
+    expect(applied(['BESS_CHARGE', toBattery(12.5)])?.batteryKw).toBe(12.5);
+    expect(applied(['BESS_DISCHARGE', toBattery(12.5)])?.batteryKw).toBe(-12.5);
+    expect(applied(['BESS_CHARGE', toBattery(12.5)], ['BESS_STOP', toBattery(0)])?.batteryKw).toBe(0);
   });
 
   it('is not obeyed with an unknown action, or without a target power', () => {
-    expect(told(['DANCE', {}])).toBeUndefined();
-    expect(told(['SITE_SETPOINT', { type: 'POWER', targetValueKw: 20 }])).toBeUndefined();
+    expect(applied(['DANCE', {}])).toBeUndefined();
+    expect(applied(['SITE_SETPOINT', { type: 'POWER', targetValueKw: 20 }])).toBeUndefined();
   });
 
   it('is obeyed in part when the plant falls short', () => {
@@ -148,8 +148,8 @@ describe('a command to the simulated plant', () => {
   it('that is a setpoint applies until its validUntil, and then the previous command applies again [C-7.7]', () => {
     const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
     const before: [string, Record<string, unknown>] = ['BESS_DISCHARGE', toBattery(12.5)];
-    const orders = told(before, ['SITE_SETPOINT', { targetSignedKw: 20, validUntil }]) ?? NO_ORDERS;
-    const without = run(told(before) ?? NO_ORDERS, 0, 1);
+    const orders = applied(before, ['SITE_SETPOINT', { targetSignedKw: 20, validUntil }]) ?? NO_ORDERS;
+    const without = run(applied(before) ?? NO_ORDERS, 0, 1);
     const states = run(orders, 0, 1);
     const valid = states.filter((state) => state.atMs < MIDNIGHT + HOUR / 2);
     expect(valid).toHaveLength(180);
@@ -162,21 +162,21 @@ describe('a command to the simulated plant', () => {
   it('that is a second setpoint replaces the first one completely [C-7.7]', () => {
     const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
     const before = { targetSignedKw: 20, includeConsumption: false, maxRampKwPerMinute: 1 };
-    const replaced = told(['SITE_SETPOINT', before], ['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]);
-    expect(replaced).toEqual(told(['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]));
+    const replaced = applied(['SITE_SETPOINT', before], ['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]);
+    expect(replaced).toEqual(applied(['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]));
     expect(replaced?.setpoint?.untilMs).toBe(MIDNIGHT + HOUR / 2);
   });
 
   it('with an energy quantum sets its mean power [C-7.8]', () => {
     const quantum = { type: 'ENERGY', targetValueKwh: 5, intervalMinutes: 15, targetSignedKw: 20 };
-    const states = run(told(['SITE_SETPOINT', quantum]) ?? NO_ORDERS, 1, 1.25);
+    const states = run(applied(['SITE_SETPOINT', quantum]) ?? NO_ORDERS, 1, 1.25);
     const [first, last] = [states[0], states.at(-1)] as [PlantState, PlantState];
     expect(last.importRegisterKwh - first.importRegisterKwh).toBeCloseTo(5, 6);
   });
 
   it('that excludes consumption sets the total power of battery, PV and chargers [C-7.8]', () => {
     const payload = { targetSignedKw: -15, includeConsumption: false };
-    const states = run(told(['SITE_SETPOINT', payload]) ?? NO_ORDERS, 8, 11);
+    const states = run(applied(['SITE_SETPOINT', payload]) ?? NO_ORDERS, 8, 11);
     for (const { batteryPowerKw, evPowerKw, pvPowerKw } of states) {
       expect(batteryPowerKw + evPowerKw - pvPowerKw).toBeCloseTo(-15, 9);
     }
@@ -188,19 +188,19 @@ describe('a command to the simulated plant', () => {
     const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
     const validUntil = new Date(MIDNIGHT + HOUR).toISOString();
     for (const payload of [{ targetSignedKw: 20 }, { targetSignedKw: 20, validUntil }]) {
-      const orders = told(charge, ['SITE_SETPOINT', payload], ['MODE_CHANGE', { mode }]) ?? NO_ORDERS;
+      const orders = applied(charge, ['SITE_SETPOINT', payload], ['MODE_CHANGE', { mode }]) ?? NO_ORDERS;
       for (const state of run(orders, 0, 1)) expect(state.batteryPowerKw).toBe(5);
     }
   });
 
   it('that is a setpoint applies after a mode change', () => {
     const setpoint: [string, Record<string, unknown>] = ['SITE_SETPOINT', { targetSignedKw: 20 }];
-    expect(told(['MODE_CHANGE', { mode: 'STANDARD' }], setpoint)).toEqual(told(setpoint));
+    expect(applied(['MODE_CHANGE', { mode: 'STANDARD' }], setpoint)).toEqual(applied(setpoint));
   });
 
   it('to the battery replaces an earlier setpoint', () => {
     const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
-    const orders = told(['SITE_SETPOINT', { targetSignedKw: 20 }], charge) ?? NO_ORDERS;
+    const orders = applied(['SITE_SETPOINT', { targetSignedKw: 20 }], charge) ?? NO_ORDERS;
     for (const state of run(orders, 0, 1)) expect(state.batteryPowerKw).toBe(5);
   });
 });
@@ -251,28 +251,32 @@ describe('a setpoint with a ramp', () => {
   });
 
   it('takes effect at once when it has no rate', () => {
-    const [first] = run(told(['SITE_SETPOINT', { targetSignedKw: 30 }]) ?? NO_ORDERS, 1, 1);
+    const [first] = run(applied(['SITE_SETPOINT', { targetSignedKw: 30 }]) ?? NO_ORDERS, 1, 1);
     expect(first?.gridPowerKw).toBeCloseTo(30, 9);
   });
 });
 
 describe('the simulated plant in an emergency', () => {
   it.each(['EMERGENCY_STOP', 'EMERGENCY_HOLD'])('obeys only a mode after %s [C-7.7]', (action) => {
-    expect(told([action, {}], ['BESS_CHARGE', toBattery(5)])).toBeUndefined();
-    expect(told([action, {}], ['SITE_SETPOINT', { targetSignedKw: 5, priority: 'HIGH' }])).toBeUndefined();
-    const released = told([action, {}], ['MODE_CHANGE', { mode: 'STANDARD' }], ['BESS_CHARGE', toBattery(5)]);
+    expect(applied([action, {}], ['BESS_CHARGE', toBattery(5)])).toBeUndefined();
+    expect(applied([action, {}], ['SITE_SETPOINT', { targetSignedKw: 5, priority: 'HIGH' }])).toBeUndefined();
+    const released = applied(
+      [action, {}],
+      ['MODE_CHANGE', { mode: 'STANDARD' }],
+      ['BESS_CHARGE', toBattery(5)],
+    );
     expect(released).toMatchObject({ held: null, batteryKw: 5 });
   });
 
   it('leaves it with a mode, which also ends a setpoint of that priority [C-7.7]', () => {
     const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY' };
     const mode = { mode: 'STANDARD' };
-    const orders = told(['EMERGENCY_STOP', {}], ['SITE_SETPOINT', setpoint], ['MODE_CHANGE', mode]);
+    const orders = applied(['EMERGENCY_STOP', {}], ['SITE_SETPOINT', setpoint], ['MODE_CHANGE', mode]);
     expect(orders).toEqual(NO_ORDERS);
   });
 
   it('stops everything at STOP', () => {
-    const stopped = told(['BESS_CHARGE', toBattery(12.5)], ['EMERGENCY_STOP', { type: 'STOP' }]);
+    const stopped = applied(['BESS_CHARGE', toBattery(12.5)], ['EMERGENCY_STOP', { type: 'STOP' }]);
     for (const state of run(stopped ?? NO_ORDERS, 12, 13)) {
       expect(state).toMatchObject({ batteryPowerKw: 0, pvPowerKw: 0, evPowerKw: 0 });
     }
@@ -283,7 +287,7 @@ describe('the simulated plant in an emergency', () => {
       ['BESS_CHARGE', toBattery(12.5)],
       ['SITE_SETPOINT', { targetSignedKw: 20 }],
     ];
-    const held = told(...before, ['EMERGENCY_HOLD', { type: 'HOLD' }]) ?? NO_ORDERS;
+    const held = applied(...before, ['EMERGENCY_HOLD', { type: 'HOLD' }]) ?? NO_ORDERS;
     const states = run(held, 11, 14);
     expect(new Set(run(NO_ORDERS, 11, 14).map((state) => state.evPowerKw)).size).toBe(2);
     for (const state of states) {
@@ -292,7 +296,7 @@ describe('the simulated plant in an emergency', () => {
   });
 
   it('cannot hold PV power that the sun does not provide', () => {
-    const held = told(['EMERGENCY_HOLD', { type: 'HOLD' }]) ?? NO_ORDERS;
+    const held = applied(['EMERGENCY_HOLD', { type: 'HOLD' }]) ?? NO_ORDERS;
     const powers = run(held, 14, 24).map((state) => state.pvPowerKw);
     expect(powers[0]).toBe(31);
     expect(powers.at(-1)).toBe(0);
@@ -306,7 +310,7 @@ describe('the simulated plant in an emergency', () => {
     (action, batteryKw, pvKw) => {
       const validUntil = new Date(MIDNIGHT + 12.5 * HOUR).toISOString();
       const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY', validUntil };
-      const states = run(told([action, {}], ['SITE_SETPOINT', setpoint]) ?? NO_ORDERS, 12, 13);
+      const states = run(applied([action, {}], ['SITE_SETPOINT', setpoint]) ?? NO_ORDERS, 12, 13);
       for (const state of states) {
         expect(state.pvPowerKw).toBe(pvKw);
         if (state.atMs < Date.parse(validUntil)) expect(state.gridPowerKw).toBeCloseTo(5, 9);
@@ -318,19 +322,22 @@ describe('the simulated plant in an emergency', () => {
 
 describe('the fallback of the simulated plant', () => {
   const fallback: Fallback = { mode: 'ZERO_EXPORT', afterSeconds: 60, action: 'HOLD', setpointKw: null };
-  const doing = told(['SITE_SETPOINT', { targetSignedKw: 9 }], ['CONFIG_SET', { fallback }]);
+  const doing = applied(['SITE_SETPOINT', { targetSignedKw: 9 }], ['CONFIG_SET', { fallback }]);
   const engaged = (changes: Partial<Fallback>) =>
     fallBack({ ...(doing ?? NO_ORDERS), fallback: { ...fallback, ...changes } }, AT_NOON.state);
 
   it('is the one of the last CONFIG_SET, and an unreadable CONFIG_SET fails', () => {
     expect(doing).toMatchObject({ fallback, setpoint: { targetKw: 9 } });
-    expect(told(['CONFIG_SET', { fallback }], ['CONFIG_SET', { fallback: null }])?.fallback).toBeNull();
-    expect(told(['CONFIG_SET', { fallback: { action: 'DANCE' } }])).toBeUndefined();
+    expect(applied(['CONFIG_SET', { fallback }], ['CONFIG_SET', { fallback: null }])?.fallback).toBeNull();
+    expect(applied(['CONFIG_SET', { fallback: { action: 'DANCE' } }])).toBeUndefined();
   });
 
   it('continues through an emergency, in which a CONFIG_SET is accepted', () => {
-    expect(told(['CONFIG_SET', { fallback }], ['EMERGENCY_STOP', {}])?.fallback).toEqual(fallback);
-    expect(told(['EMERGENCY_HOLD', {}], ['CONFIG_SET', { fallback }])).toMatchObject({ fallback, held: {} });
+    expect(applied(['CONFIG_SET', { fallback }], ['EMERGENCY_STOP', {}])?.fallback).toEqual(fallback);
+    expect(applied(['EMERGENCY_HOLD', {}], ['CONFIG_SET', { fallback }])).toMatchObject({
+      fallback,
+      held: {},
+    });
   });
 
   it.each<[string, Partial<Fallback>, Partial<PlantOrders>]>([
@@ -347,7 +354,7 @@ describe('the fallback of the simulated plant', () => {
 
   it('does nothing when none was agreed, and does not end an emergency', () => {
     expect(fallBack(NO_ORDERS, AT_NOON.state)).toBe(NO_ORDERS);
-    const stopped = told(
+    const stopped = applied(
       ['CONFIG_SET', { fallback: { ...fallback, action: 'MODE' } }],
       ['EMERGENCY_STOP', {}],
     );

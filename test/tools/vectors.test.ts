@@ -22,7 +22,7 @@ const {
   envelopes,
 } = JSON.parse(readFileSync(FILE, 'utf8')) as ReturnType<typeof vectors>;
 const sent = all.filter(({ topic }) => devicePublishTopic(deviceId, topic));
-const told = all.filter(({ topic }) => topic.endsWith('/commands'));
+const commands = all.filter(({ topic }) => topic.endsWith('/commands'));
 
 describe('docs/signature-vectors.json', () => {
   it('equals the output of `npm run vectors`', () => {
@@ -55,7 +55,7 @@ describe('docs/signature-vectors.json', () => {
     },
   );
 
-  it.each(told)('$name: the signed payload is the payload as sent', ({ message, signed }) => {
+  it.each(commands)('$name: the signed payload is the payload as sent', ({ message, signed }) => {
     const members = sliceMembers(message);
     const payload = members.ok ? compact(members.value.get('payload') ?? '') : '';
     const { cmdId, ts, action } = JSON.parse(message) as { cmdId: string; ts: number; action: string };

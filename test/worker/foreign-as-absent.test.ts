@@ -73,8 +73,8 @@ async function look(route: AnyRoute, ids: Things, headers: Record<string, string
   // The document's example is a valid body, so that the answer depends on the id.
   const body = route.examples?.body ?? BODIES[nameOf(route)];
   const response = await callRoute(route, pathWith(route, ids), headers, body);
-  const kept = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name));
-  return { status: response.status, text: await response.text(), headers: kept };
+  const seen = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name));
+  return { status: response.status, text: await response.text(), headers: seen };
 }
 
 /** For each id in the path: that id foreign, and that id absent; all other ids are the organization's own. */

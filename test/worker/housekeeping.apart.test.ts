@@ -93,15 +93,15 @@ describe('alerts', () => {
     'resolved alerts are kept for %s, open ones for ever [C-9]',
     async ([_what, days], { house }) => {
       if (days !== undefined) await house.keepFor(days);
-      const keptMs = (days ?? 400) * DAY_MS;
-      const kept = [
-        await house.addAlert('RESOLVED', keptMs),
+      const retentionMs = (days ?? 400) * DAY_MS;
+      const expected = [
+        await house.addAlert('RESOLVED', retentionMs),
         await house.addAlert('ACTIVE', null),
         await house.addAlert('ACKNOWLEDGED', null),
       ];
-      await house.addAlert('RESOLVED', keptMs + 1);
+      await house.addAlert('RESOLVED', retentionMs + 1);
       await keepHouse(env, NOW_MS);
-      expect(await house.alerts()).toEqual(kept);
+      expect(await house.alerts()).toEqual(expected);
     },
   );
 

@@ -9,7 +9,7 @@ import { restRequest, settle } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { createKey, createOrganization, type Organization } from '#workerd/world.ts';
-import type { Role } from '../../protocol/roles.ts';
+import type { Role } from '../../protocol/enums.ts';
 import { addMember } from '../../worker/registry/organizations.ts';
 
 const SITES = '/vcp/sites';

@@ -65,8 +65,8 @@ async function measure(name: string, settings: Record<string, number>): Promise<
     await Promise.all(await askFor(PHASE_MS, ask, quiet));
     flooder.send({ kind: 'flood' });
     const open = await askFor(PHASE_MS, ask, flooded);
-    const stopped = flooder.heard('stopped');
-    const idle = flooder.heard('idle');
+    const stopped = flooder.message('stopped');
+    const idle = flooder.message('idle');
     flooder.send({ kind: 'stop' });
     const { confirmed, seconds, lost } = await stopped;
     rates.push(confirmed / seconds);
@@ -168,7 +168,7 @@ interface Flooder {
   process: ChildProcess;
   send(order: FlooderOrder): void;
   /** The next message of that kind. */
-  heard<Kind extends FlooderWord['kind']>(kind: Kind): Promise<Extract<FlooderWord, { kind: Kind }>>;
+  message<Kind extends FlooderWord['kind']>(kind: Kind): Promise<Extract<FlooderWord, { kind: Kind }>>;
 }
 
 async function startFlooder(stack: BenchStack): Promise<Flooder> {
@@ -184,21 +184,21 @@ async function startFlooder(stack: BenchStack): Promise<Flooder> {
     send: (order) => {
       child.send(order);
     },
-    heard: <Kind extends FlooderWord['kind']>(kind: Kind) =>
-      Promise.race([ended, heardBy<Kind>(child, kind)]),
+    message: <Kind extends FlooderWord['kind']>(kind: Kind) =>
+      Promise.race([ended, messageOf<Kind>(child, kind)]),
   };
   const plants: FlooderStart['plants'] = [];
   for (const plant of organization.plants) {
     plants.push({ plant, token: await stack.token(plant.gateway.id) });
   }
-  const ready = flooder.heard('ready');
+  const ready = flooder.message('ready');
   const partner = stack.partnerOptions(organization);
   flooder.send({ kind: 'start', partner, mqttsPort: stack.ports.mqtts, ca: stack.ca, plants });
   await ready;
   return flooder;
 }
 
-function heardBy<Kind extends FlooderWord['kind']>(
+function messageOf<Kind extends FlooderWord['kind']>(
   child: ChildProcess,
   kind: Kind,
 ): Promise<Extract<FlooderWord, { kind: Kind }>> {

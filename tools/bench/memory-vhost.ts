@@ -5,11 +5,10 @@
  */
 import type { VhostLink } from '../../bridge/amqp/handshake.ts';
 import type { LinkHandlers } from '../../bridge/link.ts';
-import { LINK_VERSION } from '../../protocol/link/proof.ts';
 import {
   DELIVERY_WINDOW_BYTES,
+  messageBytes,
   type PublishFrame,
-  plainDeliveryBytes,
   type VhostLinkDown,
   type VhostLinkUp,
 } from '../../protocol/link/vhost.ts';
@@ -39,7 +38,6 @@ export class MemoryQueue {
 }
 
 export class MemoryVhost implements VhostLink {
-  readonly version = LINK_VERSION;
   readonly #queue: MemoryQueue;
   #handlers: LinkHandlers<VhostLinkDown> | undefined;
   #seq = 0;
@@ -127,7 +125,7 @@ export class MemoryVhost implements VhostLink {
         messageId: MESSAGE_ID,
         timestampMs: 1_800_000_000_000,
       };
-      const bytes = plainDeliveryBytes(message);
+      const bytes = messageBytes({ body, routingKey, properties });
       this.#deliveredBytes += bytes;
       this.#lease += 1;
       this.#leased.add(this.#lease);

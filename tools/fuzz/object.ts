@@ -3,7 +3,6 @@
  * publishes at random.
  */
 import type { Link, LinkHandlers, ObjectLink } from '../../bridge/link.ts';
-import { LINK_VERSION } from '../../protocol/link/proof.ts';
 import {
   type Death,
   type Delivery,
@@ -26,7 +25,6 @@ const DEATH: Death = {
 const REFUSED = 12;
 
 export class FuzzObject implements ObjectLink<VhostLinkUp> {
-  readonly version: number;
   isClosed = false;
   /** The first frame that a real edge could not parse. */
   unreadable: string | undefined;
@@ -39,8 +37,6 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
 
   constructor(chance: Chance) {
     this.#chance = chance;
-    // Sometimes an edge with the previous link version, which has no partner queues.
-    this.version = chance.isOneIn(10) ? LINK_VERSION - 1 : LINK_VERSION;
   }
 
   /** The type that the handshake expects. */
@@ -138,6 +134,7 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
   #delivery(): Delivery {
     this.#lastLease += 1;
     const chance = this.#chance;
+    const body = 'x'.repeat(chance.pick([0, 1, 255, 5_000]));
     return {
       lease: chance.isOneIn(5) ? 0 : this.#lastLease,
       redelivered: chance.isOneIn(2),
@@ -146,8 +143,9 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
         ...(chance.isOneIn(2) ? { messageId: 'm' } : { raw: properties(chance).toString('base64') }),
         ...(chance.isOneIn(10) ? { death: DEATH, headers: { 'x-death-reason': 'rejected' } } : {}),
       },
-      body: 'x'.repeat(chance.pick([0, 1, 255, 5_000])),
+      body,
       encoding: 'utf8',
+      bytes: 64 + body.length,
     };
   }
 }

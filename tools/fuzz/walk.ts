@@ -8,6 +8,7 @@ import { PROTOCOL_HEADER } from '../../bridge/amqp/handshake.ts';
 import { encodeMethod, METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
+import { API_KEY_SCOPES } from '../../protocol/scopes.ts';
 import { Chance } from './chance.ts';
 import { CHANNELS, damaged, framesOf } from './frames.ts';
 import { FuzzObject } from './object.ts';
@@ -65,8 +66,8 @@ class FuzzClient {
     this.#object = new FuzzObject(chance);
     const [stream, clientStream] = duplexPair({ allowHalfOpen: false });
     this.#stream = clientStream;
-    const scopes = chance.isOneIn(2) ? { [SCOPES_HEADER]: 'vcp:write:mode,vcp:write:setpoint' } : {};
-    const headers = { [VHOST_HEADER]: VHOST, ...scopes };
+    const scopes = chance.isOneIn(2) ? 'vcp:write:mode,vcp:write:setpoint' : API_KEY_SCOPES.join(',');
+    const headers = { [VHOST_HEADER]: VHOST, [SCOPES_HEADER]: scopes };
     const dial = async () => {
       this.#isDialed = true;
       return { outcome: 'accepted' as const, link: this.#object.link, headers };

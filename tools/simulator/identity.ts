@@ -19,7 +19,7 @@ export interface IdentityOptions {
 }
 
 /** What the device must store. */
-interface Kept {
+interface StoredIdentity {
   deviceId: string;
   hmacSecret: string;
   token: string;
@@ -28,16 +28,16 @@ interface Kept {
 
 export class Identity {
   readonly #options: IdentityOptions;
-  #kept: Kept;
+  #stored: StoredIdentity;
 
-  private constructor(options: IdentityOptions, kept: Kept) {
+  private constructor(options: IdentityOptions, stored: StoredIdentity) {
     this.#options = options;
-    this.#kept = kept;
+    this.#stored = stored;
   }
 
   static async ensure(options: IdentityOptions): Promise<Identity> {
     const { file, deviceId } = options;
-    const known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Kept) : undefined;
+    const known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as StoredIdentity) : undefined;
     if (known?.deviceId === deviceId) return new Identity(options, known);
     const identity = new Identity(options, await provision(options));
     identity.#keep();
@@ -45,21 +45,21 @@ export class Identity {
   }
 
   get hmacSecret(): string {
-    return this.#kept.hmacSecret;
+    return this.#stored.hmacSecret;
   }
 
   get token(): string {
-    return this.#kept.token;
+    return this.#stored.token;
   }
 
   takeToken(token: string, expiresAt: string): void {
-    this.#kept = { ...this.#kept, token, tokenExpiresAt: expiresAt };
+    this.#stored = { ...this.#stored, token, tokenExpiresAt: expiresAt };
     this.#keep();
   }
 
   /** Gets a new token, authenticated by the device's secret, for when the current token is rejected. */
   async renew(): Promise<string> {
-    const { deviceId, hmacSecret } = this.#kept;
+    const { deviceId, hmacSecret } = this.#stored;
     const ts = Date.now();
     const nonce = randomUUID();
     const sig = createHmac('sha256', hmacSecret)
@@ -78,7 +78,7 @@ export class Identity {
   }
 
   #keep(): void {
-    writeSecretFile(this.#options.file, this.#kept);
+    writeSecretFile(this.#options.file, this.#stored);
   }
 }
 
@@ -87,7 +87,7 @@ async function provision({
   admin: login,
   organizationId,
   deviceId,
-}: IdentityOptions): Promise<Kept> {
+}: IdentityOptions): Promise<StoredIdentity> {
   const admin = await AdminClient.enter(edgeUrl, login, 'Acme Admin');
   admin.organizationId = organizationId;
   const { status, body } = await admin.ask<ProvisioningPackage>('POST', `/devices/${deviceId}/provision`);

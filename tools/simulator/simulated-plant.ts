@@ -36,7 +36,7 @@ export class SimulatedPlant {
   #orders = NO_ORDERS;
   /** What the plant does while it has no contact; undefined: it follows its orders. */
   #byItself: Alone;
-  #heardAtMs = Date.now();
+  #lastMessageAtMs = Date.now();
 
   constructor(behaviour: Behaviour, assets: readonly PlantAsset[], constraints: Constraints | null) {
     this.behaviour = behaviour;
@@ -73,11 +73,11 @@ export class SimulatedPlant {
   #lookAround(isReached: boolean): void {
     if (isReached) {
       this.#byItself = undefined;
-      this.#heardAtMs = Date.now();
+      this.#lastMessageAtMs = Date.now();
       return;
     }
     const before = this.#byItself;
-    this.#byItself = alone(before, this.#orders, this.#state, Date.now() - this.#heardAtMs);
+    this.#byItself = alone(before, this.#orders, this.#state, Date.now() - this.#lastMessageAtMs);
     if (this.#byItself?.isFallback && !before?.isFallback) {
       console.error('simulator: no contact with the platform for afterSeconds, fallback engaged');
     }

@@ -60,8 +60,8 @@ class Week:
         comparison, middle = self.comparison, self.plant.start + MIDDLE * (self.plant.end - self.plant.start)
         look_each = max(LOOK_EACH, (self.plant.end - self.plant.start) // HOUR // 2)
         for number, batch in enumerate(self.plant.batches(), 1):
-            is_told_twice = self.send(batch)
-            if number % look_each == 0 or is_told_twice:
+            is_repeated = self.send(batch)
+            if number % look_each == 0 or is_repeated:
                 comparison.now()
             if middle and batch.at >= middle:
                 self.compare("compared in the middle", comparison.some)

@@ -14,69 +14,15 @@ import {
   fullQueueName,
   type QueueName,
 } from '../../protocol/routing-keys.ts';
-import { EVENTS, PUBLISHES } from './examples.ts';
-import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
+import { PUBLISH_OPERATIONS, PUBLISHES } from './commands.ts';
+import { EVENTS } from './examples.ts';
+import { capitalized, type Json, refTo, type SchemaName, withPayload } from './schema.ts';
 
 const SLUG = '{slug}';
 const BINDING = { bindingVersion: '0.3.0' };
 const SERVERS = [{ $ref: '#/servers/amqp' }];
 /** The fields that `signature` covers, joined by `|` [C-7.2]. */
 const SIGNED = 'version|messageId|correlationId|timestamp|source|siteId|routingKey|compact(payload)';
-
-interface Publish {
-  family: CommandFamily;
-  /** Replaces the last word of the family's routing key. */
-  word?: string;
-  summary: string;
-  payload: SchemaName;
-  examples: (keyof typeof PUBLISHES)[];
-}
-
-const COMMANDS: Record<string, Publish> = {
-  siteSetpoint: {
-    family: 'site-setpoint',
-    summary: 'Set a power or energy target for a site',
-    payload: 'SiteSetpoint',
-    examples: ['SiteSetpoint', 'EnergySetpoint'],
-  },
-  deviceCommand: {
-    family: 'device',
-    summary: 'Send a batch of commands to sub-devices; the routing key may have one more word',
-    payload: 'DeviceCommand',
-    examples: ['DeviceCommand'],
-  },
-  emergency: {
-    family: 'emergency',
-    summary: 'Stop all assets, or freeze their output, until a mode change',
-    payload: 'Emergency',
-    examples: ['Emergency'],
-  },
-  modeChange: {
-    family: 'mode',
-    summary: 'Set the operating mode, which applies while no setpoint is active',
-    payload: 'ModeChange',
-    examples: ['ModeChange'],
-  },
-  scheduleSet: {
-    family: 'schedule',
-    summary: 'Set a schedule',
-    payload: 'ScheduleSet',
-    examples: ['ScheduleSet'],
-  },
-  scheduleCancel: {
-    family: 'schedule',
-    word: 'cancel',
-    summary: 'Cancel a schedule',
-    payload: 'ScheduleCancel',
-    examples: ['ScheduleCancel'],
-  },
-  configSet: {
-    family: 'config',
-    summary: 'Change limits, fallback and operating mode with a merge patch (RFC 7396)',
-    payload: 'ConfigPatch',
-    examples: ['ConfigPatch'],
-  },
-};
 
 interface Read {
   kind: EventKind;
@@ -138,7 +84,7 @@ export const AMQP_SECURITY: Json = {
 };
 
 export function amqpChannels(): Json {
-  const commands = Object.entries(COMMANDS).map(([name, { family, word, summary }]) => [
+  const commands = Object.entries(PUBLISH_OPERATIONS).map(([name, { family, word, summary }]) => [
     name,
     {
       address: routingKeyOf(family, word),
@@ -175,10 +121,10 @@ function queueChannel(name: string, title: string, queue: QueueName): Json {
 }
 
 export function amqpOperations(): Json {
-  const receives = Object.entries(COMMANDS).map(([name, { family, summary }]) => {
+  const receives = Object.entries(PUBLISH_OPERATIONS).map(([name, { family, summary }]) => {
     const { scope, signed } = FAMILY_RULES[family];
     return [
-      `take${name[0]?.toUpperCase()}${name.slice(1)}`,
+      `take${capitalized(name)}`,
       {
         action: 'receive',
         channel: { $ref: `#/channels/${name}` },
@@ -196,7 +142,7 @@ export function amqpOperations(): Json {
   });
   const summaries = Object.entries(READS).map(([name, { summary }]) => [name, summary] as const);
   const sends = [...summaries, ['deadLetter', DEAD_LETTER] as const].map(([name, summary]) => [
-    `send${name[0]?.toUpperCase()}${name.slice(1)}`,
+    `send${capitalized(name)}`,
     {
       action: 'send',
       channel: { $ref: `#/channels/${name}` },
@@ -209,17 +155,19 @@ export function amqpOperations(): Json {
 }
 
 export function amqpMessages(): Json {
-  const commands = Object.entries(COMMANDS).map(([name, { family, summary, payload, examples }]) => {
-    const schema = withPayload('Envelope', refTo(payload));
-    const required = schema.required as string[];
-    return [
-      name,
-      messageOf(name, summary, {
-        payload: FAMILY_RULES[family].signed ? { ...schema, required: [...required, 'signature'] } : schema,
-        examples: examples.map((one) => ({ name: one, payload: PUBLISHES[one].message })),
-      }),
-    ];
-  });
+  const commands = Object.entries(PUBLISH_OPERATIONS).map(
+    ([name, { family, summary, payload, examples = [payload] }]) => {
+      const schema = withPayload('Envelope', refTo(payload));
+      const required = schema.required as string[];
+      return [
+        name,
+        messageOf(name, summary, {
+          payload: FAMILY_RULES[family].signed ? { ...schema, required: [...required, 'signature'] } : schema,
+          examples: examples.map((one) => ({ name: one, payload: PUBLISHES[one].message })),
+        }),
+      ];
+    },
+  );
   const events = Object.entries(READS).map(([name, { summary, payload, examples }]) => [
     name,
     messageOf(name, summary, {

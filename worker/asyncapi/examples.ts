@@ -15,7 +15,7 @@ export const EXAMPLE_KEY = '00112233445566778899aabbccddeeff00112233445566778899
 const SLUG = 'acme';
 const SITE_ID = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 const DEVICE_ID = '3f2b8c1e-5d47-4a90-9b1a-6c0f2d7e4a11';
-const SCHEDULE_ID = '7d0c6f5e-2b1a-4c3d-8e9f-a0b1c2d3e4f5';
+export const SCHEDULE_ID = '7d0c6f5e-2b1a-4c3d-8e9f-a0b1c2d3e4f5';
 const AT = '2026-01-15T10:00:00.000Z';
 const TS = Date.parse(AT);
 
@@ -27,7 +27,7 @@ function id(number: number): string {
 let published = 0;
 
 /** Returns a signed partner message and its full routing key. `key` is the routing key without the slug. */
-function publish(key: string, payload: object) {
+export function publish(key: string, payload: object) {
   published += 1;
   const fields = envelope(id(published), `order-${published}`, 'acme-trader');
   return { routingKey: `${SLUG}.${key}`, message: signed(fields, `${SLUG}.${key}`, payload) };
@@ -51,49 +51,6 @@ function signed(fields: ReturnType<typeof envelope>, routingKey: string, payload
   const text = envelopeSigningString(fields, routingKey, JSON.stringify(payload)) ?? '';
   return { ...fields, payload, signature: hmacHex(EXAMPLE_KEY, text) };
 }
-
-export const PUBLISHES = {
-  SiteSetpoint: publish('command.site-setpoint', {
-    type: 'POWER',
-    targetValueKw: 42.5,
-    direction: 'IMPORT',
-    includeConsumption: true,
-    priority: 'HIGH',
-    validFrom: '2026-01-15T10:00:00Z',
-    validUntil: '2026-01-15T10:15:00Z',
-  }),
-  EnergySetpoint: publish('command.site-setpoint', {
-    type: 'ENERGY',
-    targetValueKwh: 10,
-    intervalMinutes: 15,
-    direction: 'EXPORT',
-    includeConsumption: true,
-    priority: 'NORMAL',
-    validFrom: '2026-01-15T10:00:00Z',
-  }),
-  DeviceCommand: publish('command.device', {
-    commands: [
-      { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 12.5 } },
-      { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_REDUCE_PERCENT', params: { percent: 60 } },
-    ],
-  }),
-  Emergency: publish('command.emergency', { type: 'STOP', reason: 'grid operator asked for it' }),
-  ModeChange: publish('command.mode', { mode: 'PEAK_SHAVING', validUntil: '2026-01-15T18:00:00Z' }),
-  ScheduleSet: publish('schedule.set', {
-    scheduleId: SCHEDULE_ID,
-    startTime: '2026-01-16T00:00:00Z',
-    slotDurationMinutes: 15,
-    slots: [
-      { slotIndex: 0, mode: 'STANDARD', setpoint: { value: 40 } },
-      { slotIndex: 1, mode: 'PEAK_SHAVING' },
-    ],
-  }),
-  ScheduleCancel: publish('schedule.cancel', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
-  ConfigPatch: publish('config.set', {
-    constraints: { maxImportKw: 100, maxChargeKw: null },
-    fallback: { mode: 'STANDARD', afterSeconds: 600, action: 'HOLD' },
-  }),
-};
 
 const CHARGE = { deviceId: 'BESS-1', command: 'BESS_CHARGE' };
 const REDUCE = { deviceId: 'FVE-1', command: 'FVE_REDUCE_PERCENT' };
@@ -212,7 +169,7 @@ function says(number: number, data: object) {
 let commandCount = 19;
 
 /** Returns a signed command to a device. `DeviceAck` acknowledges the first one. */
-function command(action: string, payload: object) {
+export function command(action: string, payload: object) {
   commandCount += 1;
   const cmdId = id(commandCount);
   const sig = hmacHex(
@@ -221,61 +178,3 @@ function command(action: string, payload: object) {
   );
   return { cmdId, ts: TS, action, payload, sig };
 }
-
-export const COMMAND_EXAMPLES = {
-  BESS_CHARGE: command('BESS_CHARGE', {
-    targets: [{ deviceId: 'BESS-1', assetType: 'BESS', params: { powerKw: 12.5, respectLimits: true } }],
-    validUntil: null,
-  }),
-  SITE_SETPOINT: command('SITE_SETPOINT', {
-    ...PUBLISHES.SiteSetpoint.message.payload,
-    targetSignedKw: 42.5,
-    maxRampKwPerMinute: 30,
-  }),
-  SLOT_SETPOINT: command('SITE_SETPOINT', {
-    scheduleId: SCHEDULE_ID,
-    slotIndex: 0,
-    mode: 'STANDARD',
-    targetSignedKw: 40,
-    validUntil: '2026-01-16T00:15:00.000Z',
-  }),
-  MODE_CHANGE: command('MODE_CHANGE', { mode: 'PEAK_SHAVING', validUntil: '2026-01-15T18:00:00Z' }),
-  SLOT_MODE: command('MODE_CHANGE', {
-    scheduleId: SCHEDULE_ID,
-    slotIndex: 1,
-    mode: 'PEAK_SHAVING',
-    validUntil: '2026-01-16T00:30:00.000Z',
-  }),
-  EMERGENCY_STOP: command('EMERGENCY_STOP', { type: 'STOP', reason: 'grid operator asked for it' }),
-  EMERGENCY_HOLD: command('EMERGENCY_HOLD', { type: 'HOLD' }),
-  SCHEDULE_SET: command('SCHEDULE_SET', {
-    scheduleId: SCHEDULE_ID,
-    sequence: 6,
-    startTime: '2026-01-16T00:00:00.000Z',
-    endTime: '2026-01-16T00:30:00.000Z',
-    slotDurationMinutes: 15,
-    slots: [
-      { slotIndex: 0, mode: 'STANDARD', setpoint: { value: 40 } },
-      { slotIndex: 1, mode: 'PEAK_SHAVING', setpoint: null },
-    ],
-  }),
-  SCHEDULE_CANCEL: command('SCHEDULE_CANCEL', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
-  CONFIG_SET: command('CONFIG_SET', {
-    constraints: {
-      maxImportKw: 100,
-      maxExportKw: 90,
-      maxChargeKw: null,
-      maxDischargeKw: 50,
-      minSocPercent: 10,
-      maxSocPercent: 95,
-      maxRampKwPerMinute: null,
-    },
-    fallback: { mode: 'STANDARD', afterSeconds: 600, action: 'HOLD', setpointKw: null },
-    operatingMode: 'STANDARD',
-  }),
-  TOKEN_REFRESH: command('TOKEN_REFRESH', {
-    token: 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiIzZjJiIn0.c2lnbmF0dXJl',
-    expiresAt: '2026-01-15T11:00:00.000Z',
-  }),
-  REBOOT: command('REBOOT', { delaySeconds: 5 }),
-};

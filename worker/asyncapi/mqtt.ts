@@ -2,11 +2,11 @@
  * The MQTT part of the AsyncAPI document: the three topics that a device publishes to, and the topic that it
  * subscribes to, with a message for each form of command.
  */
-import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { DEVICE_PUBLISH_TOPICS, type DevicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
-import { COMMAND_EXAMPLES, SAYS } from './examples.ts';
-import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
+import { COMMAND_EXAMPLES, COMMAND_FORMS } from './commands.ts';
+import { SAYS } from './examples.ts';
+import { capitalized, type Json, refTo, type SchemaName, withPayload } from './schema.ts';
 
 const SERVERS = [{ $ref: '#/servers/mqttToken' }, { $ref: '#/servers/mqttMtls' }];
 const BINDING = { bindingVersion: '0.2.0' };
@@ -33,70 +33,6 @@ const SAYS_ON: Record<DevicePublishTopic, { summary: string; schema: SchemaName;
 
 /** An ack has the `cmdId` of its command. */
 const BY_CMD_ID = { correlationId: { location: '$message.payload#/cmdId' } };
-
-interface CommandForm {
-  /** The actions that share this form; absent for every action that no other form lists. */
-  action?: readonly string[];
-  summary: string;
-  payload: Json;
-  examples: (keyof typeof COMMAND_EXAMPLES)[];
-}
-
-const COMMANDS: Record<string, CommandForm> = {
-  setpointCommand: {
-    action: ['SITE_SETPOINT'],
-    summary: 'Hold this power until `validUntil` or another action replaces it',
-    payload: refTo('SetpointPayload'),
-    examples: ['SITE_SETPOINT', 'SLOT_SETPOINT'],
-  },
-  modeCommand: {
-    action: ['MODE_CHANGE'],
-    summary: 'Run in this operating mode',
-    payload: refTo('ModePayload'),
-    examples: ['MODE_CHANGE', 'SLOT_MODE'],
-  },
-  emergencyCommand: {
-    action: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
-    summary: 'Stop all assets, or freeze their output, until a mode change',
-    payload: refTo('Emergency'),
-    examples: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
-  },
-  scheduleCommand: {
-    action: ['SCHEDULE_SET'],
-    summary: 'Store this schedule and follow it while the platform is unreachable',
-    payload: refTo('SchedulePayload'),
-    examples: ['SCHEDULE_SET'],
-  },
-  cancelCommand: {
-    action: ['SCHEDULE_CANCEL'],
-    summary: 'Delete a stored schedule',
-    payload: refTo('ScheduleCancel'),
-    examples: ['SCHEDULE_CANCEL'],
-  },
-  configCommand: {
-    action: ['CONFIG_SET'],
-    summary: 'Replace the stored limits, fallback and operating mode',
-    payload: refTo('ConfigPayload'),
-    examples: ['CONFIG_SET'],
-  },
-  tokenCommand: {
-    action: ['TOKEN_REFRESH'],
-    summary: 'Store this token for the next connect',
-    payload: refTo('TokenPayload'),
-    examples: ['TOKEN_REFRESH'],
-  },
-  targetsCommand: {
-    action: DEVICE_COMMAND_TYPES,
-    summary: 'Execute the action on each of these sub-devices',
-    payload: refTo('TargetsPayload'),
-    examples: ['BESS_CHARGE'],
-  },
-  restCommand: {
-    summary: 'Execute a REST command of an admin; its meaning is agreed between device and admin',
-    payload: { type: 'object' },
-    examples: ['REBOOT'],
-  },
-};
 
 export const MQTT_SERVERS: Json = {
   mqttToken: {
@@ -134,7 +70,7 @@ function server(port: string, description: string): Json {
 
 export function mqttChannels(): Json {
   const says = DEVICE_PUBLISH_TOPICS.map((topic) => [channelOf(topic), channel(topic, [channelOf(topic)])]);
-  return { ...Object.fromEntries(says), commands: channel('commands', Object.keys(COMMANDS)) };
+  return { ...Object.fromEntries(says), commands: channel('commands', Object.keys(COMMAND_FORMS)) };
 }
 
 function channel(topic: DevicePublishTopic | 'commands', names: readonly string[]): Json {
@@ -149,7 +85,7 @@ function channel(topic: DevicePublishTopic | 'commands', names: readonly string[
 
 export function mqttOperations(): Json {
   const receives = DEVICE_PUBLISH_TOPICS.map((topic) => [
-    `take${channelOf(topic)[0]?.toUpperCase()}${channelOf(topic).slice(1)}`,
+    `take${capitalized(channelOf(topic))}`,
     {
       action: 'receive',
       channel: { $ref: `#/channels/${channelOf(topic)}` },
@@ -167,7 +103,7 @@ export function mqttOperations(): Json {
     action: 'send',
     channel: { $ref: '#/channels/commands' },
     summary: 'Send a command; it is sent again with a new `ts` if the device does not acknowledge it',
-    messages: Object.keys(COMMANDS).map((name) => ({ $ref: `#/channels/commands/messages/${name}` })),
+    messages: Object.keys(COMMAND_FORMS).map((name) => ({ $ref: `#/channels/commands/messages/${name}` })),
     reply: {
       channel: { $ref: '#/channels/deviceAck' },
       messages: [{ $ref: '#/channels/deviceAck/messages/deviceAck' }],
@@ -188,9 +124,14 @@ export function mqttMessages(): Json {
     const said = message(channelOf(topic), summary, refTo(schema), examples);
     return [channelOf(topic), topic === 'ack' ? { ...said, ...BY_CMD_ID } : said];
   });
-  const commands = Object.entries(COMMANDS).map(([name, { action, summary, payload, examples }]) => {
-    const schema = withPayload('Command', payload, action ? { action: { enum: action } } : {});
-    const shown = examples.map((one) => ({ name: one, payload: COMMAND_EXAMPLES[one] }));
+  const commands = Object.entries(COMMAND_FORMS).map(([name, { action, summary, payload, examples }]) => {
+    const schema = withPayload(
+      'Command',
+      payload ? refTo(payload) : { type: 'object' },
+      action ? { action: { enum: action } } : {},
+    );
+    const names = examples ?? (action as (keyof typeof COMMAND_EXAMPLES)[]);
+    const shown = names.map((one) => ({ name: one, payload: COMMAND_EXAMPLES[one] }));
     return [name, { ...message(name, summary, schema, shown), ...BY_CMD_ID }];
   });
   return Object.fromEntries([...says, ...commands]);
@@ -202,5 +143,5 @@ function message(name: string, summary: string, payload: Json, examples: Json[])
 
 /** Returns for example `deviceTelemetry`: the channel `telemetry` is the one that partners consume. */
 function channelOf(topic: DevicePublishTopic): string {
-  return `device${topic[0]?.toUpperCase()}${topic.slice(1)}`;
+  return `device${capitalized(topic)}`;
 }

@@ -1,14 +1,11 @@
 /** Named JSON Schemas (draft 7, the dialect of AsyncAPI 3) of all AMQP and MQTT messages and payloads. */
 import { z } from 'zod';
-import { ACTION_PAYLOADS, mqttCommand } from '../../protocol/action.ts';
-import { deviceCommand, emergency, modeChange, siteSetpoint } from '../../protocol/command.ts';
+import { mqttCommand } from '../../protocol/action.ts';
 import { DEVICE_MESSAGES } from '../../protocol/device.ts';
-import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
 import { envelopeFields } from '../../protocol/envelope.ts';
 import { EVENT_PAYLOADS, eventEnvelope } from '../../protocol/event.ts';
-import { scheduleCancel, scheduleSet } from '../../protocol/schedule.ts';
 import { SIGNATURE } from '../../protocol/signing.ts';
-import { configPatch } from '../../protocol/site-config.ts';
+import { PAYLOADS } from './commands.ts';
 
 export type Json = Record<string, unknown>;
 
@@ -23,20 +20,18 @@ export const SCHEMAS = {
     properties: { ...(envelope.properties as Json), payload: { type: 'object' }, signature },
     required: [...(envelope.required as string[]).filter((name) => name !== 'signature'), 'payload'],
   },
+  ...(Object.fromEntries(
+    Object.entries(PAYLOADS).map(([name, payload]) => [name, schemaOf(payload)]),
+  ) as Record<keyof typeof PAYLOADS, Json>),
   SiteSetpoint: {
-    ...schemaOf(siteSetpoint),
+    ...schemaOf(PAYLOADS.SiteSetpoint),
     // zod does not export refinements to JSON Schema, so this condition is repeated here.
     if: { properties: { type: { const: 'POWER' } } },
     // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
     then: { required: ['targetValueKw'] },
     else: { required: ['targetValueKwh', 'intervalMinutes'] },
   },
-  DeviceCommand: schemaOf(deviceCommand),
-  Emergency: schemaOf(emergency),
-  ModeChange: schemaOf(modeChange),
-  ScheduleSet: schemaOf(scheduleSet),
-  ScheduleCancel: schemaOf(scheduleCancel),
-  ConfigPatch: { ...schemaOf(configPatch), minProperties: 1 },
+  ConfigPatch: { ...schemaOf(PAYLOADS.ConfigPatch), minProperties: 1 },
   Event: schemaOf(eventEnvelope),
   Acknowledgement: schemaOf(EVENT_PAYLOADS.ack),
   Execution: schemaOf(EVENT_PAYLOADS.execution),
@@ -46,17 +41,16 @@ export const SCHEMAS = {
   DeviceStatus: schemaOf(DEVICE_MESSAGES.status),
   DeviceAck: schemaOf(DEVICE_MESSAGES.ack),
   Command: schemaOf(mqttCommand),
-  SetpointPayload: schemaOf(ACTION_PAYLOADS.SITE_SETPOINT),
-  ModePayload: schemaOf(ACTION_PAYLOADS.MODE_CHANGE),
-  SchedulePayload: schemaOf(ACTION_PAYLOADS.SCHEDULE_SET),
-  ConfigPayload: schemaOf(ACTION_PAYLOADS.CONFIG_SET),
-  TargetsPayload: schemaOf(ACTION_PAYLOADS[DEVICE_COMMAND_TYPES[0]]),
-  TokenPayload: schemaOf(ACTION_PAYLOADS.TOKEN_REFRESH),
 } satisfies Record<string, Json>;
 export type SchemaName = keyof typeof SCHEMAS;
 
 export function refTo(name: SchemaName): Json {
   return { $ref: `#/components/schemas/${name}` };
+}
+
+/** For the names of operations: `deviceAck` becomes `DeviceAck`. */
+export function capitalized(name: string): string {
+  return `${name[0]?.toUpperCase()}${name.slice(1)}`;
 }
 
 /** Returns the schema of a message form with this `payload` schema. `fixed` replaces other field schemas. */

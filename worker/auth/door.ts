@@ -3,13 +3,13 @@
  * Authentication; [C-1.3]). The security matrix of the tests uses the same list.
  */
 import type { Context, MiddlewareHandler } from 'hono';
+import { includesRole, type Role } from '../../protocol/enums.ts';
 import type { ApiErrorCode } from '../../protocol/errors.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
-import { includesRole, type Role } from '../../protocol/roles.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
-import type { AppContext } from '../env.ts';
-import { ApiError } from '../http/error-response.ts';
+import type { AppContext, User } from '../env.ts';
+import { ApiError, forbidden } from '../http/error-response.ts';
 import { requireRate } from '../http/rate.ts';
 import type { ApiKey } from '../registry/api-keys.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
@@ -23,7 +23,6 @@ import {
   requireOwnOrganization,
   requireUser,
 } from './principal.ts';
-import type { User } from './who.ts';
 
 /** The callers that a route accepts. */
 export type Who =
@@ -89,7 +88,8 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
 async function openToKey(c: Context<AppContext>, scope: ApiKeyScope): Promise<ApiKey> {
   const apiKey = await requireKey(c);
   await requireRate(c, `key:${apiKey.id}`, apiKey.settings.restRatePerMinute);
-  if (!apiKey.scopes.has(scope)) throw new ApiError('FORBIDDEN', `The API key lacks the scope ${scope}`);
+  if (!apiKey.scopes.has(scope))
+    throw forbidden(`The API key lacks the scope "${scope}": use a key that has it`);
   c.set('apiKey', apiKey);
   c.set('tenant', keyTenant(apiKey));
   noteUse(c, apiKey);
@@ -139,6 +139,6 @@ function requireRole(own: Role, needed: Role): void {
   if (includesRole(own, needed)) return;
   throw new ApiError(
     'INSUFFICIENT_ORG_PERMISSIONS',
-    `You need the role ${needed} or higher; your role is ${own}`,
+    `You need the role ${needed} or higher; your role is ${own}: ask an ORG_ADMIN for a higher one`,
   );
 }

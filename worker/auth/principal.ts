@@ -6,13 +6,12 @@ import type { Context } from 'hono';
 import { getCookie } from 'hono/cookie';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { markUsed } from '../../durable-objects/registry/key-use.ts';
-import type { AppContext } from '../env.ts';
-import { ApiError } from '../http/error-response.ts';
+import type { AppContext, Tenant, User } from '../env.ts';
+import { ApiError, forbidden, unauthorized } from '../http/error-response.ts';
 import { type ApiKey, findApiKey } from '../registry/api-keys.ts';
 import { findSession, type SessionMembership } from '../registry/sessions.ts';
 import { addressOf, isAllowedAddress } from './address.ts';
 import { verifyAccessToken } from './session-tokens.ts';
-import type { Tenant, User } from './who.ts';
 
 export const ACCESS_COOKIE = 'access_token';
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
@@ -22,17 +21,13 @@ export async function requireUser(c: Context<AppContext>): Promise<User> {
   const now = Date.now();
   const bearer = /^Bearer +(\S+) *$/i.exec(c.req.header('authorization') ?? '')?.[1];
   const token = bearer ?? getCookie(c, ACCESS_COOKIE);
-  if (!token) throw new ApiError('UNAUTHORIZED', 'Missing session: log in, or send a bearer token');
+  if (!token) throw unauthorized('Missing session: log in, or send a bearer token');
   const access = await verifyAccessToken(c.env.SESSION_SECRET, token, now);
   const found = access && (await findSession(c.env.DB, access, now));
-  if (!found) throw new ApiError('UNAUTHORIZED', 'Invalid or expired access token');
-  if (found.user.tokenVersion !== access.tokenVersion) {
-    throw new ApiError(
-      'TOKEN_VERSION_MISMATCH',
-      'The password has changed since this token was issued: log in again',
-    );
-  }
-  if (!found.isLive) throw new ApiError('UNAUTHORIZED', 'The session has ended: log in again');
+  if (!found) throw unauthorized('The access token is invalid or has expired: refresh it');
+  if (found.user.tokenVersion !== access.tokenVersion)
+    throw new ApiError('TOKEN_VERSION_MISMATCH', 'The password has changed: log in again');
+  if (!found.isLive) throw unauthorized('The session has ended: log in again');
   const via = bearer ? 'bearer' : 'cookie';
   if (via === 'cookie' && !SAFE_METHODS.includes(c.req.method)) requireSameOrigin(c.req.raw);
   return { row: found.user, sessionId: access.sessionId, via, memberships: found.memberships };
@@ -44,7 +39,7 @@ function requireSameOrigin(request: Request): void {
   const site = request.headers.get('sec-fetch-site');
   const isOwn = origin === null || origin === new URL(request.url).origin;
   if (isOwn && (site === null || site === 'same-origin')) return;
-  throw new ApiError('ORIGIN_MISMATCH', 'The request comes from another origin');
+  throw new ApiError('ORIGIN_MISMATCH', 'A page of another origin sent the cookie: use a bearer token');
 }
 
 /** The membership that the header names; without the header the user's only membership. */
@@ -62,10 +57,10 @@ export function orgContext(c: Context<AppContext>, user: User, isHeaderNeeded: b
   const isNamed = c.req.header('x-org-id') !== undefined;
   const membership = namedMembership(c, user);
   if (membership && (isNamed || !isHeaderNeeded)) return membership;
-  if (isNamed) throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'Not a member of this organization');
-  if (user.memberships.length === 0 && !isHeaderNeeded) {
-    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'Not a member of any organization');
-  }
+  if (isNamed)
+    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'x-org-id: you are not a member of it: use one of yours');
+  if (user.memberships.length === 0 && !isHeaderNeeded)
+    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'You are in no organization: create one first');
   throw new ApiError('ORG_CONTEXT_REQUIRED', 'Missing header x-org-id: set it to the id of the organization');
 }
 
@@ -83,12 +78,14 @@ export function memberTenant({ row }: User, membership: SessionMembership): Tena
 /** Throws 401 without a valid key, and 403 if the key does not allow the client address. */
 export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
   const plaintext = c.req.header('x-api-key');
-  if (!plaintext) throw new ApiError('UNAUTHORIZED', 'Missing X-API-Key header');
+  if (!plaintext) throw unauthorized('Missing header X-API-Key: send your API key in it');
   const now = Date.now();
   const apiKey = await findApiKey(c.env.DB, plaintext, now);
-  if (!apiKey) throw new ApiError('UNAUTHORIZED', 'Invalid API key');
-  if (!isAllowedAddress(addressOf(c), apiKey.allowedIps)) {
-    throw new ApiError('FORBIDDEN', 'The client address is not allowed for this API key');
+  if (!apiKey) throw unauthorized('The key in X-API-Key is unknown, revoked or expired: check it');
+  const address = addressOf(c);
+  if (!isAllowedAddress(address, apiKey.allowedIps)) {
+    const message = `Your address ${address ?? ''} is not in allowedIps of the API key: use a key that allows it`;
+    throw forbidden(message);
   }
   return apiKey;
 }
@@ -104,9 +101,8 @@ export function noteUse(c: Context<AppContext>, apiKey: ApiKey): void {
 /** Throws if the header `x-org-id` names another organization than the key's. */
 export function requireOwnOrganization(c: Context<AppContext>, apiKey: ApiKey): void {
   const wanted = c.req.header('x-org-id');
-  if (wanted !== undefined && wanted.toLowerCase() !== apiKey.organizationId) {
-    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'The API key belongs to another organization');
-  }
+  if (wanted !== undefined && wanted.toLowerCase() !== apiKey.organizationId)
+    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', "x-org-id is not the API key's organization: omit it");
 }
 
 export function keyTenant(apiKey: ApiKey): Tenant {

@@ -33,6 +33,35 @@ export class ApiError extends Error {
   }
 }
 
+/** 400 for a body with these faults, each as `field: what is wrong`. */
+export function invalidBody(...details: string[]): ApiError {
+  return new ApiError('VALIDATION_ERROR', `Invalid body: ${details[0]}`, { details });
+}
+
+export function unauthorized(message: string): ApiError {
+  return new ApiError('UNAUTHORIZED', message);
+}
+
+export function forbidden(message: string): ApiError {
+  return new ApiError('FORBIDDEN', message);
+}
+
+export function conflict(message: string): ApiError {
+  return new ApiError('CONFLICT', message);
+}
+
+/** 503 for what does not work now. The client may try again after this time. */
+export function unavailable(message: string, retryAfterSeconds: number): ApiError {
+  return new ApiError('SERVICE_UNAVAILABLE', message, {
+    headers: { 'retry-after': String(retryAfterSeconds) },
+  });
+}
+
+/** 409 where there are as many things as a limit allows. `things` ends with what the client can do. */
+export function limitReached(owner: string, most: number, things: string): ApiError {
+  return conflict(`The ${owner} has reached its limit of ${most} ${things}`);
+}
+
 export function handleError(error: Error, c: Context<AppContext>): Response {
   if (error instanceof ApiError) {
     for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
@@ -46,14 +75,23 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
   if (isTrouble(error)) {
     console.error('request failed temporarily', { requestId, method, path, reason: reasonOf(error) });
     c.header('retry-after', String(RETRY_AFTER_S));
-    return respond(c, errorBody('SERVICE_UNAVAILABLE', 'The service is temporarily unavailable: try again'));
+    return respond(
+      c,
+      errorBody(
+        'SERVICE_UNAVAILABLE',
+        `The service is temporarily unavailable: try again in ${RETRY_AFTER_S} s`,
+      ),
+    );
   }
   console.error('request failed', { requestId, method, path, stack: stackOf(error) });
-  return respond(c, errorBody('INTERNAL_SERVER_ERROR', 'Internal server error'));
+  return respond(
+    c,
+    errorBody('INTERNAL_SERVER_ERROR', 'Internal server error: report it with the header x-request-id'),
+  );
 }
 
 export function handleNotFound(c: Context<AppContext>): Response {
-  return respond(c, errorBody('NOT_FOUND', 'Not found'));
+  return respond(c, errorBody('NOT_FOUND', 'No such path: /api/v1/openapi.json lists all paths'));
 }
 
 /** Answers through the context, which keeps the headers that middleware has set, such as the request id. */

@@ -1,6 +1,7 @@
 /** Parses JSON bodies once, before any handler: application/json, at most 1 MiB [C-1.6], [C-4.7]. */
 import { createMiddleware } from 'hono/factory';
 import { isDeeperThan } from '../../protocol/compact-json.ts';
+import { cut } from '../../protocol/cut.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
@@ -20,7 +21,10 @@ export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
     if (text !== '') {
       const type = c.req.header('content-type') ?? '';
       const expected = c.req.path === CSP_REPORT_PATH ? REPORTS : JSON_ALONE;
-      if (!expected.test(type)) throw new ApiError('BAD_REQUEST', 'The body must be application/json');
+      if (!expected.test(type)) {
+        const given = type === '' ? 'missing' : `"${cut(type, 100)}"`;
+        throw new ApiError('BAD_REQUEST', `The content type is ${given}: it must be application/json`);
+      }
       c.set('body', parseJson(text));
     }
   }
@@ -40,12 +44,9 @@ async function readText(stream: ReadableStream<Uint8Array>, announcedBytes: numb
     if (bytes > MAX_UNKEPT_BYTES) break;
     if (!isTooLarge) text += decoder.decode(part, { stream: true });
   }
-  if (isTooLarge) throw tooLarge();
+  if (isTooLarge)
+    throw new ApiError('PAYLOAD_TOO_LARGE', `The body is larger than ${LIMIT.restBodyBytes} bytes`);
   return text + decoder.decode();
-}
-
-function tooLarge(): ApiError {
-  return new ApiError('PAYLOAD_TOO_LARGE', 'The body is larger than 1 MiB');
 }
 
 function parseJson(text: string): unknown {
@@ -54,6 +55,6 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new ApiError('BAD_REQUEST', 'The body is not valid JSON');
+    throw new ApiError('BAD_REQUEST', 'The body is not valid JSON: check its quotes, commas and brackets');
   }
 }

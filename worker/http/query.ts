@@ -4,20 +4,21 @@
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
-import { parseInstant, uuid } from '../../protocol/ids.ts';
+import { formatInstant, parseInstant, uuid } from '../../protocol/ids.ts';
 import { allIssues, boundedFaults } from '../../protocol/issue.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { PAGE } from '../../protocol/page.ts';
 import type { AppContext } from '../env.ts';
-import { ApiError } from './error-response.ts';
+import { ApiError, invalidBody } from './error-response.ts';
 
 type Parameters = z.ZodObject<z.ZodRawShape>;
+type ParameterCode = 'VALIDATION_ERROR' | 'INVALID_UUID';
 
 export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   const raw: Record<string, string> = {};
   const repeated: string[] = [];
   for (const name of Object.keys(schema.shape)) {
     const values = c.req.queries(name) ?? [];
-    if (values.length > 1) repeated.push(`${name}: must be given once`);
+    if (values.length > 1) repeated.push(`${name}: given ${values.length} times, must be given once`);
     if (values[0] !== undefined) raw[name] = values[0];
   }
   if (repeated.length > 0) throw invalid(repeated);
@@ -25,11 +26,7 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
 }
 
 /** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner surface [C-10]. */
-export function readPath(
-  c: Context<AppContext>,
-  schema: Parameters,
-  code: 'VALIDATION_ERROR' | 'INVALID_UUID',
-): unknown {
+export function readPath(c: Context<AppContext>, schema: Parameters, code: ParameterCode): unknown {
   return parse(schema, c.req.param(), code);
 }
 
@@ -37,23 +34,19 @@ export function readPath(
 export function readBody(c: Context<AppContext>, schema: z.ZodType, absent?: unknown): unknown {
   const given = c.get('body');
   const body = given === undefined ? absent : given;
-  if (body === undefined)
-    throw new ApiError('VALIDATION_ERROR', 'Missing body', { details: ['body: required'] });
+  if (body === undefined) throw invalidBody('body: required, as a JSON object');
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  throw new ApiError('VALIDATION_ERROR', 'Invalid body', {
-    details: boundedFaults(allIssues(parsed.error)),
-  });
+  throw invalidBody(...boundedFaults(allIssues(parsed.error)));
 }
 
-export const noParameters = z.object({});
 /** The id in a path. */
 export const idParameter = z.object({ id: uuid });
 
 /** Query parameters of a paged list (spec: List endpoints). */
 export const pageParameters = {
-  page: integerParameter(1, LIMIT.listPage, 1),
-  limit: integerParameter(1, LIMIT.listRows, LIMIT.listRowsDefault),
+  page: integerParameter(1, PAGE.last, 1),
+  limit: integerParameter(1, PAGE.rows, PAGE.rowsDefault),
 };
 
 /** An integer within bounds, only digits. `parameter`: its schema in the OpenAPI document. */
@@ -72,7 +65,8 @@ export const instantParameter = z
   .string()
   .transform((text, context) => {
     const atMs = parseInstant(text);
-    if (atMs === undefined) context.addIssue('must be an ISO 8601 instant with a time zone');
+    if (atMs === undefined)
+      context.addIssue('must be an ISO 8601 instant with a time zone, for example 2026-01-15T10:00:00Z');
     return atMs ?? z.NEVER;
   })
   .meta({ parameter: { type: 'string', format: 'date-time' } });
@@ -80,7 +74,7 @@ export const instantParameter = z
 /** Throws 400 unless `from` is before `to`. */
 export function requireRange(fromMs: number, toMs: number): void {
   if (fromMs < toMs) return;
-  throw invalid(['from: must be before to']);
+  throw invalid([`from: ${formatInstant(fromMs)} must be before to, ${formatInstant(toMs)}`]);
 }
 
 /** Throws 400 if the range is longer than one request may have. `fits`: what the client can request instead. */
@@ -92,16 +86,14 @@ export function requireSpan(fromMs: number, toMs: number, most: { spanMs: number
 function parse(
   schema: Parameters,
   raw: Record<string, string>,
-  code: 'VALIDATION_ERROR' | 'INVALID_UUID' = 'VALIDATION_ERROR',
+  code: ParameterCode = 'VALIDATION_ERROR',
 ): unknown {
   const parsed = schema.safeParse(raw);
   if (parsed.success) return parsed.data;
   throw invalid(allIssues(parsed.error), code);
 }
 
-function invalid(
-  details: string[],
-  code: 'VALIDATION_ERROR' | 'INVALID_UUID' = 'VALIDATION_ERROR',
-): ApiError {
-  return new ApiError(code, 'Invalid request parameters', { details: boundedFaults(details) });
+function invalid(details: string[], code: ParameterCode = 'VALIDATION_ERROR'): ApiError {
+  const bounded = boundedFaults(details);
+  return new ApiError(code, `Invalid request parameters: ${bounded[0]}`, { details: bounded });
 }

@@ -22,7 +22,7 @@ export async function requireRate(
   c.header('ratelimit-remaining', String(count.remaining));
   c.header('ratelimit-reset', String(resetSeconds));
   if (!count.isOver) return;
-  throw tooMany(resetSeconds);
+  throw tooMany(`More than ${perMinute} requests in a minute`, resetSeconds);
 }
 
 /** Limits requests without login by client address, approximately and only where the platform can. */
@@ -30,11 +30,11 @@ export async function shedLoad(c: Context<AppContext>): Promise<void> {
   const address = c.req.header('cf-connecting-ip');
   if (!c.env.SHED || c.env.CLIENT_ADDRESS !== 'platform' || !address) return;
   const { success } = await c.env.SHED.limit({ key: address });
-  if (!success) throw tooMany(60);
+  if (!success) throw tooMany('Too many requests from your address', 60);
 }
 
-function tooMany(retryAfterSeconds: number): ApiError {
-  return new ApiError('TOO_MANY_REQUESTS', 'Too many requests', {
+function tooMany(what: string, retryAfterSeconds: number): ApiError {
+  return new ApiError('TOO_MANY_REQUESTS', `${what}: try again in ${retryAfterSeconds} s`, {
     headers: { 'retry-after': String(retryAfterSeconds) },
   });
 }

@@ -61,7 +61,7 @@ async function main() {
       channel.ack(message);
     });
   }
-${maySend ? nodeCommand() : nodeReadOnly()}}
+${maySend ? NODE_COMMAND : readOnly('  //', 'routingKey')}}
 
 main().catch((error) => {
   console.error(error.message);
@@ -70,8 +70,7 @@ main().catch((error) => {
 `;
 }
 
-function nodeCommand(): string {
-  return `
+const NODE_COMMAND = `
   // Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED. Use a sub-device of yours to run the command.
   const routingKey = \`\${SLUG}.command.device\`;
   const envelope = {
@@ -87,13 +86,6 @@ function nodeCommand(): string {
   await channel.waitForConfirms();
   console.log('sent', envelope.messageId);
 `;
-}
-
-function nodeReadOnly(): string {
-  return `
-  // To send a device command the key needs vcp:write:device-command; sign with signed(envelope, routingKey).
-`;
-}
 
 function pythonSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
   return `# pip install pika; then: python sample.py
@@ -133,7 +125,7 @@ for name in ('status', 'telemetry'):
     queue = f'vcp.{SLUG}.event.{name}'
     channel.queue_declare(queue, passive=True)
     channel.basic_consume(queue, show)
-${maySend ? pythonCommand() : pythonReadOnly()}
+${maySend ? PYTHON_COMMAND : readOnly('#', 'routing_key')}
 try:
     channel.start_consuming()
 except pika.exceptions.ConnectionClosed as error:
@@ -141,8 +133,7 @@ except pika.exceptions.ConnectionClosed as error:
 `;
 }
 
-function pythonCommand(): string {
-  return `
+const PYTHON_COMMAND = `
 # Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED. Use a sub-device of yours to run the command.
 routing_key = f'{SLUG}.command.device'
 envelope = {
@@ -158,12 +149,10 @@ properties = pika.BasicProperties(content_type='application/json')
 channel.basic_publish('vcp', routing_key, signed(envelope, routing_key), properties)
 print('sent', envelope['messageId'], flush=True)
 `;
-}
 
-function pythonReadOnly(): string {
-  return `
-# To send a device command the key needs vcp:write:device-command; sign with signed(envelope, routing_key).
-`;
+/** Instead of a command, where the key may not send one. */
+function readOnly(mark: string, routingKey: string): string {
+  return `\n${mark} To send a device command the key needs vcp:write:device-command; sign with signed(envelope, ${routingKey}).\n`;
 }
 
 function curlSample({ key, restUrl, mayRead }: SampleFacts): string {

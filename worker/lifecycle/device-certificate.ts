@@ -91,13 +91,16 @@ async function publicKeyOf(x509: Library, csr: string): Promise<PublicKey> {
   }
   const { publicKey } = request;
   const algorithm = publicKey.algorithm as { name: string; modulusLength?: number; namedCurve?: string };
+  const given = `${algorithm.name} ${algorithm.namedCurve ?? algorithm.modulusLength ?? ''}`;
   const isStrong =
     (algorithm.name === 'ECDSA' && ['P-256', 'P-384'].includes(algorithm.namedCurve ?? '')) ||
     (algorithm.name.startsWith('RSA') && (algorithm.modulusLength ?? 0) >= MIN_RSA_BITS);
   if (!isStrong)
-    throw new CertificateRequestError('csr: the key must be EC P-256 or P-384, or RSA of 2048 bits or more');
+    throw new CertificateRequestError(
+      `csr: the key (${given}) must be EC P-256 or P-384, or RSA of ${MIN_RSA_BITS} bits or more`,
+    );
   const isSigned = await request.verify().catch(() => false);
-  if (!isSigned) throw new CertificateRequestError('csr: not signed with its own key');
+  if (!isSigned) throw new CertificateRequestError('csr: not signed with its own key: sign it again');
   return publicKey;
 }
 

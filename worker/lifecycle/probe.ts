@@ -34,15 +34,8 @@ export async function probe(target: ProbedKey): Promise<ConnectionTest> {
   }
 }
 
-async function connectAndDeclare({
-  host,
-  port,
-  username,
-  key,
-  vhost,
-  queue,
-  nonce,
-}: ProbedKey): Promise<void> {
+async function connectAndDeclare(target: ProbedKey): Promise<void> {
+  const { host, port, username, key, vhost, queue, nonce } = target;
   const { connect } = await import('amqplib');
   const connection = await connect(
     { protocol: 'amqps', hostname: host, port, username, password: key, vhost, heartbeat: 0 },

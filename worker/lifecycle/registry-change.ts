@@ -6,12 +6,12 @@
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AppContext, Env } from '../env.ts';
-import { ApiError } from '../http/error-response.ts';
+import { unavailable } from '../http/error-response.ts';
 import { dueChanges, type RegistryChange, settleChange, type Target } from '../registry/changes.ts';
 
 const AT_ONCE = 50;
 /** Objects that one request notifies, because the platform limits its calls. The others follow within a minute. */
-const MAX_TOLD = 900;
+const MAX_NOTIFIED = 900;
 const ANSWER_MS = 5_000;
 const DUE_PER_ROUND = 10;
 
@@ -24,9 +24,7 @@ export async function announce(c: Context<AppContext>, change: RegistryChange): 
   c.executionCtx.waitUntil(announceDue(env, Date.now()).catch((error: unknown) => warn(error)));
   if (failed === 0) return;
   console.warn('registry change not applied everywhere', { organizationId: change.organizationId, failed });
-  throw new ApiError('SERVICE_UNAVAILABLE', 'The change is stored and takes effect within a minute', {
-    headers: { 'retry-after': '60' },
-  });
+  throw unavailable('The change is stored and takes effect within a minute: do not repeat it', 60);
 }
 
 /** Announces a change after the answer. For changes on which the client's next request does not depend. */
@@ -47,15 +45,15 @@ function warn(error: unknown): void {
   console.warn('retrying registry change', { reason: reasonOf(error) });
 }
 
-/** Notifies up to MAX_TOLD targets. `failed`: failed calls; `left`: their targets and those not notified. */
+/** Notifies up to MAX_NOTIFIED targets. `failed`: failed calls; `left`: their targets and those not notified. */
 async function notify(
   env: Env,
   { version, targets }: RegistryChange,
 ): Promise<{ failed: number; left: Target[] }> {
-  const left = targets.slice(MAX_TOLD);
+  const left = targets.slice(MAX_NOTIFIED);
   const beyond = left.length;
-  for (let start = 0; start < Math.min(targets.length, MAX_TOLD); start += AT_ONCE) {
-    const some = targets.slice(start, Math.min(start + AT_ONCE, MAX_TOLD));
+  for (let start = 0; start < Math.min(targets.length, MAX_NOTIFIED); start += AT_ONCE) {
+    const some = targets.slice(start, Math.min(start + AT_ONCE, MAX_NOTIFIED));
     const taken = await Promise.all(some.map((target) => notifyOne(env, target, version)));
     left.push(...some.filter((_target, index) => !taken[index]));
   }

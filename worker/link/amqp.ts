@@ -1,19 +1,17 @@
 /** The dial of an AMQP client: checks bridge proof and API key, hands the socket to the key's Vhost. */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import type { PartnerRefusal } from '../../durable-objects/figures/families.ts';
-import { reasonOf } from '../../durable-objects/object/reason.ts';
-import { writeConnected, writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
-import { markUsed } from '../../durable-objects/registry/key-use.ts';
+import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
+import { writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import type { BridgeProof } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';
 import { count } from '../metrics/counts.ts';
-import { type ApiKey, findApiKey, organizationOfKey, takeProbe } from '../registry/api-keys.ts';
+import { findApiKey, organizationOfKey, takeProbe } from '../registry/api-keys.ts';
 import { organizationOfSlug } from '../registry/organizations.ts';
-import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
+import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
 export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -48,9 +46,8 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     connection: proof.connection,
     bridge: proof.bridge,
     boot: proof.boot,
-    link: linkVersion(c.req.raw.headers),
     address: proof.address,
-    ...(isProbe ? { isProbe } : {}),
+    isProbe,
   };
   const stub = c.env.VHOST.get(c.env.VHOST.idFromName(apiKey.id));
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
@@ -59,27 +56,10 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   if (response.status !== 101) {
     const why = response.status === 409 ? 'connection limit' : 'key ended';
     if (!isProbe) await noteRefusal(c, proof, who, why, now);
-    return response;
   }
-  // Since link version 2 the bridge reports connection.open, and the Vhost audits the connection then.
-  if (dial.link < 2) c.executionCtx.waitUntil(noteConnected(c, apiKey, proof.address, now));
+  // The Vhost audits an accepted connection at its connection.open.
   return response;
 });
-
-async function noteConnected(
-  c: Context<AppContext>,
-  apiKey: ApiKey,
-  address: string,
-  now: number,
-): Promise<void> {
-  const { id: keyId, organizationId, prefix: keyPrefix } = apiKey;
-  try {
-    await markUsed(c.env.DB, apiKey, now);
-    await writeConnected(c.env.DB, { organizationId, keyId, keyPrefix }, address, now);
-  } catch (error) {
-    console.warn('connection not recorded', { keyId, reason: reasonOf(error) });
-  }
-}
 
 /** The organization for the audit row: that of the slug, or of the key whose id the client sent as user name. */
 async function organizationOf(c: Context<AppContext>, username: string): Promise<string | undefined> {

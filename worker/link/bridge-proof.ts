@@ -3,6 +3,7 @@
  * secret but a wrong clock gets only the edge's time.
  */
 import { createMiddleware } from 'hono/factory';
+import { refusalResponse } from '../../durable-objects/rpc.ts';
 import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,
@@ -12,6 +13,7 @@ import {
   PROOF_TOLERANCE_MS,
   parseProof,
   proofSigningString,
+  servedLinkVersions,
 } from '../../protocol/link/proof.ts';
 import type { AppContext } from '../env.ts';
 
@@ -48,17 +50,21 @@ export const reportClock = createMiddleware<AppContext>(async (c, next) => {
   if (proof && !isInTime(proof, now)) c.header(CLOCK_HEADER, String(now));
 });
 
+/** For all link paths: refuses an authenticated bridge with a link version that the edge does not serve. */
+export const requireLinkVersion = createMiddleware<AppContext>(async (c, next) => {
+  const version = c.req.header(LINK_VERSION_HEADER) || 'none';
+  const served = servedLinkVersions().map(String);
+  if (served.includes(version) || !verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, Date.now()))
+    return await next();
+  const which = `The edge serves link version ${served.join(' and ')}, and this bridge speaks ${version}`;
+  return refusalResponse('BAD_REQUEST', `${which}. Update the older of the two`);
+});
+
 /** Answers 204 if the bridge's proof is valid. Bridges use it for their /readyz. */
 export const linkReady = createMiddleware<AppContext>(async (c, next) => {
   if (!verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, Date.now())) return await next();
   return c.body(null, 204);
 });
-
-/** The version of the link's frames that the bridge speaks; 1 if it sends no version. */
-export function linkVersion(headers: Headers): number {
-  const version = headers.get(LINK_VERSION_HEADER) ?? '';
-  return /^\d{1,3}$/.test(version) ? Math.max(1, Number(version)) : 1;
-}
 
 /** User name and password of `Authorization: Basic`; undefined if the header is missing or malformed. */
 export function basicCredentials(headers: Headers): { username: string; password: string } | undefined {

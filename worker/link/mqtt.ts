@@ -14,7 +14,7 @@ import type { AppContext } from '../env.ts';
 import { siteIdOf, siteOf } from '../lifecycle/device-site.ts';
 import { count } from '../metrics/counts.ts';
 import { type DialingDevice, findDialingDevice } from '../registry/devices.ts';
-import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
+import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
 /** Result of a credential check: when the credential was issued and expires, or why it is refused. */
 type Credential =
@@ -52,7 +52,6 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
     connection: proof.connection,
     bridge: proof.bridge,
     boot: proof.boot,
-    link: linkVersion(c.req.raw.headers),
     address: proof.address,
     issuedAtMs: credential.issuedAtMs,
     expiresAtMs: credential.expiresAtMs,

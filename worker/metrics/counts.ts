@@ -1,14 +1,13 @@
 /**
- * The Worker's own counters, in the memory of its isolate. They are reported to the Figures object after a
+ * The Worker's own counters, in the memory of its isolate. They are reported to the Metrics object after a
  * request, at most every five seconds. An isolate that ends loses unreported counts; a call whose answer is
  * lost may count twice.
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import type { CountKey } from '../../durable-objects/figures/families.ts';
-import { figuresOf } from '../../durable-objects/figures/stub.ts';
-import { Tally } from '../../durable-objects/figures/tally.ts';
-import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { Tally } from '../../durable-objects/metrics/counts.ts';
+import type { CountKey } from '../../durable-objects/metrics/families.ts';
+import { metricsOf } from '../../durable-objects/metrics/report.ts';
 import type { AppContext, Env } from '../env.ts';
 
 const PAUSE_MS = 5_000;
@@ -26,16 +25,9 @@ export function count(c: Context<AppContext>, key: CountKey): void {
   c.executionCtx.waitUntil(reportCounts(c.env));
 }
 
-/** Resolves when the Figures object has the counts, or when the call failed: the next report then includes them. */
+/** Resolves when the Metrics object has the counts, or when the call failed: the next report then includes them. */
 export async function reportCounts(env: Env): Promise<void> {
-  if (tally.isEmpty) return;
-  const reported = tally.take();
-  try {
-    await figuresOf(env).add(reported);
-  } catch (error) {
-    console.warn('failed to report counters', { reason: reasonOf(error) });
-    tally.addAll(reported);
-  }
+  if (!tally.isEmpty) await tally.report((counts) => metricsOf(env).add(counts));
 }
 
 /** Middleware that counts the answers of the routes after it. */

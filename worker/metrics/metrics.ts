@@ -1,7 +1,7 @@
 /** `GET /metrics`: the edge's metrics. The path only exists if METRICS_TOKEN is set, which protects it. */
 import { createMiddleware } from 'hono/factory';
-import { CONTENT_TYPE } from '../../durable-objects/figures/exposition.ts';
-import { figuresOf } from '../../durable-objects/figures/stub.ts';
+import { CONTENT_TYPE } from '../../durable-objects/metrics/expose.ts';
+import { metricsOf } from '../../durable-objects/metrics/report.ts';
 import { equalText, sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
@@ -14,12 +14,12 @@ export const getMetrics = createMiddleware<AppContext>(async (c, next) => {
   const tokens = tokensOf(c.env.METRICS_TOKEN);
   if (tokens.length === 0) return await next();
   if (!isOneOf(tokens, bearerOf(c.req.raw.headers))) {
-    throw new ApiError('UNAUTHORIZED', 'Missing or invalid bearer token', {
+    throw new ApiError('UNAUTHORIZED', 'Send one of METRICS_TOKEN as bearer token', {
       headers: { 'www-authenticate': 'Bearer' },
     });
   }
   await reportCounts(c.env);
-  const text = await figuresOf(c.env).expose(c.env.VERSION?.id ?? '');
+  const text = await metricsOf(c.env).expose(c.env.VERSION?.id ?? '');
   return c.body(text, 200, { 'content-type': CONTENT_TYPE, 'cache-control': 'no-store' });
 });
 
@@ -27,9 +27,8 @@ export const getMetrics = createMiddleware<AppContext>(async (c, next) => {
 function tokensOf(setting = ''): string[] {
   if (setting.trim() === '') return [];
   const tokens = setting.split(',').map((token) => token.trim());
-  if (tokens.some((token) => token.length < MIN_TOKEN_CHARACTERS)) {
+  if (tokens.some((token) => token.length < MIN_TOKEN_CHARACTERS))
     throw new Error(`METRICS_TOKEN must have at least ${MIN_TOKEN_CHARACTERS} characters`);
-  }
   return tokens;
 }
 

@@ -1,15 +1,15 @@
 /** Alert rules and alerts in D1 [C-9]. */
-import { and, count, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
+import { and, count, desc, eq, getTableColumns, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
 import { type AlertRuleRequest, type AlertStatus, forSecondsOf } from '../../protocol/alert.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { PageRequest } from '../../protocol/page.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
+import { countOf, isAmong, readPage } from './d1.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
 export type AlertRow = typeof alerts.$inferSelect;
@@ -31,27 +31,18 @@ export async function pageAlerts(
   database: D1Database,
   of: AlertsOf,
   { plantId, deviceId, status }: AlertFilter,
-  { page, limit }: PageRequest,
-): Promise<{ rows: AlertRow[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<AlertRow>> {
   const isMeant = and(
     eq(alerts.organizationId, of.organizationId),
-    ofPlants(alerts.plantId, of),
+    isAmong(alerts.plantId, of.allowedPlantIds),
     plantId === undefined ? undefined : eq(alerts.plantId, plantId),
     deviceId === undefined ? undefined : eq(alerts.deviceId, deviceId),
     status === undefined ? undefined : eq(alerts.status, status),
   );
   const db = drizzle(database);
-  const [rows, [total]] = await db.batch([
-    db
-      .select()
-      .from(alerts)
-      .where(isMeant)
-      .orderBy(desc(alerts.firstSeenAtMs), desc(alerts.id))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db.select({ total: count() }).from(alerts).where(isMeant),
-  ]);
-  return { rows, total: total?.total ?? 0 };
+  const rows = db.select().from(alerts).where(isMeant).orderBy(desc(alerts.firstSeenAtMs), desc(alerts.id));
+  return await readPage(db, request, rows, countOf(db, alerts, isMeant));
 }
 
 /** Newest first. A key that is limited to plants sees the rules about these plants and their devices. */
@@ -59,30 +50,27 @@ export async function pageAlertRules(
   database: D1Database,
   of: AlertsOf,
   { plantId, deviceId }: Omit<AlertFilter, 'status'>,
-  { page, limit }: PageRequest,
-): Promise<{ rows: AlertRuleRow[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<AlertRuleRow>> {
   const isMeant = and(
     rulesOf(of),
     plantId === undefined ? undefined : eq(alertRules.plantId, plantId),
     deviceId === undefined ? undefined : eq(alertRules.deviceId, deviceId),
   );
   const db = drizzle(database);
-  const [rows, [total]] = await db.batch([
-    db
-      .select({ rule: alertRules })
-      .from(alertRules)
-      .leftJoin(devices, eq(devices.id, alertRules.deviceId))
-      .where(isMeant)
-      .orderBy(desc(alertRules.createdAtMs), desc(alertRules.id))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db
-      .select({ total: count() })
-      .from(alertRules)
-      .leftJoin(devices, eq(devices.id, alertRules.deviceId))
-      .where(isMeant),
-  ]);
-  return { rows: rows.map(({ rule }) => rule), total: total?.total ?? 0 };
+  const isOfDevice = eq(devices.id, alertRules.deviceId);
+  const rows = db
+    .select(getTableColumns(alertRules))
+    .from(alertRules)
+    .leftJoin(devices, isOfDevice)
+    .where(isMeant);
+  const counted = db.select({ total: count() }).from(alertRules).leftJoin(devices, isOfDevice).where(isMeant);
+  return await readPage(
+    db,
+    request,
+    rows.orderBy(desc(alertRules.createdAtMs), desc(alertRules.id)),
+    counted,
+  );
 }
 
 export async function findAlert(
@@ -90,13 +78,17 @@ export async function findAlert(
   of: AlertsOf,
   id: string,
 ): Promise<AlertRow | undefined> {
-  const [row] = await drizzle(database)
+  return await drizzle(database)
     .select()
     .from(alerts)
     .where(
-      and(eq(alerts.id, id), eq(alerts.organizationId, of.organizationId), ofPlants(alerts.plantId, of)),
-    );
-  return row;
+      and(
+        eq(alerts.id, id),
+        eq(alerts.organizationId, of.organizationId),
+        isAmong(alerts.plantId, of.allowedPlantIds),
+      ),
+    )
+    .get();
 }
 
 export async function findAlertRule(
@@ -104,12 +96,12 @@ export async function findAlertRule(
   of: AlertsOf,
   id: string,
 ): Promise<AlertRuleRow | undefined> {
-  const [row] = await drizzle(database)
-    .select({ rule: alertRules })
+  return await drizzle(database)
+    .select(getTableColumns(alertRules))
     .from(alertRules)
     .leftJoin(devices, eq(devices.id, alertRules.deviceId))
-    .where(and(eq(alertRules.id, id), rulesOf(of)));
-  return row?.rule;
+    .where(and(eq(alertRules.id, id), rulesOf(of)))
+    .get();
 }
 
 /** `full`: the organization has reached its limit of alert rules. */
@@ -121,11 +113,8 @@ export async function createAlertRule(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
-  const [own] = await drizzle(database)
-    .select({ total: count() })
-    .from(alertRules)
-    .where(eq(alertRules.organizationId, organizationId));
-  if ((own?.total ?? 0) >= LIMIT.alertRulesPerOrganization) return 'full';
+  const total = await drizzle(database).$count(alertRules, eq(alertRules.organizationId, organizationId));
+  if (total >= LIMIT.alertRulesPerOrganization) return 'full';
   const { name, severity, metric, operator, cooldownSeconds, enabled } = request;
   const row: AlertRuleRow = {
     id: crypto.randomUUID(),
@@ -213,12 +202,6 @@ export async function dropOldAlerts(database: D1Database, now: number, most: num
 function rulesOf(of: AlertsOf): SQL | undefined {
   return and(
     eq(alertRules.organizationId, of.organizationId),
-    ofPlants(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of),
+    isAmong(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of.allowedPlantIds),
   );
-}
-
-function ofPlants(column: SQLiteColumn | SQL, { allowedPlantIds }: AlertsOf): SQL | undefined {
-  if (allowedPlantIds === null) return undefined;
-  // As one JSON parameter: D1 binds at most a hundred parameters.
-  return sql`${column} IN (SELECT value FROM json_each(${JSON.stringify(allowedPlantIds)}))`;
 }

@@ -1,5 +1,5 @@
 /** API keys in D1, looked up by hash and never cached: a revocation is effective at once [C-5.6]. */
-import { and, count, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
+import { and, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -9,10 +9,10 @@ import { isWellFormedApiKey } from '../../protocol/api-key.ts';
 import type { ApiKeyRecord } from '../../protocol/api-key-record.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import type { PageRequest } from '../../protocol/page.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
-import { runBatch } from './batch.ts';
 import { commitChange, type RegistryChange } from './changes.ts';
+import { countOf, readJoinedPage, runBatch } from './d1.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;
@@ -91,10 +91,11 @@ async function findByHash(
 
 /** The organization of a key; undefined if no key has this id. */
 export async function organizationOfKey(database: D1Database, keyId: string): Promise<string | undefined> {
-  const [row] = await drizzle(database)
+  const row = await drizzle(database)
     .select({ id: apiKeys.organizationId })
     .from(apiKeys)
-    .where(eq(apiKeys.id, keyId));
+    .where(eq(apiKeys.id, keyId))
+    .get();
   return row?.id;
 }
 
@@ -109,23 +110,17 @@ const CREATOR = { id: users.id, name: users.name, email: users.email };
 export async function pageApiKeys(
   database: D1Database,
   organizationId: string,
-  { page, limit }: PageRequest,
-): Promise<{ rows: KeyWithCreator[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<KeyWithCreator>> {
   const db = drizzle(database);
   const isOwn = and(eq(apiKeys.organizationId, organizationId), eq(apiKeys.state, 'active'));
-  // Not a batch: its rows are objects, in which equally named columns of two tables collide.
-  const [rows, [total]] = await Promise.all([
-    db
-      .select({ row: apiKeys, creator: CREATOR })
-      .from(apiKeys)
-      .innerJoin(users, eq(users.id, apiKeys.createdBy))
-      .where(isOwn)
-      .orderBy(desc(apiKeys.createdAtMs), desc(apiKeys.id))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db.select({ total: count() }).from(apiKeys).where(isOwn),
-  ]);
-  return { rows, total: total?.total ?? 0 };
+  const rows = db
+    .select({ row: apiKeys, creator: CREATOR })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.createdBy))
+    .where(isOwn)
+    .orderBy(desc(apiKeys.createdAtMs), desc(apiKeys.id));
+  return await readJoinedPage(request, rows, countOf(db, apiKeys, isOwn));
 }
 
 export async function findKeyOf(
@@ -133,12 +128,12 @@ export async function findKeyOf(
   organizationId: string,
   id: string,
 ): Promise<KeyWithCreator | undefined> {
-  const [found] = await drizzle(database)
+  return await drizzle(database)
     .select({ row: apiKeys, creator: CREATOR })
     .from(apiKeys)
     .innerJoin(users, eq(users.id, apiKeys.createdBy))
-    .where(and(eq(apiKeys.id, id), eq(apiKeys.organizationId, organizationId), eq(apiKeys.state, 'active')));
-  return found;
+    .where(and(eq(apiKeys.id, id), eq(apiKeys.organizationId, organizationId), eq(apiKeys.state, 'active')))
+    .get();
 }
 
 export async function countLiveKeys(
@@ -150,11 +145,7 @@ export async function countLiveKeys(
     isNull(apiKeys.revokedAtMs),
     or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
   );
-  const [row] = await drizzle(database)
-    .select({ total: count() })
-    .from(apiKeys)
-    .where(and(eq(apiKeys.organizationId, organizationId), isLive));
-  return row?.total ?? 0;
+  return await drizzle(database).$count(apiKeys, and(eq(apiKeys.organizationId, organizationId), isLive));
 }
 
 export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<void> {

@@ -1,5 +1,5 @@
 /** Audit rows: reading them [C-8.4], and writing those of actions that change nothing else in D1. */
-import { and, count, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
+import { and, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -7,7 +7,10 @@ import { auditEvents, organizations } from '../../migrations/schema.ts';
 import type { AuditEvent } from '../../protocol/audit.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
-import type { PageRequest } from '../../protocol/page.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import { countOf, readPage } from './d1.ts';
+
+type AuditEventRow = typeof auditEvents.$inferSelect;
 
 const DAY_MS = 86_400_000;
 
@@ -20,27 +23,23 @@ export async function pageAuditEvents(
   database: D1Database,
   organizationId: string,
   event: string | undefined,
-  { page, limit }: PageRequest,
-): Promise<{ rows: AuditEvent[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<AuditEventRow>> {
   const db = drizzle(database);
   const isMeant = and(
     eq(auditEvents.organizationId, organizationId),
     event === undefined ? undefined : eq(auditEvents.event, event),
   );
-  const [rows, [total]] = await db.batch([
-    db
-      .select()
-      .from(auditEvents)
-      .where(isMeant)
-      .orderBy(desc(auditEvents.createdAtMs), desc(auditEvents.id))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db.select({ total: count() }).from(auditEvents).where(isMeant),
-  ]);
-  return { rows: rows.map(toAuditEvent), total: total?.total ?? 0 };
+  const newestFirst = [desc(auditEvents.createdAtMs), desc(auditEvents.id)];
+  const rows = db
+    .select()
+    .from(auditEvents)
+    .where(isMeant)
+    .orderBy(...newestFirst);
+  return await readPage(db, request, rows, countOf(db, auditEvents, isMeant));
 }
 
-function toAuditEvent(row: typeof auditEvents.$inferSelect): AuditEvent {
+export function auditEventOf(row: AuditEventRow): AuditEvent {
   return {
     id: row.id,
     event: row.event,
@@ -51,7 +50,7 @@ function toAuditEvent(row: typeof auditEvents.$inferSelect): AuditEvent {
     },
     target: row.target === null ? null : { type: row.targetType, id: row.target },
     address: row.address,
-    // Older versions wrote other values.
+    // Rows may have the outcome in lower case [C-8.4].
     outcome: row.outcome.toUpperCase() === 'SUCCESS' ? 'SUCCESS' : 'FAILURE',
     details: row.details,
     count: row.count,

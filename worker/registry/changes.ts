@@ -5,9 +5,11 @@
  */
 import { asc, eq, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { organizations, registryChanges } from '../../migrations/schema.ts';
 import { CONNECT_SCOPES } from '../../protocol/scopes.ts';
-import { runBatch, type Statement } from './batch.ts';
+import { isEmpty, runBatch, type Statement } from './d1.ts';
 
 /** `site:<plant id>` or `vhost:<key id>`. */
 export type Target = `site:${string}` | `vhost:${string}`;
@@ -41,8 +43,9 @@ export async function commitChange(
 ): Promise<RegistryChange & { results: unknown[] }> {
   const db = drizzle(database);
   const id = crypto.randomUUID();
+  const own = statements(db);
   const results = await runBatch(db, [
-    ...statements(db),
+    ...own,
     db
       .update(organizations)
       .set({ registryVersion: sql`${organizations.registryVersion} + 1` })
@@ -60,7 +63,27 @@ export async function commitChange(
       .returning({ version: registryChanges.version, targets: registryChanges.targets }),
   ]);
   const [row] = results.at(-1) as { version: number; targets: Target[] }[];
-  return { id, organizationId, version: row?.version ?? 0, targets: row?.targets ?? [], results };
+  const { version, targets } = row ?? { version: 0, targets: [] };
+  return { id, organizationId, version, targets, results: results.slice(0, own.length) };
+}
+
+/**
+ * Commits a change and its audit row. The last statement returns a row if it changed one; otherwise nothing is
+ * audited, and the answer is `gone`.
+ */
+export async function commitChangeOf(
+  database: D1Database,
+  organizationId: string,
+  affected: ChangeTargets,
+  audit: AuditEntry,
+  now: number,
+  statements: (db: DrizzleD1Database) => readonly Statement[],
+): Promise<RegistryChange | 'gone'> {
+  const { results, ...change } = await commitChange(database, organizationId, affected, now, (db) => [
+    ...statements(db),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  return isEmpty(results.at(-2)) ? 'gone' : change;
 }
 
 function targetsOf(organizationId: string, { sites = [], vhosts = false }: ChangeTargets) {

@@ -4,7 +4,7 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices } from '../../migrations/schema.ts';
-import { runBatch, type Statement } from './batch.ts';
+import { runBatch, type Statement } from './d1.ts';
 import type { DeviceRow } from './devices.ts';
 
 /** How long a claim to provision a device lasts. */

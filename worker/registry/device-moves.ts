@@ -4,8 +4,8 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
-import { brokeForeignKey } from './broken.ts';
 import { commitChange, type RegistryChange } from './changes.ts';
+import { brokeForeignKey } from './d1.ts';
 import { isUnclaimed } from './device-credentials.ts';
 import type { DeviceRow } from './devices.ts';
 

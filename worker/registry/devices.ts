@@ -1,15 +1,16 @@
 /** Devices in the registry [C-3.1]. Their secrets are in the Site that serves them. */
-import { and, asc, count, eq, sql } from 'drizzle-orm';
+import { and, asc, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, devices, organizations, subDevices } from '../../migrations/schema.ts';
-import type { DeviceChange, DeviceRequest } from '../../protocol/device-record.ts';
+import type { DeviceChange, DeviceRecord, DeviceRequest } from '../../protocol/device-record.ts';
+import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import type { PageRequest } from '../../protocol/page.ts';
-import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
-import { commitChange, type RegistryChange } from './changes.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
+import { brokeForeignKey, brokenUnique, countOf, isAmong, readPage } from './d1.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 
@@ -33,11 +34,11 @@ export async function findDevice(
   organizationId: string,
   id: string,
 ): Promise<DeviceRow | undefined> {
-  const [row] = await drizzle(database)
+  return await drizzle(database)
     .select()
     .from(devices)
-    .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)));
-  return row;
+    .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)))
+    .get();
 }
 
 /** Ordered by name; only those of `plantId` if it is given. */
@@ -45,35 +46,24 @@ export async function pageDevices(
   database: D1Database,
   { organizationId, allowedPlantIds }: { organizationId: string; allowedPlantIds: string[] | null },
   plantId: string | undefined,
-  { page, limit }: PageRequest,
-): Promise<{ rows: DeviceRow[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<DeviceRow>> {
   const db = drizzle(database);
   const isMeant = and(
     eq(devices.organizationId, organizationId),
     plantId === undefined ? undefined : eq(devices.plantId, plantId),
-    allowedPlantIds === null
-      ? undefined
-      : sql`${devices.plantId} IN (SELECT value FROM json_each(${JSON.stringify(allowedPlantIds)}))`,
+    isAmong(devices.plantId, allowedPlantIds),
   );
   // Without a filter, uses the organization's counter: counting would read every row.
-  const total =
+  const counted =
     plantId === undefined && allowedPlantIds === null
       ? db
           .select({ total: organizations.deviceCount })
           .from(organizations)
           .where(eq(organizations.id, organizationId))
-      : db.select({ total: count() }).from(devices).where(isMeant);
-  const [rows, [known]] = await db.batch([
-    db
-      .select()
-      .from(devices)
-      .where(isMeant)
-      .orderBy(asc(devices.name), asc(devices.id))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    total,
-  ]);
-  return { rows, total: known?.total ?? 0 };
+      : countOf(db, devices, isMeant);
+  const rows = db.select().from(devices).where(isMeant).orderBy(asc(devices.name), asc(devices.id));
+  return await readPage(db, request, rows, counted);
 }
 
 /** `serial`: another device has the serial number; `full`: device limit reached; `plant`: the plant was deleted. */
@@ -121,17 +111,14 @@ export async function changeDevice(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'gone'> {
-  const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
   const sites = plantId === null || change.type === undefined ? [] : [plantId];
-  const { results, ...affected } = await commitChange(database, organizationId, { sites }, now, (db) => [
+  return await commitChangeOf(database, organizationId, { sites }, audit, now, (db) => [
     db
       .update(devices)
-      .set({ ...columns, updatedAtMs: now })
+      .set({ ...change, updatedAtMs: now })
       .where(eq(devices.id, id))
       .returning({ id: devices.id }),
-    auditRowIfChanged(db, audit, now),
   ]);
-  return isEmpty(results[0]) ? 'gone' : affected;
 }
 
 /** Deletes the device with its alert rules, and removes it from linked sub-devices. */
@@ -142,16 +129,44 @@ export async function deleteDevice(
   now: number,
 ): Promise<RegistryChange | 'gone'> {
   const sites = plantId === null ? [] : [plantId];
-  const { results, ...affected } = await commitChange(database, organizationId, { sites }, now, (db) => [
+  return await commitChangeOf(database, organizationId, { sites }, audit, now, (db) => [
     db.update(subDevices).set({ linkedDeviceId: null }).where(eq(subDevices.linkedDeviceId, id)),
     db.delete(alertRules).where(eq(alertRules.deviceId, id)),
-    db.delete(devices).where(eq(devices.id, id)).returning({ id: devices.id }),
-    auditRowIfChanged(db, audit, now),
-    // `changes()` counts the audit row of the previous statement, which exists only if the device was deleted.
+    db.delete(devices).where(eq(devices.id, id)),
+    // `changes()`: whether the device was deleted.
     db
       .update(organizations)
       .set({ deviceCount: sql`${organizations.deviceCount} - 1` })
-      .where(and(eq(organizations.id, organizationId), sql`changes() > 0`)),
+      .where(and(eq(organizations.id, organizationId), sql`changes() > 0`))
+      .returning({ id: organizations.id }),
   ]);
-  return isEmpty(results[2]) ? 'gone' : affected;
+}
+
+/** [C-3.1] The device as answers show it, without credentials. */
+export function deviceRecordOf(row: DeviceRow, now: number): DeviceRecord {
+  const isInGrace = row.hmacGraceUntilMs !== null && now < row.hmacGraceUntilMs;
+  return {
+    id: row.id,
+    organizationId: row.organizationId,
+    plantId: row.plantId,
+    name: row.name,
+    serialNumber: row.serialNumber,
+    type: row.type,
+    authMethod: row.authMethod,
+    metadata: row.metadata,
+    status: row.status,
+    connectionStatus: row.connectionStatus,
+    lastSeenAt: instantOf(row.lastSeenAtMs),
+    provisionedAt: instantOf(row.provisionedAtMs),
+    suspendedAt: instantOf(row.suspendedAtMs),
+    suspendReason: row.suspendReason,
+    tokenExpiresAt: instantOf(row.tokenExpiresAtMs),
+    hmacRotation: isInGrace ? { graceUntil: formatInstant(row.hmacGraceUntilMs ?? 0) } : null,
+    createdAt: formatInstant(row.createdAtMs),
+    updatedAt: formatInstant(Math.max(row.updatedAtMs, row.createdAtMs)),
+  };
+}
+
+function instantOf(epochMs: number | null): string | null {
+  return epochMs === null ? null : formatInstant(epochMs);
 }

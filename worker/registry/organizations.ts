@@ -4,6 +4,7 @@ import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
+import type { Role } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import {
@@ -11,19 +12,18 @@ import {
   type OrganizationRecord,
   organizationSettings,
 } from '../../protocol/organization.ts';
-import type { PageRequest } from '../../protocol/page.ts';
-import type { Role } from '../../protocol/roles.ts';
-import { runBatch, type Statement } from './batch.ts';
-import { brokenUnique } from './broken.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
+import { brokenUnique, countOf, readJoinedPage, readPage, runBatch, type Statement } from './d1.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 
 export async function organizationOfSlug(database: D1Database, slug: string): Promise<string | undefined> {
-  const [row] = await drizzle(database)
+  const row = await drizzle(database)
     .select({ id: organizations.id })
     .from(organizations)
-    .where(eq(organizations.slug, slug));
+    .where(eq(organizations.slug, slug))
+    .get();
   return row?.id;
 }
 
@@ -31,8 +31,7 @@ export async function findOrganization(
   database: D1Database,
   id: string,
 ): Promise<OrganizationRow | undefined> {
-  const [row] = await drizzle(database).select().from(organizations).where(eq(organizations.id, id));
-  return row;
+  return await drizzle(database).select().from(organizations).where(eq(organizations.id, id)).get();
 }
 
 /** The statements that create an organization with its creator as ORG_ADMIN [C-1.2]. */
@@ -66,9 +65,9 @@ export interface Maker {
   address: string | null;
 }
 
-export interface ListedOrganizations {
-  rows: { organization: OrganizationRow; role: Role | null }[];
-  total: number;
+export interface ListedOrganization {
+  organization: OrganizationRow;
+  role: Role | null;
 }
 
 /** The organizations of a user, ordered by slug. `all`: all organizations, with the user's role or null. */
@@ -76,23 +75,22 @@ export async function listOrganizations(
   database: D1Database,
   userId: string,
   all: boolean,
-  { page, limit }: PageRequest,
-): Promise<ListedOrganizations> {
+  request: PageRequest,
+): Promise<FoundPage<ListedOrganization>> {
   const db = drizzle(database);
   const isOwn = and(eq(memberships.organizationId, organizations.id), eq(memberships.userId, userId));
   const from = db
     .select({ organization: organizations, role: memberships.role })
     .from(organizations)
     .$dynamic();
+  const rows = all ? from.leftJoin(memberships, isOwn) : from.innerJoin(memberships, isOwn);
   const counted = db.select({ total: count() }).from(organizations).$dynamic();
-  const [rows, [total]] = await db.batch([
-    (all ? from.leftJoin(memberships, isOwn) : from.innerJoin(memberships, isOwn))
-      .orderBy(asc(organizations.slug))
-      .limit(limit)
-      .offset((page - 1) * limit),
+  return await readPage<ListedOrganization>(
+    db,
+    request,
+    rows.orderBy(asc(organizations.slug)),
     all ? counted : counted.innerJoin(memberships, isOwn),
-  ]);
-  return { rows, total: total?.total ?? 0 };
+  );
 }
 
 export function organizationRecordOf(row: OrganizationRow, role: Role | null): OrganizationRecord {
@@ -135,8 +133,8 @@ export async function createOrganization(
 ): Promise<OrganizationRow | 'slug' | 'full'> {
   const db = drizzle(database);
   const organization = { id: crypto.randomUUID(), name, slug };
-  const [own] = await db.select({ total: count() }).from(memberships).where(eq(memberships.userId, maker.id));
-  if ((own?.total ?? 0) >= LIMIT.organizationsPerUser) return 'full';
+  const total = await db.$count(memberships, eq(memberships.userId, maker.id));
+  if (total >= LIMIT.organizationsPerUser) return 'full';
   try {
     await runBatch(db, newOrganization(db, organization, maker, now));
   } catch (error) {
@@ -152,23 +150,17 @@ export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAt
 export async function listMembers(
   database: D1Database,
   organizationId: string,
-  { page, limit }: PageRequest,
-): Promise<{ rows: MemberRow[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<MemberRow>> {
   const db = drizzle(database);
   const isMember = eq(memberships.organizationId, organizationId);
-  // Not a batch: its rows are objects, in which equally named columns of two tables collide.
-  const [rows, [total]] = await Promise.all([
-    db
-      .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
-      .from(memberships)
-      .innerJoin(users, eq(users.id, memberships.userId))
-      .where(isMember)
-      .orderBy(asc(users.email))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db.select({ total: count() }).from(memberships).where(isMember),
-  ]);
-  return { rows, total: total?.total ?? 0 };
+  const rows = db
+    .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
+    .from(memberships)
+    .innerJoin(users, eq(users.id, memberships.userId))
+    .where(isMember)
+    .orderBy(asc(users.email));
+  return await readJoinedPage(request, rows, countOf(db, memberships, isMember));
 }
 
 export async function findMember(
@@ -176,12 +168,12 @@ export async function findMember(
   organizationId: string,
   userId: string,
 ): Promise<MemberRow | undefined> {
-  const [row] = await drizzle(database)
+  return await drizzle(database)
     .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
     .from(memberships)
     .innerJoin(users, eq(users.id, memberships.userId))
-    .where(and(eq(memberships.organizationId, organizationId), eq(memberships.userId, userId)));
-  return row;
+    .where(and(eq(memberships.organizationId, organizationId), eq(memberships.userId, userId)))
+    .get();
 }
 
 /** `member`: already a member; `full`: the organization or the user has too many memberships. */
@@ -193,11 +185,9 @@ export async function addMember(
   now: number,
 ): Promise<'added' | 'member' | 'full'> {
   const db = drizzle(database);
-  const counted = (column: 'organizationId' | 'userId', id: string) =>
-    db.select({ total: count() }).from(memberships).where(eq(memberships[column], id));
   const [[members], [own]] = await db.batch([
-    counted('organizationId', organizationId),
-    counted('userId', userId),
+    countOf(db, memberships, eq(memberships.organizationId, organizationId)),
+    countOf(db, memberships, eq(memberships.userId, userId)),
   ]);
   const isFull = (members?.total ?? 0) >= LIMIT.membersPerOrganization;
   if (isFull || (own?.total ?? 0) >= LIMIT.organizationsPerUser) return 'full';

@@ -1,14 +1,14 @@
 /** Plants in D1, and the sub-device list of the partner surface. */
-import { and, asc, count, eq, getTableColumns, or, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { PageRequest } from '../../protocol/page.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
-import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
-import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
+import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
+import { brokeForeignKey, brokenUnique, countOf, isAmong, readPage } from './d1.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
@@ -62,25 +62,12 @@ export async function pagePlants(
   database: D1Database,
   organizationId: string,
   allowed: readonly string[] | null,
-  { page, limit }: PageRequest,
-): Promise<{ rows: PlantRow[]; total: number }> {
-  if (allowed) {
-    const rows = (await listPlants(database, organizationId)).filter(({ id }) => allowed.includes(id));
-    return { rows: rows.slice((page - 1) * limit, page * limit), total: rows.length };
-  }
+  request: PageRequest,
+): Promise<FoundPage<PlantRow>> {
   const db = drizzle(database);
-  const isOwn = eq(plants.organizationId, organizationId);
-  const [rows, [total]] = await db.batch([
-    db
-      .select()
-      .from(plants)
-      .where(isOwn)
-      .orderBy(asc(plants.name), asc(plants.id))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db.select({ total: count() }).from(plants).where(isOwn),
-  ]);
-  return { rows, total: total?.total ?? 0 };
+  const isMeant = and(eq(plants.organizationId, organizationId), isAmong(plants.id, allowed));
+  const rows = db.select().from(plants).where(isMeant).orderBy(asc(plants.name), asc(plants.id));
+  return await readPage(db, request, rows, countOf(db, plants, isMeant));
 }
 
 export async function findPlant(
@@ -88,11 +75,11 @@ export async function findPlant(
   organizationId: string,
   id: string,
 ): Promise<PlantRow | undefined> {
-  const [row] = await drizzle(database)
+  return await drizzle(database)
     .select()
     .from(plants)
-    .where(and(eq(plants.id, id), eq(plants.organizationId, organizationId)));
-  return row;
+    .where(and(eq(plants.id, id), eq(plants.organizationId, organizationId)))
+    .get();
 }
 
 /** `taken`: another plant has the EAN or external id; `full`: the limit of plants is reached. */
@@ -103,11 +90,8 @@ export async function createPlant(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: PlantRow; change: RegistryChange } | 'taken' | 'full'> {
-  const [own] = await drizzle(database)
-    .select({ total: count() })
-    .from(plants)
-    .where(eq(plants.organizationId, organizationId));
-  if ((own?.total ?? 0) >= LIMIT.plantsPerOrganization) return 'full';
+  const total = await drizzle(database).$count(plants, eq(plants.organizationId, organizationId));
+  if (total >= LIMIT.plantsPerOrganization) return 'full';
   const row: PlantRow = {
     id: crypto.randomUUID(),
     organizationId,
@@ -135,24 +119,13 @@ export async function changePlant(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'taken' | 'gone'> {
-  const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-  return await orTaken(async () => {
-    const { results, ...affected } = await commitChange(
-      database,
-      organizationId,
-      { vhosts: true },
-      now,
-      (db) => [
-        db
-          .update(plants)
-          .set({ name: sql`${plants.name}`, ...columns })
-          .where(eq(plants.id, id))
-          .returning({ id: plants.id }),
-        auditRowIfChanged(db, audit, now),
-      ],
-    );
-    return isEmpty(results[0]) ? 'gone' : affected;
-  });
+  // SQLite needs a column to set, even if the request changes none.
+  const columns = { ...change, name: change.name ?? sql`${plants.name}` };
+  return await orTaken(() =>
+    commitChangeOf(database, organizationId, { vhosts: true }, audit, now, (db) => [
+      db.update(plants).set(columns).where(eq(plants.id, id)).returning({ id: plants.id }),
+    ]),
+  );
 }
 
 /**
@@ -167,13 +140,11 @@ export async function deletePlant(
 ): Promise<RegistryChange | 'devices' | 'gone'> {
   try {
     const affected: ChangeTargets = { sites: [id], vhosts: true };
-    const { results, ...change } = await commitChange(database, organizationId, affected, now, (db) => [
+    return await commitChangeOf(database, organizationId, affected, audit, now, (db) => [
       db.delete(subDevices).where(eq(subDevices.plantId, id)),
       db.delete(alertRules).where(eq(alertRules.plantId, id)),
       db.delete(plants).where(eq(plants.id, id)).returning({ id: plants.id }),
-      auditRowIfChanged(db, audit, now),
     ]);
-    return isEmpty(results[2]) ? 'gone' : change;
   } catch (error) {
     if (brokeForeignKey(error)) return 'devices';
     throw error;

@@ -2,9 +2,9 @@
 import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { loginFailures, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
+import type { Role } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { Role } from '../../protocol/roles.ts';
-import { runBatch } from './batch.ts';
+import { runBatch } from './d1.ts';
 import type { UserRow } from './users.ts';
 
 export interface SessionMembership {

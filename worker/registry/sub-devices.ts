@@ -1,15 +1,15 @@
 /** Sub-devices in D1, as admins manage them [C-2.2]. Each change is announced to the plant's Site. */
-import { and, asc, count, eq, isNull, sql } from 'drizzle-orm';
+import { and, asc, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
 import { ASSETS } from '../../protocol/asset.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { PageRequest } from '../../protocol/page.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
-import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
-import { commitChange, type RegistryChange } from './changes.ts';
+import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
+import { brokeForeignKey, brokenUnique, countOf, readPage } from './d1.ts';
 import type { SubDeviceRow } from './plants.ts';
 
 /**
@@ -27,21 +27,12 @@ export interface Whose {
 export async function listSubDevicesOf(
   database: D1Database,
   plantId: string,
-  { page, limit }: PageRequest,
-): Promise<{ rows: SubDeviceRow[]; total: number }> {
+  request: PageRequest,
+): Promise<FoundPage<SubDeviceRow>> {
   const db = drizzle(database);
   const isOfPlant = eq(subDevices.plantId, plantId);
-  const [rows, [total]] = await db.batch([
-    db
-      .select()
-      .from(subDevices)
-      .where(isOfPlant)
-      .orderBy(asc(subDevices.externalId))
-      .limit(limit)
-      .offset((page - 1) * limit),
-    db.select({ total: count() }).from(subDevices).where(isOfPlant),
-  ]);
-  return { rows, total: total?.total ?? 0 };
+  const rows = db.select().from(subDevices).where(isOfPlant).orderBy(asc(subDevices.externalId));
+  return await readPage(db, request, rows, countOf(db, subDevices, isOfPlant));
 }
 
 export async function findSubDevice(
@@ -49,11 +40,11 @@ export async function findSubDevice(
   plantId: string,
   id: string,
 ): Promise<SubDeviceRow | undefined> {
-  const [row] = await drizzle(database)
+  return await drizzle(database)
     .select()
     .from(subDevices)
-    .where(and(eq(subDevices.id, id), eq(subDevices.plantId, plantId)));
-  return row;
+    .where(and(eq(subDevices.id, id), eq(subDevices.plantId, plantId)))
+    .get();
 }
 
 /** Whether the device belongs to this plant and is not moving, so that it can serve a sub-device. */
@@ -83,9 +74,8 @@ export async function createSubDevice(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: SubDeviceRow; change: RegistryChange } | SubDeviceRefusal> {
-  const db = drizzle(database);
-  const [own] = await db.select({ total: count() }).from(subDevices).where(eq(subDevices.plantId, plantId));
-  if ((own?.total ?? 0) >= LIMIT.subDevicesPerPlant) return 'full';
+  const total = await drizzle(database).$count(subDevices, eq(subDevices.plantId, plantId));
+  if (total >= LIMIT.subDevicesPerPlant) return 'full';
   const row: SubDeviceRow = {
     id: crypto.randomUUID(),
     plantId,
@@ -117,28 +107,18 @@ export async function changeSubDevice(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | SubDeviceRefusal> {
-  const columns: Record<string, unknown> = Object.fromEntries(
-    Object.entries(change).filter(([, value]) => value !== undefined),
-  );
   const { linkedDeviceId } = change;
-  if (linkedDeviceId) columns.linkedDeviceId = deviceHere(linkedDeviceId, plantId);
-  return await orRefusal(linkedDeviceId, async () => {
-    const { results, ...affected } = await commitChange(
-      database,
-      organizationId,
-      { sites: [plantId] },
-      now,
-      (db) => [
-        db
-          .update(subDevices)
-          .set({ name: sql`${subDevices.name}`, ...columns })
-          .where(eq(subDevices.id, id))
-          .returning({ id: subDevices.id }),
-        auditRowIfChanged(db, audit, now),
-      ],
-    );
-    return isEmpty(results[0]) ? 'gone' : affected;
-  });
+  const columns = {
+    ...change,
+    // SQLite needs a column to set, even if the request changes none.
+    name: change.name ?? sql`${subDevices.name}`,
+    linkedDeviceId: linkedDeviceId && deviceHere(linkedDeviceId, plantId),
+  };
+  return await orRefusal(linkedDeviceId, () =>
+    commitChangeOf(database, organizationId, { sites: [plantId] }, audit, now, (db) => [
+      db.update(subDevices).set(columns).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),
+    ]),
+  );
 }
 
 export async function deleteSubDevice(
@@ -148,17 +128,9 @@ export async function deleteSubDevice(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'gone'> {
-  const { results, ...affected } = await commitChange(
-    database,
-    organizationId,
-    { sites: [plantId] },
-    now,
-    (db) => [
-      db.delete(subDevices).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),
-      auditRowIfChanged(db, audit, now),
-    ],
-  );
-  return isEmpty(results[0]) ? 'gone' : affected;
+  return await commitChangeOf(database, organizationId, { sites: [plantId] }, audit, now, (db) => [
+    db.delete(subDevices).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),
+  ]);
 }
 
 /**

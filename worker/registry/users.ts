@@ -2,20 +2,20 @@
 import { asc, eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
+import type { Role } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
-import type { Role } from '../../protocol/roles.ts';
 import type { Membership, UserRecord } from '../../protocol/user.ts';
+import { brokenUnique, runBatch } from './d1.ts';
+import { newOrganization, type OrganizationRow } from './organizations.ts';
 
 export type UserRow = typeof users.$inferSelect;
 
 export async function findUserByEmail(database: D1Database, email: string): Promise<UserRow | undefined> {
-  const [user] = await drizzle(database).select().from(users).where(eq(users.email, email));
-  return user;
+  return await drizzle(database).select().from(users).where(eq(users.email, email)).get();
 }
 
 export async function findUser(database: D1Database, id: string): Promise<UserRow | undefined> {
-  const [user] = await drizzle(database).select().from(users).where(eq(users.id, id));
-  return user;
+  return await drizzle(database).select().from(users).where(eq(users.id, id)).get();
 }
 
 export async function membershipsOf(database: D1Database, userId: string): Promise<Membership[]> {
@@ -37,5 +37,46 @@ export function userRecordOf(user: UserRow, own: Membership[], role: Role | null
     memberships: own,
     lastLoginAt: user.lastLoginAtMs === null ? null : formatInstant(user.lastLoginAtMs),
     createdAt: formatInstant(user.createdAtMs),
+  };
+}
+
+export interface Registered {
+  user: UserRow;
+  organization: OrganizationRow | undefined;
+}
+
+/** Creates a user and, if requested, an organization [C-1.4]. Returns `email` or `slug` if that is already taken. */
+export async function registerUser(
+  database: D1Database,
+  { email, name, passwordHash }: { email: string; name: string; passwordHash: string },
+  organization: { name: string; slug: string } | undefined,
+  { address, now }: { address: string | null; now: number },
+): Promise<Registered | 'email' | 'slug'> {
+  const db = drizzle(database);
+  const user: UserRow = {
+    id: crypto.randomUUID(),
+    email,
+    name,
+    passwordHash,
+    superAdmin: false,
+    tokenVersion: 1,
+    lastLoginAtMs: null,
+    createdAtMs: now,
+  };
+  const made = organization && { id: crypto.randomUUID(), ...organization };
+  try {
+    await runBatch(db, [
+      db.insert(users).values(user),
+      ...(made ? newOrganization(db, made, { id: user.id, email, address }, now) : []),
+    ]);
+  } catch (error) {
+    const broken = brokenUnique(error);
+    if (broken === 'users.email') return 'email';
+    if (broken === 'organizations.slug') return 'slug';
+    throw error;
+  }
+  return {
+    user,
+    organization: made && { ...made, settings: {}, registryVersion: 1, deviceCount: 0, createdAtMs: now },
   };
 }

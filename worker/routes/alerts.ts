@@ -17,14 +17,14 @@ import {
   waitsForAbsence,
 } from '../../protocol/alert.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
+import { deviceNotFound, requireDevice, requirePlant } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
-import { deviceNotFound, requireDevice } from '../auth/device-access.ts';
 import type { Who } from '../auth/door.ts';
-import { requirePlant } from '../auth/plant-access.ts';
 import type { AppContext } from '../env.ts';
-import { ApiError } from '../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../http/query.ts';
+import { ApiError, conflict, forbidden, invalidBody, limitReached } from '../http/error-response.ts';
+import { idParameter, pageParameters } from '../http/query.ts';
 import { siteById } from '../lifecycle/device-site.ts';
 import { announce } from '../lifecycle/registry-change.ts';
 import {
@@ -46,143 +46,126 @@ const OPEN: readonly AlertStatus[] = ['ACTIVE', 'ACKNOWLEDGED'];
 
 const eitherRecord = z.union([alertRecord, alertRuleRecord]);
 
-export const getAlerts = route({
-  method: 'GET',
-  path: '/api/v1/alerts',
-  summary: 'List alerts or alert rules',
-  who: READS_ALERTS,
-  params: noParameters,
-  query: z.object({
-    ...pageParameters,
-    kind: z.enum(ALERT_KINDS).default('ALERT'),
-    status: z.enum(ALERT_STATUSES).optional(),
-    plantId: uuid.optional(),
-    deviceId: uuid.optional(),
-  }),
-  answer: {
-    status: 200,
-    description: 'A page of alerts, newest first; with `kind=RULE`, of alert rules',
-    body: pageSchema<AlertRecord | AlertRuleRecord>(eitherRecord),
-  },
-  errors: [],
-  handler: async (c, { query }) => {
-    const of = c.get('tenant');
-    if (query.kind === 'RULE') {
-      const { rows, total } = await pageAlertRules(c.env.DB, of, query, query);
-      return pageOf<AlertRecord | AlertRuleRecord>(rows.map(ruleRecordOf), total, query);
-    }
-    const { rows, total } = await pageAlerts(c.env.DB, of, query, query);
-    return pageOf<AlertRecord | AlertRuleRecord>(rows.map(alertRecordOf), total, query);
-  },
-});
-
-export const postAlertRule = route({
-  method: 'POST',
-  path: '/api/v1/alerts',
-  summary: 'Create an alert rule for a plant, a device or all plants',
-  who: WRITES_ALERTS,
-  params: noParameters,
-  query: noParameters,
-  body: alertRuleRequest,
-  examples: {
-    body: {
-      name: 'Battery nearly empty',
-      severity: 'WARNING',
-      plantId: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10',
-      metric: 'BESS-1/socPercent',
-      operator: 'LT',
-      threshold: 10,
-      forSeconds: 120,
+export const alertRoutes = [
+  route('GET /api/v1/alerts', {
+    summary: 'List alerts or alert rules',
+    who: READS_ALERTS,
+    query: z.object({
+      ...pageParameters,
+      kind: z.enum(ALERT_KINDS).default('ALERT'),
+      status: z.enum(ALERT_STATUSES).optional(),
+      plantId: uuid.optional(),
+      deviceId: uuid.optional(),
+    }),
+    answer: {
+      description: 'A page of alerts, newest first; with `kind=RULE`, of alert rules',
+      body: pageSchema<AlertRecord | AlertRuleRecord>(eitherRecord),
     },
-  },
-  answer: { status: 201, description: 'The alert rule; it is evaluated from now on', body: alertRuleRecord },
-  errors: ['PLANT_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
-  handler: async (c, { body }) => {
-    const { organizationId, allowedPlantIds } = c.get('tenant');
-    const sites = await sitesOf(c, body);
-    if (allowedPlantIds !== null && sites === 'all') {
-      throw new ApiError('FORBIDDEN', 'The API key is limited to certain plants: name a plantId or deviceId');
-    }
-    if (sites.length === 0) throw deviceNotFound();
-    const { name, severity, metric, operator } = body;
-    const audit = (id: string) =>
-      auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
-    const made = await createAlertRule(c.env.DB, organizationId, body, { sites }, audit, Date.now());
-    if (made === 'full')
-      throw new ApiError('CONFLICT', 'The organization has reached its limit of alert rules');
-    await announce(c, made.change);
-    return ruleRecordOf(made.row);
-  },
-});
-
-export const patchAlert = route({
-  method: 'PATCH',
-  path: '/api/v1/alerts/{id}',
-  summary: 'Update an alert rule, or the severity and note of an alert',
-  who: WRITES_ALERTS,
-  params: idParameter,
-  query: noParameters,
-  body: alertChange,
-  examples: { body: { threshold: 15, enabled: true } },
-  answer: { status: 200, description: 'The alert rule or the alert', body: eitherRecord },
-  errors: ['NOT_FOUND'],
-  handler: async (c, { params: { id }, body }) => {
-    const of = c.get('tenant');
-    const rule = await findAlertRule(c.env.DB, of, id);
-    if (rule) return await changeRule(c, rule, body);
-    await requireAlert(c, id);
-    requireOnly(body, ['severity', 'note']);
-    const given = onlyGiven({ severity: body.severity, note: body.note });
-    const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, given);
-    await changeAlert(c.env.DB, id, ALERT_STATUSES, given, audit, Date.now());
-    return alertRecordOf(await requireAlert(c, id));
-  },
-});
-
-export const postAlertAcknowledgement = route({
-  method: 'POST',
-  path: '/api/v1/alerts/{id}/acknowledge',
-  summary: 'Acknowledge an alert',
-  who: WRITES_ALERTS,
-  params: idParameter,
-  query: noParameters,
-  body: alertAction,
-  isBodyOptional: true,
-  answer: { status: 200, description: 'The acknowledged alert', body: alertRecord },
-  errors: ['NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params: { id }, body }) => {
-    const alert = await requireAlert(c, id);
-    const now = Date.now();
-    const columns = { acknowledgedBy: c.get('tenant').actor.id, acknowledgedAtMs: now };
-    return await moveAlert(c, alert, ['ACTIVE'], 'ACKNOWLEDGED', { ...columns, ...onlyGiven(body) }, now);
-  },
-});
-
-export const postAlertResolution = route({
-  method: 'POST',
-  path: '/api/v1/alerts/{id}/resolve',
-  summary: 'Resolve an alert',
-  who: WRITES_ALERTS,
-  params: idParameter,
-  query: noParameters,
-  body: alertAction,
-  isBodyOptional: true,
-  answer: {
-    status: 200,
-    description: 'Resolved; the rule does not fire again for this plant until its cooldown has passed',
-    body: alertRecord,
-  },
-  errors: ['NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params: { id }, body }) => {
-    const alert = await requireAlert(c, id);
-    if (!OPEN.includes(alert.status)) throw wrongState(alert);
-    const now = Date.now();
-    // Ends the alert in its Site first, so that the Site does not reopen it. A repeated call has no effect.
-    if (alert.plantId !== null) await siteById(c.env, alert.plantId).endAlert(id);
-    const columns = { resolvedBy: c.get('tenant').actor.id, resolvedAtMs: now };
-    return await moveAlert(c, alert, OPEN, 'RESOLVED', { ...columns, ...onlyGiven(body) }, now);
-  },
-});
+    handler: async (c, { query }) => {
+      const of = c.get('tenant');
+      if (query.kind === 'RULE') {
+        const rules = await pageAlertRules(c.env.DB, of, query, query);
+        return pageOf<AlertRuleRow, AlertRecord | AlertRuleRecord>(rules, query, ruleRecordOf);
+      }
+      return pageOf(await pageAlerts(c.env.DB, of, query, query), query, alertRecordOf);
+    },
+  }),
+  route('POST /api/v1/alerts', {
+    summary: 'Create an alert rule for a plant, a device or all plants',
+    who: WRITES_ALERTS,
+    body: alertRuleRequest,
+    examples: {
+      body: {
+        name: 'Battery nearly empty',
+        severity: 'WARNING',
+        plantId: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10',
+        metric: 'BESS-1/socPercent',
+        operator: 'LT',
+        threshold: 10,
+        forSeconds: 120,
+      },
+    },
+    answer: {
+      status: 201,
+      description: 'The alert rule; it is evaluated from now on',
+      body: alertRuleRecord,
+    },
+    errors: ['PLANT_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
+    handler: async (c, { body }) => {
+      const { organizationId, allowedPlantIds } = c.get('tenant');
+      const sites = await sitesOf(c, body);
+      if (allowedPlantIds !== null && sites === 'all')
+        throw forbidden(
+          'The API key is limited to certain plants: name one of them as plantId, or a deviceId',
+        );
+      if (sites.length === 0) throw deviceNotFound();
+      const { name, severity, metric, operator } = body;
+      const audit = (id: string) =>
+        auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
+      const made = await createAlertRule(c.env.DB, organizationId, body, { sites }, audit, Date.now());
+      if (made === 'full')
+        throw limitReached('organization', LIMIT.alertRulesPerOrganization, 'alert rules: change one');
+      await announce(c, made.change);
+      return ruleRecordOf(made.row);
+    },
+  }),
+  route('PATCH /api/v1/alerts/{id}', {
+    summary: 'Update an alert rule, or the severity and note of an alert',
+    who: WRITES_ALERTS,
+    params: idParameter,
+    body: alertChange,
+    examples: { body: { threshold: 15, enabled: true } },
+    answer: { description: 'The alert rule or the alert', body: eitherRecord },
+    errors: ['NOT_FOUND'],
+    handler: async (c, { params: { id }, body }) => {
+      const of = c.get('tenant');
+      const rule = await findAlertRule(c.env.DB, of, id);
+      if (rule) return await changeRule(c, rule, body);
+      await requireAlert(c, id);
+      requireOnly(body, ['severity', 'note']);
+      const given = onlyGiven({ severity: body.severity, note: body.note });
+      const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, given);
+      await changeAlert(c.env.DB, id, ALERT_STATUSES, given, audit, Date.now());
+      return alertRecordOf(await requireAlert(c, id));
+    },
+  }),
+  route('POST /api/v1/alerts/{id}/acknowledge', {
+    summary: 'Acknowledge an alert',
+    who: WRITES_ALERTS,
+    params: idParameter,
+    body: alertAction,
+    isBodyOptional: true,
+    answer: { description: 'The acknowledged alert', body: alertRecord },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params: { id }, body }) => {
+      const alert = await requireAlert(c, id);
+      const now = Date.now();
+      const columns = { acknowledgedBy: c.get('tenant').actor.id, acknowledgedAtMs: now };
+      return await moveAlert(c, alert, ['ACTIVE'], 'ACKNOWLEDGED', { ...columns, ...onlyGiven(body) }, now);
+    },
+  }),
+  route('POST /api/v1/alerts/{id}/resolve', {
+    summary: 'Resolve an alert',
+    who: WRITES_ALERTS,
+    params: idParameter,
+    body: alertAction,
+    isBodyOptional: true,
+    answer: {
+      description: 'Resolved; the rule does not fire again for this plant until its cooldown has passed',
+      body: alertRecord,
+    },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params: { id }, body }) => {
+      const alert = await requireAlert(c, id);
+      if (!OPEN.includes(alert.status)) throw wrongState(alert, OPEN);
+      const now = Date.now();
+      // Ends the alert in its Site first, so that the Site does not reopen it. A repeated call has no effect.
+      if (alert.plantId !== null) await siteById(c.env, alert.plantId).endAlert(id);
+      const columns = { resolvedBy: c.get('tenant').actor.id, resolvedAtMs: now };
+      return await moveAlert(c, alert, OPEN, 'RESOLVED', { ...columns, ...onlyGiven(body) }, now);
+    },
+  }),
+];
 
 /** Moves an alert from a status in `from` to `status`. Throws 409 when its status has changed meanwhile. */
 async function moveAlert(
@@ -197,7 +180,8 @@ async function moveAlert(
   const { note } = columns;
   const event = `alert.${status.toLowerCase()}`;
   const audit = auditEntry(c, event, { type: 'ALERT', id }, note === undefined ? {} : { note });
-  if (!(await changeAlert(c.env.DB, id, from, { ...columns, status }, audit, now))) throw wrongState(alert);
+  if (!(await changeAlert(c.env.DB, id, from, { ...columns, status }, audit, now)))
+    throw wrongState(await requireAlert(c, id), from);
   return alertRecordOf(await requireAlert(c, id));
 }
 
@@ -209,8 +193,8 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
   const { note: _none, ...fields } = change;
   const given = onlyGiven(fields);
   const next = { ...rule, ...given };
-  if (!isWhole(next)) throw invalid('threshold: required unless operator is ABSENT');
-  if (!waitsForAbsence(next)) throw invalid('forSeconds: must be at least 1 when operator is ABSENT');
+  if (!isWhole(next)) throw invalidBody('threshold: required unless operator is ABSENT');
+  if (!waitsForAbsence(next)) throw invalidBody('forSeconds: must be at least 1 when operator is ABSENT');
   const { operator } = next;
   const threshold = operator === 'ABSENT' ? null : next.threshold;
   // Always written together: two concurrent changes must not leave an operator without its threshold.
@@ -251,19 +235,15 @@ async function requireAlert(c: Context<AppContext>, id: string): Promise<AlertRo
 
 function requireOnly(change: AlertChange, names: readonly string[]): void {
   const other = Object.keys(change).find((name) => !names.includes(name));
-  if (other !== undefined) throw invalid(`${other}: cannot be changed here`);
-}
-
-function invalid(detail: string): ApiError {
-  return new ApiError('VALIDATION_ERROR', 'Invalid body', { details: [detail] });
+  if (other !== undefined) throw invalidBody(`${other}: cannot be changed here, only ${names.join(', ')}`);
 }
 
 function notFound(): ApiError {
   return new ApiError('NOT_FOUND', 'Alert not found');
 }
 
-function wrongState({ status }: AlertRow): ApiError {
-  return new ApiError('CONFLICT', `Not possible for an alert in status ${status}`);
+function wrongState({ status }: AlertRow, from: readonly AlertStatus[]): ApiError {
+  return conflict(`The alert is ${status}: for this it must be ${from.join(' or ')}`);
 }
 
 function ruleRecordOf({

@@ -11,14 +11,15 @@ import {
 } from '../../protocol/api-key-record.ts';
 import { formatInstant, parseInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
+import { nearest } from '../../protocol/nearest.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
 import { API_KEY_SCOPES, type ApiKeyScope, hasVhost } from '../../protocol/scopes.ts';
+import { maySee } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
-import { maySee } from '../auth/site-access.ts';
 import type { AppContext } from '../env.ts';
-import { ApiError } from '../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../http/query.ts';
+import { ApiError, invalidBody, limitReached } from '../http/error-response.ts';
+import { idParameter, pageParameters } from '../http/query.ts';
 import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
 import { connectionBundle } from '../lifecycle/connection-bundle.ts';
 import { announceLater } from '../lifecycle/registry-change.ts';
@@ -37,198 +38,170 @@ import { route } from '../route.ts';
 
 const ORG_ADMIN: Who = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true };
 
-export const postApiKey = route({
-  method: 'POST',
-  path: '/api/v1/partner/api-keys',
-  summary: 'Create an API key',
-  who: ORG_ADMIN,
-  params: noParameters,
-  query: noParameters,
-  body: apiKeyRequest,
-  examples: {
-    body: {
-      name: 'Trading desk',
-      partnerId: 'acme-trader',
-      scopes: ['vcp:connect', 'vcp:read', 'vcp:write:setpoint', 'vcp:write:device-command'],
-    },
-  },
-  answer: {
-    status: 201,
-    description: 'The API key with its secrets, shown only once. A key with broker scopes has been tested',
-    body: createdApiKey,
-  },
-  errors: [
-    'API_KEY_SCOPES_EMPTY',
-    'API_KEY_SCOPE_INVALID',
-    'API_KEY_CIDR_NOT_IMPLEMENTED',
-    'API_KEY_VCP_SCOPES_NOT_SUPPORTED',
-    'CONFLICT',
-  ],
-  handler: async (c, { body }) => {
-    const now = Date.now();
-    const tenant = c.get('tenant');
-    const { row: user } = c.get('user');
-    const scopes = requireScopes(body.scopes);
-    requireAddresses(c, body.allowedIps ?? []);
-    if (hasVhost(scopes) && !c.env.AMQP_HOST) {
-      throw new ApiError('API_KEY_VCP_SCOPES_NOT_SUPPORTED', 'This deployment has no AMQP listener');
-    }
-    const expiresAtMs = requireExpiry(body.expiresAt, now);
-    const plants = await listPlants(c.env.DB, tenant.organizationId);
-    requirePlants(body.allowedPlantIds, plants);
-    if ((await countLiveKeys(c.env.DB, tenant.organizationId, now)) >= LIMIT.keysPerOrganization) {
-      throw new ApiError('CONFLICT', 'The organization has reached its limit of API keys: revoke one first');
-    }
-    const created = await createApiKey(
-      c.env,
-      {
-        organizationId: tenant.organizationId,
-        slug: tenant.slug,
-        name: body.name,
-        partnerId: body.partnerId,
-        scopes,
-        allowedPlantIds: body.allowedPlantIds ?? null,
-        allowedIps: body.allowedIps ?? [],
-        expiresAtMs,
-        createdBy: user.id,
+export const apiKeyRoutes = [
+  route('POST /api/v1/partner/api-keys', {
+    summary: 'Create an API key',
+    who: ORG_ADMIN,
+    body: apiKeyRequest,
+    examples: {
+      body: {
+        name: 'Trading desk',
+        partnerId: 'acme-trader',
+        scopes: ['vcp:connect', 'vcp:read', 'vcp:write:setpoint', 'vcp:write:device-command'],
       },
-      (keyId, details, outcome) =>
-        auditEntry(
-          c,
-          'api_key.created',
-          keyId === null ? null : { type: 'API_KEY', id: keyId },
-          details,
-          outcome,
-        ),
-      now,
-    );
-    if (!created.ok) {
-      console.error('key not created', { organizationId: tenant.organizationId, reason: created.error });
-      throw new ApiError('INTERNAL_SERVER_ERROR', 'The key was not created: setup or connection test failed');
-    }
-    announceLater(c, created.change);
-    const { row, key, signingKey } = created;
-    const plant = plants.find(({ id }) => maySee(row, id));
-    const creator = { id: user.id, name: user.name, email: user.email };
-    return {
-      key,
-      signingKey,
-      apiKey: apiKeyRecordOf({ row, creator }, now),
-      connectionBundle:
-        row.vhost === null
-          ? null
-          : connectionBundle({
-              host: c.env.AMQP_HOST ?? '',
-              port: amqpPort(c.env),
-              slug: tenant.slug,
-              vhost: row.vhost,
-              key,
-              signingKey,
-              scopes,
-              siteId: plant?.id,
-              origin: new URL(c.req.url).origin,
-            }),
-    };
-  },
-});
-
-export const getApiKeys = route({
-  method: 'GET',
-  path: '/api/v1/partner/api-keys',
-  summary: 'List the API keys of the organization, without their secrets',
-  who: ORG_ADMIN,
-  params: noParameters,
-  query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page of API keys, newest first', body: pageSchema(apiKeyRecord) },
-  errors: [],
-  handler: async (c, { query }) => {
-    const { rows, total } = await pageApiKeys(c.env.DB, c.get('tenant').organizationId, query);
-    const now = Date.now();
-    return pageOf(
-      rows.map((row) => apiKeyRecordOf(row, now)),
-      total,
-      query,
-    );
-  },
-});
-
-export const getApiKey = route({
-  method: 'GET',
-  path: '/api/v1/partner/api-keys/{id}',
-  summary: 'Get an API key',
-  who: ORG_ADMIN,
-  params: idParameter,
-  query: noParameters,
-  answer: { status: 200, description: 'The API key', body: apiKeyRecord },
-  errors: ['API_KEY_NOT_FOUND'],
-  handler: async (c, { params }) => apiKeyRecordOf(await requireKeyOf(c, params.id), Date.now()),
-});
-
-export const deleteApiKey = route({
-  method: 'DELETE',
-  path: '/api/v1/partner/api-keys/{id}',
-  summary: 'Revoke an API key',
-  who: ORG_ADMIN,
-  params: idParameter,
-  query: noParameters,
-  answer: {
-    status: 200,
-    description: 'Revoked (idempotent). The key is rejected everywhere and its connections are closed',
-    body: z.strictObject({ id: z.string(), isActive: z.literal(false), revokedAt: z.string() }),
-  },
-  errors: ['API_KEY_NOT_FOUND'],
-  handler: async (c, { params: { id } }) => {
-    const { row } = await requireKeyOf(c, id);
-    const { organizationId } = c.get('tenant');
-    // Revokes a revoked key again: an earlier request may have failed between its steps.
-    const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
-    announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
-    const { row: revoked } = await requireKeyOf(c, id);
-    const revokedAt = formatInstant(revoked.revokedAtMs ?? Date.now());
-    return { id, isActive: false as const, revokedAt };
-  },
-});
-
-export const postConnectionTest = route({
-  method: 'POST',
-  path: '/api/v1/partner/api-keys/{id}/test-connection',
-  summary: 'Test an API key with a real connection through the public listener',
-  who: ORG_ADMIN,
-  params: idParameter,
-  query: noParameters,
-  body: z.strictObject({ key: z.string().max(200) }),
-  examples: { body: { key: 'sw_…' } },
-  answer: { status: 200, description: 'Connection test result', body: connectionTest },
-  errors: ['API_KEY_NOT_FOUND'],
-  handler: async (c, { params: { id }, body }) => {
-    const { row } = await requireKeyOf(c, id);
-    const { slug } = c.get('tenant');
-    const test = await testConnection(c, row, slug, body.key);
-    const outcome = test.ok ? 'SUCCESS' : 'FAILURE';
-    const details = { keyPrefix: row.keyPrefix, ...test };
-    const audit = auditEntry(c, 'api_key.test_connection', { type: 'API_KEY', id }, details, outcome);
-    await writeAudit(c.env.DB, audit, Date.now());
-    return test;
-  },
-});
-
-export const postBundleAcknowledgement = route({
-  method: 'POST',
-  path: '/api/v1/partner/api-keys/{id}/acknowledge-bundle',
-  summary: "Confirm that you stored the new key's secrets",
-  who: ORG_ADMIN,
-  params: idParameter,
-  query: noParameters,
-  answer: { status: 200, description: 'The API key', body: apiKeyRecord },
-  errors: ['API_KEY_NOT_FOUND'],
-  handler: async (c, { params: { id } }) => {
-    const { row } = await requireKeyOf(c, id);
-    const details = { keyPrefix: row.keyPrefix };
-    const audit = auditEntry(c, 'api_key.bundle_acknowledged', { type: 'API_KEY', id }, details);
-    await acknowledgeBundle(c.env.DB, id, audit, Date.now());
-    return apiKeyRecordOf(await requireKeyOf(c, id), Date.now());
-  },
-});
+    },
+    answer: {
+      status: 201,
+      description: 'The API key with its secrets, shown only once. A key with broker scopes has been tested',
+      body: createdApiKey,
+    },
+    errors: [
+      'API_KEY_SCOPES_EMPTY',
+      'API_KEY_SCOPE_INVALID',
+      'API_KEY_CIDR_NOT_IMPLEMENTED',
+      'API_KEY_VCP_SCOPES_NOT_SUPPORTED',
+      'CONFLICT',
+    ],
+    handler: async (c, { body }) => {
+      const now = Date.now();
+      const tenant = c.get('tenant');
+      const { row: user } = c.get('user');
+      const scopes = requireScopes(body.scopes);
+      requireAddresses(c, body.allowedIps ?? []);
+      if (hasVhost(scopes) && !c.env.AMQP_HOST)
+        throw new ApiError(
+          'API_KEY_VCP_SCOPES_NOT_SUPPORTED',
+          'This deployment has no AMQP listener: omit vcp:connect and vcp:write:*, or set AMQP_HOST',
+        );
+      const expiresAtMs = requireExpiry(body.expiresAt, now);
+      const plants = await listPlants(c.env.DB, tenant.organizationId);
+      requirePlants(body.allowedPlantIds, plants);
+      if ((await countLiveKeys(c.env.DB, tenant.organizationId, now)) >= LIMIT.keysPerOrganization)
+        throw limitReached('organization', LIMIT.keysPerOrganization, 'API keys: revoke one first');
+      const created = await createApiKey(
+        c.env,
+        {
+          organizationId: tenant.organizationId,
+          slug: tenant.slug,
+          name: body.name,
+          partnerId: body.partnerId,
+          scopes,
+          allowedPlantIds: body.allowedPlantIds ?? null,
+          allowedIps: body.allowedIps ?? [],
+          expiresAtMs,
+          createdBy: user.id,
+        },
+        (keyId, details, outcome) => {
+          const target = keyId === null ? null : { type: 'API_KEY', id: keyId };
+          return auditEntry(c, 'api_key.created', target, details, outcome);
+        },
+        now,
+      );
+      if (!created.ok) {
+        console.error('key not created', { organizationId: tenant.organizationId, reason: created.error });
+        throw new ApiError(
+          'INTERNAL_SERVER_ERROR',
+          'The key was not created: its setup or test failed, as the audit event api_key.created says',
+        );
+      }
+      announceLater(c, created.change);
+      const { row, key, signingKey } = created;
+      const plant = plants.find(({ id }) => maySee(row, id));
+      const creator = { id: user.id, name: user.name, email: user.email };
+      return {
+        key,
+        signingKey,
+        apiKey: apiKeyRecordOf({ row, creator }, now),
+        connectionBundle:
+          row.vhost === null
+            ? null
+            : connectionBundle({
+                host: c.env.AMQP_HOST ?? '',
+                port: amqpPort(c.env),
+                slug: tenant.slug,
+                vhost: row.vhost,
+                key,
+                signingKey,
+                scopes,
+                siteId: plant?.id,
+                origin: new URL(c.req.url).origin,
+              }),
+      };
+    },
+  }),
+  route('GET /api/v1/partner/api-keys', {
+    summary: 'List the API keys of the organization, without their secrets',
+    who: ORG_ADMIN,
+    query: z.object(pageParameters),
+    answer: { description: 'A page of API keys, newest first', body: pageSchema(apiKeyRecord) },
+    handler: async (c, { query }) => {
+      const keys = await pageApiKeys(c.env.DB, c.get('tenant').organizationId, query);
+      const now = Date.now();
+      return pageOf(keys, query, (row) => apiKeyRecordOf(row, now));
+    },
+  }),
+  route('GET /api/v1/partner/api-keys/{id}', {
+    summary: 'Get an API key',
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: { description: 'The API key', body: apiKeyRecord },
+    errors: ['API_KEY_NOT_FOUND'],
+    handler: async (c, { params }) => apiKeyRecordOf(await requireKeyOf(c, params.id), Date.now()),
+  }),
+  route('DELETE /api/v1/partner/api-keys/{id}', {
+    summary: 'Revoke an API key',
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: {
+      description: 'Revoked (idempotent). The key is rejected everywhere and its connections are closed',
+      body: z.strictObject({ id: z.string(), isActive: z.literal(false), revokedAt: z.string() }),
+    },
+    errors: ['API_KEY_NOT_FOUND'],
+    handler: async (c, { params: { id } }) => {
+      const { row } = await requireKeyOf(c, id);
+      const { organizationId } = c.get('tenant');
+      // Revokes a revoked key again: an earlier request may have failed between its steps.
+      const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
+      announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
+      const { row: revoked } = await requireKeyOf(c, id);
+      const revokedAt = formatInstant(revoked.revokedAtMs ?? Date.now());
+      return { id, isActive: false as const, revokedAt };
+    },
+  }),
+  route('POST /api/v1/partner/api-keys/{id}/test-connection', {
+    summary: 'Test an API key with a real connection through the public listener',
+    who: ORG_ADMIN,
+    params: idParameter,
+    body: z.strictObject({ key: z.string().max(200) }),
+    examples: { body: { key: 'sw_…' } },
+    answer: { description: 'Connection test result', body: connectionTest },
+    errors: ['API_KEY_NOT_FOUND'],
+    handler: async (c, { params: { id }, body }) => {
+      const { row } = await requireKeyOf(c, id);
+      const { slug } = c.get('tenant');
+      const test = await testConnection(c, row, slug, body.key);
+      const outcome = test.ok ? 'SUCCESS' : 'FAILURE';
+      const details = { keyPrefix: row.keyPrefix, ...test };
+      const audit = auditEntry(c, 'api_key.test_connection', { type: 'API_KEY', id }, details, outcome);
+      await writeAudit(c.env.DB, audit, Date.now());
+      return test;
+    },
+  }),
+  route('POST /api/v1/partner/api-keys/{id}/acknowledge-bundle', {
+    summary: "Confirm that you stored the new key's secrets",
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: { description: 'The API key', body: apiKeyRecord },
+    errors: ['API_KEY_NOT_FOUND'],
+    handler: async (c, { params: { id } }) => {
+      const { row } = await requireKeyOf(c, id);
+      const details = { keyPrefix: row.keyPrefix };
+      const audit = auditEntry(c, 'api_key.bundle_acknowledged', { type: 'API_KEY', id }, details);
+      await acknowledgeBundle(c.env.DB, id, audit, Date.now());
+      return apiKeyRecordOf(await requireKeyOf(c, id), Date.now());
+    },
+  }),
+];
 
 async function requireKeyOf(c: Context<AppContext>, id: string): Promise<KeyWithCreator> {
   const found = await findKeyOf(c.env.DB, c.get('tenant').organizationId, id);
@@ -251,34 +224,33 @@ async function testConnection(
 }
 
 function requireScopes(given: readonly string[]): ApiKeyScope[] {
-  if (given.length === 0) throw new ApiError('API_KEY_SCOPES_EMPTY', 'scopes: at least one is required');
+  if (given.length === 0)
+    throw new ApiError('API_KEY_SCOPES_EMPTY', 'scopes: at least one is required, for example "vcp:read"');
   const isScope = (text: string): text is ApiKeyScope => (API_KEY_SCOPES as readonly string[]).includes(text);
   const unknown = given.filter((text) => !isScope(text));
   if (unknown.length > 0) {
-    const details = { unknown: unknown.slice(0, 10).map((text) => text.slice(0, 100)) };
-    throw new ApiError('API_KEY_SCOPE_INVALID', 'scopes: unknown scope, see details.unknown', { details });
+    const named = unknown.slice(0, 10).map((text) => text.slice(0, 100));
+    const suggestion = nearest(named[0] ?? '', API_KEY_SCOPES);
+    const message = `Unknown scope "${named[0]}".${suggestion ? ` Did you mean "${suggestion}"?` : ''}`;
+    throw new ApiError('API_KEY_SCOPE_INVALID', message, { details: { unknown: named } });
   }
   return given.filter(isScope);
 }
 
 function requireAddresses(c: Context<AppContext>, ranges: readonly string[]): void {
   const wrong = ranges.flatMap((range, index) =>
-    isRange(range) ? [] : [`allowedIps.${index}: must be a CIDR range, for example 192.0.2.0/24`],
+    isRange(range) ? [] : [`allowedIps.${index}: "${range}" must be a CIDR range, for example 192.0.2.0/24`],
   );
-  if (wrong.length > 0) throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: wrong });
-  if (ranges.length > 0 && c.env.CLIENT_ADDRESS !== 'platform') {
-    throw new ApiError(
-      'API_KEY_CIDR_NOT_IMPLEMENTED',
-      'allowedIps cannot be used here: client IP addresses are not available',
-    );
-  }
+  if (wrong.length > 0) throw invalidBody(...wrong);
+  if (ranges.length > 0 && c.env.CLIENT_ADDRESS !== 'platform')
+    throw new ApiError('API_KEY_CIDR_NOT_IMPLEMENTED', 'allowedIps: addresses are unknown here: omit it');
 }
 
 function requireExpiry(expiresAt: string | undefined, now: number): number | null {
   if (expiresAt === undefined) return null;
   const atMs = parseInstant(expiresAt) ?? 0;
   if (atMs > now) return atMs;
-  throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: ['expiresAt: must be in the future'] });
+  throw invalidBody(`expiresAt: ${expiresAt} must be in the future`);
 }
 
 function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly { id: string }[]): void {
@@ -286,5 +258,5 @@ function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly {
   const wrong = (ids ?? []).flatMap((id, index) =>
     known.has(id) ? [] : [`allowedPlantIds.${index}: the organization has no plant with this id`],
   );
-  if (wrong.length > 0) throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: wrong });
+  if (wrong.length > 0) throw invalidBody(...wrong);
 }

@@ -1,11 +1,12 @@
 /** The methods of class basic except publish: consumers, gets and the settlement of deliveries. */
 import { randomBytes } from 'node:crypto';
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
+import type { MethodHandler } from '../channel.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
 import { METHOD } from '../wire/codec.ts';
 import { encodeDelivery } from '../wire/delivery.ts';
 import { behindStrings, readArguments } from '../wire/table.ts';
-import { type MethodHandler, queueOf } from './method.ts';
+import { queueOf } from './method.ts';
 
 const INTEGERS = ['byte', 'unsignedbyte', 'short', 'unsignedshort', 'signedint', 'unsignedint', 'long'];
 

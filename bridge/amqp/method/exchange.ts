@@ -1,9 +1,10 @@
 /** The methods of class exchange: only the exchange `vcp` exists, and clients cannot change it [C-6.1]. */
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
+import type { MethodHandler } from '../channel.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
 import { behindStrings, readArguments } from '../wire/table.ts';
-import { accessRefused, checkNotDefault, type MethodHandler } from './method.ts';
+import { accessRefused, checkNotDefault } from './method.ts';
 
 const OURS = { type: 'topic', durable: true, autoDelete: false, internal: false } as const;
 const ARGUMENT_NAMES = {

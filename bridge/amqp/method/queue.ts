@@ -1,25 +1,21 @@
 /** The methods of class queue: the object decides, the bridge forwards its answer. */
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
+import type { Channel, MethodHandler } from '../channel.ts';
 import { channelError } from '../wire/amqp-error.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
 import { behindStrings, readArguments } from '../wire/table.ts';
-import { accessRefused, checkNotDefault, type MethodChannel, type MethodHandler, queueOf } from './method.ts';
-
-/** The first link version with partner queues. */
-const OWN_QUEUES = 5;
+import { accessRefused, checkNotDefault, queueOf } from './method.ts';
 
 export const declareQueue: MethodHandler = (channel, fields, method, args) => {
   // As in RabbitMQ: line breaks are removed from the name.
   const queue = String(fields.queue).replace(/[\r\n]/g, '');
   const flags = fields as { passive: boolean; durable: boolean; exclusive: boolean; autoDelete: boolean };
   const { passive, durable, exclusive, autoDelete } = flags;
-  if (queue === '' && !passive) requireOwn(channel, 'amq.gen', method);
   const typed = readArguments(args, behindStrings(args, 1) + 1);
-  const argumentNames = typed.map(({ name }) => name);
   channel.request(
     method,
     (seq) => ({
-      ...{ kind: 'declare', seq, queue, passive, durable, exclusive, autoDelete, argumentNames },
+      ...{ kind: 'declare', seq, queue, passive, durable, exclusive, autoDelete },
       arguments: typed,
     }),
     (answer) => {
@@ -36,7 +32,6 @@ export const declareQueue: MethodHandler = (channel, fields, method, args) => {
 export const bindQueue: MethodHandler = (channel, fields, method) => {
   const queue = queueOf(channel, fields, method);
   const exchange = String(fields.exchange);
-  requireOwn(channel, queue, method);
   checkNotDefault(exchange, method);
   if (exchange.startsWith('amq.')) throw accessRefused(channel, 'exchange', exchange, method);
   // As in RabbitMQ: if both are empty, the routing key is the name of the queue that was declared last.
@@ -61,7 +56,6 @@ export const bindQueue: MethodHandler = (channel, fields, method) => {
 
 export const purgeQueue: MethodHandler = (channel, fields, method) => {
   const queue = queueOf(channel, fields, method);
-  requireOwn(channel, queue, method);
   channel.request(
     method,
     (seq) => ({ kind: 'purge', seq, queue }),
@@ -71,7 +65,6 @@ export const purgeQueue: MethodHandler = (channel, fields, method) => {
 
 export const deleteQueue: MethodHandler = (channel, fields, method) => {
   const queue = queueOf(channel, fields, method);
-  requireOwn(channel, queue, method);
   const { ifUnused, ifEmpty } = fields as { ifUnused: boolean; ifEmpty: boolean };
   channel.request(
     method,
@@ -80,11 +73,6 @@ export const deleteQueue: MethodHandler = (channel, fields, method) => {
   );
 };
 
-function replyCount(channel: MethodChannel, fields: Fields, method: number, messageCount = 0): void {
+function replyCount(channel: Channel, fields: Fields, method: number, messageCount = 0): void {
   if (fields.nowait !== true) channel.reply(method, { messageCount });
-}
-
-/** Link versions below 5 have no partner-declared queues. */
-function requireOwn(channel: MethodChannel, queue: string, method: number): void {
-  if (channel.uplink.version < OWN_QUEUES) throw accessRefused(channel, 'queue', queue, method);
 }

@@ -1,18 +1,14 @@
 /** The methods that a client may send on an open channel, with their handlers. */
-import { type AmqpError, connectionError } from '../wire/amqp-error.ts';
+import { type MethodHandler, secondOpen } from '../channel.ts';
+import { connectionError } from '../wire/amqp-error.ts';
 import { METHOD } from '../wire/codec.ts';
 import { cancel, consume, get, qos, recover, settle } from './basic.ts';
 import { declareExchange, refuseExchange } from './exchange.ts';
-import type { MethodHandler } from './method.ts';
 import { bindQueue, declareQueue, deleteQueue, purgeQueue } from './queue.ts';
 
 const refuseTx: MethodHandler = (_channel, _fields, method) => {
   throw connectionError(540, 'transactions are not supported, use publisher confirms', method);
 };
-
-export function secondOpen(method: number): AmqpError {
-  return connectionError(504, "second 'channel.open' seen", method);
-}
 
 export const METHOD_HANDLERS: Readonly<Record<number, MethodHandler>> = {
   [METHOD.channelOpen]: (_channel, _fields, method) => {

@@ -4,6 +4,7 @@
  * a maximum depth.
  */
 import { isUtf8 } from 'node:buffer';
+import { VALUE_TYPES } from './table.ts';
 
 /** The types of AMQP arguments and properties. */
 export type ArgumentType =
@@ -17,7 +18,7 @@ export type ArgumentType =
   | 'table'
   | 'timestamp';
 
-export type Fault = 'short' | 'long' | 'deep' | 'text';
+type Fault = 'short' | 'long' | 'deep' | 'text';
 
 const FIXED: Readonly<Partial<Record<ArgumentType, number>>> = {
   octet: 1,
@@ -25,22 +26,6 @@ const FIXED: Readonly<Partial<Record<ArgumentType, number>>> = {
   long: 4,
   longlong: 8,
   timestamp: 8,
-};
-/** Bytes of table values, by tag. Strings, tables and arrays are not listed: they begin with their length. */
-export const TABLE_VALUE_BYTES: Readonly<Record<string, number>> = {
-  V: 0,
-  t: 1,
-  b: 1,
-  B: 1,
-  s: 2,
-  u: 2,
-  I: 4,
-  i: 4,
-  f: 4,
-  D: 5,
-  d: 8,
-  l: 8,
-  T: 8,
 };
 
 /**
@@ -101,7 +86,7 @@ function faultOfItems(
     if (at >= end) return 'short';
     const tag = String.fromCharCode(bytes.readUInt8(at));
     at += 1;
-    const size = TABLE_VALUE_BYTES[tag];
+    const size = VALUE_TYPES[tag]?.bytes;
     if (size !== undefined) {
       at += size;
       if (at > end) return 'short';

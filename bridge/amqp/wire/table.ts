@@ -3,32 +3,40 @@
  * so that a publisher's own headers keep their types. Truncated bytes throw a RangeError.
  */
 import { MAX_ARGUMENTS, type TypedArgument } from '../../../protocol/link/vhost.ts';
-import { TABLE_VALUE_BYTES } from './extent.ts';
-
-/** RabbitMQ's names for the types, by tag. */
-const TYPES: Readonly<Record<string, string>> = {
-  t: 'bool',
-  b: 'byte',
-  B: 'unsignedbyte',
-  s: 'short',
-  u: 'unsignedshort',
-  I: 'signedint',
-  i: 'unsignedint',
-  l: 'long',
-  f: 'float',
-  d: 'double',
-  D: 'decimal',
-  T: 'timestamp',
-  S: 'longstr',
-  A: 'array',
-  F: 'table',
-  x: 'binary',
-  V: 'void',
-};
 
 /** Bytes of the length with which values without a fixed size begin. */
 const LENGTH_BYTES = 4;
 const MAX_VALUE_CHARS = 1_024;
+
+interface ValueType {
+  /** RabbitMQ's name. */
+  name: string;
+  /** Strings, tables and arrays have no fixed size: they begin with their length. */
+  bytes?: number;
+  /** Types that no argument needs are read as null. */
+  read?: (value: Buffer) => TypedArgument['value'];
+}
+
+/** The types of table values, by tag. */
+export const VALUE_TYPES: Readonly<Record<string, ValueType>> = {
+  t: { name: 'bool', bytes: 1, read: (value) => value.readUInt8() !== 0 },
+  b: { name: 'byte', bytes: 1, read: (value) => value.readInt8() },
+  B: { name: 'unsignedbyte', bytes: 1, read: (value) => value.readUInt8() },
+  s: { name: 'short', bytes: 2, read: (value) => value.readInt16BE() },
+  u: { name: 'unsignedshort', bytes: 2, read: (value) => value.readUInt16BE() },
+  I: { name: 'signedint', bytes: 4, read: (value) => value.readInt32BE() },
+  i: { name: 'unsignedint', bytes: 4, read: (value) => value.readUInt32BE() },
+  l: { name: 'long', bytes: 8, read: (value) => Number(value.readBigInt64BE()) },
+  f: { name: 'float', bytes: 4, read: (value) => finite(value.readFloatBE()) },
+  d: { name: 'double', bytes: 8, read: (value) => finite(value.readDoubleBE()) },
+  D: { name: 'decimal', bytes: 5 },
+  T: { name: 'timestamp', bytes: 8 },
+  S: { name: 'longstr', read: (value) => value.toString('utf8', LENGTH_BYTES).slice(0, MAX_VALUE_CHARS) },
+  A: { name: 'array' },
+  F: { name: 'table' },
+  x: { name: 'binary' },
+  V: { name: 'void', bytes: 0 },
+};
 
 export interface HeaderEntry {
   name: string;
@@ -49,7 +57,7 @@ function* entriesOf(bytes: Buffer, offset: number): Generator<HeaderEntry> {
     const name = bytes.toString('utf8', at + 1, nameEnd);
     const tag = String.fromCharCode(bytes.readUInt8(nameEnd));
     const valueStart = nameEnd + 1;
-    const size = TABLE_VALUE_BYTES[tag] ?? LENGTH_BYTES + bytes.readUInt32BE(valueStart);
+    const size = VALUE_TYPES[tag]?.bytes ?? LENGTH_BYTES + bytes.readUInt32BE(valueStart);
     at = valueStart + size;
     if (at > end) throw new RangeError('a field extends beyond its table');
     yield { name, tag, value: bytes.subarray(valueStart, at), bytes: bytes.subarray(start, at) };
@@ -67,39 +75,11 @@ export function behindStrings(args: Buffer, count: number): number {
 export function readArguments(bytes: Buffer, offset: number): TypedArgument[] {
   const typed: TypedArgument[] = [];
   for (const { name, tag, value } of entriesOf(bytes, offset)) {
-    if (typed.length < MAX_ARGUMENTS)
-      typed.push({ name, type: TYPES[tag] ?? tag, value: scalar(tag, value) });
+    if (typed.length === MAX_ARGUMENTS) continue;
+    const type = VALUE_TYPES[tag];
+    typed.push({ name, type: type?.name ?? tag, value: type?.read?.(value) ?? null });
   }
   return typed;
-}
-
-function scalar(tag: string, value: Buffer): TypedArgument['value'] {
-  switch (tag) {
-    case 't':
-      return value.readUInt8(0) !== 0;
-    case 'b':
-      return value.readInt8(0);
-    case 'B':
-      return value.readUInt8(0);
-    case 's':
-      return value.readInt16BE(0);
-    case 'u':
-      return value.readUInt16BE(0);
-    case 'I':
-      return value.readInt32BE(0);
-    case 'i':
-      return value.readUInt32BE(0);
-    case 'l':
-      return Number(value.readBigInt64BE(0));
-    case 'f':
-      return finite(value.readFloatBE(0));
-    case 'd':
-      return finite(value.readDoubleBE(0));
-    case 'S':
-      return value.toString('utf8', LENGTH_BYTES).slice(0, MAX_VALUE_CHARS);
-    default:
-      return null;
-  }
 }
 
 /** Returns null for NaN and infinity, which JSON does not have. */

@@ -6,13 +6,13 @@ import type { AlertOperator } from '../../../protocol/alert.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { AlertRule, PlantCopy } from '../../registry/plant-copy.ts';
+import { alertRow, statusRow } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';
-import { alertChangeRow, alertRow } from '../event/registry-rows.ts';
 import type { Journal, Reading } from '../telemetry/journal.ts';
 import { metricName } from '../telemetry/snapshot.ts';
 import { dueMs, meets, type RuleState, type RuleStep, stepRule } from './rule.ts';
 
-export interface AlertParts {
+export interface AlertHost {
   registry: PlantCopy;
   journal: Journal;
   outbox: Outbox;
@@ -21,7 +21,7 @@ export interface AlertParts {
 type States = Record<string, RuleState>;
 
 /**
- * The result for a batch of readings: `text` is the new state of the rules; `tell` sends the changes to D1.
+ * The result for a batch of readings: `text` is the new state of the rules; `report` sends the changes to D1.
  */
 export interface Judgement {
   text: string;
@@ -40,11 +40,11 @@ const WORDS: Record<AlertOperator, string> = {
 
 export class Alerts implements DueSource {
   readonly name = 'alerts';
-  readonly #parts: AlertParts;
+  readonly #host: AlertHost;
   #known: { text: string; states: States } = { text: '', states: {} };
 
-  constructor(parts: AlertParts) {
-    this.#parts = parts;
+  constructor(host: AlertHost) {
+    this.#host = host;
   }
 
   /** Evaluates new readings before they are written; undefined if no rule concerns them. */
@@ -70,7 +70,7 @@ export class Alerts implements DueSource {
     for (const [id, state] of Object.entries(states)) {
       if (!known.has(id)) this.#resolved(turn, state);
     }
-    this.#parts.journal.noteAlerts(turn, textOf(Object.fromEntries(left)));
+    this.#host.journal.noteAlerts(turn, textOf(Object.fromEntries(left)));
   }
 
   /** A user resolved an alert: ends it here; the rule opens no other before its cooldown is over. */
@@ -80,7 +80,7 @@ export class Alerts implements DueSource {
     if (!ended) return;
     const rule = this.#named().find(({ id }) => id === ended[0]);
     const notBeforeMs = turn.now + (rule?.cooldownSeconds ?? 0) * 1_000;
-    this.#parts.journal.noteAlerts(turn, textOf({ ...states, [ended[0]]: { notBeforeMs } }));
+    this.#host.journal.noteAlerts(turn, textOf({ ...states, [ended[0]]: { notBeforeMs } }));
   }
 
   /**
@@ -88,7 +88,7 @@ export class Alerts implements DueSource {
    * snapshot is in memory: the alarm set before the sleep stays.
    */
   dueMs(): number | undefined {
-    const { journal } = this.#parts;
+    const { journal } = this.#host;
     if (!journal.isSnapshotRead || journal.isEmpty) return undefined;
     const states = this.#states();
     return earliest(this.#named().map((rule) => dueMs(rule, states[rule.id] ?? {}, this.#receivedMs(rule))));
@@ -107,7 +107,7 @@ export class Alerts implements DueSource {
     });
     const judgement = this.#step(judged, turn.now);
     judgement.report(turn);
-    this.#parts.journal.noteAlerts(turn, judgement.text);
+    this.#host.journal.noteAlerts(turn, judgement.text);
   }
 
   #step(
@@ -139,12 +139,12 @@ export class Alerts implements DueSource {
     { change, state }: RuleStep,
     before: RuleState,
   ): void {
-    const { registry, outbox } = this.#parts;
+    const { registry, outbox } = this.#host;
     const { open } = state;
     if (change === 'resolved') this.#resolved(turn, before);
     if (change === 'again' && open) {
       const columns = { count: open.count, lastSeenAtMs: turn.now, value };
-      outbox.emit(turn, alertChangeRow(open.id, columns, turn.now));
+      outbox.emit(turn, statusRow('alert', open.id, columns, turn.now));
     }
     if (change !== 'opened' || !open || !registry.record) return;
     outbox.emit(
@@ -173,12 +173,12 @@ export class Alerts implements DueSource {
   #resolved(turn: Turn, { open, goneMs = turn.now }: RuleState): void {
     if (!open) return;
     const columns = { status: 'RESOLVED', count: open.count, lastSeenAtMs: goneMs, resolvedAtMs: turn.now };
-    this.#parts.outbox.emit(turn, alertChangeRow(open.id, columns, turn.now));
+    this.#host.outbox.emit(turn, statusRow('alert', open.id, columns, turn.now));
   }
 
   /** The newest value of each metric, where it is newer than what is known; and all metrics that were received. */
   #newest(readings: readonly Reading[]): { newest: Map<string, number>; received: Set<string> } {
-    const { journal } = this.#parts;
+    const { journal } = this.#host;
     const newest = new Map<string, { atMs: number; value: number }>();
     const received = new Set<string>();
     for (const { entry, data } of readings) {
@@ -195,7 +195,7 @@ export class Alerts implements DueSource {
   }
 
   #receivedMs({ metric, createdAtMs }: AlertRule): number {
-    const sample = this.#parts.journal.snapshot.get(metric);
+    const sample = this.#host.journal.snapshot.get(metric);
     return Math.max(sample?.receivedMs ?? sample?.atMs ?? 0, createdAtMs);
   }
 
@@ -204,7 +204,7 @@ export class Alerts implements DueSource {
    * each turn.
    */
   #states(): States {
-    const { alerts: text } = this.#parts.journal;
+    const { alerts: text } = this.#host.journal;
     if (text !== this.#known.text) this.#known = { text, states: text === '' ? {} : JSON.parse(text) };
     return { ...this.#known.states };
   }
@@ -214,7 +214,7 @@ export class Alerts implements DueSource {
    * changes.
    */
   #named(): readonly AlertRule[] {
-    const { registry, journal } = this.#parts;
+    const { registry, journal } = this.#host;
     return (registry.record?.alertRules ?? []).map((rule) => {
       const { deviceId, metric } = rule;
       return deviceId === null ? rule : { ...rule, metric: metricName(journal.meaningOf(deviceId), metric) };

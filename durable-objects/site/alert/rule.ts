@@ -84,25 +84,20 @@ function stepOpen(
   return { state: { notBeforeMs: now + rule.cooldownSeconds * 1_000 }, change: 'resolved' };
 }
 
+/** Whether a value is true for an operator and its threshold. No value is true for ABSENT. */
+const MEETS: Record<AlertOperator, (value: number, against: number) => boolean> = {
+  GT: (value, against) => value > against,
+  GTE: (value, against) => value >= against,
+  LT: (value, against) => value < against,
+  LTE: (value, against) => value <= against,
+  EQ: (value, against) => value === against,
+  NE: (value, against) => value !== against,
+  ABSENT: () => false,
+};
+
 /** Whether a reading meets the condition. */
 export function meets({ operator, threshold }: Rule, value: number): boolean {
-  const against = threshold ?? 0;
-  switch (operator) {
-    case 'GT':
-      return value > against;
-    case 'GTE':
-      return value >= against;
-    case 'LT':
-      return value < against;
-    case 'LTE':
-      return value <= against;
-    case 'EQ':
-      return value === against;
-    case 'NE':
-      return value !== against;
-    case 'ABSENT':
-      return false;
-  }
+  return MEETS[operator](value, threshold ?? 0);
 }
 
 /**

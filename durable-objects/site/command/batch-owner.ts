@@ -1,13 +1,82 @@
-/** The owner of DEVICE_COMMAND: a batch counts toward the limits of its batteries until it fails [C-2.3]. */
+/**
+ * The demands on batteries that are still active, as far as the platform knows: the limits of a site apply to a batch
+ * together with earlier commands [C-2.3], [C-7.4]. An emergency ends all demands, a failed command its own. A mode change
+ * ends none, because it does not stop batteries.
+ */
 import type { DeviceCommand } from '../../../protocol/command.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
 import { targetsOf } from '../dispatch/dispatch.ts';
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
 import type { Refusal } from '../refusal.ts';
-import type { BatteryDemands } from './battery-demands.ts';
+import type { BatteryDemand } from '../site-view.ts';
+import { Fact, type SiteFact } from '../stored.ts';
 import { batteryDemands, deviceCommandKind } from './kind/device-command.ts';
 import { CommandOwner, type CommandOwnerHost, type Recorded } from './owner.ts';
 
+type CommandDemand = BatteryDemand & { sequence: number };
+/** `before`: the demand that becomes active again if this command fails. */
+type StoredDemand = CommandDemand & { before?: CommandDemand | undefined };
+
+export class BatteryDemands {
+  /** By external id. A battery that was commanded to stop has a demand of 0 kW, since that command may still fail. */
+  readonly #demands: Fact<Readonly<Record<string, StoredDemand>>>;
+  /** The last command that repeated a battery's demand, by external id: a repeat writes no row. */
+  readonly #repeated = new Map<string, number>();
+
+  constructor(values: KeyValues<SiteFact>) {
+    this.#demands = new Fact(values, 'batteryDemands', {});
+  }
+
+  get all(): Readonly<Record<string, BatteryDemand>> {
+    return this.#demands.value;
+  }
+
+  /** Records what a command asks of each battery; undefined: nothing. */
+  note(turn: Turn, sequence: number, asked: readonly [string, BatteryDemand | undefined][]): void {
+    const changed = asked.filter(([id, demand]) => {
+      const known = this.#demands.value[id];
+      const isKnown = known ? isSame(known, demand ?? NONE) : demand === undefined;
+      if (isKnown) this.#repeated.set(id, sequence);
+      return !isKnown;
+    });
+    if (changed.length === 0) return;
+    const next = { ...this.#demands.value };
+    for (const [id, demand] of changed) {
+      const { before: _older, ...before } = this.#demands.value[id] ?? { ...NONE, sequence: 0 };
+      next[id] = { ...(demand ?? NONE), sequence, before };
+    }
+    this.#demands.set(turn, next);
+  }
+
+  /** A command has failed at these batteries: their earlier demands are active again. */
+  forget(turn: Turn, sequence: number, ids: readonly string[]): void {
+    const failed = ids.filter(
+      (id) => this.#demands.value[id]?.sequence === sequence && (this.#repeated.get(id) ?? 0) <= sequence,
+    );
+    if (failed.length === 0) return;
+    const next = { ...this.#demands.value };
+    for (const id of failed) {
+      const before = next[id]?.before;
+      if (before) next[id] = before;
+      else delete next[id];
+    }
+    this.#demands.set(turn, next);
+  }
+
+  clear(turn: Turn): void {
+    this.#repeated.clear();
+    if (Object.keys(this.#demands.value).length > 0) this.#demands.set(turn, {});
+  }
+}
+
+const NONE: BatteryDemand = { limit: 'maxChargeKw', powerKw: 0 };
+
+function isSame(one: BatteryDemand, other: BatteryDemand): boolean {
+  return one.powerKw === other.powerKw && (one.limit === other.limit || one.powerKw === 0);
+}
+
+/** The owner of DEVICE_COMMAND: a batch counts toward the limits of its batteries until it fails [C-2.3]. */
 export class BatchOwner extends CommandOwner<'DEVICE_COMMAND'> {
   readonly #demands: BatteryDemands;
 

@@ -1,9 +1,15 @@
-/** The command log for REST (spec: Command-log page; [C-4.3]). */
+/**
+ * The command log for REST (spec: Command-log page; [C-4.3]), and how a payload is stored in it and shown. A rejected
+ * payload may be any text up to 256 KiB, and a partner may send many: a long one is stored as its beginning, its length
+ * and a digest.
+ */
 import type { CommandLogPage } from '../../../protocol/command-log.ts';
+import { isDeeperThan } from '../../../protocol/compact-json.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { JsonText, jsonArray, jsonObject } from '../../../protocol/json-text.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { sha256Hex } from '../../secrets/hmac.ts';
 import type { CommandRow, CommandRows } from './rows.ts';
-import { PagePayloads } from './stored-payload.ts';
 
 export function readCommands(
   commands: CommandRows,
@@ -55,4 +61,31 @@ function logEntry(siteId: string, row: CommandRow, payloads: PagePayloads): Json
 
 function instantOf(epochMs: number | null): string | undefined {
   return epochMs === null ? undefined : formatInstant(epochMs);
+}
+
+/** The stored form of a rejected command's payload. Deterministic: the same text gives the same result. */
+export function rejectedPayload(compactText: string): string {
+  return compactText.length <= LIMIT.rejectedPayloadCharacters ? compactText : cut(compactText);
+}
+
+/**
+ * The payloads of one page. Shows only the beginning of those beyond the page's size and those nested too
+ * deeply.
+ */
+class PagePayloads {
+  #chars = 0;
+
+  read(text: string): JsonText {
+    this.#chars += text.length;
+    const isShown = this.#chars <= LIMIT.commandsPageCharacters && !isDeeperThan(text, LIMIT.envelopeDepth);
+    return new JsonText(isShown ? text : cut(text));
+  }
+}
+
+/** Length of a cut text: even escaped and in UTF-8 it stays within the limit for a rejected payload. */
+const KEPT_CHARACTERS = 1_024;
+
+function cut(text: string): string {
+  const truncated = text.slice(0, KEPT_CHARACTERS);
+  return JSON.stringify({ truncated, characters: text.length, sha256: sha256Hex(text) });
 }

@@ -44,19 +44,10 @@ export class MessageIdRows implements Trimmable {
     turn.undo(() => {
       this.#extent = undefined;
     });
-    turn.write(
-      `INSERT INTO message_id (key_id, message_id, command_id, command_sequence, digest, acknowledgement,
-         received_at_ms, starts_at, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      keyId,
-      messageId,
-      row.command_id,
-      row.command_sequence,
-      row.digest,
-      row.acknowledgement,
-      turn.now,
-      extent.endsAt,
-      bytes,
-    );
+    turn.insert('message_id', {
+      ...{ key_id: keyId, message_id: messageId, ...row },
+      ...{ received_at_ms: turn.now, starts_at: extent.endsAt, size: bytes },
+    });
     this.#extent = { ...extent, endsAt: extent.endsAt + bytes, oldestMs: extent.oldestMs ?? turn.now };
   }
 

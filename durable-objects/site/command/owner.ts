@@ -3,12 +3,17 @@
  * devices' acks end; the nouns (plan, schedule, configuration) extend it with what their commands do to the site.
  */
 import { type CommandPayload, parseCommand } from '../../../protocol/command.ts';
-import type { CommandType } from '../../../protocol/enums.ts';
+import type { CommandType } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
-import { type DispatchWindow, hasEnded, outcomeOf, siteNames } from '../dispatch/dispatch.ts';
+import {
+  type DispatchWindow,
+  hasEnded,
+  outcomeOf,
+  type PlannedDispatch,
+  siteNames,
+} from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { Departure, Owner } from '../dispatch/owner.ts';
-import type { PlannedDispatch } from '../dispatch/planned.ts';
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
 import type { Events } from '../event/events.ts';
 import { type Refusal, refusal } from '../refusal.ts';
@@ -62,8 +67,8 @@ export class CommandOwner<Type extends CommandType> implements Owner {
   // a command comes and goes
 
   /** Whether a new command waits although its devices are there. */
-  outlook(_turn: Turn, _accepted: NewlyAccepted<CommandPayload<Type>>): Outlook {
-    return { waits: this.isHeldBack() };
+  outlook(turn: Turn, _accepted: NewlyAccepted<CommandPayload<Type>>): Outlook {
+    return { waits: this.isHeldBack(turn) };
   }
 
   /** The command is in the log: sends it, and changes the site where it does that. */
@@ -90,7 +95,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
 
   // a dispatch of a command
 
-  isHeldBack(): boolean {
+  isHeldBack(_turn: Turn): boolean {
     return false;
   }
 

@@ -1,5 +1,7 @@
 /** The command log: the oldest rows are deleted first, except those of open commands. */
-import type { CommandStatus, CommandType } from '../../../protocol/enums.ts';
+
+import type { CommandStatus } from '../../../protocol/enums.ts';
+import type { CommandType } from '../../../protocol/routing-keys.ts';
 import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -98,9 +100,7 @@ export class CommandRows implements Trimmable {
   /** Number of rows in the log. Counts only the few rows before the gapless part. */
   total(): number {
     const first = this.#gaplessFrom();
-    const kept =
-      this.#sql.one<{ count: number }>('SELECT count(*) AS count FROM command WHERE sequence < ?', first)
-        ?.count ?? 0;
+    const kept = this.#number('SELECT count(*) AS number FROM command WHERE sequence < ?', first) ?? 0;
     return Math.max(0, this.#newest() - first + 1) + kept;
   }
 
@@ -192,14 +192,13 @@ export class CommandRows implements Trimmable {
   /** Keeps the rows of open commands and the newest row. */
   trim(turn: Turn, place: number, _beforeMs: number, limit: number): number {
     this.#extent = undefined;
-    const last = this.#sql.one<{ last: number | null }>(
-      `SELECT max(sequence) AS last FROM (SELECT sequence FROM command WHERE starts_at < ?
+    const last = this.#number(
+      `SELECT max(sequence) AS number FROM (SELECT sequence FROM command WHERE starts_at < ?
          AND sequence NOT IN (${HELD})
          AND sequence < (SELECT max(sequence) FROM command) ORDER BY sequence LIMIT ?)`,
-      place,
-      limit,
-    )?.last;
-    if (last == null) return 0;
+      ...[place, limit],
+    );
+    if (last === undefined) return 0;
     const left = turn.write(`DELETE FROM command WHERE sequence <= ? AND sequence NOT IN (${HELD})`, last);
     turn.write('UPDATE counters SET log_start = max(log_start, ?)', last + 1);
     return left;
@@ -207,10 +206,7 @@ export class CommandRows implements Trimmable {
 
   /** Sequence of the last accepted emergency: a returning device gets it again, and nothing older. */
   lastEmergency(): number {
-    return (
-      this.#sql.one<{ sequence: number }>('SELECT emergency_sequence AS sequence FROM counters')?.sequence ??
-      0
-    );
+    return this.#number('SELECT emergency_sequence AS number FROM counters') ?? 0;
   }
 
   noteEmergency(turn: Turn, sequence: number): void {
@@ -218,30 +214,26 @@ export class CommandRows implements Trimmable {
   }
 
   #gaplessFrom(): number {
-    const start = this.#sql.one<{ start: number }>('SELECT log_start AS start FROM counters')?.start ?? 0;
-    const oldest =
-      this.#sql.one<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM command')?.oldest ??
-      this.#newest() + 1;
-    return Math.max(start, oldest);
-  }
-
-  /** The oldest row that may be deleted. */
-  #first(): number | undefined {
-    return this.#sql.one<{ sequence: number }>(
-      `SELECT sequence FROM command WHERE sequence NOT IN (${HELD})
-       ORDER BY sequence LIMIT 1`,
-    )?.sequence;
+    const start = this.#number('SELECT log_start AS number FROM counters') ?? 0;
+    const oldest = this.#number('SELECT min(sequence) AS number FROM command');
+    return Math.max(start, oldest ?? 1);
   }
 
   #newest(): number {
-    return (
-      this.#sql.one<{ newest: number | null }>('SELECT max(sequence) AS newest FROM command')?.newest ?? 0
-    );
+    return this.#number('SELECT max(sequence) AS number FROM command') ?? 0;
+  }
+
+  /** The one number that a query names `number`; undefined where it is null or there is no row. */
+  #number(query: `SELECT ${string}`, ...bindings: number[]): number | undefined {
+    return this.#sql.one<{ number: number | null }>(query, ...bindings)?.number ?? undefined;
   }
 
   #readExtent(): Extent {
     const newest = this.find(this.#newest());
-    const first = this.#first();
+    // The oldest row that may be deleted.
+    const first = this.#number(
+      `SELECT sequence AS number FROM command WHERE sequence NOT IN (${HELD}) ORDER BY sequence LIMIT 1`,
+    );
     if (!newest) return EMPTY;
     const endsAt = newest.starts_at + newest.size;
     const startsAt = first === undefined ? endsAt : (this.find(first)?.starts_at ?? endsAt);

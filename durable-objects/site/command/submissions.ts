@@ -4,24 +4,31 @@
  */
 import type { CommandOf } from '../../../protocol/command.ts';
 import { signableJson } from '../../../protocol/compact-json.ts';
-import type { CommandType, RejectionCode } from '../../../protocol/enums.ts';
+import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
-import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import { type CommandType, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch } from '../../rpc.ts';
-import { windowOf } from '../dispatch/dispatch.ts';
+import { type PlannedDispatch, windowOf } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
-import type { PlannedDispatch } from '../dispatch/planned.ts';
 import type { EventSubject } from '../event/event-rows.ts';
 import type { Events } from '../event/events.ts';
 import type { ViewOf } from '../site-view.ts';
-import { acceptedDecision, rejectedDecision } from './decision.ts';
 import { kindOf } from './kind/kinds.ts';
+import { rejectedPayload } from './log.ts';
 import type { MessageIdRow, MessageIdRows } from './message-ids.ts';
 import type { CommandOwners } from './owner.ts';
-import { type Judgement, judge, type Received, receive, rejection, resultsOf } from './pipeline.ts';
+import {
+  acceptedDecision,
+  type Judgement,
+  judge,
+  type Received,
+  receive,
+  rejectedDecision,
+  rejection,
+  resultsOf,
+} from './pipeline.ts';
 import type { CommandRow, CommandRows, NewCommand } from './rows.ts';
-import { rejectedPayload } from './stored-payload.ts';
 
 type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix' | 'isRepeated'>;
 type Judged<Verdict extends Judgement['verdict']> = Extract<Judgement, { verdict: Verdict }>;

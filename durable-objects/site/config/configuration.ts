@@ -1,15 +1,24 @@
-/** A configuration comes into force, an admin's or a partner's: logged as CONFIG and sent to the plant [C-2.3], [C-7.9]. */
+/**
+ * A configuration comes into force, an admin's or a partner's: logged as CONFIG and sent to the plant [C-2.3], [C-7.9].
+ * The owner of CONFIG is here, too.
+ */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { SOURCE } from '../../../protocol/envelope.ts';
-import type { SiteConfig } from '../../../protocol/site-config.ts';
+import { type JsonText, jsonObject } from '../../../protocol/json-text.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { ConfigPatch, SiteConfig } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
 import type { Commands } from '../command/commands.ts';
-import { planConfig } from '../command/kind/config.ts';
+import { configKind, mergedConfig, planConfig } from '../command/kind/config.ts';
+import { logEntries } from '../command/log.ts';
+import { CommandOwner, type CommandOwnerHost, type Recorded } from '../command/owner.ts';
+import type { PlannedDispatch } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
-import type { PlannedDispatch } from '../dispatch/planned.ts';
+import type { DispatchRow } from '../dispatch/rows.ts';
 import type { Plan } from '../plan/plan.ts';
+import type { Presence } from '../presence/presence.ts';
 import type { Schedules } from '../schedule/schedules.ts';
 import type { ViewOf } from '../site-view.ts';
 import type { ConfigurationState } from './state.ts';
@@ -21,8 +30,7 @@ export interface ConfigurationHost {
   plan: Plan;
   schedules: Schedules;
   view: ViewOf;
-  /** Whether the fallback is engaged depends on the configuration. */
-  presenceChanged(): void;
+  presence: Presence;
 }
 
 export class Configuration {
@@ -36,6 +44,18 @@ export class Configuration {
 
   answer(): ConfigAnswer {
     return answerOf(this.state.config);
+  }
+
+  /** JSON of `SiteConfigSnapshot`, as partners read it (spec: Site configuration snapshot). */
+  snapshot(siteId: string, now: number): JsonText {
+    const { commands, schedules } = this.#host;
+    const { constraints, fallback, operatingMode } = this.state.config;
+    return jsonObject({
+      ...{ siteId, constraints, fallback, operatingMode },
+      modeOverride: this.state.activeOverride(now),
+      activeSchedule: schedules.active(siteId),
+      pendingCommands: logEntries(siteId, commands.rows.open(LIMIT.pendingCommands)),
+    });
   }
 
   /** Checks and stores an admin's configuration in one turn, so that no other change comes between. */
@@ -56,7 +76,7 @@ export class Configuration {
 
   /** Puts a configuration in force: ends what no longer fits, and older configurations that are still under way. */
   apply(turn: Turn, config: SiteConfig, by: { id: string; sequence: number }): void {
-    const { commands, dispatches, plan } = this.#host;
+    const { commands, dispatches, plan, presence } = this.#host;
     const { operatingMode } = this.state.config;
     this.state.configure(turn, config);
     const isOverridden = this.state.activeOverride(turn.now) !== null;
@@ -67,7 +87,8 @@ export class Configuration {
       }
     }
     plan.rejudge(turn);
-    turn.send(() => this.#host.presenceChanged());
+    // Whether the fallback is engaged depends on the configuration.
+    turn.send(() => presence.noteChange());
     dispatches.recheckWaiting(turn);
   }
 
@@ -121,4 +142,25 @@ export class Configuration {
 function answerOf({ constraints, hardLimits, fallback, operatingMode }: SiteConfig): ConfigAnswer {
   const config = { constraints, hardLimits, fallback, operatingMode };
   return { config, etag: `"${sha256Hex(JSON.stringify(config)).slice(0, 16)}"` };
+}
+
+/** In force when it is recorded; its ack says that the gateway has it [C-7.9]. */
+export class ConfigOwner extends CommandOwner<'CONFIG'> {
+  override readonly survivesEmergency = true;
+  override readonly mayReachAnother = true;
+  readonly #configuration: Configuration;
+
+  constructor(host: CommandOwnerHost & { configuration: Configuration }) {
+    super('CONFIG', configKind, host);
+    this.#configuration = host.configuration;
+  }
+
+  override recorded(turn: Turn, command: Recorded<ConfigPatch>): void {
+    super.recorded(turn, command);
+    this.#configuration.apply(turn, mergedConfig(command.payload, command.view.config), command);
+  }
+
+  override sending(turn: Turn, { device_id: deviceId }: DispatchRow): void {
+    this.#configuration.state.noteConfigured(turn, deviceId);
+  }
 }

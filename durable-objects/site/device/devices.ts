@@ -1,20 +1,23 @@
 /** The devices of a site, all in memory: which may connect, their sessions and their last reported status. */
 import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
+import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { DeviceGrant } from '../../rpc.ts';
-import type { DeviceRow, DeviceRows, SessionColumns } from './rows.ts';
+import type { DeviceRow } from './rows.ts';
 import type { DeviceSecrets, SigningKey } from './secrets.ts';
 
-/** The version of a grant that has none. */
-const FIRST_VERSION = 1;
+type Session = Pick<
+  DeviceRow,
+  'connection_id' | 'bridge_id' | 'bridge_boot' | 'session_expires_at_ms' | 'session_issued_at_ms'
+>;
 
 export class Devices {
-  readonly #rows: DeviceRows;
+  readonly #sql: Sql;
   readonly #secrets: DeviceSecrets;
   #devices: Map<string, DeviceRow>;
 
-  constructor(rows: DeviceRows, secrets: DeviceSecrets) {
-    this.#rows = rows;
+  constructor(sql: Sql, secrets: DeviceSecrets) {
+    this.#sql = sql;
     this.#secrets = secrets;
     this.#devices = this.#read();
   }
@@ -44,35 +47,29 @@ export class Devices {
    * Adds a device with its secret. An equal or older grant changes nothing; a decommissioned device stays
    * decommissioned.
    */
-  adopt(turn: Turn, { deviceId, type, hmacSecret, version = FIRST_VERSION }: DeviceGrant): void {
+  adopt(turn: Turn, { deviceId, type, hmacSecret, version }: DeviceGrant): void {
     if (this.#devices.get(deviceId)?.status === 'DECOMMISSIONED') return;
     if (!this.#secrets.replace(turn, deviceId, hmacSecret, version)) return;
-    this.#rows.put(turn, { id: deviceId, type });
-    this.changed(turn);
+    this.#write(
+      turn,
+      `INSERT INTO device (id, type, status, status_at_ms) VALUES (?, ?, 'ACTIVE', ?)
+       ON CONFLICT (id) DO UPDATE SET type = excluded.type`,
+      ...[deviceId, type, turn.now],
+    );
   }
 
   /** Returns the time of the change, always later than that of any earlier status. */
-  setStatus(
-    turn: Turn,
-    device: DeviceRow,
-    status: DeviceRow['status'],
-    reason: string | null = null,
-  ): number {
+  setStatus(turn: Turn, device: DeviceRow, status: DeviceRow['status'], reason: string | null): number {
+    const { id } = device;
     const atMs = Math.max(turn.now, device.status_at_ms + 1);
-    this.#rows.setStatus(turn, device.id, {
-      status,
-      status_at_ms: atMs,
-      suspend_reason: status === 'SUSPENDED' ? reason : null,
-    });
-    if (status === 'DECOMMISSIONED') this.#secrets.destroy(turn, device.id);
-    this.changed(turn);
+    if (status === 'DECOMMISSIONED') this.#secrets.destroy(turn, id);
+    const suspendReason = status === 'SUSPENDED' ? reason : null;
+    this.#set(turn, id, { status, status_at_ms: atMs, suspend_reason: suspendReason });
     return atMs;
   }
 
   setType(turn: Turn, { id, type: before }: DeviceRow, type: DeviceRow['type']): void {
-    if (before === type) return;
-    this.#rows.put(turn, { id, type });
-    this.changed(turn);
+    if (before !== type) this.#set(turn, id, { type });
   }
 
   /** Stores which key the device signed with last: commands to it are signed with the same one [C-3.7]. */
@@ -82,42 +79,47 @@ export class Devices {
     key: Pick<SigningKey, 'version' | 'form'>,
   ): void {
     this.#secrets.setForm(turn, id, key);
-    if (last_key_version === key.version) return;
-    this.#rows.setLastKey(turn, id, key.version);
-    this.changed(turn);
+    if (last_key_version !== key.version) this.#set(turn, id, { last_key_version: key.version });
   }
 
   setReportedStatus(turn: Turn, id: string, status: DeviceReportedStatus): void {
-    if (this.find(id)?.reported_status === status) return;
-    this.#rows.setReportedStatus(turn, id, status);
-    this.changed(turn);
+    if (this.find(id)?.reported_status !== status) this.#set(turn, id, { reported_status: status });
   }
 
   setLeaving(turn: Turn, id: string, to: string): void {
-    this.#rows.setLeaving(turn, id, to);
-    this.changed(turn);
+    this.#set(turn, id, { leaving: to });
   }
 
-  /** Opens a session; returns its new epoch. */
-  openSession(turn: Turn, id: string, session: Omit<SessionColumns, 'epoch'>): number {
-    const epoch = this.#rows.mintEpoch(turn);
-    this.#rows.openSession(turn, id, { ...session, epoch });
-    this.changed(turn);
+  /**
+   * Opens a session; returns its new epoch, unique across all devices of the site. A connect clears a reported OFFLINE
+   * [C-3.10].
+   */
+  openSession(turn: Turn, id: string, session: Session): number {
+    const { epoch } = turn.writeReturning<{ epoch: number }>(
+      'UPDATE counters SET epoch = epoch + 1 RETURNING epoch',
+    );
+    const reported = this.#devices.get(id)?.reported_status ?? null;
+    const cleared = reported === 'OFFLINE' ? null : reported;
+    const times = { connected_at_ms: turn.now, disconnected_at_ms: null };
+    this.#set(turn, id, { ...session, epoch, ...times, reported_status: cleared });
     return epoch;
   }
 
-  /** Limits the device's session, if any, to end at `atMs`. */
+  /** Limits the device's session, if any, to end at `atMs`; an earlier end stays. */
   endSessionBy(turn: Turn, id: string, atMs: number): void {
-    this.#rows.endSessionBy(turn, id, atMs);
-    this.changed(turn);
+    const device = this.#devices.get(id);
+    if ((device?.session_expires_at_ms ?? Number.POSITIVE_INFINITY) > atMs)
+      this.#set(turn, id, { session_expires_at_ms: atMs });
   }
 
   /** Ends the device's session, if any, with `endedAtMs` as its end. */
   closeSession(turn: Turn, id: string, endedAtMs: number): void {
-    const device = this.#devices.get(id);
-    if (!device?.connection_id) return;
-    this.#rows.closeSession(turn, id, device.epoch, endedAtMs);
-    this.changed(turn);
+    if (!this.#devices.get(id)?.connection_id) return;
+    this.#set(turn, id, {
+      connection_id: null,
+      session_expires_at_ms: null,
+      disconnected_at_ms: endedAtMs,
+    });
   }
 
   /** Reads the rows again after a write; a rollback restores the previous ones. */
@@ -129,7 +131,18 @@ export class Devices {
     this.#devices = this.#read();
   }
 
+  #set(turn: Turn, id: string, change: Partial<DeviceRow>): void {
+    const columns = Object.keys(change).map((column) => `${column} = ?`);
+    this.#write(turn, `UPDATE device SET ${columns.join(', ')} WHERE id = ?`, ...Object.values(change), id);
+  }
+
+  #write(turn: Turn, ...statement: Parameters<Turn['write']>): void {
+    turn.write(...statement);
+    this.changed(turn);
+  }
+
   #read(): Map<string, DeviceRow> {
-    return new Map(this.#rows.all().map((device) => [device.id, device]));
+    const rows = this.#sql.all<DeviceRow>('SELECT * FROM device ORDER BY id');
+    return new Map(rows.map((device) => [device.id, device]));
   }
 }

@@ -1,7 +1,8 @@
-/** The device table of a site. */
+/** What a site stores of a device: the row of the device itself, and the columns of all tables, for a move. */
 import type { DeviceReportedStatus, DeviceType } from '../../../protocol/enums.ts';
-import type { Sql } from '../../object/sql.ts';
+import type { Sql, SqlRow } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { DevicePack } from '../../rpc.ts';
 
 export type DeviceRow = {
   id: string;
@@ -25,100 +26,55 @@ export type DeviceRow = {
   session_issued_at_ms: number | null;
 };
 
-export type SessionColumns = Pick<
-  DeviceRow,
-  'epoch' | 'connection_id' | 'bridge_id' | 'bridge_boot' | 'session_expires_at_ms' | 'session_issued_at_ms'
->;
+/** Session columns are not included: the session ends with the move, and epochs belong to one object. */
+const COLUMNS = {
+  device:
+    'id, type, status, reported_status, last_key_version, status_at_ms, suspend_reason, connected_at_ms, disconnected_at_ms',
+  device_secret: 'device_id, version, sealed, form, valid_until_ms',
+  dropped_message: 'device_id, reason, count, last_at_ms',
+  recent_drop: 'device_id, slot, sequence, at_ms, topic, reason, detail, expected',
+  recent_connect: 'device_id, slot, sequence, at_ms, address, outcome, reason',
+  failed_login: 'device_id, slot, sequence, at_ms, address',
+  rest_command: 'cmd_id, device_id, action, status, reason, idempotency_key, digest, created_at_ms',
+};
 
-export class DeviceRows {
+/** Per table, the values of each row in column order. */
+type TableRows = DevicePack['tables'];
+
+/** A device's rows in all tables: a move transfers them, a deletion removes them. */
+export class DeviceTables {
   readonly #sql: Sql;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  all(): DeviceRow[] {
-    return this.#sql.all<DeviceRow>('SELECT * FROM device ORDER BY id');
+  read(deviceId: string): TableRows {
+    const rows = Object.entries(COLUMNS).map(([name, columns]) => {
+      const order = name === 'rest_command' ? ' ORDER BY sequence' : '';
+      const query = `SELECT ${columns} FROM ${name} WHERE ${idOf(name)} = ?${order}` as const;
+      return [name, this.#sql.all<SqlRow>(query, deviceId).map((row) => Object.values(row))];
+    });
+    return Object.fromEntries(rows);
   }
 
-  /** Inserts a device or changes its type; the status of an existing device does not change. */
-  put(turn: Turn, { id, type }: Pick<DeviceRow, 'id' | 'type'>): void {
-    turn.write(
-      `INSERT INTO device (id, type, status, status_at_ms) VALUES (?, ?, 'ACTIVE', ?)
-       ON CONFLICT (id) DO UPDATE SET type = excluded.type`,
-      id,
-      type,
-      turn.now,
-    );
+  /** Columns that the sending object did not know get their defaults: new columns are last. */
+  write(turn: Turn, tables: TableRows): void {
+    for (const [name, columns] of Object.entries(COLUMNS)) {
+      for (const values of tables[name] ?? []) {
+        const known = columns.split(', ').slice(0, values.length).join(', ');
+        const marks = values.map(() => '?').join(', ');
+        turn.write(`INSERT INTO ${name} (${known}) VALUES (${marks})`, ...values);
+      }
+    }
   }
 
-  setStatus(
-    turn: Turn,
-    id: string,
-    change: Pick<DeviceRow, 'status' | 'status_at_ms' | 'suspend_reason'>,
-  ): void {
-    turn.write(
-      'UPDATE device SET status = ?, status_at_ms = ?, suspend_reason = ? WHERE id = ?',
-      change.status,
-      change.status_at_ms,
-      change.suspend_reason,
-      id,
-    );
+  remove(turn: Turn, deviceId: string): void {
+    for (const name of Object.keys(COLUMNS))
+      turn.write(`DELETE FROM ${name} WHERE ${idOf(name)} = ?`, deviceId);
   }
+}
 
-  setLastKey(turn: Turn, id: string, version: number): void {
-    turn.write('UPDATE device SET last_key_version = ? WHERE id = ?', version, id);
-  }
-
-  setLeaving(turn: Turn, id: string, to: string): void {
-    turn.write('UPDATE device SET leaving = ? WHERE id = ?', to, id);
-  }
-
-  /** Limits the end of the session to `atMs`; an earlier end stays. */
-  endSessionBy(turn: Turn, id: string, atMs: number): void {
-    turn.write(
-      'UPDATE device SET session_expires_at_ms = ? WHERE id = ? AND (session_expires_at_ms IS NULL OR session_expires_at_ms > ?)',
-      atMs,
-      id,
-      atMs,
-    );
-  }
-
-  setReportedStatus(turn: Turn, id: string, status: DeviceReportedStatus): void {
-    turn.write('UPDATE device SET reported_status = ? WHERE id = ?', status, id);
-  }
-
-  /** Returns a new epoch; epochs are unique across all devices of the site. */
-  mintEpoch(turn: Turn): number {
-    return turn.writeReturning<{ epoch: number }>('UPDATE counters SET epoch = epoch + 1 RETURNING epoch')
-      .epoch;
-  }
-
-  /** A connect clears a reported OFFLINE [C-3.10]. */
-  openSession(turn: Turn, id: string, session: SessionColumns): void {
-    turn.write(
-      `UPDATE device SET epoch = ?, connection_id = ?, bridge_id = ?, bridge_boot = ?, connected_at_ms = ?,
-         session_expires_at_ms = ?, session_issued_at_ms = ?, disconnected_at_ms = NULL,
-         reported_status = CASE reported_status WHEN 'OFFLINE' THEN NULL ELSE reported_status END WHERE id = ?`,
-      session.epoch,
-      session.connection_id,
-      session.bridge_id,
-      session.bridge_boot,
-      turn.now,
-      session.session_expires_at_ms,
-      session.session_issued_at_ms,
-      id,
-    );
-  }
-
-  /** Ends the session of this epoch; a newer session is not affected. */
-  closeSession(turn: Turn, id: string, epoch: number, endedAtMs: number): void {
-    turn.write(
-      `UPDATE device SET connection_id = NULL, session_expires_at_ms = NULL, disconnected_at_ms = ?
-       WHERE id = ? AND epoch = ? AND connection_id IS NOT NULL`,
-      endedAtMs,
-      id,
-      epoch,
-    );
-  }
+function idOf(table: string): 'id' | 'device_id' {
+  return table === 'device' ? 'id' : 'device_id';
 }

@@ -5,11 +5,21 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { hexBytes } from '../../secrets/hmac.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { DeviceRow } from './rows.ts';
-import type { SecretForm, SecretRow, SecretRows } from './secret-rows.ts';
+
+type SecretForm = 'text' | 'bytes';
+
+type SecretRow = {
+  device_id: string;
+  version: number;
+  sealed: string;
+  form: SecretForm | null;
+  valid_until_ms: number | null;
+};
 
 /** A key that a device may sign with. */
 export interface SigningKey {
@@ -28,14 +38,14 @@ interface OpenedSecret {
 export class DeviceSecrets implements DueSource {
   readonly name = 'secrets';
   readonly #box: SecretBox;
-  readonly #rows: SecretRows;
+  readonly #sql: Sql;
   readonly #opened = new Map<string, OpenedSecret>();
   #secrets: readonly SecretRow[];
 
-  constructor(rows: SecretRows, box: SecretBox) {
-    this.#rows = rows;
+  constructor(sql: Sql, box: SecretBox) {
+    this.#sql = sql;
     this.#box = box;
-    this.#secrets = rows.all();
+    this.#secrets = this.#read();
   }
 
   /** The secrets of one device, newest first. */
@@ -77,7 +87,7 @@ export class DeviceSecrets implements DueSource {
   replace(turn: Turn, deviceId: string, hmacSecret: string, version: number): boolean {
     const known = this.of(deviceId);
     if (known.some((secret) => secret.version >= version)) return false;
-    for (const secret of known) this.#rows.remove(turn, deviceId, secret.version);
+    for (const { version: old } of known) remove(turn, deviceId, old);
     this.#add(turn, { deviceId, hmacSecret, version });
     return true;
   }
@@ -86,8 +96,8 @@ export class DeviceSecrets implements DueSource {
   rotate(turn: Turn, deviceId: string, hmacSecret: string): { version: number; graceUntilMs: number } {
     const [newest, ...older] = this.of(deviceId);
     const graceUntilMs = turn.now + LIMIT.secretGraceMs;
-    for (const secret of older) this.#rows.remove(turn, deviceId, secret.version);
-    if (newest) this.#rows.setEnd(turn, deviceId, newest.version, graceUntilMs);
+    for (const { version: old } of older) remove(turn, deviceId, old);
+    if (newest) set(turn, newest, 'valid_until_ms', graceUntilMs);
     const version = Math.max(turn.now, (newest?.version ?? 0) + 1);
     this.#add(turn, { deviceId, hmacSecret, version });
     return { version, graceUntilMs };
@@ -96,13 +106,13 @@ export class DeviceSecrets implements DueSource {
   setForm(turn: Turn, deviceId: string, { version, form }: Pick<SigningKey, 'version' | 'form'>): void {
     const known = this.of(deviceId).find((secret) => secret.version === version);
     if (!known || known.form === form) return;
-    this.#rows.setForm(turn, deviceId, version, form);
+    set(turn, known, 'form', form);
     this.changed(turn);
   }
 
   /** Deletes all secrets of the device. */
   destroy(turn: Turn, deviceId: string): void {
-    for (const { version } of this.of(deviceId)) this.#rows.remove(turn, deviceId, version);
+    for (const { version } of this.of(deviceId)) remove(turn, deviceId, version);
     this.changed(turn);
   }
 
@@ -113,8 +123,12 @@ export class DeviceSecrets implements DueSource {
       this.#secrets = before;
       this.#opened.clear();
     });
-    this.#secrets = this.#rows.all();
+    this.#secrets = this.#read();
     this.#opened.clear();
+  }
+
+  #read(): SecretRow[] {
+    return this.#sql.all<SecretRow>('SELECT * FROM device_secret ORDER BY device_id, version DESC');
   }
 
   dueMs(): number | undefined {
@@ -123,7 +137,7 @@ export class DeviceSecrets implements DueSource {
 
   run(turn: Turn): void {
     for (const { device_id: deviceId, version, valid_until_ms: untilMs } of this.#secrets) {
-      if (untilMs !== null && untilMs <= turn.now) this.#rows.remove(turn, deviceId, version);
+      if (untilMs !== null && untilMs <= turn.now) remove(turn, deviceId, version);
     }
     this.changed(turn);
   }
@@ -138,7 +152,7 @@ export class DeviceSecrets implements DueSource {
     turn: Turn,
     { deviceId, hmacSecret, version }: { deviceId: string; hmacSecret: string; version: number },
   ): void {
-    this.#rows.insert(turn, {
+    turn.insert('device_secret', {
       device_id: deviceId,
       version,
       sealed: this.#box.seal(purpose(deviceId), hmacSecret),
@@ -157,6 +171,24 @@ export class DeviceSecrets implements DueSource {
     this.#opened.set(name, opened);
     return opened;
   }
+}
+
+function set(
+  turn: Turn,
+  { device_id: deviceId, version }: SecretRow,
+  column: 'form' | 'valid_until_ms',
+  value: string | number,
+): void {
+  turn.write(
+    `UPDATE device_secret SET ${column} = ? WHERE device_id = ? AND version = ?`,
+    value,
+    deviceId,
+    version,
+  );
+}
+
+function remove(turn: Turn, deviceId: string, version: number): void {
+  turn.write('DELETE FROM device_secret WHERE device_id = ? AND version = ?', deviceId, version);
 }
 
 function purpose(deviceId: string): string {

@@ -16,11 +16,11 @@ import {
   hasEnded,
   isExpired,
   isHeld,
+  type PlannedDispatch,
   waitingDue,
   wasSent,
 } from './dispatch.ts';
 import type { Departure, Owner } from './owner.ts';
-import type { PlannedDispatch } from './planned.ts';
 import type { DispatchRow, DispatchRows, OwnerName } from './rows.ts';
 import type { CommandSender } from './sender.ts';
 
@@ -66,7 +66,7 @@ export class Dispatches implements DueSource {
     planned: PlannedDispatch,
     { notBeforeMs, expiresAtMs }: Pick<DispatchWindow, 'notBeforeMs' | 'expiresAtMs'>,
   ): DispatchRow {
-    const isHeldBack = this.#host.owner(from.owner).isHeldBack();
+    const isHeldBack = this.#host.owner(from.owner).isHeldBack?.(turn) ?? false;
     const goesNow = !isHeldBack && notBeforeMs <= turn.now && this.#host.view(turn).isLive(planned.deviceId);
     const window = { not_before_ms: notBeforeMs, expires_at_ms: expiresAtMs };
     const row: DispatchRow = {
@@ -98,6 +98,11 @@ export class Dispatches implements DueSource {
   /** The device has the dispatch and works on it; without a result in time it fails. */
   holdForResult(turn: Turn, row: DispatchRow, state: DispatchRow['state']): void {
     this.rows.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
+  }
+
+  /** Whether an emergency leaves the waiting dispatch as it is. */
+  survivesEmergency(row: DispatchRow): boolean {
+    return this.#owner(row).survivesEmergency;
   }
 
   fail(turn: Turn, row: DispatchRow, reason: string | null): void {
@@ -135,7 +140,7 @@ export class Dispatches implements DueSource {
   sendWaiting(turn: Turn, cmdId: string): void {
     // An earlier dispatch of the same loop may have ended its command.
     const row = this.rows.find(cmdId);
-    if (!row || this.#owner(row).isHeldBack()) return;
+    if (!row || this.#owner(row).isHeldBack?.(turn)) return;
     for (const one of this.#forServing(turn, row)) {
       if (this.#host.sessions.isLive(one.device_id, turn.now)) this.#sendAgain(turn, one, one.tries + 1);
       else if (this.#isGone(one.device_id)) this.fail(turn, one, 'DEVICE_GONE');
@@ -235,7 +240,7 @@ export class Dispatches implements DueSource {
   }
 
   #send(turn: Turn, row: DispatchRow): void {
-    this.#owner(row).sending(turn, row);
+    this.#owner(row).sending?.(turn, row);
     const { cmd_id: cmdId, device_id: deviceId, action, payload: payloadText } = row;
     turn.send(() => this.#host.sender.send(deviceId, { cmdId, action, payloadText }));
   }
@@ -243,7 +248,7 @@ export class Dispatches implements DueSource {
   /** Returns whether the dispatch may no longer be sent; it has failed then. */
   #endIfUnfit(turn: Turn, row: DispatchRow): boolean {
     const owner = this.#owner(row);
-    const refusal = owner.recheck(turn, row);
+    const refusal = owner.recheck?.(turn, row);
     if (refusal) owner.failed(turn, row, refusal.rejectionCode, refusal);
     return refusal !== undefined;
   }
@@ -256,7 +261,7 @@ export class Dispatches implements DueSource {
   /** Neither expired nor older than an emergency: what was sent before an emergency is not repeated after it. */
   #mayRepeat(row: DispatchRow, lastEmergency: number, now: number): boolean {
     const isOlder = row.command_sequence !== null && row.command_sequence < lastEmergency;
-    return !isExpired(row, now) && (!isOlder || this.#owner(row).survivesEmergency);
+    return !isExpired(row, now) && (!isOlder || this.survivesEmergency(row));
   }
 
   /**
@@ -266,7 +271,7 @@ export class Dispatches implements DueSource {
   #forServing(turn: Turn, row: DispatchRow): DispatchRow[] {
     const owner = this.#owner(row);
     if (wasSent(row) && !owner.mayReachAnother) return [row];
-    const planned = owner.replan(turn, row);
+    const planned = owner.replan?.(turn, row) ?? [];
     if (planned.length === 0) return [row];
     return planned.map(({ deviceId, payloadText }, index) => {
       if (index === 0 && deviceId === row.device_id && payloadText === row.payload) return row;

@@ -4,12 +4,13 @@
  */
 import type { Turn } from '../../object/turn.ts';
 import type { Refusal } from '../refusal.ts';
-import type { PlannedDispatch } from './planned.ts';
+import type { PlannedDispatch } from './dispatch.ts';
 import type { DispatchRow, DispatchState } from './rows.ts';
 
 /** Why a device no longer serves this site. */
 export type Departure = 'DEVICE_GONE' | 'MOVED';
 
+/** An owner without one of the optional rules: no hold, no change and no refusal. */
 export interface Owner {
   /** True: an emergency does not end a waiting dispatch, and a device that reconnects gets a sent one again. */
   readonly survivesEmergency: boolean;
@@ -18,17 +19,17 @@ export interface Owner {
   /** True: the limit on waiting commands does not end this one. */
   readonly isNeverDropped: boolean;
   /** Whether the dispatch must wait although its device is there. */
-  isHeldBack(): boolean;
+  isHeldBack?(turn: Turn): boolean;
   /** The dispatch is sent with this turn, for the first time or again. */
-  sending(turn: Turn, row: DispatchRow): void;
+  sending?(turn: Turn, row: DispatchRow): void;
   /** A device's ack brings the dispatch to a higher state [C-3.9]. */
   acked(turn: Turn, row: DispatchRow, state: DispatchState): void;
   /** The dispatch has failed. `reason` null: the device answered FAILED. `refusal`: a recheck failed [C-7.6]. */
   failed(turn: Turn, row: DispatchRow, reason: string | null, refusal?: Refusal): void;
   /** What a waiting dispatch becomes when it is sent now: its device may be another. Empty: as it was planned. */
-  replan(turn: Turn, row: DispatchRow): PlannedDispatch[];
+  replan?(turn: Turn, row: DispatchRow): PlannedDispatch[];
   /** Why a waiting dispatch may not be sent now [C-7.6]. */
-  recheck(turn: Turn, row: DispatchRow): Refusal | undefined;
+  recheck?(turn: Turn, row: DispatchRow): Refusal | undefined;
   /** The device of an open dispatch no longer serves this site. */
   deviceGone(turn: Turn, row: DispatchRow, why: Departure): void;
 }

@@ -1,5 +1,5 @@
 /** Dispatches: one MQTT command per serving device and command type, from its command's acceptance to its end. */
-import type { CommandType } from '../../../protocol/enums.ts';
+import type { CommandType } from '../../../protocol/routing-keys.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -29,12 +29,12 @@ export type DispatchRow = {
 };
 
 /** The columns that change. */
-export type DispatchChange = Partial<
+type DispatchChange = Partial<
   Pick<DispatchRow, 'device_id' | 'payload' | 'state' | 'tries' | 'due_at_ms' | 'reason'>
 >;
 
 /** A command that waits for its devices; it may have several dispatches. */
-export type WaitingCommand = { sequence: number; owner: OwnerName };
+type WaitingCommand = { sequence: number; owner: OwnerName };
 
 export class DispatchRows {
   readonly #sql: Sql;
@@ -46,46 +46,38 @@ export class DispatchRows {
   }
 
   find(cmdId: string): DispatchRow | undefined {
-    return this.#sql.one<DispatchRow>('SELECT * FROM dispatch WHERE cmd_id = ?', cmdId);
+    return this.#where('cmd_id = ?', cmdId)[0];
   }
+
+  // each list: oldest first
 
   ofCommand(commandSequence: number): DispatchRow[] {
-    return this.#sql.all<DispatchRow>('SELECT * FROM dispatch WHERE command_sequence = ?', commandSequence);
+    return this.#where('command_sequence = ?', commandSequence);
   }
 
-  /** Oldest first. */
   ofOwner(owner: OwnerName): DispatchRow[] {
-    return this.#sql.all<DispatchRow>(
-      'SELECT * FROM dispatch WHERE owner = ? ORDER BY command_sequence',
-      owner,
-    );
+    return this.#where('owner = ? ORDER BY command_sequence', owner);
   }
 
-  /** What waits for any device, and what this device has not ended, oldest first. */
+  /** What waits for any device, and what this device has not ended. */
   openFor(deviceId: string): DispatchRow[] {
-    return this.#sql.all<DispatchRow>(
-      `SELECT * FROM dispatch WHERE state = 'WAITING' OR (device_id = ? AND state IN ('SENT', 'RECEIVED', 'IN_PROGRESS'))
-       ORDER BY command_sequence`,
+    return this.#where(
+      `state = 'WAITING' OR (device_id = ? AND state IN ('SENT', 'RECEIVED', 'IN_PROGRESS')) ORDER BY command_sequence`,
       deviceId,
     );
   }
 
-  /** Everything that is open for one device, oldest first. */
+  /** Everything that is open for one device. */
   ofDevice(deviceId: string): DispatchRow[] {
-    return this.#sql.all<DispatchRow>(
-      'SELECT * FROM dispatch WHERE device_id = ? ORDER BY command_sequence',
-      deviceId,
-    );
+    return this.#where('device_id = ? ORDER BY command_sequence', deviceId);
   }
 
   waiting(): DispatchRow[] {
-    return this.#sql.all<DispatchRow>(
-      `SELECT * FROM dispatch WHERE state = 'WAITING' ORDER BY command_sequence`,
-    );
+    return this.#where(`state = 'WAITING' ORDER BY command_sequence`);
   }
 
   all(): DispatchRow[] {
-    return this.#sql.all<DispatchRow>('SELECT * FROM dispatch ORDER BY command_sequence');
+    return this.#where('TRUE ORDER BY command_sequence');
   }
 
   /** Commands with a waiting dispatch, oldest first. */
@@ -97,11 +89,7 @@ export class DispatchRows {
   }
 
   due(now: number, limit: number): DispatchRow[] {
-    return this.#sql.all<DispatchRow>(
-      'SELECT * FROM dispatch WHERE due_at_ms <= ? ORDER BY due_at_ms LIMIT ?',
-      now,
-      limit,
-    );
+    return this.#where('due_at_ms <= ? ORDER BY due_at_ms LIMIT ?', now, limit);
   }
 
   dueMs(): number | undefined {
@@ -111,22 +99,7 @@ export class DispatchRows {
 
   insert(turn: Turn, dispatch: DispatchRow): void {
     this.#due = undefined;
-    turn.write(
-      `INSERT INTO dispatch (cmd_id, owner, command_sequence, device_id, action, payload, state, tries, not_before_ms,
-         expires_at_ms, due_at_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      dispatch.cmd_id,
-      dispatch.owner,
-      dispatch.command_sequence,
-      dispatch.device_id,
-      dispatch.action,
-      dispatch.payload,
-      dispatch.state,
-      dispatch.tries,
-      dispatch.not_before_ms,
-      dispatch.expires_at_ms,
-      dispatch.due_at_ms,
-      dispatch.reason,
-    );
+    turn.insert('dispatch', dispatch);
   }
 
   /** Returns the changed row. */
@@ -160,6 +133,10 @@ export class DispatchRows {
   delete(turn: Turn, cmdId: string): void {
     this.#due = undefined;
     turn.write('DELETE FROM dispatch WHERE cmd_id = ?', cmdId);
+  }
+
+  #where(condition: string, ...bindings: (string | number)[]): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(`SELECT * FROM dispatch WHERE ${condition}`, ...bindings);
   }
 
   #readDue(): number | undefined {

@@ -5,8 +5,7 @@
 import type { VhostStub } from '../../env.ts';
 import type { Stubs } from '../../object/stubs.ts';
 import { writeRegistry } from '../../registry/status-lane.ts';
-import { toEvent } from './event-rows.ts';
-import { REGISTRY_LANE, toRegistryWrite } from './registry-rows.ts';
+import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event-rows.ts';
 import type { OutboxRow } from './rows.ts';
 
 /**

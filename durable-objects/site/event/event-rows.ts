@@ -1,12 +1,15 @@
-/** Events of a site as outbox rows. A messageId is derived from the event's cause, so a repeat carries the same id [C-8.1]. */
+/**
+ * What the outbox holds as rows: events for partners and changes for the registry (D1). A messageId is derived from the
+ * event's cause, so a repeat carries the same id [C-8.1].
+ */
 import { signableJson } from '../../../protocol/compact-json.ts';
-import type { CommandType, ExecutionStatus } from '../../../protocol/enums.ts';
+import type { ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement, Alarm, Execution } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import type { EventKind } from '../../../protocol/routing-keys.ts';
+import type { CommandType, EventKind } from '../../../protocol/routing-keys.ts';
+import type { AlertEntry, AuditEntry, RegistryWrite, StatusChange } from '../../registry/entries.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import { derivedUuid } from '../../secrets/hmac.ts';
-import { type Violation, violationText } from '../refusal.ts';
 import type { NewOutboxRow, OutboxRow } from './rows.ts';
 
 export interface EventSubject {
@@ -66,100 +69,36 @@ export function executionEvent(
   };
 }
 
-/** One alarm for each limit that a command broke; `keysFor` returns the keys that get it [C-8.1], [C-8.3]. */
-export function violationAlarms(
-  subject: EventSubject,
-  violations: readonly Violation[],
-  keysFor: (constraint: string) => readonly string[],
-  now: number,
-  /** `skipped`: a slot of a schedule, which itself goes on. */
-  outcome: 'rejected' | 'skipped' = 'rejected',
-): NewOutboxRow[] {
-  const byConstraint = new Map(violations.map((violation) => [violation.constraint, violation]));
-  return [...byConstraint.values()].flatMap((violation) => {
-    const { constraint, limit, value, unit, deviceId, slot } = violation;
-    const alarm: Omit<Alarm, 'alarmId'> = {
-      type: 'CONSTRAINT_VIOLATION',
-      severity: 'WARNING',
-      status: 'RAISED',
-      message: `${subject.commandType} ${outcome}: ${violationText(violation)}`,
-      commandType: subject.commandType,
-      constraint,
-      limit,
-      value,
-      unit,
-      raisedAt: formatInstant(now),
-      ...(deviceId ? { deviceId } : {}),
-    };
-    const keyIds = keysFor(constraint);
-    // Each skipped slot has an alarm of its own.
-    const what = slot === undefined ? constraint : `${slot}|${constraint}`;
-    return alarmEvents(`violation|${subject.commandId}|${what}`, alarm, subject, keyIds, now);
-  });
-}
+/** The content of an alarm about a command; by default the alarm is a WARNING and RAISED now. */
+export type AlarmContent = Pick<Alarm, 'type' | 'message'> & Partial<Alarm>;
 
-/** A command expired before it was sent to its device. */
-export function expiryAlarm(
+/** An alarm about a command, for each key that gets it. Equal causes have equal alarm ids. */
+export function commandAlarm(
   subject: EventSubject,
-  deviceId: string | undefined,
+  cause: string,
+  content: AlarmContent,
   keyIds: readonly string[],
   now: number,
 ): NewOutboxRow[] {
-  const alarm: Omit<Alarm, 'alarmId'> = {
-    type: 'COMMAND_EXPIRED',
+  const alarmId = derivedUuid(`alarm|${cause}`);
+  const alarm: Alarm = {
+    alarmId,
     severity: 'WARNING',
     status: 'RAISED',
-    message: `${subject.commandType} expired before it could be delivered to the device`,
     commandType: subject.commandType,
     raisedAt: formatInstant(now),
-    ...(deviceId ? { deviceId } : {}),
+    ...content,
   };
-  return alarmEvents(`expiry|${subject.commandId}|${deviceId}`, alarm, subject, keyIds, now);
-}
-
-/** The gateway no longer follows a setpoint that had its verdict already, or it rejected a slot of a schedule. */
-export function droppedAlarm(
-  subject: EventSubject,
-  reason: string | null,
-  keyIds: readonly string[],
-  now: number,
-  slot?: number,
-): NewOutboxRow[] {
-  const what = slot === undefined ? '' : ` slot ${slot}`;
-  const alarm: Omit<Alarm, 'alarmId'> = {
-    type: 'SETPOINT_DEVIATION',
-    severity: 'WARNING',
-    status: 'RAISED',
-    message: `${subject.commandType}${what} is no longer active: ${reason ?? 'FAILED'}`,
-    commandType: subject.commandType,
-    raisedAt: formatInstant(now),
-  };
-  return alarmEvents(`dropped|${subject.commandId}${what}`, alarm, subject, keyIds, now);
-}
-
-/** The plant missed a setpoint, by measurement. */
-export function deviationAlarm(
-  subject: EventSubject,
-  { actualValueKw, targetValueKw, actualValueKwh, targetValueKwh }: ExecutionDetails,
-  keyIds: readonly string[],
-  now: number,
-): NewOutboxRow[] {
-  const [value, limit, unit] =
-    typeof actualValueKwh === 'number'
-      ? [actualValueKwh, targetValueKwh ?? 0, 'kWh']
-      : [actualValueKw ?? 0, targetValueKw ?? 0, 'kW'];
-  const alarm: Omit<Alarm, 'alarmId'> = {
-    type: 'SETPOINT_DEVIATION',
-    severity: 'WARNING',
-    status: 'RAISED',
-    message: `${subject.commandType} missed: measured ${value} ${unit}, target ${limit} ${unit}`,
-    commandType: subject.commandType,
-    limit,
-    value,
-    unit,
-    raisedAt: formatInstant(now),
-  };
-  return alarmEvents(`deviation|${subject.commandId}`, alarm, subject, keyIds, now);
+  const payload = signableJson(alarm);
+  return [...new Set([subject.keyId, ...keyIds])].map((lane) => ({
+    lane,
+    kind: 'alarm',
+    message_id: alarmId,
+    // No other partner may see this partner's correlationId.
+    correlation_id: lane === subject.keyId ? subject.correlationId : null,
+    at_ms: now,
+    payload,
+  }));
 }
 
 /**
@@ -236,26 +175,6 @@ export function standingAlarmEvents(
   }));
 }
 
-function alarmEvents(
-  cause: string,
-  alarm: Omit<Alarm, 'alarmId'>,
-  subject: EventSubject,
-  keyIds: readonly string[],
-  now: number,
-): NewOutboxRow[] {
-  const alarmId = derivedUuid(`alarm|${cause}`);
-  const payload = signableJson({ alarmId, ...alarm } satisfies Alarm);
-  return [...new Set([subject.keyId, ...keyIds])].map((lane) => ({
-    lane,
-    kind: 'alarm',
-    message_id: alarmId,
-    // No other partner may see this partner's correlationId.
-    correlation_id: lane === subject.keyId ? subject.correlationId : null,
-    at_ms: now,
-    payload,
-  }));
-}
-
 export function toEvent(row: OutboxRow): OutboxEvent {
   return {
     sequence: row.sequence,
@@ -276,4 +195,40 @@ export function telemetryEvent(payload: unknown, now: number): PassingEvent {
     atMs: now,
     payloadText: signableJson(payload),
   };
+}
+
+// for the registry
+
+/** The lane to D1. A Vhost's lane is the id of its key. */
+export const REGISTRY_LANE = 'registry';
+
+function registryRow(kind: RegistryWrite['kind'], id: string, content: object, now: number): NewOutboxRow {
+  const payload = JSON.stringify(content);
+  return { lane: REGISTRY_LANE, kind, message_id: id, correlation_id: null, at_ms: now, payload };
+}
+
+/** A change of status for the lists in D1, or of an alert; `columns`: what changes. */
+export function statusRow(
+  kind: StatusChange['kind'],
+  id: string,
+  columns: StatusChange['columns'],
+  now: number,
+): NewOutboxRow {
+  return registryRow(kind, id, columns, now);
+}
+
+/** A new alert for D1. */
+export function alertRow(alert: AlertEntry, now: number): NewOutboxRow {
+  return registryRow('alert-begun', alert.id, alert, now);
+}
+
+/** An audit row for D1. `cause` identifies it: the row is stored once even if it is sent again. */
+export function auditRow(cause: string, entry: AuditEntry, now: number): NewOutboxRow {
+  return registryRow('audit', cause, entry, now);
+}
+
+export function toRegistryWrite({ kind, message_id: id, payload, at_ms: atMs }: NewOutboxRow): RegistryWrite {
+  if (kind === 'audit') return { kind, cause: id, entry: JSON.parse(payload) as AuditEntry, atMs };
+  if (kind === 'alert-begun') return { kind, entry: JSON.parse(payload) as AlertEntry };
+  return { kind: kind as StatusChange['kind'], id, columns: JSON.parse(payload) };
 }

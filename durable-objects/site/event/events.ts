@@ -1,24 +1,30 @@
-/** The events of commands: acknowledgements, executions and alarms, written to the outbox and counted. */
+/**
+ * The events of commands (acknowledgements, executions, alarms) and the alarms of states, written to the outbox and
+ * counted.
+ */
 import type { ExecutionStatus } from '../../../protocol/enums.ts';
-import type { Acknowledgement, Alarm } from '../../../protocol/event.ts';
-import type { OwnCounts } from '../../figures/counts.ts';
+import type { Acknowledgement } from '../../../protocol/event.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { OwnCounts } from '../../metrics/counts.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { Violation } from '../refusal.ts';
+import { type Violation, violationText } from '../refusal.ts';
+import { Fact, type SiteFact } from '../stored.ts';
 import {
+  type AlarmContent,
   acknowledgementEvent,
-  deviationAlarm,
-  droppedAlarm,
+  commandAlarm,
   type EventSubject,
   type ExecutionDetails,
   executionEvent,
-  expiryAlarm,
-  violationAlarms,
+  type OpenAlarm,
+  type State,
+  standingAlarmEvents,
 } from './event-rows.ts';
 import type { Outbox } from './outbox.ts';
-import type { NewOutboxRow } from './rows.ts';
-import { ViolationDamping } from './violation-damping.ts';
 
 export interface EventsHost {
+  values: KeyValues<SiteFact>;
   outbox: Outbox;
   counts: OwnCounts;
   /** The keys that may see the plant [C-8.1]. */
@@ -28,9 +34,12 @@ export interface EventsHost {
 export class Events {
   readonly #host: EventsHost;
   readonly #damping = new ViolationDamping();
+  /** The open alarms of states. */
+  readonly #open: Fact<readonly OpenAlarm[]>;
 
   constructor(host: EventsHost) {
     this.#host = host;
+    this.#open = new Fact<readonly OpenAlarm[]>(host.values, 'alarms', []);
   }
 
   /** Sends an acknowledgement again, as it was. */
@@ -48,7 +57,7 @@ export class Events {
     if (status !== 'REJECTED') this.#host.counts.add(turn, `acknowledgements/${status}/`);
     else if (rejectionCode) this.#host.counts.add(turn, `acknowledgements/REJECTED/${rejectionCode}`);
     this.acknowledgeAgain(turn, about, acknowledgement);
-    this.#violations(turn, about, violations);
+    for (const violation of perLimit(violations)) this.violated(turn, about, violation);
   }
 
   executing(turn: Turn, about: EventSubject, details: ExecutionDetails = {}): void {
@@ -65,42 +74,107 @@ export class Events {
     this.#host.outbox.emit(turn, executionEvent(about, status, details, turn.now));
   }
 
-  /** A command broke a limit. `skipped`: a slot did, and its schedule goes on. */
-  violated(turn: Turn, about: EventSubject, violation: Violation, outcome?: 'rejected' | 'skipped'): void {
-    this.#violations(turn, about, [violation], outcome);
+  /** A command broke a limit. `skipped`: a slot of a schedule did, and the schedule goes on. */
+  violated(
+    turn: Turn,
+    about: EventSubject,
+    violation: Violation,
+    outcome: 'rejected' | 'skipped' = 'rejected',
+  ): void {
+    const { constraint, limit, value, unit, deviceId, slot } = violation;
+    // Each skipped slot has an alarm of its own.
+    const what = slot === undefined ? constraint : `${slot}|${constraint}`;
+    const keyIds = this.#damping.keysFor(turn, constraint, about.keyId, this.#host.registry.keyIds);
+    const message = `${about.commandType} ${outcome}: ${violationText(violation)}`;
+    const details = { message, constraint, limit, value, unit, ...(deviceId ? { deviceId } : {}) };
+    const alarm: AlarmContent = { type: 'CONSTRAINT_VIOLATION', ...details };
+    this.#raise(turn, about, `violation|${about.commandId}|${what}`, alarm, keyIds);
   }
 
   /** A command expired before it was sent to its device. */
   expired(turn: Turn, about: EventSubject, deviceId: string | undefined): void {
-    this.#raise(turn, 'COMMAND_EXPIRED', expiryAlarm(about, deviceId, this.#host.registry.keyIds, turn.now));
+    const message = `${about.commandType} expired before it could be delivered to the device`;
+    const alarm: AlarmContent = { type: 'COMMAND_EXPIRED', message, ...(deviceId ? { deviceId } : {}) };
+    this.#raise(turn, about, `expiry|${about.commandId}|${deviceId}`, alarm);
   }
 
-  /** The plant no longer follows a setpoint that had its verdict already, or rejected a slot. */
+  /** The plant no longer follows a setpoint that had its verdict already, or rejected a slot of a schedule. */
   dropped(turn: Turn, about: EventSubject, reason: string | null, slot?: number): void {
-    const { keyIds } = this.#host.registry;
-    this.#raise(turn, 'SETPOINT_DEVIATION', droppedAlarm(about, reason, keyIds, turn.now, slot));
+    const what = slot === undefined ? '' : ` slot ${slot}`;
+    const message = `${about.commandType}${what} is no longer active: ${reason ?? 'FAILED'}`;
+    this.#raise(turn, about, `dropped|${about.commandId}${what}`, { type: 'SETPOINT_DEVIATION', message });
   }
 
-  deviated(turn: Turn, about: EventSubject, details: ExecutionDetails): void {
-    const { keyIds } = this.#host.registry;
-    this.#raise(turn, 'SETPOINT_DEVIATION', deviationAlarm(about, details, keyIds, turn.now));
+  /** The plant missed a setpoint, by measurement. */
+  deviated(turn: Turn, about: EventSubject, measured: ExecutionDetails): void {
+    const { actualValueKw, targetValueKw, actualValueKwh, targetValueKwh } = measured;
+    const isEnergy = typeof actualValueKwh === 'number';
+    const unit = isEnergy ? 'kWh' : 'kW';
+    const value = (isEnergy ? actualValueKwh : actualValueKw) ?? 0;
+    const limit = (isEnergy ? targetValueKwh : targetValueKw) ?? 0;
+    const message = `${about.commandType} missed: measured ${value} ${unit}, target ${limit} ${unit}`;
+    const alarm: AlarmContent = { type: 'SETPOINT_DEVIATION', message, limit, value, unit };
+    this.#raise(turn, about, `deviation|${about.commandId}`, alarm);
   }
 
-  #violations(
-    turn: Turn,
-    about: EventSubject,
-    violations: readonly Violation[],
-    outcome?: 'rejected' | 'skipped',
-  ): void {
-    const { keyIds } = this.#host.registry;
-    const keysFor = (constraint: string) => this.#damping.keysFor(turn, constraint, about.keyId, keyIds);
-    this.#raise(turn, 'CONSTRAINT_VIOLATION', violationAlarms(about, violations, keysFor, turn.now, outcome));
+  /**
+   * Takes the current states. At most one alarm is open per type and target: RAISED is sent once when the state begins
+   * and CLEARED once when it ends, to every key that may see the plant [C-8.3].
+   */
+  updateStates(turn: Turn, states: readonly State[]): void {
+    const { outbox, counts, registry } = this.#host;
+    const open = this.#open.value;
+    const begun = states.filter((state) => !open.some((alarm) => isSame(alarm, state)));
+    const ended = open.filter((alarm) => !states.some((state) => isSame(alarm, state)));
+    if (begun.length + ended.length === 0) return;
+    const raised = begun.map((state) => ({ ...state, raisedAtMs: turn.now, alarmId: crypto.randomUUID() }));
+    for (const alarm of ended)
+      outbox.emit(turn, ...standingAlarmEvents(alarm, turn.now, registry.keyIds, turn.now));
+    for (const alarm of raised) {
+      counts.add(turn, `alarms/${alarm.type}`);
+      outbox.emit(turn, ...standingAlarmEvents(alarm, null, registry.keyIds, turn.now));
+    }
+    this.#open.set(turn, [...open.filter((alarm) => !ended.includes(alarm)), ...raised]);
   }
 
   /** An alarm goes to several keys and counts once. */
-  #raise(turn: Turn, type: Alarm['type'], rows: readonly NewOutboxRow[]): void {
-    this.#host.outbox.emit(turn, ...rows);
-    const alarms = new Set(rows.map((row) => row.message_id));
-    this.#host.counts.add(turn, `alarms/${type}`, alarms.size);
+  #raise(
+    turn: Turn,
+    about: EventSubject,
+    cause: string,
+    alarm: AlarmContent,
+    keyIds: readonly string[] = this.#host.registry.keyIds,
+  ): void {
+    this.#host.outbox.emit(turn, ...commandAlarm(about, cause, alarm, keyIds, turn.now));
+    this.#host.counts.add(turn, `alarms/${alarm.type}`);
+  }
+}
+
+/** One violation of each limit. */
+function perLimit(violations: readonly Violation[]): Iterable<Violation> {
+  return new Map(violations.map((violation) => [violation.constraint, violation])).values();
+}
+
+function isSame(one: State, other: State): boolean {
+  return one.type === other.type && one.deviceId === other.deviceId;
+}
+
+/**
+ * Selects the keys that get an alarm for a violated limit: the key that violated it every time, all others at
+ * most once per limit and ten seconds, so that one partner's mistakes do not fill other partners' queues
+ * [C-8.3].
+ */
+export class ViolationDamping {
+  /** By constraint; bounded by the number of a site's limits. */
+  readonly #sentAtMs = new Map<string, number>();
+
+  keysFor(turn: Turn, constraint: string, ownKeyId: string, keyIds: readonly string[]): readonly string[] {
+    const { now } = turn;
+    const sentAtMs = this.#sentAtMs.get(constraint);
+    // If the clock went back, the time in the future must not suppress alarms.
+    if (sentAtMs !== undefined && Math.abs(now - sentAtMs) < LIMIT.violationDampingMs) return [ownKeyId];
+    turn.undo(() => this.#sentAtMs.delete(constraint));
+    this.#sentAtMs.set(constraint, now);
+    return keyIds;
   }
 }

@@ -122,7 +122,7 @@ export class Outbox implements DueSource {
   }
 
   /** Notes what a destination has of this site; new rows get higher sequences. */
-  noteSeen(name: string, received: number, seen: number = received): void {
+  noteSeen(name: string, received: number, seen: number): void {
     this.#rows.raise(seen);
     const lane = this.#lane(name);
     // May be lower than before: the destination loses its memory in a crash.
@@ -207,7 +207,7 @@ export class Outbox implements DueSource {
       lane.failures += 1;
       const backoffMs = Math.min(MAX_BACKOFF_MS, 250 * 2 ** lane.failures);
       lane.retryAtMs = this.#host.clock.now() + backoffMs;
-      console.warn('outbox lane failed', {
+      console.warn('events not delivered, will retry', {
         lane: name,
         failures: lane.failures,
         backoffMs,

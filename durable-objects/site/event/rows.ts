@@ -74,17 +74,9 @@ export class OutboxRows {
       this.#count = undefined;
     });
     this.#count = count + 1;
-    turn.write(
-      'INSERT INTO outbox (sequence, lane, kind, message_id, correlation_id, at_ms, payload) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      sequence,
-      row.lane,
-      row.kind,
-      row.message_id,
-      row.correlation_id,
-      row.at_ms,
-      row.payload,
-    );
-    return { ...row, sequence };
+    const stored = { ...row, sequence };
+    turn.insert('outbox', stored);
+    return stored;
   }
 
   deleteThrough(turn: Turn, lane: string, sequence: number): void {

@@ -31,7 +31,7 @@ const MAX_PAYLOAD_CHARS = 256 * 1024;
 /** A message that was dropped, and why. */
 export type Dropped = Explanation & { topic: string; reason: DeviceDropReason };
 
-type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
+export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 type AckMessage = Extract<DeviceMessage, { topic: 'ack' }>;
 
 /** The effect of one valid message. */
@@ -83,8 +83,10 @@ export class BatchFindings {
     try {
       const judged = this.#judge(frame, now);
       if (!judged.ok) this.drop(frame.topic, judged.refusal);
-      else if (judged.value.kind === 'entry') this.#addEntry(judged.value);
-      else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
+      else if (judged.value.kind === 'entry') {
+        this.#nonces.set(judged.value.entry.nonce, judged.value.entry.digest);
+        this.entries.push(judged.value);
+      } else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
       this.stored.push(frame.seq);
     } catch (error) {
       console.error('failed to process device message', {
@@ -111,11 +113,6 @@ export class BatchFindings {
   refuseAck(seq: number): void {
     this.stored.splice(this.stored.indexOf(seq), 1);
     this.refused.push({ seq, reason: 'could not be stored' });
-  }
-
-  #addEntry(finding: Extract<Finding, { kind: 'entry' }>): void {
-    this.#nonces.set(finding.entry.nonce, finding.entry.digest);
-    this.entries.push(finding);
   }
 
   #judge(frame: PublishFrame, now: number): Result<Finding, Omit<Dropped, 'topic'>> {

@@ -7,11 +7,9 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { Wait } from '../../../protocol/link/frame.ts';
 import { TokenBucket } from '../../object/token-bucket.ts';
 
-/**
- * Bounds for the time until held messages are sent again: not worth a frame below, and no longer without a
- * retry above.
- */
+/** The bridge sends held messages again after at least this time: a shorter wait is not worth a frame. */
 const MIN_PACE_MS = 250;
+/** After this time the bridge tries again in any case. */
 const MAX_PACE_MS = 10_000;
 const MINUTE_MS = 60_000;
 

@@ -5,7 +5,7 @@ import { SITE_BOUNDS } from '../bounds.ts';
 import { controllablePower, gridPower, gridRegisters } from '../telemetry/canonical.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { type SignalOrigin, Snapshot } from '../telemetry/snapshot.ts';
-import type { Span } from './rows.ts';
+import type { Span } from './state.ts';
 import type { Measured, Point } from './verdict.ts';
 
 /** Names of the signals that contain power or registers. */

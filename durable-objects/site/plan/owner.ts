@@ -16,11 +16,9 @@ import {
 } from '../command/owner.ts';
 import type { CommandOutcome, CommandRow } from '../command/rows.ts';
 import type { ConfigurationState } from '../config/state.ts';
-import { DEVICE_FAILED, hasEnded, isHeld } from '../dispatch/dispatch.ts';
+import { DEVICE_FAILED, hasEnded, isHeld, type PlannedDispatch } from '../dispatch/dispatch.ts';
 import type { Departure, Owner } from '../dispatch/owner.ts';
-import type { PlannedDispatch } from '../dispatch/planned.ts';
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
-import type { Refusal } from '../refusal.ts';
 import type { Schedules } from '../schedule/schedules.ts';
 import type { Plan } from './plan.ts';
 import type { PlanEntry } from './stack.ts';
@@ -203,12 +201,6 @@ export class PlanOwner implements Owner {
     this.#host = host;
   }
 
-  isHeldBack(): boolean {
-    return false;
-  }
-
-  sending(): void {}
-
   acked(turn: Turn, row: DispatchRow, state: DispatchState): void {
     const { dispatches, plan, schedules } = this.#host;
     const { sent } = plan.state;
@@ -235,10 +227,6 @@ export class PlanOwner implements Owner {
   replan(turn: Turn, { action, payload: payloadText }: DispatchRow): PlannedDispatch[] {
     const { gatewayId } = this.#host.view(turn);
     return gatewayId === undefined ? [] : [{ deviceId: gatewayId, action, payloadText, items: [] }];
-  }
-
-  recheck(): Refusal | undefined {
-    return undefined;
   }
 
   deviceGone(turn: Turn, row: DispatchRow): void {

@@ -10,23 +10,21 @@ import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
-import type { BatteryDemands } from '../command/battery-demands.ts';
+import type { BatteryDemands } from '../command/batch-owner.ts';
 import { type Commands, subjectOf } from '../command/commands.ts';
 import { actionOf } from '../command/kind/emergency.ts';
 import { isModeDispatch } from '../command/kind/mode-change.ts';
 import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
 import type { CommandRow } from '../command/rows.ts';
+import { type PlannedDispatch, toDevices } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
-import { type PlannedDispatch, toDevices } from '../dispatch/planned.ts';
-import type { DispatchRow } from '../dispatch/rows.ts';
 import type { Events } from '../event/events.ts';
 import { planSlot, type Schedules } from '../schedule/schedules.ts';
 import type { ActiveEmergency, ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { measure } from './measure.ts';
-import type { StoredEntry } from './rows.ts';
 import type { PlanEntry, Target } from './stack.ts';
-import type { PlanState } from './state.ts';
+import type { PlanState, StoredEntry } from './state.ts';
 import { judge, settlingMs, spansOf, verdictAtMs } from './verdict.ts';
 
 export interface PlanHost {
@@ -40,8 +38,6 @@ export interface PlanHost {
   journal: Journal;
   registry: PlantCopy;
   view: ViewOf;
-  /** Whether an emergency ends a waiting dispatch of this owner. */
-  endsWithEmergency(row: DispatchRow): boolean;
 }
 
 /** Dispatches of the plan itself: slots, the mode in force, a repeated emergency. */
@@ -203,7 +199,7 @@ export class Plan implements DueSource {
       commands.fail(turn, sequence, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
     }
     for (const row of dispatches.rows.waiting()) {
-      if (row.command_sequence !== null && this.#host.endsWithEmergency(row))
+      if (row.command_sequence !== null && !dispatches.survivesEmergency(row))
         commands.fail(turn, row.command_sequence, 'EMERGENCY');
     }
     dispatches.rows.deleteOfOwner(turn, 'PLAN');

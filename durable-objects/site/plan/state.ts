@@ -4,13 +4,13 @@
  */
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { earliest } from '../../object/agenda.ts';
-import type { Facts } from '../../object/facts.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ConfigurationState } from '../config/state.ts';
 import type { ScheduleRows } from '../schedule/rows.ts';
 import type { ActiveEmergency } from '../site-view.ts';
-import { PlanEntries, type StoredEntry } from './rows.ts';
+import { Fact, putIn, type SiteFact } from '../stored.ts';
 import {
   isAlreadySent,
   nextChangeMs,
@@ -22,6 +22,21 @@ import {
   targetOf,
 } from './stack.ts';
 
+/** A time during which a setpoint was on top of the stack, epoch ms: [from, to). */
+export type Span = readonly [fromMs: number, toMs: number];
+
+export interface StoredEntry extends PlanEntry {
+  /** When the command's verdict is due; null before execution starts and after the verdict. */
+  readonly verdictAtMs: number | null;
+  /** Since when the plant follows the setpoint: the ack of its current dispatch. Null while it does not. */
+  readonly obeyedSinceMs: number | null;
+  /** Earlier times on top of the stack, for the verdict. */
+  readonly spans: readonly Span[];
+}
+
+/** The fields of an entry that can change. */
+type EntryChange = Partial<Pick<StoredEntry, 'verdictAtMs' | 'obeyedSinceMs' | 'spans'>>;
+
 interface StoredPlan {
   emergency?: ActiveEmergency | undefined;
   /** The target that the plant was sent last. */
@@ -30,26 +45,29 @@ interface StoredPlan {
 
 export class PlanState {
   readonly entries: PlanEntries;
-  readonly #facts: Facts<'plan'>;
+  readonly #stored: Fact<StoredPlan>;
   readonly #configuration: ConfigurationState;
   readonly #schedules: ScheduleRows;
-  #stored: StoredPlan;
   #isChanged = false;
 
-  constructor(sql: Sql, facts: Facts<'plan'>, configuration: ConfigurationState, schedules: ScheduleRows) {
+  constructor(
+    sql: Sql,
+    values: KeyValues<SiteFact>,
+    configuration: ConfigurationState,
+    schedules: ScheduleRows,
+  ) {
     this.entries = new PlanEntries(sql);
-    this.#facts = facts;
+    this.#stored = new Fact<StoredPlan>(values, 'plan', {});
     this.#configuration = configuration;
     this.#schedules = schedules;
-    this.#stored = facts.get<StoredPlan>('plan') ?? {};
   }
 
   get emergency(): ActiveEmergency | undefined {
-    return this.#stored.emergency;
+    return this.#stored.value.emergency;
   }
 
   get sent(): Sent | undefined {
-    return this.#stored.sent;
+    return this.#stored.value.sent;
   }
 
   /** Something that the plan depends on has changed in this turn: the plan is applied at the turn's end. */
@@ -67,7 +85,7 @@ export class PlanState {
   at(now: number): Stack<StoredEntry> & { target: Target; isSent: boolean } {
     const stack = stackAt(this.entries.all(), now);
     const target = this.#targetOf(stack.top, now);
-    return { ...stack, target, isSent: isAlreadySent(this.#stored.sent, target) };
+    return { ...stack, target, isSent: isAlreadySent(this.#stored.value.sent, target) };
   }
 
   /** Whether a setpoint that is recorded now would be the target. */
@@ -89,7 +107,7 @@ export class PlanState {
 
   /** An emergency becomes active; its own dispatches go to the plant. */
   hold(turn: Turn, emergency: ActiveEmergency): void {
-    this.#store(turn, { emergency, sent: { by: 'emergency', sequence: emergency.sequence } });
+    this.#stored.set(turn, { emergency, sent: { by: 'emergency', sequence: emergency.sequence } });
     this.touch();
   }
 
@@ -98,7 +116,7 @@ export class PlanState {
    * still active. A mode that is not acknowledged does not end an active emergency.
    */
   overrule(turn: Turn, by: Exclude<Sent, { by: 'entry' | 'slot' | 'unknown' }>): void {
-    const { sent } = this.#stored;
+    const { sent } = this.#stored.value;
     const isSetpoint = sent?.by === 'entry' || sent?.by === 'slot';
     if (sent?.by === 'emergency' || (by.by === 'emergency' && !isSetpoint)) return;
     this.noteSent(turn, by);
@@ -107,17 +125,17 @@ export class PlanState {
 
   /** The plant has acknowledged a mode, which ends an earlier emergency. */
   takeMode(turn: Turn, sequence: number, mode: OperatingMode): void {
-    const { emergency, sent } = this.#stored;
+    const { emergency, sent } = this.#stored.value;
     if (emergency && emergency.sequence > sequence) return;
     const isLast =
       sent?.by === 'unanswered mode' ? sent.sequence === sequence : sent?.by === 'emergency' && !sent.isAgain;
-    this.#store(turn, { sent: isLast ? { by: 'mode', mode } : sent });
+    this.#stored.set(turn, { sent: isLast ? { by: 'mode', mode } : sent });
     this.touch();
   }
 
   /** A mode failed without an ack: the plant may follow anything, so the target is sent again. */
   loseMode(turn: Turn, sequence: number): void {
-    const { sent } = this.#stored;
+    const { sent } = this.#stored.value;
     if (sent?.by === 'unanswered mode' && sent.sequence === sequence) this.forgetSent(turn);
   }
 
@@ -128,7 +146,7 @@ export class PlanState {
   }
 
   noteSent(turn: Turn, sent: Sent): void {
-    this.#store(turn, { ...this.#stored, sent });
+    this.#stored.set(turn, { ...this.#stored.value, sent });
   }
 
   /** When the plan must be applied: now, if a boundary has passed since it was. */
@@ -136,7 +154,7 @@ export class PlanState {
     const { over, replaced, isSent } = this.at(now);
     if (over.length + replaced.length > 0 || !isSent) return now;
     const entries = this.entries.all();
-    const isMode = this.#stored.sent?.by === 'mode';
+    const isMode = this.#stored.value.sent?.by === 'mode';
     return earliest([
       nextChangeMs(entries, now),
       ...entries.map(({ verdictAtMs }) => verdictAtMs),
@@ -147,15 +165,64 @@ export class PlanState {
 
   #targetOf(top: PlanEntry | undefined, now: number): Target {
     const slot = this.#schedules.activeSlot(now);
-    return targetOf(top, this.#stored.emergency, slot, this.#configuration.operatingMode(now));
+    return targetOf(top, this.#stored.value.emergency, slot, this.#configuration.operatingMode(now));
+  }
+}
+
+/** The entries of the stack: one small row each, all in memory. */
+class PlanEntries {
+  readonly #sql: Sql;
+  #bySequence: Map<number, StoredEntry> | undefined;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
   }
 
-  #store(turn: Turn, next: StoredPlan): void {
-    const before = this.#stored;
-    turn.undo(() => {
-      this.#stored = before;
-    });
-    this.#stored = next;
-    this.#facts.set(turn, 'plan', next);
+  all(): StoredEntry[] {
+    return [...this.#entries().values()];
+  }
+
+  find(sequence: number): StoredEntry | undefined {
+    return this.#entries().get(sequence);
+  }
+
+  insert(turn: Turn, entry: PlanEntry): void {
+    const { sequence, level, startsAtMs, endsAtMs } = entry;
+    putIn(turn, this.#entries(), sequence, { ...entry, verdictAtMs: null, obeyedSinceMs: null, spans: [] });
+    const columns = { command_sequence: sequence, level, starts_at_ms: startsAtMs, ends_at_ms: endsAtMs };
+    turn.insert('plan_entry', columns);
+  }
+
+  update(turn: Turn, entry: StoredEntry, change: EntryChange): void {
+    const next = { ...entry, ...change };
+    putIn(turn, this.#entries(), entry.sequence, next);
+    turn.write(
+      'UPDATE plan_entry SET verdict_at_ms = ?, obeyed_since_ms = ?, spans = ? WHERE command_sequence = ?',
+      next.verdictAtMs,
+      next.obeyedSinceMs,
+      JSON.stringify(next.spans),
+      entry.sequence,
+    );
+  }
+
+  /** Returns false if the entry does not exist. */
+  delete(turn: Turn, sequence: number): boolean {
+    if (!this.find(sequence)) return false;
+    putIn(turn, this.#entries(), sequence, undefined);
+    turn.write('DELETE FROM plan_entry WHERE command_sequence = ?', sequence);
+    return true;
+  }
+
+  #entries(): Map<number, StoredEntry> {
+    this.#bySequence ??= new Map(
+      this.#sql
+        .all<Omit<StoredEntry, 'spans'> & { spans: string }>(
+          `SELECT command_sequence AS sequence, level, starts_at_ms AS startsAtMs, ends_at_ms AS endsAtMs,
+             verdict_at_ms AS verdictAtMs, obeyed_since_ms AS obeyedSinceMs, spans FROM plan_entry
+           ORDER BY command_sequence`,
+        )
+        .map((row) => [row.sequence, { ...row, spans: JSON.parse(row.spans) }]),
+    );
+    return this.#bySequence;
   }
 }

@@ -4,7 +4,7 @@
  */
 import { type SiteSetpoint, targetSignedKw } from '../../../protocol/command.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import type { Span } from './rows.ts';
+import type { Span } from './state.ts';
 
 /** A value at a time, epoch ms, valid until the next point. Null: a part of the value is unknown. */
 export interface Point {

@@ -6,16 +6,17 @@ import { REGISTERS } from '../../../protocol/asset.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { SiteConfig } from '../../../protocol/site-config.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
-import type { Facts } from '../../object/facts.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import type { Devices } from '../device/devices.ts';
 import type { DeviceRow } from '../device/rows.ts';
 import { isInFault } from '../device/serving.ts';
-import type { State } from '../event/event-rows.ts';
+import type { DeviceSessions } from '../device/sessions.ts';
+import { type State, statusRow } from '../event/event-rows.ts';
+import type { Events } from '../event/events.ts';
 import type { Outbox } from '../event/outbox.ts';
-import { statusRow } from '../event/registry-rows.ts';
-import type { StandingAlarms } from '../event/standing-alarms.ts';
+import { Fact, type SiteFact } from '../stored.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { roleOf } from '../telemetry/meter.ts';
 import {
@@ -35,36 +36,35 @@ const AGAIN_MS = 5_000;
 /** How old `lastSeenAt` of a connected device may be. Each update costs a row here and one in D1. */
 const SEEN_MS = 15 * 60_000;
 
-export interface PresenceParts {
-  facts: Facts<'presence'>;
+export interface PresenceHost {
+  values: KeyValues<SiteFact>;
   devices: Devices;
+  sessions: DeviceSessions;
   registry: PlantCopy;
   journal: Journal;
   outbox: Outbox;
-  alarms: StandingAlarms;
+  events: Events;
   config(): SiteConfig;
-  /** Since when a connected device has been silent; undefined while it shows signs of life. */
-  quietSinceMs(deviceId: string): number | undefined;
 }
 
 export class Presence implements DueSource {
   readonly name = 'presence';
-  readonly #parts: PresenceParts;
-  #status: PresenceStatus;
+  readonly #host: PresenceHost;
+  readonly #status: Fact<PresenceStatus>;
   #checkedAtMs = 0;
   #nextChangeMs: number | undefined;
 
-  constructor(parts: PresenceParts) {
-    this.#parts = parts;
-    this.#status = parts.facts.get<PresenceStatus>('presence') ?? NO_PRESENCE;
+  constructor(host: PresenceHost) {
+    this.#host = host;
+    this.#status = new Fact(host.values, 'presence', NO_PRESENCE);
   }
 
   get status(): PresenceStatus {
-    return this.#status;
+    return this.#status.value;
   }
 
   isInFault(subDevice: SubDevice): boolean {
-    const { devices, journal } = this.#parts;
+    const { devices, journal } = this.#host;
     const fault = journal.snapshot.get(`${subDevice.externalId}/fault`)?.value;
     return isInFault(subDevice, (id) => devices.find(id), fault);
   }
@@ -90,9 +90,8 @@ export class Presence implements DueSource {
 
   /** Computes the presence, updates alarms and sends status changes to the registry's lane. */
   update(turn: Turn): void {
-    const before = { status: this.#status, checkedAtMs: this.#checkedAtMs, nextChangeMs: this.#nextChangeMs };
+    const before = { checkedAtMs: this.#checkedAtMs, nextChangeMs: this.#nextChangeMs };
     turn.undo(() => {
-      this.#status = before.status;
       this.#checkedAtMs = before.checkedAtMs;
       this.#nextChangeMs = before.nextChangeMs;
     });
@@ -100,28 +99,27 @@ export class Presence implements DueSource {
     const { presence, nextChangeMs } = presenceAt(input, turn.now);
     this.#checkedAtMs = turn.now;
     this.#nextChangeMs = nextChangeMs;
-    this.#parts.alarms.update(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
+    this.#host.events.updateStates(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
-    if (JSON.stringify(status) === JSON.stringify(this.#status)) return;
+    if (JSON.stringify(status) === JSON.stringify(this.status)) return;
     // Input within CHECK_MS of this check is skipped, and nothing may follow it: check once more a little
     // later.
-    const isOther = JSON.stringify(presence) !== JSON.stringify(withoutSeen(this.#status));
+    const isOther = JSON.stringify(presence) !== JSON.stringify(withoutSeen(this.status));
     if (isOther) this.#nextChangeMs = earliest([nextChangeMs, turn.now + AGAIN_MS]);
     this.#report(turn, status);
-    this.#parts.facts.set(turn, 'presence', status);
-    this.#status = status;
+    this.#status.set(turn, status);
   }
 
   #input(): PresenceInput {
-    const { registry, journal, config } = this.#parts;
+    const { registry, journal, config } = this.#host;
     const { fallback } = config();
-    const devices = this.#parts.devices.all();
-    const quietSinceMs = (id: string) => this.#parts.quietSinceMs(id);
+    const devices = this.#host.devices.all();
+    const quietSinceMs = (id: string) => this.#host.sessions.quietSinceMs(id);
     const isThere = ({ id, connection_id }: DeviceRow) =>
       connection_id !== null && quietSinceMs(id) === undefined;
     const ends = devices.map(({ id, disconnected_at_ms }) => quietSinceMs(id) ?? disconnected_at_ms);
     return {
-      previous: this.#status,
+      previous: this.status,
       connected: devices.some(isThere),
       lastSessionEndMs: latest(ends),
       fallback: {
@@ -147,13 +145,13 @@ export class Presence implements DueSource {
   #registerAtMs(subDevice: SubDevice): number | undefined {
     if (roleOf(subDevice) === null) return undefined;
     const { externalId } = subDevice;
-    const { snapshot } = this.#parts.journal;
+    const { snapshot } = this.#host.journal;
     return latest(REGISTERS.map((register) => snapshot.get(`${externalId}/${register}`)?.atMs ?? null));
   }
 
   /** `lastSeenAt` of each connected device for the registry, updated every quarter of an hour. */
   #seen({ devices }: PresenceInput, now: number): Record<string, number> {
-    const known = this.#status.seenAtMs ?? {};
+    const known = this.status.seenAtMs ?? {};
     const here = devices.filter(({ connected }) => connected);
     return Object.fromEntries(
       here.map(({ id }) => [id, now - (known[id] ?? 0) >= SEEN_MS ? now : (known[id] ?? now)]),
@@ -162,7 +160,7 @@ export class Presence implements DueSource {
 
   /** Suspended devices, named by their linked sub-device if there is one. */
   #suspended(): State[] {
-    const { devices, registry } = this.#parts;
+    const { devices, registry } = this.#host;
     return devices
       .all()
       .filter(({ status }) => status === 'SUSPENDED')
@@ -173,22 +171,22 @@ export class Presence implements DueSource {
   }
 
   #report(turn: Turn, presence: PresenceStatus): void {
-    const { registry, outbox, devices } = this.#parts;
+    const { registry, outbox, devices } = this.#host;
     const plantId = registry.record?.plantId;
-    if (plantId && presence.plant !== this.#status.plant) {
+    if (plantId && presence.plant !== this.status.plant) {
       outbox.emit(turn, statusRow('plant', plantId, { status: presence.plant }, turn.now));
     }
     for (const subDevice of registry.subDevices) {
       const status = presence.subDevices[subDevice.externalId];
-      if (status && status !== this.#status.subDevices[subDevice.externalId]) {
+      if (status && status !== this.status.subDevices[subDevice.externalId]) {
         outbox.emit(turn, statusRow('sub-device', subDevice.id, { status }, turn.now));
       }
     }
     for (const device of devices.all()) {
       const { id } = device;
       const connectionStatus = presence.devices[id];
-      const isSeenAnew = (presence.seenAtMs?.[id] ?? 0) > (this.#status.seenAtMs?.[id] ?? 0);
-      const isSame = connectionStatus === this.#status.devices[id] && !isSeenAnew;
+      const isSeenAnew = (presence.seenAtMs?.[id] ?? 0) > (this.status.seenAtMs?.[id] ?? 0);
+      const isSame = connectionStatus === this.status.devices[id] && !isSeenAnew;
       if (connectionStatus === undefined || isSame) continue;
       const lastSeenAtMs = this.#lastSeenMs(device, turn.now);
       const columns = { connectionStatus, ...(lastSeenAtMs === null ? {} : { lastSeenAtMs }) };
@@ -201,7 +199,7 @@ export class Presence implements DueSource {
     { id, connection_id, disconnected_at_ms: disconnectedAtMs }: DeviceRow,
     now: number,
   ): number | null {
-    const quietSinceMs = this.#parts.quietSinceMs(id);
+    const quietSinceMs = this.#host.sessions.quietSinceMs(id);
     return quietSinceMs ?? (connection_id === null ? disconnectedAtMs : now);
   }
 }

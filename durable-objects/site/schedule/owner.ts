@@ -8,10 +8,8 @@ import type { Schedules } from './schedules.ts';
 
 export interface ScheduleOwnerHost extends CommandOwnerHost {
   schedules: Schedules;
-  /** While an emergency is active no schedule is sent [C-7.7]. */
-  isEmergencyActive(): boolean;
-  /** A gateway is sent configuration or schedules. */
-  noteConfigured(turn: Turn, deviceId: string): void;
+  /** Notes that a gateway is sent configuration or schedules. */
+  configuration: { noteConfigured(turn: Turn, deviceId: string): void };
 }
 
 const SET = 'SCHEDULE_SET';
@@ -36,19 +34,20 @@ export class ScheduleOwner extends CommandOwner<'SCHEDULE'> {
     super.recorded(turn, command);
     schedules.advance(turn);
     const cancelled = schedules.rows.find(payload.scheduleId);
-    if (cancelled) schedules.cancel(turn, cancelled.commandSequence);
+    if (cancelled) schedules.cancel(turn, cancelled.sequence);
   }
 
   override forget(turn: Turn, sequence: number): void {
     this.#host.schedules.forget(turn, sequence);
   }
 
-  override isHeldBack(): boolean {
-    return this.#host.isEmergencyActive();
+  /** While an emergency is active no schedule is sent [C-7.7]. */
+  override isHeldBack(turn: Turn): boolean {
+    return this.host.view(turn).emergency !== undefined;
   }
 
   override sending(turn: Turn, row: DispatchRow): void {
-    if (row.action === SET) this.#host.noteConfigured(turn, row.device_id);
+    if (row.action === SET) this.#host.configuration.noteConfigured(turn, row.device_id);
   }
 
   override acked(turn: Turn, row: DispatchRow, state: DispatchState): void {

@@ -7,6 +7,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import { putIn } from '../stored.ts';
 import {
   cutSlot,
   type DueSlot,
@@ -70,12 +71,11 @@ export class ScheduleRows {
   }
 
   /** Finds an open or ended schedule that is still stored. */
-  find(id: string): { commandSequence: number; status: ScheduleStatus } | undefined {
-    const row = this.#sql.one<Pick<ScheduleRow, 'command_sequence' | 'status'>>(
-      'SELECT command_sequence, status FROM schedule WHERE id = ?',
+  find(id: string): { sequence: number; status: ScheduleStatus } | undefined {
+    return this.#sql.one<{ sequence: number; status: ScheduleStatus }>(
+      'SELECT command_sequence AS sequence, status FROM schedule WHERE id = ?',
       id,
     );
-    return row && { commandSequence: row.command_sequence, status: row.status };
   }
 
   /** The slots of an open schedule. */
@@ -121,17 +121,16 @@ export class ScheduleRows {
   meeting(fromMs: number, toMs: number, afterSequence: number | null, limit: number): ScheduleRow[] {
     // No window is longer than the maximum number of slots of maximum length.
     const earliestMs = fromMs - LIMIT.scheduleSlots * LIMIT.scheduleSlotMinutesMax * 60_000;
-    const [after] =
-      afterSequence === null
-        ? []
-        : this.#sql.all<{ at: number }>(
-            'SELECT starts_at_ms AS at FROM schedule WHERE command_sequence = ?',
-            afterSequence,
-          );
+    const after =
+      afterSequence !== null &&
+      this.#sql.one<{ at: number }>(
+        'SELECT starts_at_ms AS at FROM schedule WHERE command_sequence = ?',
+        afterSequence,
+      );
     return this.#sql.all<ScheduleRow>(
       `SELECT * FROM schedule WHERE (starts_at_ms, command_sequence) > (?, ?) AND starts_at_ms < ? AND ends_at_ms > ?
        ORDER BY starts_at_ms, command_sequence LIMIT ?`,
-      after?.at ?? earliestMs,
+      after ? after.at : earliestMs,
       afterSequence ?? 0,
       toMs,
       fromMs,
@@ -143,21 +142,18 @@ export class ScheduleRows {
     const { startsAtMs, endsAtMs, slotMs } = window;
     const schedule = { id, sequence, startsAtMs, endsAtMs, slotMs, lastMs: endsAtMs, hasTakenSlot: false };
     this.#note(turn, sequence, { ...schedule, status: 'PENDING' });
-    turn.write(
-      `INSERT INTO schedule (id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
-         created_at_ms, slots) VALUES (?, ?, 'PENDING', ?, ?, ?, ?, ?, ?, ?)`,
-      ...[
-        id,
-        sequence,
-        startsAtMs,
-        endsAtMs,
-        slotMs,
-        slots.length,
-        endsAtMs,
-        turn.now,
-        JSON.stringify(slots),
-      ],
-    );
+    turn.insert('schedule', {
+      id,
+      command_sequence: sequence,
+      status: 'PENDING',
+      starts_at_ms: startsAtMs,
+      ends_at_ms: endsAtMs,
+      slot_ms: slotMs,
+      slot_count: slots.length,
+      last_ms: endsAtMs,
+      created_at_ms: turn.now,
+      slots: JSON.stringify(slots),
+    });
     this.#forgetOldest(turn);
   }
 
@@ -211,43 +207,21 @@ export class ScheduleRows {
   }
 
   #note(turn: Turn, sequence: number, schedule: OpenSchedule | undefined): void {
-    const open = this.#all();
-    const before = open.get(sequence);
-    turn.undo(() => {
-      this.#slots.delete(sequence);
-      put(open, sequence, before);
-    });
+    turn.undo(() => this.#slots.delete(sequence));
     this.#slots.delete(sequence);
-    put(open, sequence, schedule);
+    putIn(turn, this.#all(), sequence, schedule);
   }
 
   #all(): Map<number, OpenSchedule> {
     this.#open ??= new Map(
       this.#sql
-        .all<Omit<ScheduleRow, 'slots'>>(
-          `SELECT id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, last_ms, has_taken_slot FROM schedule
+        .all<Omit<OpenSchedule, 'hasTakenSlot'> & { hasTakenSlot: number }>(
+          `SELECT id, command_sequence AS sequence, status, starts_at_ms AS startsAtMs, ends_at_ms AS endsAtMs,
+             slot_ms AS slotMs, last_ms AS lastMs, has_taken_slot AS hasTakenSlot FROM schedule
            WHERE ended_at_ms IS NULL ORDER BY command_sequence`,
         )
-        .map((row) => [row.command_sequence, toOpen(row)]),
+        .map((row) => [row.sequence, { ...row, hasTakenSlot: row.hasTakenSlot === 1 }]),
     );
     return this.#open;
   }
-}
-
-function put(open: Map<number, OpenSchedule>, sequence: number, schedule: OpenSchedule | undefined): void {
-  if (schedule) open.set(sequence, schedule);
-  else open.delete(sequence);
-}
-
-function toOpen(row: Omit<ScheduleRow, 'slots'>): OpenSchedule {
-  return {
-    id: row.id,
-    sequence: row.command_sequence,
-    status: row.status,
-    startsAtMs: row.starts_at_ms,
-    endsAtMs: row.ends_at_ms,
-    slotMs: row.slot_ms,
-    lastMs: row.last_ms,
-    hasTakenSlot: row.has_taken_slot === 1,
-  };
 }

@@ -4,20 +4,22 @@
  *   PENDING ──plant acked──► ACCEPTED ──window open──► ACTIVE ──last slot over──► COMPLETED | FAILED
  *      └──────────────────────── cancelled, or no slot left ───────────────────► CANCELLED
  */
+import type { JsonChunk, ScheduleQuery } from '../../../protocol/history.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { type ScheduleSet, scheduleWindow } from '../../../protocol/schedule.ts';
+import { type ScheduleSet, type ScheduleSummary, scheduleWindow } from '../../../protocol/schedule.ts';
 import type { Turn } from '../../object/turn.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
 import { checkPower, lowestLimit } from '../command/checks.ts';
 import { type Commands, subjectOf } from '../command/commands.ts';
 import type { CommandRow } from '../command/rows.ts';
+import { type PlannedDispatch, toDevices } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
-import { type PlannedDispatch, toDevices } from '../dispatch/planned.ts';
 import type { Events } from '../event/events.ts';
 import type { Refusal } from '../refusal.ts';
 import type { SiteView, ViewOf } from '../site-view.ts';
-import type { ActiveSlot, OpenSchedule, ScheduleRows } from './rows.ts';
-import { cutByNewer, type StoredSlot, skippedText } from './slots.ts';
+import type { ActiveSlot, OpenSchedule, ScheduleRow, ScheduleRows } from './rows.ts';
+import { cutByNewer, type StoredSlot, skippedText, slotStart } from './slots.ts';
 
 export interface SchedulesHost {
   rows: ScheduleRows;
@@ -36,6 +38,20 @@ export class Schedules {
   constructor(host: SchedulesHost) {
     this.#host = host;
     this.rows = host.rows;
+  }
+
+  /** One page of schedules for REST, ordered by start (spec: Schedule summary; [C-4.4]). */
+  page(plantId: string, { fromMs, toMs, after }: ScheduleQuery): JsonChunk {
+    const rows = this.rows.meeting(fromMs, toMs, after, SITE_BOUNDS.schedulesPerCall);
+    const items = rows.map((row) => JSON.stringify(summaryOf(plantId, row))).join(',');
+    const last = rows.length < SITE_BOUNDS.schedulesPerCall ? undefined : rows.at(-1);
+    return { items, nextMs: last?.command_sequence ?? null };
+  }
+
+  /** The newest open schedule (spec: Site configuration snapshot). */
+  active(plantId: string): ScheduleSummary | null {
+    const row = this.rows.latestOpen();
+    return row ? summaryOf(plantId, row) : null;
   }
 
   /** Stores a schedule that was just recorded and sends it. Above the limit of open schedules the oldest fails. */
@@ -202,4 +218,27 @@ export function planSlot(
   const ramp = maxRampKwPerMinute === undefined ? {} : { maxRampKwPerMinute };
   const setpoint = { scheduleId, slotIndex, mode, targetSignedKw: targetKw, validUntil, ...ramp };
   return { planned: toDevices([view.gatewayId], 'SITE_SETPOINT', setpoint) };
+}
+
+/** Slots are shown as they were set, even if a newer schedule or a limit has cut them. */
+function summaryOf(plantId: string, row: ScheduleRow): ScheduleSummary {
+  const window = { startsAtMs: row.starts_at_ms, endsAtMs: row.ends_at_ms, slotMs: row.slot_ms };
+  const slots = JSON.parse(row.slots) as StoredSlot[];
+  return {
+    id: row.id,
+    plantId,
+    status: row.status,
+    startTime: formatInstant(row.starts_at_ms),
+    endTime: formatInstant(row.ends_at_ms),
+    slotCount: row.slot_count,
+    slotDurationMinutes: row.slot_ms / 60_000,
+    slots: slots.map(([mode, targetKw], slotIndex) => ({
+      slotIndex,
+      startTime: formatInstant(slotStart(window, slotIndex)),
+      endTime: formatInstant(slotStart(window, slotIndex + 1)),
+      mode,
+      setpoint: targetKw === null ? null : { value: targetKw, unit: 'kW' },
+    })),
+    createdAt: formatInstant(row.created_at_ms),
+  };
 }

@@ -9,6 +9,7 @@ import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import type { Bucket } from './bucket.ts';
 import type { Journal } from './journal.ts';
+import { BASE, BASE_MS } from './levels.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
 import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
@@ -73,7 +74,7 @@ function* quarters(
   toMs: number,
 ): Generator<MeterReading> {
   const metered = registry.subDevices.filter((subDevice) => roleOf(subDevice) !== null);
-  const range = { fromMs: fromMs - LIMIT.registerStaleMs, toMs, bucket: '5m' as const };
+  const range = { fromMs: fromMs - LIMIT.registerStaleMs, toMs, bucket: BASE };
   const byMetric = new Map<string, Map<number, Bucket>>();
   for (const stretch of bucketStretches(store, range)) {
     for (const metric of stretch.metrics().filter((one) => isRegisterOf(metered, one))) {
@@ -94,8 +95,7 @@ function* quarters(
  * that time.
  */
 function heardBy(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
-  const width = BUCKET_MS['5m'];
-  for (let startMs = quarterMs; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= width) {
+  for (let startMs = quarterMs; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= BASE_MS) {
     const bucket = buckets?.get(startMs);
     if (!bucket || bucket.lastAtMs > quarterMs) continue;
     const { last, lastAtMs, total } = bucket;

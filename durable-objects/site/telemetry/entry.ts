@@ -15,7 +15,7 @@ export interface JournalEntry {
   digest: string;
   /**
    * The meaning of bare signal names when the message was received: `*` if the device served the site, then
-   * the external id of its linked sub-device. Absent in entries of earlier versions and in status entries.
+   * the external id of its linked sub-device. Absent in status entries.
    */
   as?: string | undefined;
   /** Raw JSON: `data` of a telemetry message, the status of a status message. */

@@ -19,7 +19,7 @@ import type { SiteIdentity } from '../identity.ts';
 import { canonicalTelemetry } from './canonical.ts';
 import type { Journal } from './journal.ts';
 
-export interface FeedParts {
+export interface FeedHost {
   clock: Clock;
   identity: SiteIdentity;
   registry: PlantCopy;
@@ -30,18 +30,18 @@ export interface FeedParts {
 
 export class TelemetryFeed implements DueSource {
   readonly name = 'telemetry events';
-  readonly #parts: FeedParts;
+  readonly #host: FeedHost;
   readonly #deliver: (keyId: string, siteId: string, event: PassingEvent) => void;
 
-  constructor(parts: FeedParts, deliver: (keyId: string, siteId: string, event: PassingEvent) => void) {
-    this.#parts = parts;
+  constructor(host: FeedHost, deliver: (keyId: string, siteId: string, event: PassingEvent) => void) {
+    this.#host = host;
     this.#deliver = deliver;
   }
 
   /** The latest values, with the device's `ts` of the newest one. */
   latest(now: number): { timestamp: string; payload: CanonicalTelemetry } {
     // A device's clock may be ahead of the platform's.
-    const timestamp = formatInstant(Math.min(now, this.#parts.journal.snapshot.latestAtMs() ?? now));
+    const timestamp = formatInstant(Math.min(now, this.#host.journal.snapshot.latestAtMs() ?? now));
     return { timestamp, payload: this.#payload(now) };
   }
 
@@ -55,7 +55,7 @@ export class TelemetryFeed implements DueSource {
 
   /** Sends the current values to every key that may see the plant. */
   emit(now: number): void {
-    const { identity, registry } = this.#parts;
+    const { identity, registry } = this.#host;
     if (!identity.known || !registry.record?.plantId) return;
     const event = telemetryEvent(this.#payload(now), now);
     for (const keyId of registry.keyIds) this.#deliver(keyId, identity.known, event);
@@ -66,25 +66,25 @@ export class TelemetryFeed implements DueSource {
    * is scheduled if all bridges report when a device falls silent: its messages trigger the events.
    */
   dueMs(): number | undefined {
-    const { journal, registry, sessions, clock } = this.#parts;
+    const { journal, registry, sessions, clock } = this.#host;
     if (!sessions.isAnyConnected || !registry.record?.plantId || journal.isEmpty) return undefined;
     if (clock.now() - journal.lastAtMs < LULL_MS) return undefined;
     return Math.max(this.#nextMs(), journal.eventAtMs + LIMIT.telemetryPulseMs);
   }
 
   run(turn: Turn): void {
-    this.#parts.journal.noteEvent(turn);
+    this.#host.journal.noteEvent(turn);
     turn.send(() => this.emit(turn.now));
   }
 
   #nextMs(): number {
-    const { registry, journal } = this.#parts;
+    const { registry, journal } = this.#host;
     const seconds = registry.record?.settings.telemetryIntervalSeconds ?? LIMIT.telemetryIntervalSeconds;
     return journal.eventAtMs + seconds * 1_000;
   }
 
   #payload(now: number): CanonicalTelemetry {
-    const { journal, registry, operatingMode } = this.#parts;
+    const { journal, registry, operatingMode } = this.#host;
     return canonicalTelemetry(journal.snapshot, registry.subDevices, operatingMode(now), now);
   }
 }

@@ -6,7 +6,7 @@
  * journal at first use after a wake, block by block; a snapshot of the latest values is stored periodically.
  */
 import type { Clock } from '../../object/clock.ts';
-import type { Facts } from '../../object/facts.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import {
@@ -19,7 +19,7 @@ import {
   type StoredReading,
 } from './entry.ts';
 import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from './replay.ts';
-import type { BlockHeadRow, JournalRows } from './rows.ts';
+import type { BlockHead, JournalRows, Riders } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
 /**
@@ -34,29 +34,12 @@ export interface Reading {
   data?: Readonly<Record<string, number>>;
 }
 
-/** The block that is being filled. */
-interface BlockHead {
-  id: number;
-  openedAtMs: number;
-  lastAtMs: number;
-  /** Total size of all earlier blocks, including deleted ones. */
-  startsAt: number;
-  size: number;
-  /**
-   * When the last telemetry event was sent to partners. Stored in this row because it then costs no extra
-   * write.
-   */
-  eventAtMs: number;
-  /** The state of the alert rules, as JSON; stored here for the same reason. */
-  alerts: string;
-}
-
 /** The stored snapshot. Entries received after `asOfMs` are read from the journal. */
 interface StoredSnapshot {
   samples: Record<string, Sample>;
   asOfMs: number;
-  /** The journal's total size at that time; absent in snapshots of earlier versions. */
-  place?: number;
+  /** The journal's total size at that time. */
+  place: number;
 }
 
 export interface JournalHost {
@@ -71,7 +54,7 @@ export interface JournalHost {
 
 export class Journal {
   readonly #rows: JournalRows;
-  readonly #facts: Facts<'snapshot'>;
+  readonly #values: KeyValues<'snapshot'>;
   readonly #host: JournalHost;
   #head: BlockHead | null | undefined;
   #replay: ReplayGuard | undefined;
@@ -79,9 +62,9 @@ export class Journal {
   #snapshotAtMs = 0;
   #snapshotPlace = 0;
 
-  constructor(rows: JournalRows, facts: Facts<'snapshot'>, host: JournalHost) {
+  constructor(rows: JournalRows, values: KeyValues<'snapshot'>, host: JournalHost) {
     this.#rows = rows;
-    this.#facts = facts;
+    this.#values = values;
     this.#host = host;
   }
 
@@ -199,21 +182,12 @@ export class Journal {
     for (const text of this.#rows.from(block)) yield* readingsOf(text, 0);
   }
 
-  /** When this block was opened, or the next one if this one no longer exists. */
-  openedFrom(block: number): number | undefined {
-    return this.#rows.openedFrom(block);
-  }
-
   /** The heads of this block and all later ones. */
-  blocksFrom(block: number): Iterable<BlockHeadRow> {
+  blocksFrom(block: number): Iterable<BlockHead> {
     return this.#rows.headsFrom(block);
   }
 
-  #write(
-    turn: Turn,
-    entries: readonly JournalEntry[],
-    riders: Pick<BlockHead, 'eventAtMs' | 'alerts'>,
-  ): BlockHead | undefined {
+  #write(turn: Turn, entries: readonly JournalEntry[], riders: Riders): BlockHead | undefined {
     let head = this.#open();
     let pending = '';
     const flush = () => {
@@ -233,9 +207,8 @@ export class Journal {
       flush();
       const id: number = (head?.id ?? 0) + 1;
       const startsAt: number = head ? head.startsAt + head.size : 0;
-      const block = { id, starts_at: startsAt, data: line };
-      this.#rows.insert(turn, block, riders);
       head = { id, openedAtMs: turn.now, lastAtMs: turn.now, startsAt, size: line.length, ...riders };
+      this.#rows.insert(turn, head, line);
     }
     flush();
     return head;
@@ -252,7 +225,7 @@ export class Journal {
     const isLittle = place - this.#snapshotPlace < SNAPSHOT.chars;
     if (turn.now - this.#snapshotAtMs < (isLittle ? SNAPSHOT.lateMs : SNAPSHOT.soonMs)) return;
     const stored: StoredSnapshot = { samples: snapshot.toJSON(), asOfMs, place };
-    turn.step(() => this.#facts.set(turn, 'snapshot', stored));
+    turn.step(() => this.#values.set(turn, 'snapshot', stored));
     turn.remember(() => {
       this.#snapshotAtMs = turn.now;
       this.#snapshotPlace = place;
@@ -260,20 +233,7 @@ export class Journal {
   }
 
   #open(): BlockHead | undefined {
-    if (this.#head === undefined) {
-      const row = this.#rows.open();
-      this.#head = row
-        ? {
-            id: row.id,
-            openedAtMs: row.opened_at_ms,
-            lastAtMs: row.last_at_ms,
-            startsAt: row.starts_at,
-            size: row.size,
-            eventAtMs: row.event_at_ms,
-            alerts: row.alerts,
-          }
-        : null;
-    }
+    if (this.#head === undefined) this.#head = this.#rows.open() ?? null;
     return this.#head ?? undefined;
   }
 
@@ -292,9 +252,9 @@ export class Journal {
 
   /** Reads the stored snapshot and applies the entries received since; without one, all entries. */
   #readSnapshot(): Snapshot {
-    const stored = this.#facts.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0 };
+    const stored = this.#values.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0, place: 0 };
     this.#snapshotAtMs = stored.asOfMs;
-    this.#snapshotPlace = stored.place ?? 0;
+    this.#snapshotPlace = stored.place;
     const snapshot = new Snapshot((externalId) => this.#host.isSubDevice(externalId), stored.samples);
     for (const { entry, data } of this.readingsSince(stored.asOfMs)) {
       snapshot.apply(this.originOf(entry), entry, data);

@@ -35,11 +35,7 @@ export class MovedNonces implements DueSource {
     for (let start = 0; start < nonces.length; start += PER_ROW) {
       const some = nonces.slice(start, start + PER_ROW);
       const untilMs = Math.max(...some.map(({ ts, receivedMs }) => Math.max(ts, receivedMs)));
-      turn.write(
-        'INSERT INTO moved_nonce (until_ms, data) VALUES (?, ?)',
-        untilMs + REPLAY_HORIZON_MS,
-        JSON.stringify(some),
-      );
+      turn.insert('moved_nonce', { until_ms: untilMs + REPLAY_HORIZON_MS, data: JSON.stringify(some) });
     }
   }
 

@@ -3,7 +3,7 @@
  * is in memory at a time. Ranges are [from, to). A bucket belongs to a range by its start and is always
  * complete [C-4.5].
  */
-import { type Aggregate, BUCKET_MS, type BucketName } from '../../../protocol/telemetry.ts';
+import { type Aggregate, BUCKET_MS, type BucketName, type Granularity } from '../../../protocol/telemetry.ts';
 import {
   aggregateOf,
   type Bucket,
@@ -13,9 +13,10 @@ import {
   mergeBuckets,
   type Series,
 } from './bucket.ts';
-import { metricsOf, unpackBuckets, unpackSamples } from './part.ts';
-import type { RolledLevel, StoredPart } from './part-rows.ts';
+import { BASE, BASE_MS, WIDER_LEVELS } from './levels.ts';
 import { totals } from './register.ts';
+import { metricsOf, unpackBuckets, unpackSamples } from './segment.ts';
+import type { StoredSegment } from './segment-rows.ts';
 import type { TelemetryStore } from './store.ts';
 
 const DAY = BUCKET_MS['1d'];
@@ -49,7 +50,7 @@ export function* stretches(store: TelemetryStore, range: TelemetryRange): Genera
   const { bucket, fromMs, toMs } = range;
   const widthMs = BUCKET_MS[bucket];
   if (bucket === 'raw') yield* ofSamples(store, range, (series) => pointsOf(series, fromMs, toMs));
-  else if (bucket === '1m') {
+  else if (widthMs < BASE_MS) {
     // Only whole buckets: skip samples before the first bucket's start, include those of the last bucket
     // after the end.
     const whole = { ...range, ...wholeBuckets(range) };
@@ -75,21 +76,21 @@ export interface BucketStretch {
   buckets(metric: string): Bucket[];
 }
 
-/** Yields the buckets, five minutes or wider, that `stretches` aggregates. */
+/** Yields the buckets, of BASE or wider, that `stretches` aggregates. */
 export function* bucketStretches(store: TelemetryStore, range: TelemetryRange): Generator<BucketStretch> {
   const widthMs = BUCKET_MS[range.bucket];
   const whole = { ...range, ...wholeBuckets(range) };
-  const isLong = range.bucket === '1h' || range.bucket === '1d';
-  const rolledMs = isLong ? store.state.rolledToMs : 0;
-  if (isLong && whole.fromMs < rolledMs) {
+  const level = WIDER_LEVELS.find((one) => one === range.bucket);
+  const rolledMs = level ? store.state.rolledToMs : 0;
+  if (level && whole.fromMs < rolledMs) {
     const rolled = { ...whole, toMs: Math.min(whole.toMs, rolledMs) };
-    yield* ofPages(store, range.bucket as RolledLevel, rolled, widthMs, new Map());
+    yield* ofPages(store, level, rolled, widthMs, new Map());
   }
   const fromMs = Math.max(whole.fromMs, rolledMs);
   if (fromMs >= whole.toMs) return;
   const isPacked = whole.toMs <= store.unpackedFromMs;
   const fresh = isPacked ? new Map() : unpackedBuckets(store, fromMs, whole.toMs, range.metric);
-  yield* ofPages(store, '5m', { ...whole, fromMs }, widthMs, fresh);
+  yield* ofPages(store, BASE, { ...whole, fromMs }, widthMs, fresh);
 }
 
 /** The unpacked samples as buckets of five minutes. */
@@ -103,7 +104,7 @@ function unpackedBuckets(
   const buckets = new Map<string, Bucket[]>();
   // Start at the first unpacked sample, so that registers continue from the last packed one.
   for (const [name, series] of store.unpacked(0, Number.POSITIVE_INFINITY, metric)) {
-    const all = bucketsOf(series, BUCKET_MS['5m'], totals(registers, name, series));
+    const all = bucketsOf(series, BASE_MS, totals(registers, name, series));
     const own = all.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
     if (own.length > 0) buckets.set(name, own);
   }
@@ -113,25 +114,29 @@ function unpackedBuckets(
 /** Yields a level's pages, merged with the unpacked buckets in `fresh`. A page of 5m buckets is one day. */
 function* ofPages(
   store: TelemetryStore,
-  level: RolledLevel,
+  level: Granularity,
   { fromMs, toMs, metric }: TelemetryRange,
   widthMs: number,
   fresh: ReadonlyMap<string, Bucket[]>,
 ): Generator<BucketStretch> {
   const days = byDay(fresh);
-  const stretch = (endMs: number, parts: readonly StoredPart[], beside: ReadonlyMap<string, Bucket[]>) => ({
+  const stretch = (
+    endMs: number,
+    segments: readonly StoredSegment[],
+    beside: ReadonlyMap<string, Bucket[]>,
+  ) => ({
     // A page may extend beyond the requested range, where another level continues.
     endMs: Math.min(endMs, toMs),
-    metrics: () => [...new Set([...parts.flatMap(metricsOf), ...beside.keys()])],
+    metrics: () => [...new Set([...segments.flatMap(metricsOf), ...beside.keys()])],
     buckets: (name: string) => {
-      const packed = parts.flatMap((part) => unpackBuckets(part, name, BUCKET_MS[level]));
+      const packed = segments.flatMap((segment) => unpackBuckets(segment, name, BUCKET_MS[level]));
       const merged = mergeBuckets(packed, beside.get(name) ?? [], widthMs);
       return merged.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
     },
   });
-  for (const parts of grouped(store.parts[level].between(fromMs, toMs, metric))) {
-    const [{ startMs, endMs } = { startMs: 0, endMs: 0 }] = parts;
-    yield stretch(endMs, parts, days.get(startMs) ?? new Map());
+  for (const segments of grouped(store.segments[level].between(fromMs, toMs, metric))) {
+    const [{ startMs, endMs } = { startMs: 0, endMs: 0 }] = segments;
+    yield stretch(endMs, segments, days.get(startMs) ?? new Map());
     days.delete(startMs);
   }
   for (const [dayMs, own] of [...days].sort(([left], [right]) => left - right))
@@ -154,11 +159,11 @@ function* ofSamples(
   { fromMs, toMs, metric }: TelemetryRange,
   points: (series: Series, metric: string) => Point[],
 ): Generator<Stretch> {
-  for (const parts of grouped(store.parts.raw.between(fromMs, toMs, metric))) {
+  for (const segments of grouped(store.segments.raw.between(fromMs, toMs, metric))) {
     yield {
-      endMs: parts[0]?.endMs ?? 0,
-      metrics: () => parts.flatMap(metricsOf),
-      points: (name) => parts.flatMap((part) => points(unpackSamples(part, name), name)),
+      endMs: segments[0]?.endMs ?? 0,
+      metrics: () => segments.flatMap(metricsOf),
+      points: (name) => segments.flatMap((segment) => points(unpackSamples(segment, name), name)),
     };
   }
   if (toMs <= store.unpackedFromMs) return;
@@ -170,15 +175,15 @@ function* ofSamples(
   };
 }
 
-/** Groups the parts by stretch. */
-function* grouped(parts: Iterable<StoredPart>): Generator<StoredPart[]> {
-  let group: StoredPart[] = [];
-  for (const part of parts) {
-    if (group[0] && group[0].startMs !== part.startMs) {
+/** Groups the segments by stretch. */
+function* grouped(segments: Iterable<StoredSegment>): Generator<StoredSegment[]> {
+  let group: StoredSegment[] = [];
+  for (const segment of segments) {
+    if (group[0] && group[0].startMs !== segment.startMs) {
       yield group;
       group = [];
     }
-    group.push(part);
+    group.push(segment);
   }
   if (group.length > 0) yield group;
 }

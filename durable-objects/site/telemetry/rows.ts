@@ -7,30 +7,31 @@ import { SITE_BOUNDS } from '../bounds.ts';
 import type { Trimmable } from '../retention.ts';
 import { REPLAY_HORIZON_MS } from './replay.ts';
 
-export type JournalBlockRow = {
-  id: number;
-  opened_at_ms: number;
-  last_at_ms: number;
-  /** Total size of all earlier blocks. The first and last block give the journal's size without counting. */
-  starts_at: number;
-  size: number;
-  event_at_ms: number;
+/** Values stored in the row of the open block because they then cost no extra write. */
+export type Riders = {
+  /** When the last telemetry event was sent to partners. */
+  eventAtMs: number;
+  /** The state of the alert rules, as JSON. */
   alerts: string;
-  data: string;
 };
 
-/** Values stored in the row of the open block because they then cost no extra write. */
-export interface Riders {
-  eventAtMs: number;
-  alerts: string;
-}
+/** A block without its data. */
+export type BlockHead = Riders & {
+  id: number;
+  openedAtMs: number;
+  lastAtMs: number;
+  /**
+   * Total size of all earlier blocks, including deleted ones. The first and last block give the journal's size
+   * without counting.
+   */
+  startsAt: number;
+  size: number;
+};
 
+const HEAD =
+  'id, opened_at_ms AS openedAtMs, last_at_ms AS lastAtMs, starts_at AS startsAt, size, event_at_ms AS eventAtMs, alerts';
 /** Number of block heads read per query. */
 const HEADS = 8;
-
-type NewBlock = Pick<JournalBlockRow, 'id' | 'starts_at' | 'data'>;
-
-export type BlockHeadRow = Omit<JournalBlockRow, 'data'>;
 
 export class JournalRows implements Trimmable {
   readonly #sql: Sql;
@@ -44,16 +45,13 @@ export class JournalRows implements Trimmable {
   }
 
   /** The block that is being filled: the newest. */
-  open(): BlockHeadRow | undefined {
-    return this.#sql.one(
-      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
-       ORDER BY id DESC LIMIT 1`,
-    );
+  open(): BlockHead | undefined {
+    return this.#sql.one(`SELECT ${HEAD} FROM journal_block ORDER BY id DESC LIMIT 1`);
   }
 
   /** Yields the data of this block and all later ones, oldest first. */
   *from(id: number): Generator<string> {
-    const blocks = this.#sql.each<Pick<JournalBlockRow, 'id' | 'data'>>(
+    const blocks = this.#sql.each<{ id: number; data: string }>(
       'SELECT id, data FROM journal_block WHERE id > ? ORDER BY id LIMIT ?',
       { key: 'id', from: id - 1, rows: 16 },
     );
@@ -61,21 +59,9 @@ export class JournalRows implements Trimmable {
   }
 
   /** The same blocks, without their data. */
-  headsFrom(id: number): Iterable<BlockHeadRow> {
-    return this.#sql.each<BlockHeadRow>(
-      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
-       WHERE id > ? ORDER BY id LIMIT ?`,
-      { key: 'id', from: id - 1, rows: HEADS },
-    );
-  }
-
-  /** When the first of these blocks was opened. */
-  openedFrom(id: number): number | undefined {
-    const row = this.#sql.one<{ at: number }>(
-      'SELECT opened_at_ms AS at FROM journal_block WHERE id >= ? ORDER BY id LIMIT 1',
-      id,
-    );
-    return row?.at;
+  headsFrom(id: number): Iterable<BlockHead> {
+    const heads = `SELECT ${HEAD} FROM journal_block WHERE id > ? ORDER BY id LIMIT ?` as const;
+    return this.#sql.each<BlockHead>(heads, { key: 'id', from: id - 1, rows: HEADS });
   }
 
   extent(): Extent {
@@ -88,12 +74,12 @@ export class JournalRows implements Trimmable {
    * only the newest blocks that fit. The cost does not depend on the length of the history.
    */
   *since(sinceMs: number, maxChars = Number.POSITIVE_INFINITY): Generator<string> {
-    const heads = this.#sql.each<Pick<JournalBlockRow, 'id' | 'last_at_ms' | 'size'>>(
-      'SELECT id, last_at_ms, size FROM journal_block WHERE id < ? ORDER BY id DESC LIMIT ?',
+    const heads = this.#sql.each<Pick<BlockHead, 'id' | 'lastAtMs' | 'size'>>(
+      'SELECT id, last_at_ms AS lastAtMs, size FROM journal_block WHERE id < ? ORDER BY id DESC LIMIT ?',
       { key: 'id', from: Number.MAX_SAFE_INTEGER, rows: HEADS },
     );
     let [first, chars]: [number | undefined, number] = [undefined, 0];
-    for (const { id, last_at_ms: lastAtMs, size } of heads) {
+    for (const { id, lastAtMs, size } of heads) {
       chars += size;
       if (lastAtMs < sinceMs || (chars > maxChars && first !== undefined)) break;
       first = id;
@@ -102,15 +88,17 @@ export class JournalRows implements Trimmable {
   }
 
   /** Inserts a block. It overwrites the row of the oldest block if that is packed and old. */
-  insert(turn: Turn, block: NewBlock, riders: Riders): void {
-    this.#grow(turn, block.data.length);
+  insert(turn: Turn, block: BlockHead, data: string): void {
+    this.#grow(turn, block.size);
+    const { id, openedAtMs, lastAtMs, startsAt, size, eventAtMs, alerts } = block;
+    const values = [id, openedAtMs, lastAtMs, startsAt, size, eventAtMs, alerts, boundedRow(data)];
     const oldest = this.#oldest();
-    const isOld = oldest && oldest.last_at_ms < turn.now - SITE_BOUNDS.hotMs;
+    const isOld = oldest && oldest.lastAtMs < turn.now - SITE_BOUNDS.hotMs;
     if (oldest && isOld && oldest.id < this.#packedBlock()) {
       turn.write(
         `UPDATE journal_block SET id = ?, opened_at_ms = ?, last_at_ms = ?, starts_at = ?, size = ?, event_at_ms = ?,
            alerts = ?, data = ? WHERE id = ?`,
-        ...valuesOf(block, riders, turn.now),
+        ...values,
         oldest.id,
       );
       this.#extent = undefined;
@@ -119,7 +107,7 @@ export class JournalRows implements Trimmable {
     turn.write(
       `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts, data)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...valuesOf(block, riders, turn.now),
+      ...values,
     );
   }
 
@@ -176,15 +164,11 @@ export class JournalRows implements Trimmable {
     const oldest = this.#oldest();
     if (!oldest || !newest) return EMPTY;
     // A journal of one block has nothing to delete: the open block is kept.
-    const oldestMs = oldest.starts_at === newest.starts_at ? undefined : oldest.last_at_ms;
-    return { startsAt: oldest.starts_at, endsAt: newest.starts_at + newest.size, oldestMs };
+    const oldestMs = oldest.startsAt === newest.startsAt ? undefined : oldest.lastAtMs;
+    return { startsAt: oldest.startsAt, endsAt: newest.startsAt + newest.size, oldestMs };
   }
 
-  #oldest(): { id: number; starts_at: number; last_at_ms: number } | undefined {
-    return this.#sql.one('SELECT id, starts_at, last_at_ms FROM journal_block ORDER BY id LIMIT 1');
+  #oldest(): Pick<BlockHead, 'id' | 'startsAt' | 'lastAtMs'> | undefined {
+    return this.#sql.one(`SELECT ${HEAD} FROM journal_block ORDER BY id LIMIT 1`);
   }
-}
-
-function valuesOf({ id, starts_at: startsAt, data }: NewBlock, { eventAtMs, alerts }: Riders, now: number) {
-  return [id, now, now, startsAt, data.length, eventAtMs, alerts, boundedRow(data)];
 }

@@ -109,11 +109,8 @@ export class Snapshot {
   }
 
   latestAtMs(): number | undefined {
-    let latest: number | undefined;
-    for (const sample of this.#samples.values()) {
-      if (latest === undefined || sample.atMs > latest) latest = sample.atMs;
-    }
-    return latest;
+    const moments = [...this.#samples.values()].map(({ atMs }) => atMs);
+    return moments.length > 0 ? Math.max(...moments) : undefined;
   }
 
   toJSON(): Record<string, Sample> {

@@ -8,22 +8,22 @@
  *           └► 5m (1 y) ─► 1h, 1d (5 y)          1m from raw, 15m from 5m
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { BUCKET_MS } from '../../../protocol/telemetry.ts';
+import { BUCKET_MS, GRANULARITIES, type Granularity } from '../../../protocol/telemetry.ts';
 import { compareUtf8 } from '../../../protocol/utf8.ts';
 import type { DueSource } from '../../object/agenda.ts';
-import type { Facts } from '../../object/facts.ts';
+import type { Extent } from '../../object/extent.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import type { Trimmable } from '../retention.ts';
+import type { Budget } from '../retention.ts';
 import { type Bucket, bucketStart, bucketsOf, mergeBuckets, type Series } from './bucket.ts';
 import type { Journal } from './journal.ts';
-import { mergePage } from './page.ts';
-import { metricsOf, packSamples, unpackBuckets } from './part.ts';
-import { PAGE_MS, PartRows, type RolledLevel } from './part-rows.ts';
+import { BASE, BASE_MS, LEVELS, ofLevels, type RetentionSetting, WIDER_LEVELS } from './levels.ts';
 import { boundedRegisters, type RegisterState, totals } from './register.ts';
+import { packSamples, unpackAllBuckets } from './segment.ts';
+import { SegmentRows } from './segment-rows.ts';
 import { metricName } from './snapshot.ts';
-import type { Level } from './tables.ts';
 
 const MINUTE = 60_000;
 const DAY = BUCKET_MS['1d'];
@@ -35,10 +35,10 @@ interface StoreState {
   packedToMs: number;
   /** Earlier blocks hold only samples dated before `packedToMs`. */
   packedBlock: number;
-  /** All earlier days are in the 1h and 1d roll-ups; of this day, the metrics before `rolledMetric`. */
+  /** All earlier days are in the wider levels; of this day, the metrics before `rolledMetric`. */
   rolledToMs: number;
   rolledMetric: string;
-  bytes: Record<Level, number>;
+  bytes: Record<Granularity, number>;
   /** State at `packedToMs`, by metric. */
   registers: Record<string, RegisterState>;
 }
@@ -48,31 +48,26 @@ const NOTHING: StoreState = {
   packedBlock: 1,
   rolledToMs: 0,
   rolledMetric: '',
-  bytes: { raw: 0, '5m': 0, '1h': 0, '1d': 0 },
+  bytes: ofLevels(() => 0),
   registers: {},
 };
 
 export class TelemetryStore implements DueSource {
   readonly name = 'telemetry store';
-  readonly parts: Readonly<Record<Level, PartRows>>;
+  readonly segments: Readonly<Record<Granularity, SegmentRows>>;
   readonly #journal: Journal;
-  readonly #facts: Facts<'telemetry'>;
+  readonly #values: KeyValues<'telemetry'>;
   #state: StoreState | undefined;
   #waiting: { block: number; openedAtMs: number } | undefined;
 
-  constructor(sql: Sql, facts: Facts<'telemetry'>, journal: Journal) {
-    this.#facts = facts;
+  constructor(sql: Sql, values: KeyValues<'telemetry'>, journal: Journal) {
+    this.#values = values;
     this.#journal = journal;
-    this.parts = {
-      raw: new PartRows(sql, 'raw'),
-      '5m': new PartRows(sql, '5m'),
-      '1h': new PartRows(sql, '1h'),
-      '1d': new PartRows(sql, '1d'),
-    };
+    this.segments = ofLevels((level) => new SegmentRows(sql, level));
   }
 
   get state(): Readonly<StoreState> {
-    this.#state ??= this.#facts.get<StoreState>('telemetry') ?? NOTHING;
+    this.#state ??= this.#values.get<StoreState>('telemetry') ?? NOTHING;
     return this.#state;
   }
 
@@ -103,20 +98,30 @@ export class TelemetryStore implements DueSource {
     return this.#collect(packedBlock, Math.max(fromMs, packedToMs), toMs, metric);
   }
 
-  /** The level as a table for retention. */
-  rowsOf(level: Level): Trimmable {
-    const rows = this.parts[level];
-    return {
-      extent: () => ({ startsAt: 0, endsAt: this.state.bytes[level], oldestMs: rows.oldestEndMs() }),
-      trim: (turn, place, beforeMs, limit) => {
-        const trimmed = rows.trim(turn, place, beforeMs, limit);
-        if (trimmed.rows > 0) {
-          const bytes = { ...this.state.bytes, [level]: this.state.bytes[level] - trimmed.bytes };
-          this.#save(turn, { ...this.state, bytes });
-        }
-        return trimmed.rows;
+  /** The levels as tables for retention. `keptMs`: how long the organization keeps rows, by its setting. */
+  budgets(keptMs: (setting: RetentionSetting) => number): Budget[] {
+    return GRANULARITIES.map((level) => ({
+      name: `telemetry ${level}`,
+      table: {
+        extent: () => this.#extentOf(level),
+        trim: (turn, place, beforeMs, limit) => this.#trim(turn, level, place, beforeMs, limit),
       },
-    };
+      bytes: SITE_BOUNDS[`${level}Bytes`],
+      ageMs: () => keptMs(LEVELS[level].keptBy),
+    }));
+  }
+
+  #extentOf(level: Granularity): Extent {
+    return { startsAt: 0, endsAt: this.state.bytes[level], oldestMs: this.segments[level].oldestEndMs() };
+  }
+
+  #trim(turn: Turn, level: Granularity, place: number, beforeMs: number, limit: number): number {
+    const trimmed = this.segments[level].trim(turn, place, beforeMs, limit);
+    if (trimmed.rows > 0) {
+      const bytes = { ...this.state.bytes, [level]: this.state.bytes[level] - trimmed.bytes };
+      this.#save(turn, { ...this.state, bytes });
+    }
+    return trimmed.rows;
   }
 
   #packAfterMs(blocks: number): number {
@@ -127,9 +132,9 @@ export class TelemetryStore implements DueSource {
   /** When the oldest unpacked block was opened. */
   #waitingSinceMs(block: number): number {
     if (this.#waiting?.block !== block) {
-      const openedAtMs = this.#journal.openedFrom(block);
-      if (openedAtMs === undefined) return 0;
-      this.#waiting = { block, openedAtMs };
+      const [first] = this.#journal.blocksFrom(block);
+      if (!first) return 0;
+      this.#waiting = { block, openedAtMs: first.openedAtMs };
     }
     return this.#waiting.openedAtMs;
   }
@@ -141,13 +146,13 @@ export class TelemetryStore implements DueSource {
     const { fromMs, toMs } = stretch;
     const samples = this.#collect(this.state.packedBlock, fromMs, toMs);
     const bytes = { ...this.state.bytes };
-    bytes.raw += this.parts.raw.add(turn, fromMs, toMs, packSamples(samples));
+    bytes.raw += this.segments.raw.add(turn, fromMs, toMs, packSamples(samples));
     const registers = { ...this.state.registers };
     const buckets = new Map<string, Bucket[]>();
     for (const [metric, series] of samples) {
-      buckets.set(metric, bucketsOf(series, BUCKET_MS['5m'], totals(registers, metric, series)));
+      buckets.set(metric, bucketsOf(series, BASE_MS, totals(registers, metric, series)));
     }
-    bytes['5m'] += this.#merge(turn, '5m', fromMs, buckets);
+    bytes[BASE] += this.segments[BASE].merge(turn, fromMs, buckets);
     const isFirst = this.state.rolledToMs === 0;
     this.#save(turn, {
       ...this.state,
@@ -165,9 +170,7 @@ export class TelemetryStore implements DueSource {
     let fromMs: number | undefined;
     let toMs = 0;
     let chars = 0;
-    for (const { opened_at_ms: openedAtMs, last_at_ms: lastAtMs, size } of this.#journal.blocksFrom(
-      packedBlock,
-    )) {
+    for (const { openedAtMs, lastAtMs, size } of this.#journal.blocksFrom(packedBlock)) {
       if (fromMs === undefined) {
         fromMs = Math.max(packedToMs, bucketStart(openedAtMs - tolerance, MINUTE));
         toMs = Math.min(
@@ -185,7 +188,7 @@ export class TelemetryStore implements DueSource {
   }
 
   #blockAfter(toMs: number): number {
-    for (const { id, last_at_ms: lastAtMs } of this.#journal.blocksFrom(this.state.packedBlock)) {
+    for (const { id, lastAtMs } of this.#journal.blocksFrom(this.state.packedBlock)) {
       if (lastAtMs + LIMIT.timestampToleranceMs >= toMs) return id;
     }
     return this.#journal.newestBlock + 1;
@@ -216,27 +219,23 @@ export class TelemetryStore implements DueSource {
     return new Map([...byMetric].map(([metric, own]) => [metric, seriesOf(own)]));
   }
 
-  /** Rolls up one part of the oldest finished day into 1h and 1d buckets. */
+  /** Rolls up one segment of the oldest finished day into the wider levels. */
   #roll(turn: Turn): void {
     const { rolledToMs: dayMs, rolledMetric, packedToMs } = this.state;
-    const heads = this.parts['5m'].page(dayMs);
+    const heads = this.segments[BASE].page(dayMs);
     const head = heads.find(
       ({ untilMetric }) => untilMetric === null || compareUtf8(untilMetric, rolledMetric) > 0,
     );
     const bytes = { ...this.state.bytes };
     if (head) {
-      const part = this.parts['5m'].whole(head);
-      const own = metricsOf(part).map(
-        (metric) => [metric, unpackBuckets(part, metric, BUCKET_MS['5m'])] as const,
-      );
-      for (const level of ['1h', '1d'] as const) {
-        const rolled = new Map<string, Bucket[]>();
-        for (const [metric, buckets] of own) rolled.set(metric, mergeBuckets(buckets, [], BUCKET_MS[level]));
-        bytes[level] += this.#merge(turn, level, dayMs, rolled);
+      const own = [...unpackAllBuckets(this.segments[BASE].whole(head), BASE_MS)];
+      for (const level of WIDER_LEVELS) {
+        const rolled = own.map(([metric, all]) => [metric, mergeBuckets(all, [], BUCKET_MS[level])] as const);
+        bytes[level] += this.segments[level].merge(turn, dayMs, new Map(rolled));
       }
     }
     const isDone = !head || head.untilMetric === null;
-    const nextMs = () => this.parts['5m'].firstFrom(dayMs + DAY) ?? bucketStart(packedToMs, DAY);
+    const nextMs = () => this.segments[BASE].firstFrom(dayMs + DAY) ?? bucketStart(packedToMs, DAY);
     this.#save(turn, {
       ...this.state,
       rolledToMs: isDone ? Math.min(nextMs(), bucketStart(packedToMs, DAY)) : dayMs,
@@ -245,20 +244,13 @@ export class TelemetryStore implements DueSource {
     });
   }
 
-  /** Adds buckets to the level's page that contains `atMs`; returns by how many bytes the page grew. */
-  #merge(turn: Turn, level: RolledLevel, atMs: number, buckets: ReadonlyMap<string, Bucket[]>): number {
-    const startMs = bucketStart(atMs, PAGE_MS[level]);
-    const page = { startMs, endMs: startMs + PAGE_MS[level], widthMs: BUCKET_MS[level] };
-    return mergePage(turn, this.parts[level], page, buckets);
-  }
-
   #save(turn: Turn, state: StoreState): void {
     const before = this.#state;
     turn.undo(() => {
       this.#state = before;
     });
     this.#state = state;
-    this.#facts.set(turn, 'telemetry', state);
+    this.#values.set(turn, 'telemetry', state);
   }
 }
 

@@ -4,8 +4,7 @@ import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol
 import type { AmqpRefusal } from '../../../protocol/publish-right.ts';
 import type { Turn } from '../../object/turn.ts';
 import { consumerTagInUse, inboundQueue, inExclusiveUse, tooManyConsumers } from '../publish/authorize.ts';
-import type { Client } from './client.ts';
-import { bind, declare, deleteQueue, purge, readable } from './queue-frames.ts';
+import { bind, type Client, declare, deleteQueue, purge, readable } from './queue-frames.ts';
 
 type ClientFrame = Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }>;
 type Consume = Extract<ClientFrame, { kind: 'consume' }>;
@@ -37,7 +36,7 @@ export function applyFrame(turn: Turn, client: Client, frame: ClientFrame): Vhos
   const { connectionId, broker } = client;
   switch (frame.kind) {
     case 'settle':
-      if (frame.outcome === 'requeue') broker.requeue(turn, connectionId, frame.leases);
+      if (frame.outcome === 'requeue') broker.requeue(connectionId, frame.leases);
       else broker.discard(turn, connectionId, frame.leases);
       return [];
     case 'qos':
@@ -54,7 +53,7 @@ export function applyFrame(turn: Turn, client: Client, frame: ClientFrame): Vhos
     case 'get':
       return [get(turn, client, frame)];
     case 'recover':
-      broker.release(turn, (owner) => owner.connectionId === connectionId && owner.channel === frame.channel);
+      broker.release((owner) => owner.connectionId === connectionId && owner.channel === frame.channel);
       return [{ kind: 'ok', seq: frame.seq }];
     case 'declare':
       return [answerTo(frame, declare(turn, client, frame))];
@@ -62,7 +61,7 @@ export function applyFrame(turn: Turn, client: Client, frame: ClientFrame): Vhos
     case 'unbind':
       return [answerTo(frame, bind(turn, client, frame))];
     case 'purge':
-      return [answerTo(frame, purge(turn, client, frame))];
+      return [answerTo(frame, purge(client, frame))];
     case 'delete':
       return [answerTo(frame, deleteQueue(turn, client, frame))];
   }
@@ -90,7 +89,7 @@ export function refusedFrame(seq: number, refusal: AmqpRefusal): VhostLinkDown {
 function consume(turn: Turn, client: Client, frame: Consume): VhostLinkDown {
   const { connectionId, names } = client;
   const { consumers } = client.broker;
-  const { seq, channel, tag, noAck, exclusive, prefetch, priority = 0 } = frame;
+  const { seq, channel, tag, noAck, exclusive, prefetch, priority } = frame;
   const queue = readable(client, frame.queue);
   if (!queue.ok) return refusedFrame(seq, queue.refusal);
   if (consumers.has(connectionId, channel, tag)) return refusedFrame(seq, consumerTagInUse(tag));
@@ -108,6 +107,7 @@ function consume(turn: Turn, client: Client, frame: Consume): VhostLinkDown {
     exclusive,
     prefetch,
     priority,
+    receiver: client.broker.links,
   });
   return { kind: 'ok', seq };
 }

@@ -1,12 +1,20 @@
 /**
- * connection.open: a client's connection begins when it names the vhost of its key, not when its link opens.
- * A wrong name counts as a rejected attempt and is written to the audit log like a rejected login [C-6.3].
+ * How a connection begins: how many a key may have, and connection.open. A connection begins when the client names
+ * the vhost of its key, not when its link opens. A wrong name counts as a rejected attempt and is written to the
+ * audit log like a rejected login [C-6.3].
  */
-
+import { LIMIT } from '../../../protocol/limits.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
+import { type ClientDial, refusalResponse } from '../../rpc.ts';
 import type { VhostParts } from '../parts.ts';
+
+/** Refuses a connection over the limit of the key (spec: Limits). The connection test of a new key is not counted. */
+export function connectionRefusal({ sockets }: VhostParts, dial: ClientDial): Response | undefined {
+  if (dial.isProbe || sockets.count < LIMIT.connectionsPerKey) return undefined;
+  return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);
+}
 
 /** Handles connection.open. `named`: the vhost that the client requested. */
 export function openConnection(turn: Turn, vhost: VhostParts, connectionId: string, named: string): void {

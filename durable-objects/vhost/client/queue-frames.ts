@@ -4,10 +4,12 @@
  * [C-6.2].
  */
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
-import type { AmqpRefusal } from '../../../protocol/publish-right.ts';
+import type { AmqpRefusal, VhostNames } from '../../../protocol/publish-right.ts';
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
 import { queueByFullName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { Broker } from '../delivery/broker.ts';
+import type { Connections } from '../delivery/receiver.ts';
 import {
   forbiddenQueue,
   foreignPattern,
@@ -23,11 +25,18 @@ import {
   unknownQueue,
 } from '../publish/authorize.ts';
 import { firstUnequal, limitsOfOwn } from '../queue/arguments.ts';
-import type { OwnQueue } from '../queue/own-queues.ts';
-import type { Definition } from '../queue/own-rows.ts';
+import type { Definition } from '../queue/partner-queue-rows.ts';
+import type { PartnerQueue } from '../queue/partner-queues.ts';
 import type { Queue, QueueKey } from '../queue/queue.ts';
 import { isOwnPattern } from '../queue/topic.ts';
-import type { Client } from './client.ts';
+
+/** The connection that sent a frame, and the broker that the frame changes. */
+export interface Client {
+  connectionId: string;
+  names: VhostNames;
+  broker: Broker;
+  connections: Connections;
+}
 
 type Frame<Kind extends VhostLinkUp['kind']> = Kind extends unknown
   ? Extract<VhostLinkUp, { kind: Kind }>
@@ -44,9 +53,9 @@ export function readable(
 ): Result<QueueKey, AmqpRefusal> {
   const ours = queueByFullName(names.slug, name);
   if (ours) return ok(ours);
-  const own = broker.queues.own.find(name);
-  if (!own) return refuse(unknownQueue(names, name));
-  return isLocked(own, connectionId) ? refuse(lockedQueue(names, name)) : ok(own.queue.key);
+  const found = broker.queues.partner.find(name);
+  if (!found) return refuse(unknownQueue(names, name));
+  return isLocked(found, connectionId) ? refuse(lockedQueue(names, name)) : ok(found.queue.key);
 }
 
 /**
@@ -62,27 +71,27 @@ export function declare(turn: Turn, client: Client, frame: Frame<'declare'>): An
     if (difference) return refuse(difference);
     return ok(ours ? countsOf(client, broker.queues.ours(ours)) : { messageCount: 0, consumerCount: 1 });
   }
-  const own = broker.queues.own.find(name);
-  if (!own) return passive ? refuse(unknownQueue(names, name)) : create(turn, client, frame);
-  if (isLocked(own, client.connectionId)) return refuse(lockedQueue(names, name));
-  const difference = passive ? undefined : differenceOf(client, name, own, frame);
+  const found = broker.queues.partner.find(name);
+  if (!found) return passive ? refuse(unknownQueue(names, name)) : create(turn, client, frame);
+  if (isLocked(found, client.connectionId)) return refuse(lockedQueue(names, name));
+  const difference = passive ? undefined : differenceOf(client, name, found, frame);
   if (difference) return refuse(difference);
-  own.queue.dropAged(turn);
-  return ok(countsOf(client, own.queue));
+  found.queue.dropAged(turn);
+  return ok(countsOf(client, found.queue));
 }
 
 /** Creates a partner queue. The server chooses a name if the client sends an empty one. */
 function create(turn: Turn, client: Client, frame: Frame<'declare'>): Answer {
   const { names, broker, connectionId } = client;
-  const { own } = broker.queues;
+  const { partner } = broker.queues;
   const name = frame.queue || `amq.gen-${serverName()}`;
   if (frame.queue !== '' && isReserved(name)) return refuse(reservedName(names, name));
-  const { durable, autoDelete, arguments: typed = [] } = frame;
+  const { durable, autoDelete, arguments: typed } = frame;
   const limits = limitsOfOwn(inVhost(names, name), typed);
   if (!limits.ok) return limits;
-  if (own.isFull) return refuse(tooManyQueues(names, name));
+  if (partner.isFull) return refuse(tooManyQueues(names, name));
   const ownerId = frame.exclusive ? connectionId : null;
-  own.declare(turn, { name, durable, autoDelete, ownerId, arguments: typed });
+  partner.declare(turn, { name, durable, autoDelete, ownerId, arguments: typed });
   return ok({ queue: name, messageCount: 0, consumerCount: 0 });
 }
 
@@ -91,49 +100,52 @@ export function bind(turn: Turn, client: Client, frame: Frame<'bind' | 'unbind'>
   const { names, broker } = client;
   if (frame.queue.startsWith('vcp.')) return refuse(forbiddenQueue(names, frame.queue));
   if (!isOwnPattern(names.slug, frame.pattern)) return refuse(foreignPattern(names, frame.pattern));
-  const own = changeable(client, frame.queue);
+  const found = changeable(client, frame.queue);
   // Unbinding an unknown queue succeeds, as in RabbitMQ.
-  if (!own.ok) return frame.kind === 'unbind' && own.refusal.code === 404 ? ok({}) : own;
+  if (!found.ok) return frame.kind === 'unbind' && found.refusal.code === 404 ? ok({}) : found;
   if (frame.kind === 'unbind') {
-    broker.queues.own.unbind(turn, own.value, frame.pattern);
+    broker.queues.partner.unbind(turn, found.value, frame.pattern);
     return ok({});
   }
-  return broker.queues.own.bind(turn, own.value, frame.pattern)
+  return broker.queues.partner.bind(turn, found.value, frame.pattern)
     ? ok({})
     : refuse(tooManyBindings(names, frame.queue));
 }
 
 /** Purges a partner queue or the key's dead-letter queue. */
-export function purge(turn: Turn, client: Client, { queue: name }: Frame<'purge'>): Answer {
+export function purge(client: Client, { queue: name }: Frame<'purge'>): Answer {
   const { names, broker } = client;
   if (queueByFullName(names.slug, name) === 'dead-letter')
-    return ok({ messageCount: broker.queues.ours('dead-letter').purge(turn) });
-  const own = changeable(client, name);
-  return own.ok ? ok({ messageCount: own.value.queue.purge(turn) }) : own;
+    return ok({ messageCount: broker.queues.ours('dead-letter').purge() });
+  const found = changeable(client, name);
+  return found.ok ? ok({ messageCount: found.value.queue.purge() }) : found;
 }
 
 /** Deletes a partner queue; succeeds if it does not exist. */
 export function deleteQueue(turn: Turn, client: Client, frame: Frame<'delete'>): Answer {
   const { names, broker } = client;
   const { queue: name, ifUnused, ifEmpty } = frame;
-  if (!broker.queues.own.find(name) && !name.startsWith('vcp.')) return ok({ messageCount: 0 });
-  const own = changeable(client, name);
-  if (!own.ok) return own;
-  const { messageCount, consumerCount } = countsOf(client, own.value.queue);
+  if (!broker.queues.partner.find(name) && !name.startsWith('vcp.')) return ok({ messageCount: 0 });
+  const found = changeable(client, name);
+  if (!found.ok) return found;
+  const { messageCount, consumerCount } = countsOf(client, found.value.queue);
   if (ifUnused && consumerCount > 0) return refuse(notDeleted(names, name, 'in use'));
   if (ifEmpty && messageCount > 0) return refuse(notDeleted(names, name, 'not empty'));
-  broker.deleteOwn(turn, own.value);
+  broker.deletePartnerQueue(turn, found.value);
   return ok({ messageCount });
 }
 
 /** Finds a partner queue that the client may change. */
-function changeable({ names, broker, connectionId }: Client, name: string): Result<OwnQueue, AmqpRefusal> {
-  const own = broker.queues.own.find(name);
-  if (!own) return refuse(unknownQueue(names, name));
-  return isLocked(own, connectionId) ? refuse(lockedQueue(names, name)) : ok(own);
+function changeable(
+  { names, broker, connectionId }: Client,
+  name: string,
+): Result<PartnerQueue, AmqpRefusal> {
+  const found = broker.queues.partner.find(name);
+  if (!found) return refuse(unknownQueue(names, name));
+  return isLocked(found, connectionId) ? refuse(lockedQueue(names, name)) : ok(found);
 }
 
-function isLocked({ ownerId }: OwnQueue, connectionId: string): boolean {
+function isLocked({ ownerId }: PartnerQueue, connectionId: string): boolean {
   return ownerId !== null && ownerId !== connectionId;
 }
 
@@ -157,7 +169,7 @@ function differenceOf(
     if (received === is) continue;
     return inequivalent(names, name, flag, `received '${received}' but current is '${is}'`);
   }
-  const unequal = firstUnequal(current.arguments, frame.arguments ?? []);
+  const unequal = firstUnequal(current.arguments, frame.arguments);
   return unequal && inequivalent(names, name, unequal.name, unequal.text);
 }
 

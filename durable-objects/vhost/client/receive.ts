@@ -4,11 +4,9 @@
  */
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../../protocol/publish-right.ts';
-import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import type { KeyRecord } from '../key/key.ts';
 import type { VhostParts } from '../parts.ts';
 import { readEnvelope } from '../publish/publish.ts';
-import type { PublishRate } from '../publish/publish-rate.ts';
 import type { Publish } from '../publish/publisher.ts';
 import { applyFrame, applyMemoryFrame, deadLetter, isMemoryFrame, refusedFrame } from './frames.ts';
 import { openConnection } from './opening.ts';
@@ -46,7 +44,9 @@ export function receiveFrames(
       continue;
     }
     const allowed = authorizePublish(names, scopes, frame.exchange, frame.routingKey);
-    const pace = allowed.ok ? paceOf(vhost, connectionId, frame.seq, allowed.value, now) : 'taken';
+    // Emergencies are never held [C-6.5].
+    const isPaced = allowed.ok && allowed.value !== 'emergency';
+    const pace = isPaced ? vhost.rate.take(connectionId, frame.seq, vhost.publishesPerSecond, now) : 'taken';
     if (pace === 'full') return false;
     if (pace === 'waits') {
       waiting.push(frame.seq);
@@ -75,21 +75,6 @@ function hasGot(answer: VhostLinkDown): boolean {
   return answer.kind === 'got' && answer.delivery !== null;
 }
 
-/**
- * Applies the publish rate [C-6.5]. Emergencies are never held; bridges with link version 1 cannot hold
- * publishes.
- */
-function paceOf(
-  vhost: VhostParts,
-  connectionId: string,
-  seq: number,
-  family: CommandFamily,
-  now: number,
-): ReturnType<PublishRate['take']> {
-  if (family === 'emergency' || vhost.sockets.linkOf(connectionId) < 2) return 'taken';
-  return vhost.rate.take(connectionId, seq, vhost.publishesPerSecond, now);
-}
-
 /** Applies all changes in one step: a batch is applied completely or not at all, and a failed batch has no answer. */
 function write(
   vhost: VhostParts,
@@ -106,7 +91,7 @@ function write(
   }
   return vhost.turns.run((turn) => {
     // Store the acknowledgements of other connections first: a failure of this batch must not undo them.
-    broker.queues.save(turn);
+    if (broker.queues.isStale) vhost.storeAll(turn);
     return turn.step(() => {
       vhost.undoBroker(turn);
       for (const one of writes) {
@@ -114,7 +99,7 @@ function write(
         else if ('frame' in one) answers.push(...applyFrame(turn, client, one.frame));
         else answers.push(deadLetter(turn, client, one.malformed, one.reason));
       }
-      broker.queues.save(turn);
+      vhost.save(turn);
     });
   });
 }

@@ -22,21 +22,10 @@ export class ConnectionRows {
   }
 
   insert(turn: Turn, row: ConnectionRow): void {
-    turn.write(
-      'INSERT INTO connection (id, bridge_id, bridge_boot, address, connected_at_ms) VALUES (?, ?, ?, ?, ?)',
-      row.id,
-      row.bridge_id,
-      row.bridge_boot,
-      row.address,
-      row.connected_at_ms,
-    );
+    turn.insert('connection', row);
   }
 
   delete(turn: Turn, id: string): void {
     turn.write('DELETE FROM connection WHERE id = ?', id);
-  }
-
-  deleteAll(turn: Turn): void {
-    turn.write('DELETE FROM connection');
   }
 }

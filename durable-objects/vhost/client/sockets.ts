@@ -11,24 +11,21 @@ import type { SeenConnections } from '../../object/seen-connections.ts';
 import { endLink, sendFrames } from '../../object/sockets.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ClientDial } from '../../rpc.ts';
-import type { Connections, Window } from '../delivery/broker.ts';
+import type { Connections, Window } from '../delivery/receiver.ts';
 import type { ConnectionRows } from './rows.ts';
 
 interface Attachment extends Window {
   connectionId: string;
   connectedAtMs: number;
-  /** The link version of the bridge. */
-  link: number;
-  isProbe?: boolean;
+  isProbe: boolean;
   /** When `lastUsedAt` of the key was last written. */
-  usedAtMs?: number;
+  usedAtMs: number;
 }
 
 interface Client {
   socket: WebSocket;
   connectedAtMs: number;
   lastFrameMs: number;
-  link: number;
   isProbe: boolean;
   window: Window;
 }
@@ -51,19 +48,14 @@ export class ClientSockets implements Connections {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || !known.has(attachment.connectionId) || socket.readyState !== WebSocket.OPEN)
         continue;
-      const { connectionId, connectedAtMs, sentBytes, drainedBytes, link = 1, isProbe = false } = attachment;
-      this.#usedAtMs = Math.max(this.#usedAtMs, attachment.usedAtMs ?? 0);
-      const window = { sentBytes, drainedBytes, isPlain: link < 2 };
-      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, link, isProbe, window });
+      const { connectionId, connectedAtMs, isProbe, usedAtMs, ...window } = attachment;
+      this.#usedAtMs = Math.max(this.#usedAtMs, usedAtMs);
+      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, isProbe, window });
     }
   }
 
   get count(): number {
     return this.#clients.size;
-  }
-
-  hearsOfCancels(id: string): boolean {
-    return this.linkOf(id) >= 5;
   }
 
   ids(): string[] {
@@ -125,9 +117,9 @@ export class ClientSockets implements Connections {
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server);
-      const { link = 1, isProbe = false } = dial;
-      const window = { sentBytes: 0, drainedBytes: 0, isPlain: link < 2 };
-      const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, link, isProbe, window };
+      const { isProbe } = dial;
+      const window = { sentBytes: 0, drainedBytes: 0 };
+      const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, isProbe, window };
       this.#clients.set(dial.connection, opened);
       this.storeWindow(dial.connection);
     });
@@ -143,11 +135,6 @@ export class ClientSockets implements Connections {
   noteFrame(connectionId: string, now: number): void {
     const known = this.#clients.get(connectionId);
     if (known) known.lastFrameMs = now;
-  }
-
-  /** The link version of a connection's bridge. */
-  linkOf(connectionId: string): number {
-    return this.#clients.get(connectionId)?.link ?? 1;
   }
 
   /**
@@ -202,9 +189,9 @@ export class ClientSockets implements Connections {
   storeWindow(connectionId: string): void {
     const known = this.#clients.get(connectionId);
     if (!known) return;
-    const { connectedAtMs, link, isProbe, window } = known;
+    const { connectedAtMs, isProbe, window } = known;
     const usedAtMs = this.#usedAtMs;
-    const attachment: Attachment = { connectionId, connectedAtMs, link, isProbe, usedAtMs, ...window };
+    const attachment: Attachment = { connectionId, connectedAtMs, isProbe, usedAtMs, ...window };
     known.socket.serializeAttachment(attachment);
   }
 

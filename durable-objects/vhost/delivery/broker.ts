@@ -1,66 +1,42 @@
 /**
  * Queues, consumers and leases. Deliveries go round-robin to consumers that have room in their own prefetch,
- * in the prefetch of their channel and in the byte window of their connection (rule 9). Deliveries are
- * collected as frames and sent after the commit. Acknowledgements and recent events may be only in memory for
- * a while; all else is stored.
+ * in the prefetch of their channel and at their receiver (rule 9). Acknowledgements and recent events may be only
+ * in memory for a while; all else is stored.
  */
-import {
-  DELIVERY_WINDOW_BYTES,
-  type Delivery,
-  messageBytes,
-  plainDeliveryBytes,
-  type VhostLinkDown,
-} from '../../../protocol/link/vhost.ts';
+import type { Delivery } from '../../../protocol/link/vhost.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
-import type { OwnQueue } from '../queue/own-queues.ts';
-import type { KeptBy, Queue, QueueKey, Taken } from '../queue/queue.ts';
+import type { PartnerQueue } from '../queue/partner-queues.ts';
+import type { Queue, QueueKey } from '../queue/queue.ts';
 import type { Queues } from '../queue/queues.ts';
-import type { Message, Owner } from '../queue/rows.ts';
+import type { Message, Owner, Safety } from '../queue/rows.ts';
 import { type Consumer, Consumers } from './consumers.ts';
 import { Leases } from './leases.ts';
+import { type Connections, LinkReceiver, toDelivery } from './receiver.ts';
 import type { ConsumerRows } from './rows.ts';
-
-/** Bytes sent to a connection's bridge, and bytes that its client has taken, since the link opened. */
-export interface Window {
-  sentBytes: number;
-  drainedBytes: number;
-  /** The bridge has link version 1, which counts only body and routing key. */
-  isPlain: boolean;
-}
-
-/** The connections, as the broker needs them; `ClientSockets` has the sockets. */
-export interface Connections {
-  isConnected(connectionId: string): boolean;
-  /** Undefined if nothing may be sent: the connection is half-open or closed. */
-  window(connectionId: string): Window | undefined;
-  saveWindow(connectionId: string, window: Window): void;
-  /** Whether the bridge supports cancels by the server. */
-  hearsOfCancels(connectionId: string): boolean;
-}
 
 export class Broker {
   readonly queues: Queues;
   readonly consumers: Consumers;
-  readonly #connections: Connections;
+  /** The receiver of all AMQP clients. */
+  readonly links: LinkReceiver;
   readonly #leases: Leases;
-  #frames = new Map<string, VhostLinkDown[]>();
   /** Number of events since this broker was created. */
   published = 0;
 
   constructor(queues: Queues, consumerRows: ConsumerRows, connections: Connections, now: number) {
     this.queues = queues;
-    this.#connections = connections;
-    this.consumers = new Consumers(consumerRows);
+    this.links = new LinkReceiver(connections);
+    this.consumers = new Consumers(consumerRows, this.links);
     this.#leases = new Leases(queues.all(), now);
   }
 
   /** Adds an event to its event queue and to the partner queues that are bound to its routing key. */
-  publish(turn: Turn, name: QueueName, message: Message, keptBy?: KeptBy): void {
+  publish(turn: Turn, name: QueueName, message: Message, safety?: Safety): void {
     this.published += 1;
-    this.queues.ours(name).push(turn, message, keptBy);
-    this.queues.own.push(turn, message, keptBy);
+    this.queues.ours(name).push(turn, message, safety);
+    this.queues.partner.push(turn, message, safety);
   }
 
   /** Number of leased messages of a queue. */
@@ -76,34 +52,33 @@ export class Broker {
 
   closeChannel(turn: Turn, connectionId: string, channel: number): void {
     this.#leave(turn, this.consumers.closeChannel(turn, connectionId, channel));
-    this.release(turn, (owner) => owner.connectionId === connectionId && owner.channel === channel);
+    this.release((owner) => owner.connectionId === connectionId && owner.channel === channel);
   }
 
   closeConnection(turn: Turn, connectionId: string): void {
     this.#leave(turn, this.consumers.closeConnection(turn, connectionId));
-    this.release(turn, (owner) => owner.connectionId === connectionId);
-    for (const own of this.queues.own.all()) if (own.ownerId === connectionId) this.deleteOwn(turn, own);
-    this.#frames.delete(connectionId);
+    this.release((owner) => owner.connectionId === connectionId);
+    for (const declared of this.queues.partner.all())
+      if (declared.ownerId === connectionId) this.deletePartnerQueue(turn, declared);
+    this.links.forget(connectionId);
   }
 
   /** Deletes a partner queue and cancels its consumers. Returns the number of messages that waited. */
-  deleteOwn(turn: Turn, own: OwnQueue): number {
-    const { queue } = own;
+  deletePartnerQueue(turn: Turn, declared: PartnerQueue): number {
+    const { queue } = declared;
     const { key, readyCount } = queue;
-    for (const { connectionId, channel, tag } of this.consumers.closeQueue(turn, key)) {
-      if (this.#connections.hearsOfCancels(connectionId))
-        this.#addFrame(connectionId, { kind: 'cancelled', channel, tag });
-    }
+    for (const consumer of this.consumers.closeQueue(turn, key)) consumer.receiver.cancel(consumer);
     this.#leases.releaseQueue(queue);
-    this.queues.own.delete(turn, own);
+    this.queues.partner.delete(turn, declared);
     return readyCount;
   }
 
   /** Deletes auto-delete queues whose last consumer has gone. */
   #leave(turn: Turn, gone: readonly Consumer[]): void {
     for (const key of new Set(gone.map(({ queue }) => queue))) {
-      const own = this.queues.own.find(this.queues.fullName(key));
-      if (own?.autoDelete && this.consumers.ofQueue(key).length === 0) this.deleteOwn(turn, own);
+      const declared = this.queues.partner.find(this.queues.fullName(key));
+      if (declared?.autoDelete && this.consumers.ofQueue(key).length === 0)
+        this.deletePartnerQueue(turn, declared);
     }
   }
 
@@ -113,16 +88,16 @@ export class Broker {
     for (const lease of leases) this.#leases.take(connectionId, lease)?.acknowledge(lease);
   }
 
-  requeue(turn: Turn, connectionId: string, leases: readonly number[]): void {
-    for (const lease of leases) this.#leases.take(connectionId, lease)?.requeue(turn, lease);
+  requeue(connectionId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(connectionId, lease)?.requeue(lease);
   }
 
   discard(turn: Turn, connectionId: string, leases: readonly number[]): void {
     for (const lease of leases) this.#leases.take(connectionId, lease)?.discard(turn, lease);
   }
 
-  release(turn: Turn, holds: (owner: Owner) => boolean): void {
-    for (const queue of this.queues.all()) queue.release(turn, holds);
+  release(holds: (owner: Owner) => boolean): void {
+    for (const queue of this.queues.all()) queue.release(holds);
     this.#leases.release(holds);
   }
 
@@ -134,7 +109,7 @@ export class Broker {
     const taken = queue.take(turn, owner, lease);
     if (!taken) return null;
     if (lease !== null) this.#leases.hold(lease, queue, owner);
-    return toDelivery(lease ?? 0, taken, messageBytes(taken.message));
+    return toDelivery(lease ?? 0, taken);
   }
 
   /** Whether `pump` would deliver anything. */
@@ -166,31 +141,11 @@ export class Broker {
       const taken = queue.take(turn, consumer, lease);
       if (!taken) return;
       rest.deliveries -= 1;
-      rest.bytes -= this.#deliver(queue, consumer, lease, taken);
+      if (lease !== null) this.#leases.hold(lease, queue, consumer);
+      rest.bytes -= consumer.receiver.deliver(consumer, lease ?? 0, taken);
       this.consumers.moveLast(consumer);
       if (consumers.length > 1) consumers = this.consumers.ofQueue(queue.key);
     }
-  }
-
-  /** Adds a delivery frame; returns the bytes that it counts in the window. */
-  #deliver(queue: Queue, consumer: Consumer, lease: number | null, taken: Taken): number {
-    if (lease !== null) this.#leases.hold(lease, queue, consumer);
-    const { connectionId, channel, tag } = consumer;
-    const window = this.#connections.window(connectionId);
-    const bytes = (window?.isPlain ? plainDeliveryBytes : messageBytes)(taken.message);
-    if (window) {
-      window.sentBytes += bytes;
-      this.#connections.saveWindow(connectionId, window);
-    }
-    const delivery = toDelivery(lease ?? 0, taken, bytes);
-    this.#addFrame(connectionId, { kind: 'deliver', channel, tag, delivery });
-    return bytes;
-  }
-
-  #addFrame(connectionId: string, frame: VhostLinkDown): void {
-    const frames = this.#frames.get(connectionId);
-    if (frames) frames.push(frame);
-    else this.#frames.set(connectionId, [frame]);
   }
 
   #mayTake(consumer: Consumer): boolean {
@@ -198,15 +153,7 @@ export class Broker {
     if (!noAck && prefetch > 0 && this.#leases.ofConsumer(consumer) >= prefetch) return false;
     const shared = this.consumers.channelLimit(connectionId, channel);
     if (!noAck && shared > 0 && this.#leases.ofChannel(connectionId, channel) >= shared) return false;
-    const window = this.#connections.window(connectionId);
-    return window !== undefined && window.sentBytes - window.drainedBytes < DELIVERY_WINDOW_BYTES;
-  }
-
-  /** Deliveries and cancels since the last call, per connection, to be sent after the commit. */
-  takeFrames(): Map<string, VhostLinkDown[]> {
-    const frames = this.#frames;
-    this.#frames = new Map();
-    return frames;
+    return consumer.receiver.hasRoom(consumer);
   }
 }
 
@@ -214,9 +161,4 @@ export class Broker {
 interface PumpRest {
   deliveries: number;
   bytes: number;
-}
-
-function toDelivery(lease: number, taken: Taken, bytes: number): Delivery {
-  const { routingKey, properties, body, encoding } = taken.message;
-  return { lease, redelivered: taken.redelivered, routingKey, properties, body, encoding, bytes };
 }

@@ -1,8 +1,18 @@
 /** The consumers of a vhost, in the order in which they are served, and the shared prefetch of channels. */
 import type { Turn } from '../../object/turn.ts';
-import type { QueueKey } from '../queue/queue.ts';
+import type { QueueKey, Taken } from '../queue/queue.ts';
 import { channelKey } from './leases.ts';
 import type { ConsumerRows } from './rows.ts';
+
+/** Where the deliveries of a consumer go. The broker knows only this, so a consumer needs no connection. */
+export interface Receiver {
+  /** Whether it can take one more delivery of this consumer now. */
+  hasRoom(consumer: Consumer): boolean;
+  /** Takes a message, with its lease; 0 = none is needed. Returns the bytes of the delivery. */
+  deliver(consumer: Consumer, lease: number, taken: Taken): number;
+  /** The queue of the consumer has been deleted. */
+  cancel(consumer: Consumer): void;
+}
 
 export interface Consumer {
   connectionId: string;
@@ -15,6 +25,7 @@ export interface Consumer {
   prefetch: number;
   /** A message goes to the available consumer with the highest priority. */
   priority: number;
+  receiver: Receiver;
 }
 
 export class Consumers {
@@ -22,7 +33,8 @@ export class Consumers {
   readonly #consumers: Consumer[];
   readonly #channelLimits = new Map<string, number>();
 
-  constructor(rows: ConsumerRows) {
+  /** `links`: the receiver of the stored consumers, which are those of AMQP clients. */
+  constructor(rows: ConsumerRows, links: Receiver) {
     this.#rows = rows;
     this.#consumers = rows.all().map((row) => ({
       connectionId: row.connection_id,
@@ -33,6 +45,7 @@ export class Consumers {
       exclusive: row.exclusive === 1,
       prefetch: row.prefetch,
       priority: row.priority,
+      receiver: links,
     }));
     for (const limit of rows.channelLimits()) {
       this.#channelLimits.set(channelKey(limit.connection_id, limit.channel), limit.prefetch);
@@ -62,6 +75,11 @@ export class Consumers {
     return this.#channelLimits.get(channelKey(connectionId, channel)) ?? 0;
   }
 
+  /** Adds a consumer that is not stored: its owner adds it again after a restart. */
+  attach(consumer: Consumer): void {
+    this.#consumers.push(consumer);
+  }
+
   add(turn: Turn, consumer: Consumer): void {
     this.#rows.insert(turn, {
       connection_id: consumer.connectionId,
@@ -73,12 +91,12 @@ export class Consumers {
       prefetch: consumer.prefetch,
       priority: consumer.priority,
     });
-    this.#consumers.push(consumer);
+    this.attach(consumer);
   }
 
   setChannelLimit(turn: Turn, connectionId: string, channel: number, prefetch: number): void {
     this.#channelLimits.set(channelKey(connectionId, channel), prefetch);
-    this.#rows.setChannelLimit(turn, connectionId, channel, prefetch);
+    this.#rows.setChannelLimit(turn, { connection_id: connectionId, channel, prefetch });
   }
 
   // ends; each returns the consumers that it removed

@@ -51,7 +51,7 @@ export class Outflow {
   send(answers: Answers = new Map()): void {
     const { sockets, turns, broker } = this.#host;
     if (broker().hasDeliverable) turns.run((turn) => broker().pump(turn));
-    const frames = broker().takeFrames();
+    const frames = broker().links.takeFrames();
     const hasDeliveries = frames.size > 0;
     for (const [connectionId, first] of answers) {
       const all = [...first, ...(frames.get(connectionId) ?? [])];

@@ -31,18 +31,7 @@ export class ConsumerRows {
   }
 
   insert(turn: Turn, row: ConsumerRow): void {
-    turn.write(
-      `INSERT INTO consumer (connection_id, channel, tag, queue, no_ack, exclusive, prefetch, priority)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-      row.connection_id,
-      row.channel,
-      row.tag,
-      row.queue,
-      row.no_ack,
-      row.exclusive,
-      row.prefetch,
-      row.priority,
-    );
+    turn.insert('consumer', row);
   }
 
   delete(turn: Turn, connectionId: string, channel: number, tag: string): void {
@@ -54,13 +43,8 @@ export class ConsumerRows {
     );
   }
 
-  setChannelLimit(turn: Turn, connectionId: string, channel: number, prefetch: number): void {
-    turn.write(
-      'INSERT OR REPLACE INTO channel_limit (connection_id, channel, prefetch) VALUES (?, ?, ?)',
-      connectionId,
-      channel,
-      prefetch,
-    );
+  setChannelLimit(turn: Turn, row: ChannelLimitRow): void {
+    turn.replace('channel_limit', row);
   }
 
   /** Deletes a channel's shared prefetch and its consumers. */
@@ -76,10 +60,5 @@ export class ConsumerRows {
   deleteConnection(turn: Turn, connectionId: string): void {
     turn.write('DELETE FROM consumer WHERE connection_id = ?', connectionId);
     turn.write('DELETE FROM channel_limit WHERE connection_id = ?', connectionId);
-  }
-
-  deleteAll(turn: Turn): void {
-    turn.write('DELETE FROM consumer');
-    turn.write('DELETE FROM channel_limit');
   }
 }

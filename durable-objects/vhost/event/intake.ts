@@ -7,13 +7,12 @@ import { EVENT_QUEUES, type QueueName } from '../../../protocol/routing-keys.ts'
 import type { Turn } from '../../object/turn.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import type { Key } from '../key/key.ts';
-import type { KeptBy } from '../queue/queue.ts';
-import type { Message } from '../queue/rows.ts';
+import type { Message, Safety } from '../queue/rows.ts';
 import { eventMessage } from './message.ts';
 import type { ReceivedRows } from './rows.ts';
 
 export interface IntakeQueues {
-  push(turn: Turn, queue: QueueName, message: Message, keptBy: KeptBy | undefined): void;
+  push(turn: Turn, queue: QueueName, message: Message, safety: Safety | undefined): void;
   /** The sequence of a site's first event that is only in memory. */
   firstKept(siteId: string): number | undefined;
 }
@@ -64,17 +63,17 @@ export class EventIntake {
 
   /**
    * Adds an event if the key may see its site. Queues start to fill at the key's first connection [C-6.1].
-   * `sequence`: position in the site's outbox, if the site keeps the event.
+   * `sequence`: position in the site's outbox, if the site keeps the event; telemetry is not kept.
    */
   pass(turn: Turn, siteId: string, event: PassingEvent, sequence?: number): void {
     const key = this.#key.record;
     if (!key || key.firstConnectedAtMs === null) return;
     if (key.allowedPlantIds && !key.allowedPlantIds.includes(siteId)) return;
-    this.#push(turn, siteId, event, sequence === undefined ? undefined : { siteId, sequence });
+    this.#push(turn, siteId, event, sequence === undefined ? 'passing' : { siteId, sequence });
   }
 
   /** Adds an event for a site id that the partner sent, without checking that the key may see it. */
-  tell(turn: Turn, siteId: string, event: PassingEvent): void {
+  report(turn: Turn, siteId: string, event: PassingEvent): void {
     this.#push(turn, siteId, event);
   }
 
@@ -107,9 +106,9 @@ export class EventIntake {
     });
   }
 
-  #push(turn: Turn, siteId: string, event: PassingEvent, keptBy?: KeptBy): void {
+  #push(turn: Turn, siteId: string, event: PassingEvent, safety?: Safety): void {
     const { slug } = this.#key.names;
     const message = eventMessage(slug, this.#key.signingKey, siteId, event);
-    this.#queues.push(turn, EVENT_QUEUES[event.kind], message, keptBy);
+    this.#queues.push(turn, EVENT_QUEUES[event.kind], message, safety);
   }
 }

@@ -18,7 +18,7 @@ export class ReceivedRows {
   }
 
   set(turn: Turn, siteId: string, sequence: number): void {
-    turn.write('INSERT OR REPLACE INTO received (site_id, sequence) VALUES (?, ?)', siteId, sequence);
+    turn.replace('received', { site_id: siteId, sequence });
   }
 
   deleteAll(turn: Turn): void {

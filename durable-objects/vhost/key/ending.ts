@@ -4,7 +4,7 @@
  */
 import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
-import type { Facts } from '../../object/facts.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 
@@ -29,20 +29,20 @@ export interface EndingHost {
 
 export class Ending implements DueSource {
   readonly name = 'ending';
-  readonly #facts: Facts<'ending'>;
+  readonly #values: KeyValues<'ending'>;
   readonly #host: EndingHost;
   #unwritten: Unwritten | undefined;
   #dueMs = 0;
   #pauseMs = FIRST_MS;
 
-  constructor(facts: Facts<'ending'>, host: EndingHost) {
-    this.#facts = facts;
+  constructor(values: KeyValues<'ending'>, host: EndingHost) {
+    this.#values = values;
     this.#host = host;
-    this.#unwritten = facts.get<Unwritten | null>('ending') ?? undefined;
+    this.#unwritten = values.get<Unwritten | null>('ending') ?? undefined;
   }
 
   begin(turn: Turn, keyId: string, revokedAtMs: number): void {
-    this.#facts.set(turn, 'ending', { keyId, revokedAtMs });
+    this.#values.set(turn, 'ending', { keyId, revokedAtMs });
     turn.remember(() => {
       this.#unwritten = { keyId, revokedAtMs };
       this.#dueMs = turn.now + FIRST_MS;
@@ -59,10 +59,10 @@ export class Ending implements DueSource {
     // Due again after the deadline and a pause, so that a crash in the meantime does not stop the retries.
     this.#dueMs = turn.now + ANSWER_MS + this.#pauseMs;
     this.#pauseMs = Math.min(2 * this.#pauseMs, MAX_PAUSE_MS);
-    turn.send(() => this.#host.keepAlive(this.#tell(unwritten, turn.now + ANSWER_MS)));
+    turn.send(() => this.#host.keepAlive(this.#report(unwritten, turn.now + ANSWER_MS)));
   }
 
-  async #tell(unwritten: Unwritten, deadlineMs: number): Promise<void> {
+  async #report(unwritten: Unwritten, deadlineMs: number): Promise<void> {
     try {
       await this.#host.until(deadlineMs, this.#host.write(unwritten));
     } catch (error) {
@@ -73,7 +73,7 @@ export class Ending implements DueSource {
       return;
     }
     this.#host.turns.run((turn) => {
-      this.#facts.set(turn, 'ending', null);
+      this.#values.set(turn, 'ending', null);
       turn.remember(() => {
         this.#unwritten = undefined;
       });

@@ -2,7 +2,7 @@
 import type { VhostNames } from '../../../protocol/publish-right.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../../protocol/scopes.ts';
 import type { DueSource } from '../../object/agenda.ts';
-import type { Facts } from '../../object/facts.ts';
+import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { VhostGrant } from '../../rpc.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
@@ -21,7 +21,7 @@ export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
 
 export class Key implements DueSource {
   readonly name = 'key';
-  readonly #facts: Facts<VhostFact>;
+  readonly #values: KeyValues<VhostFact>;
   readonly #secretBox: SecretBox;
   readonly #onEnd: (turn: Turn) => void;
   #record: KeyRecord | undefined;
@@ -29,11 +29,11 @@ export class Key implements DueSource {
   #scopes: ReadonlySet<ApiKeyScope> = new Set();
 
   /** `onEnd`: called in the turn in which the key expires. */
-  constructor(facts: Facts<VhostFact>, secretBox: SecretBox, onEnd: (turn: Turn) => void) {
-    this.#facts = facts;
+  constructor(values: KeyValues<VhostFact>, secretBox: SecretBox, onEnd: (turn: Turn) => void) {
+    this.#values = values;
     this.#secretBox = secretBox;
     this.#onEnd = onEnd;
-    this.#use(facts.get<KeyRecord | null>('key') ?? undefined);
+    this.#use(values.get<KeyRecord | null>('key') ?? undefined);
   }
 
   /** Undefined until the key was opened here. */
@@ -68,7 +68,7 @@ export class Key implements DueSource {
     const { signingKey, ...rest } = grant;
     this.#save(turn, {
       ...rest,
-      revokedAtMs: this.#record?.revokedAtMs ?? this.#facts.get<number>('revoked') ?? null,
+      revokedAtMs: this.#record?.revokedAtMs ?? this.#values.get<number>('revoked') ?? null,
       firstConnectedAtMs: this.#record?.firstConnectedAtMs ?? null,
       signingKeySealed: this.#secretBox.seal(purpose(grant.keyId), signingKey),
     });
@@ -76,7 +76,7 @@ export class Key implements DueSource {
 
   /** Revokes permanently, also a key that is opened later. */
   revoke(turn: Turn): void {
-    this.#facts.set(turn, 'revoked', turn.now);
+    this.#values.set(turn, 'revoked', turn.now);
     const record = this.#record;
     if (record) this.#save(turn, { ...record, revokedAtMs: record.revokedAtMs ?? turn.now });
   }
@@ -85,8 +85,8 @@ export class Key implements DueSource {
   forget(turn: Turn): void {
     const before = this.#record;
     turn.undo(() => this.#use(before));
-    this.#facts.set(turn, 'revoked', turn.now);
-    this.#facts.set(turn, 'key', null);
+    this.#values.set(turn, 'revoked', turn.now);
+    this.#values.set(turn, 'key', null);
     this.#use(undefined);
   }
 
@@ -110,7 +110,7 @@ export class Key implements DueSource {
   #save(turn: Turn, record: KeyRecord): void {
     const before = this.#record;
     turn.undo(() => this.#use(before));
-    this.#facts.set(turn, 'key', record);
+    this.#values.set(turn, 'key', record);
     this.#use(record);
   }
 

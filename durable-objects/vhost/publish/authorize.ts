@@ -55,7 +55,7 @@ export function inequivalent(names: VhostNames, queue: string, argument: string,
 }
 
 export function tooManyQueues(names: VhostNames, queue: string): AmqpRefusal {
-  const what = `cannot declare queue '${queue}': queue limit in vhost '${names.vhost}' (${LIMIT.ownQueues}) is reached`;
+  const what = `cannot declare queue '${queue}': queue limit in vhost '${names.vhost}' (${LIMIT.partnerQueues}) is reached`;
   return channelRefusal(406, `PRECONDITION_FAILED - ${what}`);
 }
 

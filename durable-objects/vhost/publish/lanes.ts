@@ -5,12 +5,9 @@
  */
 
 import { LIMIT } from '../../../protocol/limits.ts';
-import type { SiteStub } from '../../env.ts';
-import type { Calls } from '../../object/calls.ts';
 import { reasonOf } from '../../object/reason.ts';
-import type { Submission, SubmissionBatch, SubmitAnswer } from '../../rpc.ts';
-import { VHOST_BOUNDS } from '../bounds.ts';
-import { Rest } from './rest.ts';
+import type { Submission } from '../../rpc.ts';
+import { YieldTimer } from './yield-timer.ts';
 
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
@@ -30,16 +27,24 @@ export interface Pending {
   seq: number;
 }
 
-/** The fields of a batch that the lane sets; the others come from the key. */
-export type LaneBatch = Pick<SubmissionBatch, 'siteId' | 'submissions' | 'notAfterMs' | 'isRepeated'>;
+/** One attempt to submit a batch to its Site. */
+export interface Attempt {
+  siteId: string;
+  batch: readonly Pending[];
+  /** The Site records nothing later. */
+  notAfterMs: number;
+  /** The call is given up at this time. */
+  giveUpAtMs: number;
+  isRepeated: boolean;
+}
 
 export interface LaneHost {
-  readonly calls: Calls;
   now(): number;
-  site(siteId: string): SiteStub;
-  submit(stub: SiteStub, batch: LaneBatch): Promise<SubmitAnswer>;
-  /** Stores the events of an answer, then confirms or nacks each publish, in this order (rule 5). */
-  finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
+  /**
+   * Submits a batch, stores the events of the answer, and confirms or nacks each publish, in this order (rule 5).
+   * Throws if the Site does not answer in time.
+   */
+  submit(attempt: Attempt): Promise<void>;
   /** Nacks the publishes: the Site did not answer in time, so it is unknown whether they are recorded. */
   giveUp(batch: readonly Pending[]): void;
   /** Whether the key has ended; then nothing more is submitted. */
@@ -50,24 +55,24 @@ export class Lanes {
   readonly #host: LaneHost;
   readonly #lanes = new Map<string, Lane>();
   readonly #running = new Set<Promise<void>>();
-  readonly #rest: Rest;
+  readonly #yieldTimer: YieldTimer;
 
   constructor(host: LaneHost) {
     this.#host = host;
-    this.#rest = new Rest(() => host.now());
+    this.#yieldTimer = new YieldTimer(() => host.now());
   }
 
   /** Adds a publish to its lane. Returns the work that this starts, to be kept alive with waitUntil. */
   submit(siteId: string, pending: Pending): Promise<void> | undefined {
-    if (this.#running.size === 0) this.#rest.begin();
+    if (this.#running.size === 0) this.#yieldTimer.begin();
     if (pending.submission.family === 'emergency')
-      return this.#track(new Lane(this.#host, siteId, NO_REST).add(pending));
+      return this.#track(new Lane(this.#host, siteId, NO_PAUSE).add(pending));
     let lane = this.#lanes.get(siteId);
     if (!lane) {
-      lane = new Lane(this.#host, siteId, () => this.#rest.due());
+      lane = new Lane(this.#host, siteId, () => this.#yieldTimer.due());
       this.#lanes.set(siteId, lane);
     }
-    return this.#track(lane.add(pending));
+    return this.#track(lane.add(pending), siteId);
   }
 
   /** Resolves when no call is open. */
@@ -75,12 +80,12 @@ export class Lanes {
     await Promise.all(this.#running);
   }
 
-  #track(work: Promise<void> | undefined): Promise<void> | undefined {
+  /** `laneOf`: the site whose lane ends with this work. */
+  #track(work: Promise<void> | undefined, laneOf?: string): Promise<void> | undefined {
     if (!work) return undefined;
     const tracked = work.finally(() => {
       this.#running.delete(tracked);
-      if (this.#lanes.size > VHOST_BOUNDS.idleLanes)
-        for (const [id, lane] of this.#lanes) if (lane.isIdle) this.#lanes.delete(id);
+      if (laneOf !== undefined) this.#lanes.delete(laneOf);
     });
     this.#running.add(tracked);
     return tracked;
@@ -88,24 +93,19 @@ export class Lanes {
 }
 
 /** Emergencies do not pause. */
-const NO_REST = () => undefined;
+const NO_PAUSE = () => undefined;
 
 class Lane {
   readonly #host: LaneHost;
   readonly #siteId: string;
-  readonly #rest: () => Promise<void> | undefined;
+  readonly #pause: () => Promise<void> | undefined;
   #waiting: Pending[] = [];
   #running = false;
-  #stub: SiteStub | undefined;
 
-  constructor(host: LaneHost, siteId: string, rest: () => Promise<void> | undefined) {
+  constructor(host: LaneHost, siteId: string, pause: () => Promise<void> | undefined) {
     this.#host = host;
     this.#siteId = siteId;
-    this.#rest = rest;
-  }
-
-  get isIdle(): boolean {
-    return !this.#running;
+    this.#pause = pause;
   }
 
   add(pending: Pending): Promise<void> | undefined {
@@ -119,7 +119,7 @@ class Lane {
     // Wait for one microtask, so that the other publishes of the same link message join the batch.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
-      await this.#rest();
+      await this.#pause();
       await this.#send(this.#takeBatch());
     }
     this.#running = false;
@@ -145,18 +145,16 @@ class Lane {
         return;
       }
       try {
-        this.#stub ??= this.#host.site(this.#siteId);
-        const call = this.#host.submit(this.#stub, {
+        const notAfterMs = giveUpAtMs - NACK_MARGIN_MS;
+        await this.#host.submit({
           siteId: this.#siteId,
-          submissions: batch.map((pending) => pending.submission),
-          notAfterMs: giveUpAtMs - NACK_MARGIN_MS,
+          batch,
+          notAfterMs,
+          giveUpAtMs,
           isRepeated: attempt > 0,
         });
-        const answer = await this.#host.calls.until(giveUpAtMs, call);
-        await this.#host.finish(this.#siteId, answer, batch);
         return;
       } catch (error) {
-        this.#stub = undefined;
         const pauseMs = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 0;
         if (this.#host.now() + pauseMs >= giveUpAtMs) {
           console.warn('site did not answer', {

@@ -7,18 +7,23 @@ import type { Envelope } from '../../../protocol/envelope.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env, SiteStub } from '../../env.ts';
-import type { OwnCounts } from '../../figures/counts.ts';
+import type { OwnCounts } from '../../metrics/counts.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
-import { FRESH_MS, findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
-import type { SubmitAnswer } from '../../rpc.ts';
+import { Stubs } from '../../object/stubs.ts';
+import { FRESH_MS } from '../../registry/copy.ts';
+import { findSite, type OrganizationCopy } from '../../registry/organization-copy.ts';
+
 import type { Outflow } from '../delivery/outflow.ts';
 import type { EventIntake } from '../event/intake.ts';
 import type { EventStore } from '../event/store.ts';
 import type { Key, KeyRecord } from '../key/key.ts';
-import { type LaneBatch, type LaneHost, Lanes, type Pending } from './lanes.ts';
+import { type Attempt, type LaneHost, Lanes, type Pending } from './lanes.ts';
 import { confirms, judgeSignature, signatureHint, toSubmission, unknownSiteEvent } from './publish.ts';
+
+/** Minimum age of the registry's copy before an unknown site triggers a new read. */
+const RETRY_MS = 1_000;
 
 /** An authorized publish with a valid envelope. */
 export interface Publish {
@@ -27,7 +32,7 @@ export interface Publish {
   envelope: Envelope;
 }
 
-export interface PublisherParts {
+export interface PublisherHost {
   clock: Clock;
   calls: Calls;
   key: Key;
@@ -41,18 +46,18 @@ export interface PublisherParts {
 }
 
 export class Publisher implements LaneHost {
-  readonly calls: Calls;
-  readonly #parts: PublisherParts;
+  readonly #host: PublisherHost;
+  readonly #sites: Stubs<SiteStub>;
   readonly #lanes: Lanes;
 
-  constructor(parts: PublisherParts) {
-    this.calls = parts.calls;
-    this.#parts = parts;
+  constructor(host: PublisherHost) {
+    this.#host = host;
+    this.#sites = new Stubs((siteId) => host.sites.get(host.sites.idFromName(siteId)));
     this.#lanes = new Lanes(this);
   }
 
   publish(connectionId: string, key: KeyRecord, publish: Publish, now: number): void {
-    const { organization, keepAlive } = this.#parts;
+    const { organization, keepAlive } = this.#host;
     const siteId = organization.isFresh()
       ? findSite(organization.record, key.allowedPlantIds, publish.envelope.siteId)
       : undefined;
@@ -70,33 +75,26 @@ export class Publisher implements LaneHost {
   // LaneHost
 
   now(): number {
-    return this.#parts.clock.now();
+    return this.#host.clock.now();
   }
 
   hasEnded(): boolean {
-    return this.#parts.key.hasEnded(this.now());
+    return this.#host.key.hasEnded(this.now());
   }
 
-  site(siteId: string): SiteStub {
-    const { sites } = this.#parts;
-    return sites.get(sites.idFromName(siteId));
-  }
-
-  async submit(stub: SiteStub, batch: LaneBatch): Promise<SubmitAnswer> {
-    const { keyId = '', keyPrefix = '' } = this.#parts.key.record ?? {};
-    const { intake } = this.#parts;
-    const [received, seen] = [intake.receivedFrom(batch.siteId), intake.seenFrom(batch.siteId)];
-    return await stub.submit({ ...batch, keyId, keyPrefix, received, seen });
-  }
-
-  async finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void> {
-    const { store, intake } = this.#parts;
+  async submit({ siteId, batch, notAfterMs, giveUpAtMs, isRepeated }: Attempt): Promise<void> {
+    const { calls, key, store, intake } = this.#host;
+    const { keyId = '', keyPrefix = '' } = key.record ?? {};
+    const submissions = batch.map(({ submission }) => submission);
+    const [received, seen] = [intake.receivedFrom(siteId), intake.seenFrom(siteId)];
+    const call = { siteId, submissions, notAfterMs, isRepeated, keyId, keyPrefix, received, seen };
+    const answer = await this.#sites.call(siteId, (site) => calls.until(giveUpAtMs, site.submit(call)));
     const answers = confirms(batch, (index) => answer.outcomes[index] === 'recorded');
     await store.store((turn) => intake.store(turn, siteId, answer.events), answers);
   }
 
   giveUp(batch: readonly Pending[]): void {
-    this.#parts.outflow.send(confirms(batch, () => false));
+    this.#host.outflow.send(confirms(batch, () => false));
   }
 
   // one publish
@@ -111,17 +109,17 @@ export class Publisher implements LaneHost {
     publish: Publish,
     acceptedAtMs: number,
   ): Promise<void> {
-    const { organization, store, intake, counts } = this.#parts;
+    const { organization, store, intake, counts } = this.#host;
     const wanted = publish.envelope.siteId;
     try {
-      await organization.refresh(key.organizationId, FRESH_MS);
+      await organization.refresh(FRESH_MS);
       if (!findSite(organization.record, key.allowedPlantIds, wanted)) {
-        await organization.refresh(key.organizationId, RETRY_MS);
+        await organization.refresh(RETRY_MS);
       }
     } catch (error) {
       console.warn('failed to read registry', { reason: reasonOf(error) });
       const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
-      this.#parts.outflow.send(new Map([[connectionId, [unstored]]]));
+      this.#host.outflow.send(new Map([[connectionId, [unstored]]]));
       return;
     }
     if (this.hasEnded()) return;
@@ -135,13 +133,13 @@ export class Publisher implements LaneHost {
     const answers = confirms([pending], () => true);
     await store.store((turn) => {
       counts.add(turn, 'acknowledgements/REJECTED/DEVICE_OFFLINE');
-      intake.tell(turn, wanted, event);
+      intake.report(turn, wanted, event);
     }, answers);
   }
 
   /** Needs the copy of the registry, because the organization's settings decide whether a signature is required. */
   #pending(connectionId: string, { frame, family, envelope }: Publish, acceptedAtMs: number): Pending {
-    const { organization, key } = this.#parts;
+    const { organization, key } = this.#host;
     const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
     const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
     const publishId = `${connectionId}|${frame.seq}`;

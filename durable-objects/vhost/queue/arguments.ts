@@ -49,7 +49,8 @@ const MAX_TTL_MS = 315_360_000_000;
  */
 export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Result<QueueLimits, AmqpRefusal> {
   const limits: QueueLimits = {
-    maxMessages: LIMIT.queueMessages,
+    maxReady: LIMIT.queueMessages,
+    maxOpen: LIMIT.queueMessages,
     maxBytes: LIMIT.queueBytes,
     maxAgeMs: LIMIT.queueAgeMs,
   };
@@ -64,7 +65,7 @@ export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Resu
     if (number < 0) return invalid(`{value_negative,${value}}`);
     if (name === 'x-message-ttl' && number > MAX_TTL_MS) return invalid(`{value_too_large,${value}}`);
     if (name === 'x-message-ttl') limits.maxAgeMs = Math.min(number, limits.maxAgeMs);
-    else limits.maxMessages = Math.min(number, limits.maxMessages);
+    else limits.maxReady = Math.min(number, limits.maxReady);
   }
   return ok(limits);
 }

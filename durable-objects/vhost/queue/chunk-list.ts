@@ -1,48 +1,55 @@
 /**
- * The chunks of a queue in order, with the number of open events and the first waiting one. Only the chunk
- * that is being filled, the chunk that is being read, and chunks that are not stored have their lines in
- * memory.
+ * The chunks of a queue in order, with their totals, the first waiting message, and the chunks that storage
+ * does not have as they are. Only the chunk that is being filled, the chunk that is being read, and chunks that
+ * are not stored have their lines in memory.
  */
 import type { Chunk } from './chunk.ts';
-import type { Message } from './rows.ts';
+import type { Message, Owner, Safety } from './rows.ts';
 
 export class ChunkList {
   readonly #read: (position: number) => string | undefined;
-  #chunks: Chunk[];
-  /** The chunk from which events are delivered. */
+  readonly #chunks = new Set<Chunk>();
+  #tail: Chunk | undefined;
+  /** The chunk from which messages are delivered. */
   #reading: Chunk | undefined;
-  /** No earlier chunk has a waiting event. */
+  /** No earlier chunk has a waiting message. */
   #firstWaiting: Chunk | undefined;
-  #ready = 0;
-  #messages = 0;
-  #bytes = 0;
-  /** Positions of stored chunks without open events, which the next save deletes. */
+  /** Chunks with lines in memory. */
+  readonly #loaded = new Set<Chunk>();
+  /** Chunks with messages or states that are not stored. */
+  readonly unsaved = new Set<Chunk>();
+  /** Positions of stored chunks without open messages, which the next save deletes. */
   #emptied: number[] = [];
+  /** Number of waiting messages. */
+  ready = 0;
+  /** Number of messages that are not settled. */
+  open = 0;
+  /** Bytes of all chunks. */
+  bytes = 0;
 
   /** `read`: reads the lines of a chunk from its row. */
-  constructor(chunks: Chunk[], read: (position: number) => string | undefined) {
-    this.#chunks = chunks;
+  constructor(chunks: Iterable<Chunk>, read: (position: number) => string | undefined) {
     this.#read = read;
     for (const chunk of chunks) {
-      this.#ready += chunk.waiting;
+      this.append(chunk);
+      this.ready += chunk.waiting;
+      this.open += chunk.open;
+      this.bytes += chunk.bytes;
       if (chunk.waiting > 0) this.#noteWaiting(chunk);
-      this.#messages += chunk.open;
-      this.#bytes += chunk.openBytes;
     }
   }
 
-  all(): readonly Chunk[] {
+  all(): Iterable<Chunk> {
     return this.#chunks;
   }
 
-  /** Number of waiting events. */
-  get ready(): number {
-    return this.#ready;
+  first(): Chunk | undefined {
+    return this.#chunks.values().next().value;
   }
 
-  /** Events that are not settled, and their estimated bytes. */
-  get open(): { messages: number; bytes: number } {
-    return { messages: this.#messages, bytes: this.#bytes };
+  /** The chunk to which messages are appended; undefined if its lines are only in storage. */
+  get tail(): Chunk | undefined {
+    return this.#tail?.messages && this.#tail;
   }
 
   get hasEmptied(): boolean {
@@ -56,64 +63,71 @@ export class ChunkList {
   }
 
   append(chunk: Chunk): void {
-    this.#chunks.push(chunk);
+    this.#chunks.add(chunk);
+    this.#tail = chunk;
+    if (chunk.messages) this.#loaded.add(chunk);
     this.unloadIdle();
   }
 
-  add(chunk: Chunk, message: Message): void {
-    this.#change(chunk, () => chunk.add(message));
-    this.#ready += 1;
+  add(chunk: Chunk, message: Message, safety: Safety | undefined): void {
+    const before = chunk.bytes;
+    chunk.add(message, safety);
+    this.bytes += chunk.bytes - before;
+    this.ready += 1;
+    this.open += 1;
+    this.unsaved.add(chunk);
     this.#noteWaiting(chunk);
   }
 
-  /** The first waiting event. */
+  /** The first waiting message. */
   firstWaiting(): { chunk: Chunk; index: number } | undefined {
     const from = this.#firstWaiting;
-    if (from && from.waiting === 0) {
-      this.#firstWaiting = this.#chunks.find((chunk) => chunk.position > from.position && chunk.waiting > 0);
-    }
+    if (from?.waiting === 0) this.#firstWaiting = this.#nextWaiting(from.position);
     const chunk = this.#firstWaiting;
     const index = chunk?.nextWaiting();
     return chunk && index !== undefined ? { chunk, index } : undefined;
   }
 
-  /** The first event that is not settled. */
-  firstOpen(): Message | undefined {
-    const [chunk] = this.#chunks;
-    return chunk && this.messageAt(chunk, chunk.firstOpen());
-  }
-
-  leased(): void {
-    this.#ready -= 1;
+  lease(chunk: Chunk, index: number, lease: number, owner: Owner): void {
+    chunk.lease(index, lease, owner);
+    this.ready -= 1;
+    this.unsaved.add(chunk);
   }
 
   putBack(chunk: Chunk, index: number, isRequeued: boolean): void {
     chunk.putBack(index, isRequeued);
-    this.#ready += 1;
+    this.ready += 1;
+    this.unsaved.add(chunk);
     this.#noteWaiting(chunk);
   }
 
-  /** Settles an event that waits, or whose lease has been removed. */
   settle(chunk: Chunk, index: number): void {
-    const waiting = chunk.waiting;
-    this.#change(chunk, () => chunk.settle(index));
-    this.#ready -= waiting - chunk.waiting;
-    if (chunk.open === 0) this.#forget(chunk);
+    const { waiting } = chunk;
+    chunk.settle(index);
+    this.ready -= waiting - chunk.waiting;
+    this.open -= 1;
+    this.unsaved.add(chunk);
+    if (chunk.open === 0) this.drop(chunk);
   }
 
   /** Drops a whole chunk. */
   drop(chunk: Chunk): void {
-    this.#ready -= chunk.waiting;
-    this.#messages -= chunk.open;
-    this.#bytes -= chunk.openBytes;
-    if (this.#firstWaiting === chunk) {
-      this.#firstWaiting = this.#chunks.find((other) => other.position > chunk.position);
-    }
-    this.#forget(chunk);
+    this.ready -= chunk.waiting;
+    this.open -= chunk.open;
+    this.bytes -= chunk.bytes;
+    this.#chunks.delete(chunk);
+    this.#loaded.delete(chunk);
+    this.unsaved.delete(chunk);
+    if (this.#tail === chunk) this.#tail = undefined;
+    if (this.#firstWaiting === chunk) this.#firstWaiting = this.#nextWaiting(chunk.position);
+    if (chunk.storedCount > 0) this.#emptied.push(chunk.position);
   }
 
   messageAt(chunk: Chunk, index: number): Message | undefined {
-    if (!chunk.messages) chunk.readLines(this.#read(chunk.position) ?? '');
+    if (!chunk.messages) {
+      chunk.readLines(this.#read(chunk.position) ?? '');
+      this.#loaded.add(chunk);
+    }
     if (this.#reading !== chunk) {
       this.#reading = chunk;
       this.unloadIdle();
@@ -122,10 +136,11 @@ export class ChunkList {
   }
 
   unloadIdle(): void {
-    const tail = this.#chunks.at(-1);
-    for (const chunk of this.#chunks) {
+    for (const chunk of this.#loaded) {
       const isRead = chunk === this.#reading && chunk.waiting > 0;
-      if (chunk !== tail && !isRead && chunk.isStored) chunk.messages = undefined;
+      if (chunk === this.#tail || isRead || chunk.unstoredCount > 0) continue;
+      chunk.messages = undefined;
+      this.#loaded.delete(chunk);
     }
   }
 
@@ -133,16 +148,8 @@ export class ChunkList {
     if (!this.#firstWaiting || chunk.position < this.#firstWaiting.position) this.#firstWaiting = chunk;
   }
 
-  /** Changes a chunk and updates the count of open events. */
-  #change(chunk: Chunk, change: () => void): void {
-    const [messages, bytes] = [chunk.open, chunk.openBytes];
-    change();
-    this.#messages += chunk.open - messages;
-    this.#bytes += chunk.openBytes - bytes;
-  }
-
-  #forget(chunk: Chunk): void {
-    this.#chunks = this.#chunks.filter((other) => other !== chunk);
-    if (chunk.storedCount > 0) this.#emptied.push(chunk.position);
+  #nextWaiting(after: number): Chunk | undefined {
+    for (const chunk of this.#chunks) if (chunk.position > after && chunk.waiting > 0) return chunk;
+    return undefined;
   }
 }

@@ -1,33 +1,37 @@
 /**
- * A run of events in one row. Lines are only appended. The state of each event (waiting, leased or settled)
- * is kept separately in a column of its own; it is small and stays in memory when the lines do not.
+ * A run of messages in one row. Lines are only appended. The state of each message (waiting, leased or
+ * settled) is kept separately in a column of its own; it is small and stays in memory when the lines do not.
  */
 import { messageBytes } from '../../../protocol/link/vhost.ts';
-import type { ChunkHead, ChunkRun, ChunkState, Message, Owner } from './rows.ts';
+import type { ChunkHead, ChunkRun, ChunkState, Message, Owner, Safety } from './rows.ts';
 
 const WAITING = 0;
 const SETTLED = -1;
 
 export class Chunk {
   readonly position: number;
-  readonly createdAtMs: number;
-  /** Number of events whose lines are stored. */
+  /** Time of the oldest message. */
+  createdAtMs: number;
+  /** Number of messages whose lines are stored. */
   storedCount = 0;
   /** Characters in the row; infinite after a restore, so that nothing more is appended. */
   chars = 0;
+  /** Bytes of all its messages, settled ones included: they leave storage together. */
   bytes = 0;
-  isStateDirty = false;
-  /** Whether it has an event that its site keeps until it is stored here. */
-  isKept = false;
   /** The messages; undefined while they are only in storage. */
   messages: (Message | undefined)[] | undefined = [];
   waiting = 0;
   leased = 0;
+  /** Whether a stored message was leased or put back since the last save: a restart must know that it was out. */
+  isUrgent = false;
+  /** By message: its lease, or WAITING or SETTLED. */
   readonly #leases: number[] = [];
-  readonly #owners: (Owner | undefined)[] = [];
-  readonly #wasOut: (0 | 1)[] = [];
-  readonly #requeues: number[] = [];
-  /** No event before this index waits. */
+  /** By message: twice the number of requeues by clients, plus 1 if the message was ever delivered. */
+  readonly #history: number[] = [];
+  readonly #owners = new Map<number, Owner>();
+  /** What protects the messages that are not stored, by their index. */
+  readonly #safety = new Map<number, Safety>();
+  /** No message before this index waits. */
   #from = 0;
 
   constructor(position: number, createdAtMs: number) {
@@ -35,18 +39,17 @@ export class Chunk {
     this.createdAtMs = createdAtMs;
   }
 
-  static restore(head: ChunkHead, state: ChunkState | undefined): Chunk {
+  static restore(head: ChunkHead, state: ChunkState): Chunk {
     const chunk = new Chunk(head.position, head.created_at_ms);
     chunk.messages = undefined;
     chunk.storedCount = head.event_count;
     chunk.bytes = head.byte_count;
     chunk.chars = Number.POSITIVE_INFINITY;
-    for (const [count, lease, owner, wasOut, requeues] of state?.runs ?? []) {
+    for (const [count, lease, owner, wasOut, requeues] of state.runs) {
       for (let step = 0; step < count; step++) {
-        chunk.#note(lease > 0 ? lease + step : lease, state?.owners[owner], wasOut, requeues);
+        chunk.#note(lease > 0 ? lease + step : lease, state.owners[owner], 2 * requeues + wasOut);
       }
     }
-    while (chunk.count < head.event_count) chunk.#note(WAITING, undefined, 0, 0);
     return chunk;
   }
 
@@ -54,92 +57,97 @@ export class Chunk {
     return this.#leases.length;
   }
 
-  /** Number of events that are not settled. */
+  /** Number of messages that are not settled. */
   get open(): number {
     return this.waiting + this.leased;
   }
 
-  /** Estimated bytes of the events that are not settled. */
-  get openBytes(): number {
-    return this.count === 0 ? 0 : Math.round((this.bytes * this.open) / this.count);
+  get unstoredCount(): number {
+    return this.count - this.storedCount;
   }
 
-  get isStored(): boolean {
-    return this.storedCount === this.count;
-  }
-
-  add(message: Message): void {
+  /** `safety`: what protects the message until it is stored; undefined = nothing. */
+  add(message: Message, safety: Safety | undefined): void {
+    if (safety) this.#safety.set(this.count, safety);
     this.messages?.push(message);
+    this.createdAtMs = Math.min(this.createdAtMs, message.createdAtMs);
     this.bytes += messageBytes(message);
-    this.#note(WAITING, undefined, 0, 0);
+    this.#note(WAITING, undefined, 0);
   }
 
-  /** Index of the first waiting event; undefined if there is none. */
+  /** Index of the first waiting message; undefined if there is none. */
   nextWaiting(): number | undefined {
     while (this.#from < this.count && this.#leases[this.#from] !== WAITING) this.#from++;
     return this.#from < this.count ? this.#from : undefined;
   }
 
-  /** Index of the first event that is not settled; -1 if all are. */
+  /** Index of the first message that is not settled; -1 if all are. */
   firstOpen(): number {
     return this.#leases.findIndex((lease) => lease !== SETTLED);
   }
 
   wasOut(index: number): boolean {
-    return this.#wasOut[index] === 1;
+    return (this.#history[index] ?? 0) % 2 === 1;
   }
 
   requeues(index: number): number {
-    return this.#requeues[index] ?? 0;
+    return (this.#history[index] ?? 0) >> 1;
   }
 
   lease(index: number, lease: number, owner: Owner): void {
     this.#leases[index] = lease;
-    this.#owners[index] = owner;
-    this.#wasOut[index] = 1;
+    this.#owners.set(index, owner);
+    this.#history[index] = (this.#history[index] ?? 0) | 1;
     this.waiting -= 1;
     this.leased += 1;
-    this.isStateDirty = true;
+    this.isUrgent ||= index < this.storedCount;
   }
 
-  /** Index of the leased event; undefined if the lease does not exist. */
+  /** Index of the leased message; undefined if the lease does not exist. */
   find(lease: number): number | undefined {
     const index = this.#leases.indexOf(lease);
     return index < 0 ? undefined : index;
   }
 
-  /** Puts an event back. `isRequeued`: the client requeued it, so it counts toward the delivery limit. */
+  /** Puts a message back. `isRequeued`: the client requeued it, so it counts toward the delivery limit. */
   putBack(index: number, isRequeued: boolean): void {
     this.#leases[index] = WAITING;
-    this.#owners[index] = undefined;
-    if (isRequeued) this.#requeues[index] = this.requeues(index) + 1;
+    this.#owners.delete(index);
+    if (isRequeued) this.#history[index] = (this.#history[index] ?? 0) + 2;
     this.leased -= 1;
     this.waiting += 1;
     this.#from = Math.min(this.#from, index);
-    this.isStateDirty = true;
+    this.isUrgent ||= index < this.storedCount;
   }
 
   settle(index: number): void {
     if (this.#leases[index] === WAITING) this.waiting -= 1;
     else this.leased -= 1;
     this.#leases[index] = SETTLED;
-    this.#owners[index] = undefined;
+    this.#owners.delete(index);
+    this.#safety.delete(index);
     if (this.messages) this.messages[index] = undefined;
-    this.isStateDirty = true;
   }
 
   /** All leases with their owners. */
-  *held(): Generator<{ lease: number; owner: Owner }> {
-    for (const [index, lease] of this.#leases.entries()) {
-      const owner = this.#owners[index];
-      if (lease > WAITING && owner) yield { lease, owner };
+  *held(): Generator<{ id: number; owner: Owner }> {
+    for (const [index, owner] of this.#owners) yield { id: this.#leases[index] ?? 0, owner };
+  }
+
+  /** The messages that are not stored and not settled: whether they wait, and what protects them. */
+  *unstored(): Generator<{ isWaiting: boolean; safety: Safety | undefined }> {
+    for (let index = this.storedCount; index < this.count; index++) {
+      const lease = this.#leases[index];
+      if (lease !== SETTLED) yield { isWaiting: lease === WAITING, safety: this.#safety.get(index) };
     }
   }
 
-  /** Returns the lines that are not stored yet and marks them as stored; a settled event is an empty line. */
+  /** Returns the lines that are not stored yet, and marks all as stored; a settled message is an empty line. */
   takeLines(): string {
     const messages = this.messages?.slice(this.storedCount) ?? [];
     this.storedCount = this.count;
+    this.isUrgent = false;
+    this.#safety.clear();
     return messages.map((message) => (message ? `${JSON.stringify(message)}\n` : '\n')).join('');
   }
 
@@ -155,13 +163,16 @@ export class Chunk {
     const ownerIndexes = new Map<Owner, number>();
     const runs: ChunkRun[] = [];
     for (const [index, lease] of this.#leases.entries()) {
-      const owner = this.#owners[index];
+      const owner = this.#owners.get(index);
       let ownerIndex = owner ? ownerIndexes.get(owner) : -1;
       if (owner && ownerIndex === undefined) {
-        ownerIndex = owners.push(owner) - 1;
+        // The owner may be a consumer, which has more fields.
+        const { connectionId, channel, tag } = owner;
+        ownerIndex = owners.push({ connectionId, channel, tag }) - 1;
         ownerIndexes.set(owner, ownerIndex);
       }
-      const one: ChunkRun = [1, lease, ownerIndex ?? -1, this.#wasOut[index] ?? 0, this.requeues(index)];
+      const wasOut = this.wasOut(index) ? 1 : 0;
+      const one: ChunkRun = [1, lease, ownerIndex ?? -1, wasOut, this.requeues(index)];
       const last = runs.at(-1);
       if (last && continues(last, one)) last[0] += 1;
       else runs.push(one);
@@ -169,11 +180,10 @@ export class Chunk {
     return { owners, runs };
   }
 
-  #note(lease: number, owner: Owner | undefined, wasOut: 0 | 1, requeues: number): void {
+  #note(lease: number, owner: Owner | undefined, history: number): void {
+    if (owner) this.#owners.set(this.count, owner);
     this.#leases.push(lease);
-    this.#owners.push(owner);
-    this.#wasOut.push(wasOut);
-    this.#requeues.push(requeues);
+    this.#history.push(history);
     if (lease === WAITING) this.waiting += 1;
     else if (lease > WAITING) this.leased += 1;
   }

@@ -1,5 +1,5 @@
 /** Messages that left a queue without being acknowledged, by reason, since the queue was created. */
-import type { QueueDrop } from '../../figures/families.ts';
+import type { QueueDrop } from '../../metrics/families.ts';
 import type { DropColumns } from './rows.ts';
 
 export class Drops {

@@ -8,92 +8,77 @@ import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { limitsOfOwn } from './arguments.ts';
-import { ChunkedQueue } from './chunked-queue.ts';
-import { OwnQueues } from './own-queues.ts';
-import type { OwnQueueRows } from './own-rows.ts';
-import { limitsOf, ownKey, type Queue, type QueueKey, type QueueLimits } from './queue.ts';
-import type { ChunkRow, Message, QueueRows } from './rows.ts';
-import { StoredQueue } from './stored-queue.ts';
+import type { PartnerQueueRows } from './partner-queue-rows.ts';
+import { PartnerQueues } from './partner-queues.ts';
+import { limitsOf, partnerQueueKey, Queue, type QueueKey, type QueueLimits } from './queue.ts';
+import type { Message, QueueRows } from './rows.ts';
 
-export interface QueuesParts {
+export interface QueuesHost {
   rows: QueueRows;
-  ownRows: OwnQueueRows;
+  partnerQueueRows: PartnerQueueRows;
   /** The organization's slug, for the names of platform queues. A function, because queues exist before their key. */
   slug(): string;
   isConnected(connectionId: string): boolean;
 }
 
 export class Queues {
-  readonly own: OwnQueues;
+  readonly partner: PartnerQueues;
   readonly #slug: () => string;
-  readonly #telemetry: ChunkedQueue;
-  readonly #stored = new Map<QueueName, StoredQueue>();
+  readonly #platform: ReadonlyMap<string, Queue>;
 
-  constructor({ rows, ownRows, slug, isConnected }: QueuesParts) {
+  constructor({ rows, partnerQueueRows, slug, isConnected }: QueuesHost) {
     this.#slug = slug;
-    const chunks = Map.groupBy(rows.chunks(), ({ queue }) => queue);
-    let lastPosition = Math.max(0, ...[...chunks.values()].map((own) => own.at(-1)?.position ?? 0));
-    const chunked = (key: QueueKey, limits: QueueLimits, isExact: boolean) =>
-      new ChunkedQueue({
-        ...{ key, rows, limits, isExact, isConnected },
-        chunks: chunks.get(key) ?? ([] satisfies ChunkRow[]),
+    const chunks = rows.chunks();
+    const ofQueue = Map.groupBy(chunks, ({ queue }) => queue);
+    let lastPosition = chunks.at(-1)?.position ?? 0;
+    const make = (key: QueueKey, limits: QueueLimits) =>
+      new Queue({
+        ...{ key, rows, limits, isConnected },
+        chunks: ofQueue.get(key) ?? [],
         nextPosition: () => {
           lastPosition += 1;
           return lastPosition;
         },
-        deadLetter: (turn, from, message, reason) => this.deadLetter(turn, from, message, reason),
-      });
-    this.#telemetry = chunked('event.telemetry', limitsOf('event.telemetry'), false);
-    for (const name of QUEUE_NAMES) {
-      if (name === 'event.telemetry') continue;
-      const queue = new StoredQueue(
-        name,
-        rows,
-        (turn, from, message, reason) => {
-          if (name !== 'dead-letter') this.deadLetter(turn, from, message, reason);
+        deadLetter: (turn, from, message, reason) => {
+          if (from === 'dead-letter') return;
+          this.bury(turn, message, reason, { queue: this.fullName(from), reason });
         },
-        isConnected,
-      );
-      this.#stored.set(name, queue);
-    }
-    this.own = new OwnQueues(ownRows, ({ name, arguments: typed }) => {
+      });
+    this.#platform = new Map(QUEUE_NAMES.map((name) => [name, make(name, limitsOf(name))]));
+    this.partner = new PartnerQueues(partnerQueueRows, ({ name, arguments: typed }) => {
       const limits = limitsOfOwn(name, typed);
       if (!limits.ok) throw new Error(limits.refusal.text);
-      return chunked(ownKey(name), limits.value, true);
+      return make(partnerQueueKey(name), limits.value);
     });
   }
 
   all(): Queue[] {
-    return [...this.#stored.values(), ...this.own.all().map(({ queue }) => queue), this.#telemetry];
+    const telemetry = this.ours('event.telemetry');
+    const others = [...this.#platform.values()].filter((queue) => queue !== telemetry);
+    return [...others, ...this.partner.all().map(({ queue }) => queue), telemetry];
   }
 
   ours(name: QueueName): Queue {
-    const queue = name === 'event.telemetry' ? this.#telemetry : this.#stored.get(name);
-    if (!queue) throw new Error(`unknown queue ${name}`);
-    return queue;
+    return this.find(name);
   }
 
   /** Returns an existing queue by its key. */
   find(key: QueueKey): Queue {
-    const ours = QUEUE_NAMES.find((name) => name === key);
-    if (ours) return this.ours(ours);
-    const own = this.own.find(this.fullName(key));
-    if (!own) throw new Error(`unknown queue ${key}`);
-    return own.queue;
+    const queue = this.#platform.get(key) ?? this.partner.find(this.fullName(key))?.queue;
+    if (!queue) throw new Error(`unknown queue ${key}`);
+    return queue;
   }
 
   /** The name that partners use. */
   fullName(key: QueueKey): string {
     const ours = QUEUE_NAMES.find((name) => name === key);
-    return ours ? fullQueueName(this.#slug(), ours) : key.slice(ownKey('').length);
+    return ours ? fullQueueName(this.#slug(), ours) : key.slice(partnerQueueKey('').length);
   }
 
-  /** Moves a message to the dead-letter queue, where its age counts from now. `from`: its previous queue. */
-  deadLetter(turn: Turn, from: QueueKey, message: Message, reason: 'delivery_limit' | 'rejected'): void {
-    this.bury(turn, message, reason, { queue: this.fullName(from), reason });
-  }
-
-  /** Adds a message to the dead-letter queue. `reason`: a readable text; the last argument has RabbitMQ's reason. */
+  /**
+   * Adds a message to the dead-letter queue, where its age counts from now. `reason`: a readable text; the last
+   * argument has RabbitMQ's reason.
+   */
   bury(
     turn: Turn,
     message: Message,
@@ -110,43 +95,41 @@ export class Queues {
     };
     const headers = { 'x-death-reason': reason, 'x-death-routing-key': message.routingKey };
     const properties = { ...message.properties, headers, death };
-    this.ours('dead-letter').push(turn, { ...message, createdAtMs: turn.now, properties });
+    this.ours('dead-letter').push(turn, { ...storable(message), createdAtMs: turn.now, properties });
   }
 
-  // events that are only in memory
+  // what is only in memory
 
   /** Sequence of a site's first event that is only in memory; undefined if there is none. */
   firstKept(siteId: string): number | undefined {
-    return earliest([...this.#stored.values()].map((queue) => queue.firstKept(siteId)));
+    return earliest(this.all().map((queue) => queue.firstKept(siteId)));
   }
 
-  /** Whether an event that is only in memory must be stored by the end of the turn. */
+  /** Whether everything that is only in memory must be stored by the end of the turn. */
   get mustStore(): boolean {
-    const own = this.own.all();
-    return (
-      own.some(({ queue }) => queue.mustStore) || [...this.#stored.values()].some((queue) => queue.mustStore)
-    );
+    return this.all().some((queue) => queue.mustStore);
   }
 
-  /** Stores all events that are only in memory, except those in chunks. */
-  storeNew(turn: Turn): void {
-    for (const queue of this.#stored.values()) queue.storeNew(turn);
-  }
-
-  /** Whether chunks have leased events or changed states that are not stored. */
   get hasUnstored(): boolean {
-    return this.#chunked().some((queue) => queue.hasUnstored);
+    return this.all().some((queue) => queue.hasUnstored);
   }
 
+  /** Whether storage has an old state of a stored message, for example of an acknowledged one. */
+  get isStale(): boolean {
+    return this.all().some((queue) => queue.isStale);
+  }
+
+  /** Stores everything that is only in memory. */
   flush(turn: Turn): void {
-    for (const queue of this.#chunked()) queue.flush(turn);
+    for (const queue of this.all()) queue.flush(turn);
   }
 
-  /** Whether acknowledgements or counts wait for the next turn. */
+  /** Whether the next turn deletes rows or writes the numbers of dropped messages. */
   get isDirty(): boolean {
     return this.all().some((queue) => queue.isDirty);
   }
 
+  /** Called last in a turn. */
   save(turn: Turn): void {
     for (const queue of this.all()) queue.save(turn);
   }
@@ -163,13 +146,17 @@ export class Queues {
   }
 
   dropAged(turn: Turn): void {
-    for (const queue of this.all()) {
-      const { oldestMs = Number.POSITIVE_INFINITY, maxAgeMs } = queue;
-      if (oldestMs + maxAgeMs <= turn.now) queue.dropAged(turn);
-    }
+    for (const queue of this.all()) queue.dropAged(turn);
   }
+}
 
-  #chunked(): ChunkedQueue[] {
-    return [...this.own.all().map(({ queue }) => queue), this.#telemetry];
-  }
+/** The row of a message is JSON, where a control character takes six: a body that gets too long is encoded. */
+const MAX_BODY_CHARS = 512 * 1_024;
+
+function storable(message: Message): Message {
+  const { body, encoding } = message;
+  if (encoding !== 'utf8' || JSON.stringify(body).length <= MAX_BODY_CHARS) return message;
+  let bytes = '';
+  for (const byte of new TextEncoder().encode(body)) bytes += String.fromCharCode(byte);
+  return { ...message, body: btoa(bytes), encoding: 'base64' };
 }

@@ -17,7 +17,6 @@ describe('queue.declare', () => {
       kind: 'declare',
       ...options,
       passive: false,
-      argumentNames: ['x-max-length', 'x-message-ttl'],
       arguments: [
         { name: 'x-max-length', type: 'byte', value: 5 },
         { name: 'x-message-ttl', type: 'signedint', value: 60_000 },

@@ -6,12 +6,7 @@ import { VHOST } from '#support/bridge-edge.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import {
-  LINK_VERSION,
-  LINK_VERSION_HEADER,
-  SCOPES_HEADER,
-  VHOST_HEADER,
-} from '../../../protocol/link/proof.ts';
+import { SCOPES_HEADER, VHOST_HEADER } from '../../../protocol/link/proof.ts';
 
 const SETPOINT = { routingKey: 'acme.command.site-setpoint' };
 const CLOSE = methodFrame(METHOD.channelClose, BYE, 1);
@@ -23,8 +18,7 @@ const REFUSED =
 /** `setpoints` is a publisher whose key may publish setpoints. */
 const it = amqpTest.extend('setpoints', ({ edge, amqp }) => {
   const scopes = { [SCOPES_HEADER]: 'vcp:write:setpoint,vcp:read:site' };
-  const version = { [LINK_VERSION_HEADER]: String(LINK_VERSION) };
-  edge.answer = () => ({ accept: { [VHOST_HEADER]: VHOST, ...scopes, ...version } });
+  edge.answer = () => ({ accept: { [VHOST_HEADER]: VHOST, ...scopes } });
   return amqp.openPublisher();
 });
 

@@ -13,7 +13,6 @@ import { BYE, methodFrame, publishFrames } from '#support/bridge-amqp-frames.ts'
 import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { plainDeliveryBytes } from '../../../protocol/link/vhost.ts';
 
 const CREDIT_STEP_BYTES = 128 * 1024;
 
@@ -92,7 +91,7 @@ describe('a client that sends requests and reads no answer', () => {
 
 describe('credit', () => {
   const body = 'x'.repeat(10_000);
-  const perDelivery = plainDeliveryBytes(deliveryOf(1, { body }));
+  const perDelivery = deliveryOf(1, { body }).bytes;
 
   function deliverAll({ link }: OpenAmqpClient, tag: string, count: number): void {
     for (let lease = 1; lease <= count; lease++) link.send(deliver(lease, { body }, tag));

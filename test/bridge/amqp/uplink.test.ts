@@ -8,7 +8,6 @@ const LEASES = 200_000;
 it('an acknowledgement of two full queues names each lease once, in order [C-6.4]', () => {
   const sent: VhostLinkUp[] = [];
   const link = {
-    version: 2,
     nextSeq: () => 1,
     send: (frame: VhostLinkUp) => sent.push(frame),
     close: () => {},

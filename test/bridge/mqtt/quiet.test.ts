@@ -4,7 +4,6 @@ import { mqttTest, type OpenMqttClient, OTHER_ID, TELEMETRY } from '#support/bri
 import { PINGREQ, publishPacket } from '#support/bridge-mqtt-peer.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { LULL_MS } from '../../../protocol/link/live.ts';
-import { LINK_VERSION_HEADER } from '../../../protocol/link/proof.ts';
 
 const QUIET_MS = 90_000;
 /** The longest keep-alive: Aedes closes a client after one and a half of it. */
@@ -35,13 +34,6 @@ describe('a device that publishes nothing', () => {
       await clock.pass(20_000);
     }
     expect(lulls(device)).toBe(2);
-  });
-
-  it('no lull is reported before link version 4', async ({ clock, edge, mqtt }) => {
-    edge.answer = () => ({ accept: { [LINK_VERSION_HEADER]: '3' } });
-    const client = await mqtt.open({ keepalive });
-    await clock.pass(3 * LULL_MS);
-    expect(lulls(client)).toBe(0);
   });
 });
 

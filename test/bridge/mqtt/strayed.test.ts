@@ -1,9 +1,7 @@
 /** Foreign topics of a device: its object receives them for the diagnostics of the device [C-3.8]. */
 import { describe, expect } from 'vitest';
-import { DEVICE_ID } from '#support/bridge-link.ts';
-import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '#support/bridge-mqtt.ts';
+import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject } from '#support/bridge-mqtt.ts';
 import { publishPacket } from '#support/bridge-mqtt-peer.ts';
-import { LINK_VERSION_HEADER } from '../../../protocol/link/proof.ts';
 
 const MOST_PER_SESSION = 10;
 const FOREIGN = `cpi/${OTHER_ID}/telemetry`;
@@ -47,31 +45,5 @@ describe('a foreign topic', () => {
     await device.peer.subscribe(1, `cpi/${OTHER_ID}/commands`);
     expect(await sentToObject(other, OTHER_ID)).toEqual([]);
     expect(await sentToObject(device)).toHaveLength(1);
-  });
-});
-
-describe('an object with an older link version', () => {
-  it.for([
-    ['1', {}],
-    ['1', { [LINK_VERSION_HEADER]: '1' }],
-    ['2', { [LINK_VERSION_HEADER]: '2' }],
-  ] as const)(
-    'version %s, announced as %j, receives no foreign topics',
-    async ([_, accept], { edge, mqtt }) => {
-      edge.answer = () => ({ accept });
-      const device = await mqtt.open();
-      await device.peer.subscribe(1, '#', `cpi/${DEVICE_ID}/+`);
-      expect(await sentToObject(device)).toEqual([]);
-      device.peer.write(publishPacket(FOREIGN, '{}'));
-      await device.link.untilClosed();
-      expect(device.link.received.map(({ kind }) => kind)).toEqual(['publish']);
-    },
-  );
-
-  it('version 3 receives foreign topics', async ({ edge, mqtt }) => {
-    edge.answer = () => ({ accept: { [LINK_VERSION_HEADER]: '3' } });
-    const { peer, link } = await mqtt.open();
-    peer.write(publishPacket(`${TELEMETRY}/x`, '{}'));
-    expect((await link.take('strayed')).topic).toBe(`${TELEMETRY}/x`);
   });
 });

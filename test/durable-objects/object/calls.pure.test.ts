@@ -8,25 +8,25 @@ import type { Turn } from '../../../durable-objects/object/turn.ts';
  */
 function newCalls() {
   const at = { ms: 1_000 };
-  const told = { times: 0 };
+  const runs = { times: 0 };
   const calls = new Calls({ now: () => at.ms }, () => {
-    told.times += 1;
+    runs.times += 1;
   });
   const run = () => {
     const sends: (() => void)[] = [];
     calls.run({ now: at.ms, send: (send: () => void) => sends.push(send) } as unknown as Turn);
     for (const send of sends) send();
   };
-  return { calls, at, told, run };
+  return { calls, at, runs, run };
 }
 
 describe('a call that is answered', () => {
   it('returns its answer, or its error, and is no longer due (rule 9)', async () => {
-    const { calls, told } = newCalls();
+    const { calls, runs } = newCalls();
     const [good, bad] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
     const answers = Promise.allSettled([calls.until(9_000, good.promise), calls.until(8_000, bad.promise)]);
     expect(calls.dueMs()).toBe(8_000);
-    expect(told.times).toBe(2);
+    expect(runs.times).toBe(2);
     good.resolve('taken');
     bad.reject(new Error('away'));
     expect(await answers).toEqual([

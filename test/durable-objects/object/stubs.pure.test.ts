@@ -28,11 +28,11 @@ it("the stub cache creates a new stub after a failed call, and passes the call's
   expect(made).toEqual(['one', 'one']);
 });
 
-it('the stub cache keeps at most a hundred stubs', async () => {
+it('the stub cache keeps at most a thousand stubs', async () => {
   const { made, stubs } = countedStubs();
-  for (let name = 0; name < 101; name++) await stubs.call(String(name), async () => {});
-  await stubs.call('100', async () => {});
-  expect(made.length).toBe(101);
+  for (let name = 0; name < 1_001; name++) await stubs.call(String(name), async () => {});
+  await stubs.call('1000', async () => {});
+  expect(made.length).toBe(1_001);
   await stubs.call('0', async () => {});
-  expect(made.length).toBe(102);
+  expect(made.length).toBe(1_002);
 });

@@ -258,16 +258,16 @@ describe('a turn that succeeds', () => {
   });
 
   it('commits the writes of its ending with its own, and waits for the effects of the ending [rule 5]', async () => {
-    const told: string[] = [];
+    const effects: string[] = [];
     const ending = (turn: Turn) => {
       note(turn, 'gathered');
-      turn.remember(() => told.push('remembered'));
-      turn.send(() => told.push('sent'));
+      turn.remember(() => effects.push('remembered'));
+      turn.send(() => effects.push('sent'));
     };
     await onBench(({ turns, notes }) => {
       turns.run((turn) => note(turn, 'work'));
       expect(notes()).toEqual(['work', 'gathered']);
-      expect(told).toEqual(['remembered', 'sent']);
+      expect(effects).toEqual(['remembered', 'sent']);
     }, ending);
   });
 

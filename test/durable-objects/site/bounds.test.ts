@@ -1,4 +1,4 @@
-/** What a hostile device can make a site keep: bounded, whatever its frames hold [rule 9]. */
+/** The storage that a hostile device can use in a site is bounded, whatever its frames contain [rule 9]. */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -25,7 +25,7 @@ const LONGEST_ROW = {
   facts: 'SELECT max(length(CAST(value AS BLOB))) FROM fact',
 };
 
-/** 1 000 signals that nobody sent before, in about 100 KB. */
+/** 1 000 new signal names in about 100 KB. */
 function inventedSignals(round: number): string {
   const signals = Array.from({ length: 1_000 }, (_none, index) => [
     `${'x'.repeat(80)}-${round}-${index}`,
@@ -34,7 +34,9 @@ function inventedSignals(round: number): string {
   return JSON.stringify(Object.fromEntries(signals));
 }
 
-/** One message of a megabyte; the link answers it, closes over it, or is lost with the object. */
+/**
+ * Sends one message of a megabyte. The link answers it or closes, or the object fails and the link is lost.
+ */
 async function sendHuge(link: DeviceTestLink, gateway: DeviceCredential): Promise<'answered' | 'lost'> {
   const payload = rawTelemetry(gateway, { data: `{"gridPowerKw":1.${'0'.repeat(MAX_ROW_BYTES)}}` });
   link.send({ kind: 'publish', seq: 70_000, topic: 'telemetry', payload });
@@ -45,7 +47,7 @@ async function sendHuge(link: DeviceTestLink, gateway: DeviceCredential): Promis
 }
 
 describe('one link message', () => {
-  it('may hold 256 frames, all stored [rule 9]', async () => {
+  it('a link message with 256 frames is stored completely [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const data = '{"gridPowerKw":1}';
     const messages = Array.from({ length: MAX_BATCH_FRAMES }, () => rawTelemetry(gateway, { data }));
@@ -53,7 +55,7 @@ describe('one link message', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('longer than any that a bridge sends closes the link unread [rule 1]', async () => {
+  it('a link message longer than a bridge sends closes the link unread [rule 1]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const payload = rawTelemetry(gateway, { data: '{"gridPowerKw":1}' });
     link.send({
@@ -73,22 +75,25 @@ describe('one telemetry message', () => {
     ['1 001 signals', 1_001, 1, 0],
     ['a name of 128 characters', 1, 128, 1],
     ['a name of 129 characters', 1, 129, 0],
-  ])('with %s [C-3.13]', async (_what, count, nameLength, kept) => {
-    const { plant, link, gateway } = await newConnectedSite();
-    const names = Array.from({ length: count }, (_none, index) => String(index).padStart(nameLength, 'n'));
-    const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
-    expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
-    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(kept);
-    expect(await droppedOf(plant.id, gateway.id)).toEqual(kept ? {} : { MALFORMED: 1 });
-  });
+  ])(
+    'a telemetry message with %s is stored or dropped as MALFORMED, by the limit [C-3.13]',
+    async (_what, count, nameLength, storedBlocks) => {
+      const { plant, link, gateway } = await newConnectedSite();
+      const names = Array.from({ length: count }, (_none, index) => String(index).padStart(nameLength, 'n'));
+      const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
+      expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
+      expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(storedBlocks);
+      expect(await droppedOf(plant.id, gateway.id)).toEqual(storedBlocks ? {} : { MALFORMED: 1 });
+    },
+  );
 
-  it('never makes a row of over 1 MB [rule 9]', async () => {
+  it('a telemetry message never makes a row of over 1 MB [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await sendHuge(link, gateway);
     expect(await numberOf(plant.id, LONGEST_ROW.journal)).toBeLessThanOrEqual(MAX_ROW_BYTES);
   });
 
-  it('that is too long for a row is refused alone [rule 3]', async () => {
+  it('a telemetry message that is too long for a row is rejected without closing the link [rule 3]', async () => {
     const { link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));
     expect(await sendHuge(link, gateway)).toBe('answered');
@@ -96,7 +101,7 @@ describe('one telemetry message', () => {
 });
 
 describe('names of signals', () => {
-  it('that do not print are dropped and counted, and the plant goes on [C-3.13]', async () => {
+  it('messages with unprintable signal names are dropped and counted, and the next valid message is stored [C-3.13]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     for (let round = 0; round < 4; round++) {
       const names = Array.from(
@@ -111,7 +116,7 @@ describe('names of signals', () => {
     expect(await gridPowerKw(plant)).toBe(7);
   });
 
-  it('that mean nothing share a part of their own: those that do stay, and the stalest make room [C-3.13]', async () => {
+  it('unknown signal names share 500 places of which the stalest are dropped, and known names stay [C-3.13]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7,"BESS-1/socPercent":50}' }));
     for (let round = 0; round < 5; round++) {
@@ -137,7 +142,7 @@ describe('names of signals', () => {
     expect(invented.every((name) => name.includes('-4-'))).toBe(true);
   });
 
-  it('of sub-devices count from the gateway and from the device that is linked to it alone [C-3.13]', async () => {
+  it('signals of a sub-device are accepted only from the gateway and from the device linked to it [C-3.13]', async () => {
     const { organization, plant, gateway } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     await addSubDevice(organization, plant.id, {
@@ -155,7 +160,7 @@ describe('names of signals', () => {
   });
 });
 
-describe('what adds up', () => {
+describe('stored data over time', () => {
   it('the latest values stay under 1 MB, however many signals a device invents [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     for (let round = 0; round < 14; round++) {
@@ -165,7 +170,7 @@ describe('what adds up', () => {
     expect(await numberOf(plant.id, LONGEST_ROW.facts)).toBeLessThanOrEqual(MAX_ROW_BYTES);
   });
 
-  it('connection ids are forgotten when their proof is long stale [rule 1]', async () => {
+  it('connection ids are deleted some time after their bridge proof became stale [rule 1]', async () => {
     const { plant } = await newConnectedSite();
     for (let minute = 1; minute <= 10; minute++) {
       setClock(START_MS + minute * MINUTE);
@@ -174,7 +179,7 @@ describe('what adds up', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM seen_connection')).toBeLessThanOrEqual(4);
   });
 
-  it('the journal is kept for a week, and read back from its last ten minutes alone [C-4.5]', async () => {
+  it('the journal is kept for a week, and only its last ten minutes are read back after an eviction [C-4.5]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const day = 24 * 60 * MINUTE;
     for (const at of [0, 1, 2, 6, 6.5, 8, 9]) {
@@ -183,7 +188,7 @@ describe('what adds up', () => {
     }
     await passTime(plant.id, 2 * MINUTE);
     const oldest = await numberOf(plant.id, 'SELECT min(opened_at_ms) FROM journal_block');
-    // At day 9 what came behind day 2 is there.
+    // At day 9 only the blocks after day 2 are left.
     expect((oldest - START_MS) / day).toBe(6);
     await evictSite(plant.id);
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(9);

@@ -1,4 +1,4 @@
-/** The object may leave memory between any two events: whatever it knew is in SQLite, on its sockets, or due again. */
+/** An eviction may happen between any two events: all state is in SQLite, on the sockets, or due again. */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -12,14 +12,14 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { type HeardScene, newHeardSite } from '#workerd/site-scenes.ts';
+import { type ListenedScene, newListenedSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 
 holdClock();
 
-/** The main loop in named steps, to be cut between any two. */
-function loop(site: HeardScene, deviceFirst: boolean) {
+/** The main loop in named steps, so that an eviction can happen between any two. */
+function loop(site: ListenedScene, deviceFirst: boolean) {
   const { plant, partner } = site;
   let link: DeviceTestLink | undefined;
   const device = () => {
@@ -42,7 +42,7 @@ function loop(site: HeardScene, deviceFirst: boolean) {
   return { steps: names.map((name) => steps[name]), link: device };
 }
 
-async function expectCompleted(site: HeardScene, link: DeviceTestLink): Promise<void> {
+async function expectCompleted(site: ListenedScene, link: DeviceTestLink): Promise<void> {
   await site.listener.event('execution', 'COMPLETED');
   expect(site.listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   expect(site.partner.events.filter((event) => event.kind === 'ack')).toHaveLength(1);
@@ -56,28 +56,34 @@ describe('the main loop', () => {
   it.each([
     ['with the device there first', true],
     ['with the command there first', false],
-  ])('completes %s when the site is evicted between every two steps [rule 8]', async (_what, deviceFirst) => {
-    const site = await newHeardSite();
-    const { steps, link } = loop(site, deviceFirst);
-    for (const step of steps) {
-      await step?.();
-      await evictSite(site.plant.id);
-    }
-    await expectCompleted(site, link());
-  });
+  ])(
+    'the main loop completes %s when the site is evicted between every two steps [rule 8]',
+    async (_what, deviceFirst) => {
+      const site = await newListenedSite();
+      const { steps, link } = loop(site, deviceFirst);
+      for (const step of steps) {
+        await step?.();
+        await evictSite(site.plant.id);
+      }
+      await expectCompleted(site, link());
+    },
+  );
 
-  it.each([1, 2, 3, 4, 5])('completes when it is evicted behind step %i alone [rule 8]', async (cut) => {
-    const site = await newHeardSite();
-    const { steps, link } = loop(site, true);
-    for (const [index, step] of steps.entries()) {
-      await step?.();
-      if (index + 1 === cut) await evictSite(site.plant.id);
-    }
-    await expectCompleted(site, link());
-  });
+  it.each([1, 2, 3, 4, 5])(
+    'the main loop completes when the site is evicted only after step %i [rule 8]',
+    async (cut) => {
+      const site = await newListenedSite();
+      const { steps, link } = loop(site, true);
+      for (const [index, step] of steps.entries()) {
+        await step?.();
+        if (index + 1 === cut) await evictSite(site.plant.id);
+      }
+      await expectCompleted(site, link());
+    },
+  );
 
-  it('completes after a crash that took the sockets: what was not acked goes out on the next link [rule 8]', async () => {
-    const { plant, listener, partner } = await newHeardSite();
+  it('the main loop completes after a crash that closed the sockets: an open command is sent again on the next link [rule 8]', async () => {
+    const { plant, listener, partner } = await newListenedSite();
     const lost = await connectListening(plant);
     await partner.submit(charge());
     const { cmdId } = await nthCommand(lost, 1);
@@ -88,7 +94,8 @@ describe('the main loop', () => {
     await sendAck(link, plant.gateway, cmdId, 'RECEIVED');
     await crashSite(plant.id);
     const last = await connectListening(plant);
-    // Received and not ended: the device may have forgotten it with its session, and is asked under the same id.
+    // The command is RECEIVED but not ended: the device may have forgotten it with its session, and gets it
+    // again under the same id.
     expect((await nthCommand(last, 1)).cmdId).toBe(cmdId);
     await sendAck(last, plant.gateway, cmdId, 'COMPLETED');
     await listener.event('execution', 'COMPLETED');
@@ -97,7 +104,7 @@ describe('the main loop', () => {
   });
 });
 
-describe('what is due', () => {
+describe('due work after an eviction', () => {
   it.each<[string, number, () => ReturnType<typeof submission>, string]>([
     ['a device command that waits', 15 * MINUTE, charge, 'FAILED'],
     [
@@ -108,9 +115,9 @@ describe('what is due', () => {
       'FAILED',
     ],
   ])(
-    'comes at its time though the site was evicted before: %s [rule 10]',
+    '%s expires at its time, although the site was evicted before [rule 10]',
     async (_what, afterMs, make, status) => {
-      const { plant, partner } = await newHeardSite();
+      const { plant, partner } = await newListenedSite();
       await partner.submit(make());
       await evictSite(plant.id);
       await passTime(plant.id, afterMs - 1);
@@ -121,8 +128,8 @@ describe('what is due', () => {
     },
   );
 
-  it('retries go on where they were: three tries in all [C-7.8]', async () => {
-    const { plant, partner } = await newHeardSite();
+  it('retries continue after evictions: three tries in total [C-7.8]', async () => {
+    const { plant, partner } = await newListenedSite();
     const link = await connectListening(plant);
     await partner.submit(charge());
     for (let tries = 1; tries < 3; tries++) {
@@ -136,8 +143,8 @@ describe('what is due', () => {
     expect((await newestCommand(plant.id)).status).toBe('FAILED');
   });
 
-  it('that is overdue at a wake is done at the wake, not at the next alarm [rule 10]', async () => {
-    const { plant, partner } = await newHeardSite();
+  it('overdue work is done at the wake, not at the next alarm [rule 10]', async () => {
+    const { plant, partner } = await newListenedSite();
     await partner.submit(charge());
     await evictSite(plant.id);
     setClock(START_MS + 20 * MINUTE);

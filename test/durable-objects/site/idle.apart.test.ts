@@ -1,4 +1,4 @@
-/** A site that has nothing to do rests: no alarm before something is due, and never a timer. */
+/** An idle site: no alarm before something is due, and never a timer. */
 import { describe, expect, it, vi } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import {
@@ -20,7 +20,7 @@ import { createOrganization, createPlant, type Plant } from '#workerd/world.ts';
 holdClock();
 
 describe('an idle site', () => {
-  /** Timers of the site itself that are running. */
+  /** The running timers of the site itself. */
   function siteTimers(): Map<unknown, number> {
     const running = new Map<unknown, number>();
     const { setTimeout: start, clearTimeout: stop } = globalThis;
@@ -44,7 +44,7 @@ describe('an idle site', () => {
     return link;
   }
 
-  it('with a device connected is due when that device must have shown life, and not before [rule 10]', async () => {
+  it('a site with a connected device sets its alarm to the time at which the device must show life [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
@@ -57,7 +57,7 @@ describe('an idle site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('with nobody there comes to rest: no alarm, no timer, an empty outbox [rule 10]', async () => {
+  it('a site without connections comes to rest: no alarm, no timer, an empty outbox [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
@@ -65,13 +65,13 @@ describe('an idle site', () => {
     for (let minute = 0; minute < 30; minute++) await passTime(plant.id, MINUTE);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM outbox')).toBe(0);
     expect([...timers.values()]).toEqual([]);
-    // Nothing is due but the end of what it remembers: messageIds after seven days.
+    // Only the expiry of stored data is due: messageIds after seven days.
     expect(await passTime(plant.id, 6 * DAY)).toBe(0);
     expect(await passTime(plant.id, 2 * DAY)).toBe(1);
     expect(await alarmAt(plant.id)).toBeNull();
   });
 
-  it('holds no timer, whatever waits to be told: it may leave memory between any two messages [rule 10]', async () => {
+  it('a site with unsent events holds no timer, so that it can be evicted between any two messages [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await connectListening(plant);
@@ -91,7 +91,7 @@ describe('an idle site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('sets no alarm for its pulse while a device sends every 5 s, and has one within a minute when it ceases [C-8.2]', async () => {
+  it('a site whose device sends every 5 s sets no alarm for its pulse, and one within a minute after the device stops [C-8.2]', async () => {
     const { plant } = await newKeyedSite();
     const link = await connectListening(plant);
     await answerPings(plant.id);
@@ -100,7 +100,7 @@ describe('an idle site', () => {
       await sendTelemetry(link, plant.gateway, { gridPowerKw: second, 'BESS-1/powerKw': 1 });
       alarms += await passTime(plant.id, 5 * SECOND);
     }
-    // A look at the session every minute and a half, and at the sub-device.
+    // The checks of the session every minute and a half, and of the sub-device.
     expect(alarms).toBeLessThanOrEqual(9);
     await passTime(plant.id, 30 * SECOND);
     link.send({ kind: 'lull' });
@@ -111,7 +111,7 @@ describe('an idle site', () => {
     );
   });
 
-  it('that is evicted before each of its alarms does not ring more often than once a minute [rule 10]', async () => {
+  it('a site that is evicted before each alarm has no more than about one pulse alarm a minute [rule 10]', async () => {
     const { plant } = await newKeyedSite();
     const link = await connectListening(plant);
     await answerPings(plant.id);
@@ -121,12 +121,12 @@ describe('an idle site', () => {
       await evictSite(plant.id);
       alarms += await passTime(plant.id, 20 * SECOND);
     }
-    // The pulse each minute, and a look at the sub-device and the session now and then.
+    // The pulse each minute, and some checks of the sub-device and the session.
     expect(alarms).toBeLessThanOrEqual(25);
     expect(alarms).toBeGreaterThanOrEqual(9);
   });
 
-  it('whose device never showed life since it connected does not spin, though the site was evicted [rule 10]', async () => {
+  it('an evicted site whose device has shown no life since it connected does not loop on its alarm [rule 10]', async () => {
     const { plant } = await newKeyedSite();
     await connectListening(plant);
     await rowsOf(plant.id, 'UPDATE device SET connected_at_ms = NULL');

@@ -1,12 +1,12 @@
-/** A Site's copy of D1: how old it may be when it decides, and what becomes of what D1 has no more. */
+/** A Site's copy of D1: its maximum age for a decision, and the effect of rows that D1 no longer has. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   addBattery,
-  changeAndTellSite,
+  changeAndNotifySite,
   changeRegistry,
+  notifySite,
   removePlant,
   removeSubDevice,
-  tellSite,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, watchRegistry } from '#workerd/registry-reads.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -30,15 +30,15 @@ beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
-/** From this age on it is read anew meanwhile; the net for changes that nobody told of. */
+/** From this age on a submission starts a new read. This poll finds changes without a notification. */
 const POLL_MS = 15 * MINUTE;
-/** Older than this it decides nothing. */
+/** A copy older than this decides nothing. */
 const STALE_MS = 20 * MINUTE;
 
 const chargeOf = (deviceId: string) => submission('device', batch(batteryCommand(5, { deviceId })));
 
-describe('the copy that a submission is decided by', () => {
-  it('is read anew when it is 20 minutes old, before the decision and not behind it [C-2.2]', async () => {
+describe('the registry copy that decides a submission', () => {
+  it('a copy that is 20 minutes old is read again before the decision [C-2.2]', async () => {
     const { organization, plant, partner } = await newSite();
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject({ rejectionCode: 'DEVICE_OFFLINE' });
     await changeRegistry(organization, addBattery(plant, 'BESS-7'));
@@ -46,7 +46,7 @@ describe('the copy that a submission is decided by', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('is not read again for 15 minutes: not at each submission, and not because the site was evicted [rule 9]', async () => {
+  it('a copy is not read again for 15 minutes, neither by submissions nor after an eviction [rule 9]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     const reads = watchRegistry();
@@ -60,7 +60,7 @@ describe('the copy that a submission is decided by', () => {
     expect(reads.count).toBeGreaterThan(0);
   });
 
-  it('is read anew behind a submission that finds it 15 minutes old: who comes often never waits for it [rule 9]', async () => {
+  it('a copy that is 15 minutes old is read again after the submission, which does not wait for it [rule 9]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     const reads = watchRegistry();
@@ -73,7 +73,7 @@ describe('the copy that a submission is decided by', () => {
     expect((await readCommands(plant.id)).total).toBe(3);
   });
 
-  it('decides until it is 20 minutes old, though D1 does not answer meanwhile [rule 7]', async () => {
+  it('a copy decides until it is 20 minutes old, even if D1 does not answer [rule 7]', async () => {
     const { partner } = await newSite();
     await partner.submit(charge());
     hangRegistry();
@@ -81,7 +81,7 @@ describe('the copy that a submission is decided by', () => {
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('that could not be read behind a submission is read again a minute later, and no sooner [rule 9]', async () => {
+  it('a failed read after a submission is retried a minute later, and no sooner [rule 9]', async () => {
     const { partner } = await newSite();
     await partner.submit(charge());
     const reads = failRegistry();
@@ -100,7 +100,7 @@ describe('the copy that a submission is decided by', () => {
     await vi.waitFor(() => expect(later.count).toBe(1));
   });
 
-  it('is as old as it is over an eviction: its age is stored [rule 9]', async () => {
+  it('the age of a copy survives an eviction [rule 9]', async () => {
     const { organization, plant, partner } = await newSite();
     await partner.submit(charge());
     await changeRegistry(organization, addBattery(plant, 'BESS-7'));
@@ -109,7 +109,7 @@ describe('the copy that a submission is decided by', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('that is old decides nothing when D1 fails: the submit is trouble, and can be sent again [C-6.4]', async () => {
+  it('a submit with an old copy fails if D1 fails, and can be repeated [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     setClock(START_MS + STALE_MS);
@@ -121,7 +121,7 @@ describe('the copy that a submission is decided by', () => {
     expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('that is old is waited for 3 s at most: a D1 that does not answer is trouble, not a hang [C-6.4]', async () => {
+  it('a submit with an old copy waits at most 3 s for D1, and then fails [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     setClock(START_MS + STALE_MS);
@@ -131,7 +131,7 @@ describe('the copy that a submission is decided by', () => {
     expect((await readCommands(plant.id)).total).toBe(1);
   });
 
-  it('is read once for many that come together [rule 4]', async () => {
+  it('concurrent submits with an old copy read it once [rule 4]', async () => {
     const { plant } = await newSite();
     const first = watchRegistry();
     await new Submitter(plant.id).submit(charge());
@@ -143,13 +143,13 @@ describe('the copy that a submission is decided by', () => {
 });
 
 describe('a plant that D1 no longer has', () => {
-  it('ends in its site: sessions cut, what is open FAILED PLANT_GONE, what comes REJECTED [C-3.2]', async () => {
+  it('a deleted plant ends in its site: sessions closed, open commands FAILED PLANT_GONE, new ones REJECTED [C-3.2]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
     link.send({ kind: 'subscribed', commands: false });
     await partner.submit(charge(6));
-    await changeAndTellSite(organization, plant.id, removePlant(plant));
+    await changeAndNotifySite(organization, plant.id, removePlant(plant));
     const rejection = { status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' };
     const acknowledgement = await partner.acknowledge(charge());
     expect(acknowledgement).toMatchObject(rejection);
@@ -169,17 +169,17 @@ describe('a plant that D1 no longer has', () => {
     expect(await partner.acknowledge(charge())).toMatchObject(rejection);
   });
 
-  it('comes to rest: its alarm does not ask for it for ever [rule 10]', async () => {
+  it('a deleted plant comes to rest, without alarms [rule 10]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await partner.submit(charge());
-    await changeAndTellSite(organization, plant.id, removePlant(plant));
+    await changeAndNotifySite(organization, plant.id, removePlant(plant));
     await partner.submit(charge());
     for (let minute = 0; minute < 30; minute++) await passTime(plant.id, MINUTE);
     expect(await passTime(plant.id, 60 * MINUTE)).toBe(0);
   });
 
-  it('ends in its site though nobody told of it: by the next submission that finds the copy old [C-3.2]', async () => {
+  it('a deleted plant ends in its site without a notification, at the next submission with an old copy [C-3.2]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     await changeRegistry(organization, removePlant(plant));
@@ -188,12 +188,12 @@ describe('a plant that D1 no longer has', () => {
     await link.untilClosed();
   });
 
-  it('is not taken for gone when D1 only failed [rule 7]', async () => {
+  it('a plant is not taken for deleted when D1 fails [rule 7]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     const version = await changeRegistry(organization);
     failRegistry();
-    await expect(tellSite(plant.id, version)).rejects.toThrow();
+    await expect(notifySite(plant.id, version)).rejects.toThrow();
     vi.restoreAllMocks();
     expect(link.closed).toBeUndefined();
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
@@ -201,10 +201,10 @@ describe('a plant that D1 no longer has', () => {
 });
 
 describe('a sub-device that D1 no longer has', () => {
-  it('ends what waits for it FAILED DEVICE_OFFLINE, and nothing else [C-2.2]', async () => {
+  it('a removed sub-device ends only its own waiting commands, FAILED DEVICE_OFFLINE [C-2.2]', async () => {
     const { organization, plant, partner } = await newSite();
     await partner.submit(charge(), submission('mode', { mode: 'STANDARD' }));
-    await changeAndTellSite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
+    await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
     expect(await partner.acknowledge(charge())).toMatchObject({ rejectionCode: 'DEVICE_OFFLINE' });
     const link = await connectListening(plant);
     await nthCommand(link, 1);
@@ -214,18 +214,18 @@ describe('a sub-device that D1 no longer has', () => {
     expect(oldest?.reason).toMatch(/^DEVICE_OFFLINE/);
   });
 
-  it('does not take the others of its batch along [C-7.8]', async () => {
+  it('a removed sub-device does not end the other items of its batch [C-7.8]', async () => {
     const { organization, plant, partner } = await newSite();
     const stop = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' } as const;
     await partner.submit(submission('device', batch(batteryCommand(5), stop)));
-    await changeAndTellSite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
+    await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
     const link = await connectListening(plant);
     expect((await nthCommand(link, 1)).action).toBe('FVE_STOP');
   });
 });
 
 describe('a legacy key', () => {
-  /** A key of before the vhosts: its scope is `trading:connect`, and it connects to `/` [C-5.3]. */
+  /** A key from before the vhosts: its scope is `trading:connect`, and it connects to `/` [C-5.3]. */
   async function newLegacyScene() {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
@@ -233,7 +233,7 @@ describe('a legacy key', () => {
     return { organization, plant, listener: await listen(organization, key) };
   }
 
-  it('is told of telemetry, and of the alarms that other keys cause [C-8.1]', async () => {
+  it('a legacy key gets telemetry, and the alarms that other keys cause [C-8.1]', async () => {
     const { plant, listener } = await newLegacyScene();
     const link = await connectListening(plant);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 7 });
@@ -245,7 +245,7 @@ describe('a legacy key', () => {
     expect(alarm.payload.type).toBe('CONSTRAINT_VIOLATION');
   });
 
-  it('that was revoked, and one that only reads over REST, have no lane [C-8.1]', async () => {
+  it('a revoked key and a REST-only key have no lane [C-8.1]', async () => {
     const { organization, plant } = await newLegacyScene();
     const reader = await createKey(organization, { scopes: ['vcp:read'] });
     const revoked = await createKey(organization, { scopes: ['trading:connect'], revokedAtMs: START_MS });

@@ -1,4 +1,7 @@
-/** What a Site keeps is bounded in bytes and rows: the agenda trims the oldest, and nothing new is ever refused for it [rule 9]. */
+/**
+ * The storage of a Site is bounded in bytes and rows: the agenda deletes the oldest, and new data is never
+ * rejected for it [rule 9].
+ */
 import { describe, expect, it, vi } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import {
@@ -25,7 +28,13 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
-import { newConnectedSite, newHeardSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import {
+  type LinkedScene,
+  newConnectedSite,
+  newListenedSite,
+  newListeningSite,
+  newSite,
+} from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 
@@ -41,12 +50,8 @@ const FILLER = JSON.stringify(
   Object.fromEntries(Array.from({ length: 250 }, (_none, index) => [`signal-${index}`, index])),
 );
 
-/** Some ten blocks of telemetry, oldest first, told apart by a value. */
-async function fillJournal(
-  { link, gateway }: Awaited<ReturnType<typeof newConnectedSite>>,
-  rounds: number,
-  from = 0,
-): Promise<void> {
+/** Telemetry of several blocks, oldest first, marked by a value. */
+async function fillJournal({ link, gateway }: LinkedScene, rounds: number, from = 0): Promise<void> {
   for (let round = from; round < from + rounds; round++) {
     setClock(START_MS + round * MINUTE);
     const messages = Array.from({ length: 10 }, () => rawTelemetry(gateway, { data: FILLER }));
@@ -55,7 +60,7 @@ async function fillJournal(
   }
 }
 
-/** Alarms until none comes for a while: all that is to be trimmed is. */
+/** Runs the alarms of ten minutes, which delete all that exceeds the bounds. */
 async function settle(plant: Plant): Promise<void> {
   for (let round = 0; round < 10; round++) await passTime(plant.id, MINUTE);
 }
@@ -63,15 +68,14 @@ async function settle(plant: Plant): Promise<void> {
 const refused = (index: number) => submission('site-setpoint', { nonsense: 'x'.repeat(3_000), index });
 
 describe('the journal at its budget', () => {
-  it('gives its oldest blocks back, by the agenda, until it is within it, and keeps the newest [rule 9]', async () => {
-    const scene = await newConnectedSite();
-    const { plant } = scene;
+  it('the journal deletes its oldest blocks by the agenda until it is within its budget [rule 9]', async () => {
+    const { scene, plant } = await newConnectedSite();
     await boundSite(plant.id, { journalBytes: 200 * KIB });
     await fillJournal(scene, 20);
     await settle(plant);
-    const kept = await numberOf(plant.id, journalBytes);
-    expect(kept).toBeLessThanOrEqual(200 * KIB);
-    expect(kept).toBeGreaterThan(100 * KIB);
+    const stored = await numberOf(plant.id, journalBytes);
+    expect(stored).toBeLessThanOrEqual(200 * KIB);
+    expect(stored).toBeGreaterThan(100 * KIB);
     const text = `SELECT count(*) FROM journal_block WHERE data LIKE '%"gridPowerKw":`;
     expect(await numberOf(plant.id, `${text}0}%'`)).toBe(0);
     expect(await numberOf(plant.id, `${text}19}%'`)).toBe(1);
@@ -82,9 +86,8 @@ describe('the journal at its budget', () => {
     expect(ends?.span).toBe(ends?.blocks);
   });
 
-  it('takes every reading meanwhile, in a turn that trims nothing: a trim that fails costs none [rule 9]', async () => {
-    const scene = await newConnectedSite();
-    const { plant, link, gateway } = scene;
+  it('readings are stored in a turn of their own, so that a failed deletion loses none [rule 9]', async () => {
+    const { scene, plant, link, gateway } = await newConnectedSite();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await answerPings(plant.id);
     await boundSite(plant.id, { journalBytes: 50 * KIB });
@@ -100,9 +103,8 @@ describe('the journal at its budget', () => {
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(99);
   });
 
-  it('is counted anew at a wake: what was written before an eviction counts too [rule 9]', async () => {
-    const scene = await newConnectedSite();
-    const { plant, link, gateway } = scene;
+  it('the journal is counted again at a wake, including blocks from before the eviction [rule 9]', async () => {
+    const { scene, plant, link, gateway } = await newConnectedSite();
     await fillJournal(scene, 20);
     await boundSite(plant.id, { journalBytes: 100 * KIB });
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
@@ -110,13 +112,12 @@ describe('the journal at its budget', () => {
     expect(await numberOf(plant.id, journalBytes)).toBeLessThanOrEqual(100 * KIB);
   });
 
-  it('never loses the block that is being filled, nor the nonces of the last ten minutes [C-3.8]', async () => {
-    const scene = await newConnectedSite();
-    const { plant, link, gateway } = scene;
+  it('the journal keeps its open block and the nonces of the last ten minutes, whatever its budget [C-3.8]', async () => {
+    const { scene, plant, link, gateway } = await newConnectedSite();
     await answerPings(plant.id);
     await boundSite(plant.id, { journalBytes: 1 });
     const replayed = () => publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":666}' }));
-    // Dated ahead: its nonce counts for nine minutes.
+    // A message dated ahead: its nonce counts for nine minutes.
     const ts = START_MS + 4 * MINUTE;
     await publish(link, rawTelemetry(gateway, { nonce: 'n', ts, data: '{"fvePowerKw":1}' }));
     await fillJournal(scene, 3);
@@ -142,7 +143,7 @@ describe('the command log at its budget', () => {
     }
   }
 
-  it('gives its oldest rows back, and its pages and total stay true [C-4.3]', async () => {
+  it('the command log deletes its oldest rows, and its pages and total stay correct [C-4.3]', async () => {
     const { plant, partner } = await newSite();
     await boundSite(plant.id, { commandLogBytes: 200 * KIB });
     await fillLog(partner, 300);
@@ -158,8 +159,8 @@ describe('the command log at its budget', () => {
     expect((await readCommands(plant.id)).total).toBe(total + 1);
   });
 
-  it('keeps what is open, though it is the oldest: its end is still told and logged [C-7.8]', async () => {
-    const { plant, listener, partner } = await newHeardSite();
+  it('the command log keeps an open command, even the oldest, and its end is reported and logged [C-7.8]', async () => {
+    const { plant, listener, partner } = await newListenedSite();
     const link = await connectListening(plant);
     await answerPings(plant.id);
     await boundSite(plant.id, { commandLogBytes: 50 * KIB });
@@ -177,11 +178,11 @@ describe('the command log at its budget', () => {
       `SELECT id, status FROM command WHERE id = '${open.id}'`,
     );
     expect(ended).toEqual([{ id: open.id, status: 'COMPLETED' }]);
-    const kept = await numberOf(plant.id, 'SELECT count(*) FROM command');
-    expect((await readCommands(plant.id, 1, 500)).total).toBe(kept);
+    const stored = await numberOf(plant.id, 'SELECT count(*) FROM command');
+    expect((await readCommands(plant.id, 1, 500)).total).toBe(stored);
   });
 
-  it('lets emergencies, acknowledgements and verdicts through while nothing can be trimmed [rule 9]', async () => {
+  it('emergencies, acknowledgements and verdicts pass while nothing can be deleted [rule 9]', async () => {
     const { plant, link, partner } = await newListeningSite();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await boundSite(plant.id, {
@@ -208,7 +209,7 @@ describe('the command log at its budget', () => {
     expect(items.map((row) => row.status)).toEqual(['COMPLETED', 'COMPLETED']);
   });
 
-  it('is trimmed some hundred rows at a time, so that no turn is long [rule 9]', async () => {
+  it('the command log deletes at most 1 000 rows in a turn [rule 9]', async () => {
     const { plant, partner } = await newSite();
     await fillLog(partner, 2_000);
     await boundSite(plant.id, { commandLogBytes: 100 * KIB });
@@ -230,7 +231,7 @@ describe('the command log at its budget', () => {
 describe('messageIds', () => {
   const known = 'SELECT count(*) FROM message_id';
 
-  it('go after seven days by the alarm, though no telemetry ever comes [C-7.3]', async () => {
+  it('messageIds are deleted after seven days by the alarm, even without telemetry [C-7.3]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge(), submission('site-setpoint', { nonsense: true }));
     await passTime(plant.id, 7 * DAY - MINUTE);
@@ -244,7 +245,7 @@ describe('messageIds', () => {
     expect(await alarmAt(plant.id)).toBeNull();
   });
 
-  it('go within their budget too, the oldest first [rule 9]', async () => {
+  it('messageIds over their budget are deleted too, the oldest first [rule 9]', async () => {
     const { plant, partner } = await newSite();
     const sent = Array.from({ length: 600 }, (_none, index) => refused(index));
     for (let at = 0; at < sent.length; at += 50) {
@@ -257,15 +258,15 @@ describe('messageIds', () => {
     await partner.submit(charge());
     await settle(plant);
     expect(await numberOf(plant.id, bytes)).toBeLessThanOrEqual(budget);
-    const kept = await numberOf(plant.id, known);
-    expect(kept).toBeGreaterThan(20);
+    const stored = await numberOf(plant.id, known);
+    expect(stored).toBeGreaterThan(20);
     const newest = sent.slice(-20).map((one) => `'${one.messageId}'`);
     expect(await numberOf(plant.id, `${known} WHERE message_id IN (${newest})`)).toBe(20);
   });
 });
 
-describe('the outbox of a key that takes nothing', () => {
-  it('keeps the newest of its events, in order, and the site goes on [rule 9]', async () => {
+describe('the outbox of a key whose Vhost stores nothing', () => {
+  it('the outbox of a key keeps the newest of its events, and the site continues to work [rule 9]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const { Vhost } = await import('../../../durable-objects/vhost.ts');
     vi.spyOn(console, 'warn').mockReturnValue(undefined);

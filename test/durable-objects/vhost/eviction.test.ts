@@ -3,7 +3,7 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf, told } from '#workerd/outbox-events.ts';
+import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
 import { untilStored, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -16,16 +16,16 @@ describe('a vhost that sleeps with its sockets open', () => {
     const held = await partner.delivered(3);
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
-    expect(told(partner)).toEqual(['1', '2', '3']);
+    expect(markedNumbers(partner)).toEqual(['1', '2', '3']);
     partner.settle('ack', held.slice(0, 2));
     await partner.delivered(5);
-    expect(told(partner)).toEqual(['1', '2', '3', '4', '5']);
+    expect(markedNumbers(partner)).toEqual(['1', '2', '3', '4', '5']);
     partner.settle('ack', partner.deliveries().slice(2));
     await partner.quiet();
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     const again = await connect();
     expect(await again.get('event.status')).toMatchObject({ delivery: null, messageCount: 0 });
-    expect(await vhostRows(key, 'SELECT * FROM message')).toEqual([]);
+    expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
   it('keeps leases over many sleeps, with requeue and discard too (rule 8)', async () => {
@@ -42,7 +42,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     if (second) partner.settle('discard', [second]);
     const dead = await partner.get('dead-letter');
     expect(dead.delivery && numberOf(dead.delivery)).toBe(2);
-    expect(told(partner)).toEqual(['1', '2', '1*']);
+    expect(markedNumbers(partner)).toEqual(['1', '2', '1*']);
   });
 
   it('keeps messages taken by basic.get leased (rule 8)', async () => {
@@ -96,7 +96,7 @@ describe('a vhost whose sockets died with it', () => {
     await again.consume('event.status');
     await again.delivered(4);
     await again.quiet();
-    expect(told(again)).toEqual(['2*', '3*', '4*', '5']);
+    expect(markedNumbers(again)).toEqual(['2*', '3*', '4*', '5']);
   });
 
   it('forgets their consumers and connections (rule 8)', async () => {
@@ -138,7 +138,7 @@ describe('a vhost whose sockets died with it', () => {
     expect(await again.readyCount('event.status')).toBe(2);
     await again.consume('event.status');
     await again.delivered(2);
-    expect(told(again)).toEqual(['1*', '2*']);
+    expect(markedNumbers(again)).toEqual(['1*', '2*']);
   });
 });
 

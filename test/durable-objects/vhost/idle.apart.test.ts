@@ -4,7 +4,7 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { hand, numbers, outboxEvents, range, told } from '#workerd/outbox-events.ts';
+import { hand, markedNumbers, numbers, outboxEvents, range } from '#workerd/outbox-events.ts';
 import { type Partner, publishOf, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
@@ -133,7 +133,7 @@ describe('a moment after a handler', () => {
     const again = await connect();
     await again.consume('event.telemetry');
     await again.delivered(5);
-    expect(told(again)).toEqual(['1*', '2*', '3*', '4*', '5*']);
+    expect(markedNumbers(again)).toEqual(['1*', '2*', '3*', '4*', '5*']);
   });
 
   it('an acknowledgement is written, so the message does not come again after a crash [C-6.4]', async () => {

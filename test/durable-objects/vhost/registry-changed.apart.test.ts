@@ -8,12 +8,12 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { eventOf, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import {
-  changeAndTellVhost,
+  changeAndNotifyVhost,
   changeRegistry,
   changeSettings,
+  notifyVhost,
   removePlant,
   restoreVersion,
-  tellVhost,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
 import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -63,9 +63,9 @@ async function sleep(key: Key): Promise<void> {
 describe('a change that a vhost has applied', () => {
   it('to the signature requirement decides on the next publish, though no time has passed [C-7.2]', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
-    await changeAndTellVhost(organization, key.id, withSignatures);
+    await changeAndNotifyVhost(organization, key.id, withSignatures);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
-    await changeAndTellVhost(organization, key.id, changeSettings({ requireSignedCommands: false }));
+    await changeAndNotifyVhost(organization, key.id, changeSettings({ requireSignedCommands: false }));
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
   });
 
@@ -74,20 +74,20 @@ describe('a change that a vhost has applied', () => {
     const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
     const plant = await createPlant(organization, { externalPlantId });
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(NO_SITE);
-    await changeAndTellVhost(organization, key.id);
+    await changeAndNotifyVhost(organization, key.id);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
     expect(await publishUnsigned(partner, externalPlantId)).toMatchObject(TAKEN);
   });
 
   it('that removes a plant stops its commands [C-7.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
-    await changeAndTellVhost(organization, key.id, removePlant(plant));
+    await changeAndNotifyVhost(organization, key.id, removePlant(plant));
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(NO_SITE);
   });
 
   it('still applies after a sleep without another read (rule 9)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
-    await changeAndTellVhost(organization, key.id, withSignatures);
+    await changeAndNotifyVhost(organization, key.id, withSignatures);
     await sleep(key);
     const reads = watchRegistry();
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
@@ -105,7 +105,7 @@ describe('a change that a vhost has applied', () => {
     )
       .bind(organization.id)
       .run();
-    await changeAndTellVhost(organization, key.id, withSignatures);
+    await changeAndNotifyVhost(organization, key.id, withSignatures);
     await sleep(key);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
@@ -116,7 +116,7 @@ describe('the notification of a change', () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization, withSignatures);
     await sleep(key);
-    await tellVhost(key.id, version);
+    await notifyVhost(key.id, version);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
@@ -124,27 +124,27 @@ describe('the notification of a change', () => {
     const { organization, key, withSignatures } = await openReader();
     const reads = watchRegistry();
     const version = await changeRegistry(organization, withSignatures);
-    await tellVhost(key.id, version);
+    await notifyVhost(key.id, version);
     expect(reads.count).toBe(1);
-    await tellVhost(key.id, version);
+    await notifyVhost(key.id, version);
     await sleep(key);
-    await tellVhost(key.id, version);
+    await notifyVhost(key.id, version);
     expect(reads.count).toBe(1);
   });
 
   it('has no effect after a later change was applied (rule 10)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization);
-    await changeAndTellVhost(organization, key.id, withSignatures);
-    await tellVhost(key.id, version);
+    await changeAndNotifyVhost(organization, key.id, withSignatures);
+    await notifyVhost(key.id, version);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
   it("is applied though its version is lower than the copy's, because D1 was restored to an earlier state (rule 7)", async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
-    for (let change = 0; change < 3; change++) await changeAndTellVhost(organization, key.id);
+    for (let change = 0; change < 3; change++) await changeAndNotifyVhost(organization, key.id);
     await restoreVersion(organization, 1);
-    await changeAndTellVhost(organization, key.id, withSignatures);
+    await changeAndNotifyVhost(organization, key.id, withSignatures);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
@@ -154,7 +154,7 @@ describe('the notification of a change', () => {
     const versions: number[] = [];
     for (let change = 0; change < 8; change++) versions.push(await changeRegistry(organization));
     versions.push(await changeRegistry(organization, withSignatures));
-    await Promise.all(versions.map((version) => tellVhost(key.id, version)));
+    await Promise.all(versions.map((version) => notifyVhost(key.id, version)));
     expect(reads.mostAtOnce).toBe(1);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
@@ -167,13 +167,13 @@ describe('the notification of a change', () => {
     await untilHeld();
     const version = await changeRegistry(organization, withSignatures);
     let isTaken = false;
-    const told = tellVhost(key.id, version).then(() => {
+    const notified = notifyVhost(key.id, version).then(() => {
       isTaken = true;
     });
-    await tellVhost(key.id, version - 1);
+    await notifyVhost(key.id, version - 1);
     expect([isTaken, reads.count]).toEqual([false, 1]);
     release();
-    await told;
+    await notified;
     expect(reads.count).toBe(2);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
@@ -191,22 +191,12 @@ describe('the notification of a change', () => {
     partner.link.send({ kind: 'credit', drainedBytes: 0 });
     await vi.waitFor(() => expect(reads.count).toBe(1));
     const version = await changeRegistry(organization, withSignatures);
-    const told = tellVhost(key.id, version);
+    const notified = notifyVhost(key.id, version);
     // This change comes after the other and is already applied; its return proves that the earlier one waits
     // for the read.
-    await tellVhost(key.id, version - 1);
+    await notifyVhost(key.id, version - 1);
     failing.reject(new Error('D1_ERROR: the test wants it so'));
-    await told;
-    expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
-  });
-
-  it('is read whatever its version when older code stored a copy without one (rule 9)', async () => {
-    const { organization, plant, key, partner, withSignatures } = await openReader();
-    await vhostRows(key, `UPDATE fact SET value = json_remove(value, '$.version') WHERE name = 'registry'`);
-    await sleep(key);
-    const version = await changeRegistry(organization, withSignatures);
-    expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
-    await tellVhost(key.id, version);
+    await notified;
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
@@ -215,8 +205,8 @@ describe('the notification of a change', () => {
     await vhostOf(key.id).revoke();
     const version = await changeRegistry(organization, withSignatures);
     const reads = watchRegistry();
-    await tellVhost(key.id, version);
-    await tellVhost(crypto.randomUUID(), version);
+    await notifyVhost(key.id, version);
+    await notifyVhost(crypto.randomUUID(), version);
     expect(reads.count).toBe(0);
   });
 });
@@ -231,10 +221,10 @@ describe('a change that a vhost cannot apply', () => {
       const { organization, plant, key, partner, withSignatures } = await openReader();
       const version = await changeRegistry(organization, withSignatures);
       trouble();
-      await expect(tellVhost(key.id, version)).rejects.toThrow();
+      await expect(notifyVhost(key.id, version)).rejects.toThrow();
       expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
       vi.restoreAllMocks();
-      await tellVhost(key.id, version);
+      await notifyVhost(key.id, version);
       expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
     },
   );
@@ -242,8 +232,8 @@ describe('a change that a vhost cannot apply', () => {
   it('because D1 answers an older version is a failure: it is not applied (rule 7)', async () => {
     const { organization, key } = await openReader();
     const version = await changeRegistry(organization);
-    await expect(tellVhost(key.id, version + 1)).rejects.toThrow(/version/);
-    await tellVhost(key.id, version);
+    await expect(notifyVhost(key.id, version + 1)).rejects.toThrow(/version/);
+    await notifyVhost(key.id, version);
   });
 
   it('because its own disk fails is a failure, too, and is applied at the next notification (rule 3)', async () => {
@@ -252,10 +242,10 @@ describe('a change that a vhost cannot apply', () => {
     const breaking = `CREATE TRIGGER broken BEFORE INSERT ON fact WHEN NEW.name = 'registry'
       BEGIN SELECT RAISE(ABORT, 'broken'); END`;
     await vhostRows(key, breaking);
-    await expect(tellVhost(key.id, version)).rejects.toThrow();
+    await expect(notifyVhost(key.id, version)).rejects.toThrow();
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
     await vhostRows(key, 'DROP TRIGGER broken');
-    await tellVhost(key.id, version);
+    await notifyVhost(key.id, version);
     expect(await storedVersion(key)).toBe(version);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });

@@ -1,9 +1,8 @@
 /** The product's Worker with Sites that start over whenever their configuration is asked for: a write that failed does so. */
-
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import worker from '../../../worker/index.ts';
 
-export { Figures } from '../../../durable-objects/figures.ts';
+export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
 export { Vhost } from '../../../durable-objects/vhost.ts';

@@ -11,8 +11,8 @@ import type {
 } from '../../../protocol/alert.ts';
 import { type AlertRuleRow, changeAlertRule, createAlertRule } from '../../../worker/registry/alerts.ts';
 import { auditOf, done } from './commits.ts';
-import { changeNothing, changeRegistry, type Step, tellSite } from './registry-changes.ts';
-import { passTime, passUntilTold } from './site-clock.ts';
+import { changeNothing, changeRegistry, notifySite, type Step } from './registry-changes.ts';
+import { passTime, passUntilSent } from './site-clock.ts';
 import { answerPings, publish, rawTelemetry, sendTelemetry } from './site-devices.ts';
 import { rowsOf } from './site-rows.ts';
 import { newConnectedSite } from './site-scenes.ts';
@@ -67,7 +67,7 @@ export async function commitRules(
   ...steps: Step[]
 ): Promise<void> {
   const version = await changeRegistry(organization, ...steps);
-  for (const siteId of siteIds) await tellSite(siteId, version);
+  for (const siteId of siteIds) await notifySite(siteId, version);
 }
 
 export function changeRule(id: string, columns: Partial<AlertRuleRow>): Step {
@@ -132,7 +132,7 @@ export interface FiredAlert {
 
 /** The alerts of a plant, oldest first, when its Site has reported everything. */
 export async function firedAt(siteId: string): Promise<FiredAlert[]> {
-  await passUntilTold(siteId);
+  await passUntilSent(siteId);
   const { results } = await env.DB.prepare(
     `SELECT id, organization_id AS organizationId, rule_id AS ruleId, plant_id AS plantId, device_id AS deviceId, type,
        severity, status, message, value, threshold, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
@@ -151,13 +151,13 @@ export async function statusesAt(siteId: string): Promise<AlertStatus[]> {
 }
 
 /** Counts the rows about alerts that a Site writes for D1 from now on. */
-export async function countTold(siteId: string): Promise<() => Promise<number>> {
-  await rowsOf(siteId, 'CREATE TABLE told (kind TEXT)');
+export async function countReports(siteId: string): Promise<() => Promise<number>> {
+  await rowsOf(siteId, 'CREATE TABLE reported (kind TEXT)');
   await rowsOf(
     siteId,
-    `CREATE TRIGGER counted AFTER INSERT ON outbox WHEN NEW.kind LIKE 'alert%' BEGIN INSERT INTO told VALUES (NEW.kind); END`,
+    `CREATE TRIGGER counted AFTER INSERT ON outbox WHEN NEW.kind LIKE 'alert%' BEGIN INSERT INTO reported VALUES (NEW.kind); END`,
   );
-  return async () => (await rowsOf(siteId, 'SELECT kind FROM told')).length;
+  return async () => (await rowsOf(siteId, 'SELECT kind FROM reported')).length;
 }
 
 /** A site with one rule, whose gateway sends the grid power. For files that hold the clock. */

@@ -1,5 +1,4 @@
 /** Checks every answer of the Worker in the tests against the OpenAPI document. */
-
 import { Validator } from '@cfworker/json-schema';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';

@@ -24,6 +24,6 @@ export function done<Answer>(answer: Answer | string): Answer {
 }
 
 /** Marks a change as delivered: no object gets it. */
-export async function tellNobody({ id }: RegistryChange): Promise<void> {
+export async function markDelivered({ id }: RegistryChange): Promise<void> {
   await settleChange(env.DB, id, [], Date.now());
 }

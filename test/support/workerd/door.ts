@@ -6,6 +6,8 @@ import {
   type BridgeProof,
   formatProof,
   LINK_PATHS,
+  LINK_VERSION,
+  LINK_VERSION_HEADER,
   PROOF_HEADER,
   proofSigningString,
 } from '../../../protocol/link/proof.ts';
@@ -59,7 +61,8 @@ export function dialRequest(dial: Dial): Request {
   } = dial.signed ?? {};
   const mac = hmacHex(secret, proofSigningString(proof, path, authorization));
   const header = dial.tamper ? dial.tamper(formatProof(proof, mac)) : formatProof(proof, mac);
-  const headers = new Headers({ upgrade: 'websocket', ...dial.headers });
+  const version = { [LINK_VERSION_HEADER]: String(LINK_VERSION) };
+  const headers = new Headers({ upgrade: 'websocket', ...version, ...dial.headers });
   if (header !== undefined) headers.set(PROOF_HEADER, header);
   if (dial.authorization !== undefined) headers.set('authorization', dial.authorization);
   return restRequest(dial.path, { headers });

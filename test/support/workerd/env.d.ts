@@ -1,7 +1,7 @@
 /** The environment of a test: that of the objects, and the registry's migrations. */
 import type { D1Migration } from 'cloudflare:test';
 import type { Env } from '../../../durable-objects/env.ts';
-import type { Figures } from '../../../durable-objects/figures.ts';
+import type { Metrics } from '../../../durable-objects/metrics.ts';
 import type { Site } from '../../../durable-objects/site.ts';
 import type { Vhost } from '../../../durable-objects/vhost.ts';
 
@@ -12,9 +12,9 @@ declare global {
 }
 
 /** Tests look into the objects: their namespaces are of the classes, not of what these say over RPC. */
-interface TestEnv extends Omit<Env, 'SITE' | 'VHOST' | 'FIGURES'> {
+interface TestEnv extends Omit<Env, 'SITE' | 'VHOST' | 'METRICS'> {
   SITE: DurableObjectNamespace<Site>;
   VHOST: DurableObjectNamespace<Vhost>;
-  FIGURES: DurableObjectNamespace<Figures>;
+  METRICS: DurableObjectNamespace<Metrics>;
   TEST_MIGRATIONS: D1Migration[];
 }

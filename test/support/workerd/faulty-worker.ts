@@ -14,7 +14,7 @@ import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import type { Step } from '../step.ts';
 
-export { Figures } from '../../../durable-objects/figures.ts';
+export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
 interface FaultyEnv extends Env {

@@ -2,14 +2,13 @@
  * The product's Worker with a Site that a test can make heavy at once: rows of its journal as its own code writes them,
  * which would take a device hours.
  */
-
 import { formatEntry, type JournalEntry } from '../../../durable-objects/site/telemetry/entry.ts';
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import { Vhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import type { Filling } from '../filling.ts';
 
-export { Figures } from '../../../durable-objects/figures.ts';
+export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
 const BLOCK_CHARS = 8 * 1024;

@@ -1,10 +1,10 @@
 /** The bridge's side of a link, inside workerd: dials an object as the Worker does, and speaks its frames. */
 
-import { type DeviceDial, DIAL_HEADER } from '../../../durable-objects/rpc.ts';
+import { type ClientDial, type DeviceDial, DIAL_HEADER } from '../../../durable-objects/rpc.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
-import { LINK_VERSION } from '../../../protocol/link/proof.ts';
+import { VHOST_HEADER } from '../../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import {
@@ -12,7 +12,7 @@ import {
   envelopeSigningString,
   telemetrySigningString,
 } from '../../../protocol/signing.ts';
-import { checkCommand, checkEvent } from './told.ts';
+import { checkCommand, checkEvent } from './schema-check.ts';
 import { type Key, type Organization, type Plant, siteOf, vhostOf } from './world.ts';
 
 /** One open link. `received` holds every frame so far; `next` waits for the first that fits. */
@@ -83,8 +83,6 @@ interface DialOptions {
   issuedAtMs?: number | null;
   /** Of a device: where it comes from. */
   address?: string;
-  /** The version of the frames that the bridge speaks. */
-  link?: number;
 }
 
 /** Dials a site for a device as the Worker does, and returns the site's answer. */
@@ -103,7 +101,6 @@ export async function dialSite(
     expiresAtMs: options.expiresAtMs ?? null,
     issuedAtMs: options.issuedAtMs ?? null,
     address: options.address ?? '203.0.113.1',
-    link: options.link ?? LINK_VERSION,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   return await siteOf(siteId).fetch('https://site/link', { headers });
@@ -116,21 +113,32 @@ export async function connectDevice(plant: Plant, options: DialOptions = {}): Pr
 
 /** Dials a key's Vhost as the Worker does, and returns its answer. */
 export async function dialVhost(keyId: string, options: DialOptions = {}): Promise<Response> {
-  const dial = {
+  const dial: ClientDial = {
     keyId,
     connection: options.connection ?? crypto.randomUUID(),
     bridge: options.bridge ?? 'bridge-1',
     boot: options.boot ?? 'boot-1',
     address: '192.0.2.7',
-    link: options.link ?? 1,
+    isProbe: false,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   return await vhostOf(keyId).fetch('https://vhost/link', { headers });
 }
 
-/** Opens a link for a client of a key. */
+/** Opens a link for a client of a key, and the key's vhost on it. */
 export async function connectPartner(key: Key, options: DialOptions = {}): Promise<VhostTestLink> {
-  return openLink(await dialVhost(key.id, options));
+  const response = await dialVhost(key.id, options);
+  const link: VhostTestLink = openLink(response);
+  await openVhost(link, response.headers.get(VHOST_HEADER) ?? '');
+  return link;
+}
+
+/** Sends connection.open, and waits until the object has handled it. */
+export async function openVhost(link: VhostTestLink, vhost: string): Promise<void> {
+  // Only the frame after it is answered.
+  link.send({ kind: 'open', vhost }, { kind: 'cancel', seq: 0, channel: 1, tag: 'none' });
+  await link.next((frame) => frame.kind === 'ok' && frame.seq === 0);
+  link.received.length = 0;
 }
 
 /** The link of an accepted upgrade; throws where it was refused. */
@@ -162,7 +170,7 @@ export function ackMessage(
   return JSON.stringify({ cmdId, status, ts, sig });
 }
 
-/** A publish frame with a whole envelope, signed unless told otherwise. */
+/** A publish frame with a whole envelope, signed unless the options say otherwise. */
 export function publishFrame(
   organization: Organization,
   key: Key,

@@ -46,7 +46,7 @@ export function numbers(partner: Partner, tag?: string): number[] {
 }
 
 /** What came so far, as `number` or, redelivered, as `number*`. */
-export function told(partner: Partner, tag?: string): string[] {
+export function markedNumbers(partner: Partner, tag?: string): string[] {
   return partner.deliveries(tag).map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
 }
 

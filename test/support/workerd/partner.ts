@@ -1,5 +1,4 @@
 /** A partner's client on one link, as the vhost tests drive it: questions with their answers, deliveries, settling. */
-
 import { runInDurableObject } from 'cloudflare:test';
 import { expect, vi } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
@@ -14,6 +13,7 @@ import {
 } from '../../../protocol/routing-keys.ts';
 import { envelopeSigningString } from '../../../protocol/signing.ts';
 import { connectPartner, type VhostTestLink } from './links.ts';
+import { openIn } from './queues.ts';
 import { type LogPage, readCommands } from './site-reads.ts';
 import { type Key, type Organization, vhostOf } from './world.ts';
 
@@ -34,7 +34,7 @@ export class Partner {
   readonly key: Key;
   #seq = 1_000;
 
-  private constructor(link: VhostTestLink, organization: Organization, key: Key) {
+  constructor(link: VhostTestLink, organization: Organization, key: Key) {
     this.link = link;
     this.organization = organization;
     this.key = key;
@@ -126,7 +126,7 @@ export class Partner {
     return commandRoutingKey(this.organization.slug, family);
   }
 
-  /** A whole envelope with its payload, signed with the partner's own key unless told otherwise. */
+  /** A whole envelope with its payload, signed by default with the partner's own key. */
   command(
     siteId: string,
     family: CommandFamily,
@@ -148,7 +148,7 @@ function isAnswer(down: VhostLinkDown, seq: number): boolean {
   return 'seq' in down && down.seq === seq;
 }
 
-/** A publish of any body, to our exchange unless told otherwise. */
+/** A publish of any body, by default to our exchange. */
 export function publishOf(
   routingKey: string,
   body: string,
@@ -227,10 +227,10 @@ export async function vhostRows<Row extends Record<string, SqlStorageValue>>(
   );
 }
 
-/** Messages that have a row: what a client holds gets one within a second. */
+/** Messages that storage has: a message that a client holds is stored within a second. */
 export async function storedMessages(key: Key): Promise<number> {
-  const [row] = await vhostRows<{ count: number }>(key, 'SELECT count(*) AS count FROM message');
-  return row?.count ?? 0;
+  const rows = await vhostRows<{ state: string }>(key, 'SELECT state FROM chunk');
+  return openIn(rows.map(({ state }) => state));
 }
 
 export async function untilStored(key: Key, count: number): Promise<void> {

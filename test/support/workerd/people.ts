@@ -1,7 +1,7 @@
 /** Users, as REST would make them. */
 import { env } from 'cloudflare:workers';
 import type { LoginAnswer } from '../../../protocol/user.ts';
-import { registerUser } from '../../../worker/registry/registration.ts';
+import { registerUser } from '../../../worker/registry/users.ts';
 import { anonymous, bodyOf, type Call, Client } from './client.ts';
 import { done } from './commits.ts';
 

@@ -5,7 +5,7 @@
  */
 export type Priority = 'EMERGENCY' | 'HIGH' | 'NORMAL';
 
-/** What a plant does by what it was told. */
+/** What a plant does with the commands that it received. */
 export type Doing =
   | { by: 'entry'; messageId: string }
   | { by: 'slot'; messageId: string; slotIndex: number }
@@ -162,7 +162,7 @@ export class PlanModel {
     return this.#schedules.filter(({ ended }) => ended === undefined).map(({ messageId }) => messageId);
   }
 
-  /** What was never told waits and ends EMERGENCY, the rest stands: only the site knows what it could tell. */
+  /** What was never sent waits and ends EMERGENCY, the rest stays: only the site knows what it could send. */
   addEmergency(messageId: string): void {
     this.#emergencyOrder = this.record();
     for (const one of this.#setpoints) {

@@ -74,7 +74,7 @@ export class PlanWorld {
   readonly #partner: Submitter;
   readonly #hardKw: number;
   #limitKw: number;
-  /** The limit that the gateway was told last. */
+  /** The limit that the gateway received last. */
   #commandedKw: number | undefined;
   /** What is agreed for a plant that nobody reaches, and what is known of it. */
   readonly #fallback = {
@@ -133,7 +133,7 @@ export class PlanWorld {
     return Date.now();
   }
 
-  /** A power that no other setpoint asks for: the plant's orders tell by it whose they are. */
+  /** A power that no other setpoint asks for: it identifies the setpoint of the plant's orders. */
   nextKw(): number {
     this.#kwCount += 1;
     return 1 + this.#kwCount / 1_000;
@@ -176,11 +176,11 @@ export class PlanWorld {
   }
 
   /** Slots of a minute from so long ahead on: a power of its own each, one over every limit, or a mode. */
-  async submitSchedule(aheadMs: number, wishes: readonly ('kw' | 'over' | 'mode')[]): Promise<void> {
+  async submitSchedule(aheadMs: number, kinds: readonly ('kw' | 'over' | 'mode')[]): Promise<void> {
     const scheduleId = crypto.randomUUID();
     const fromMs = this.now + aheadMs;
-    const powers = wishes.map((wish) =>
-      wish === 'mode' ? null : this.nextKw() + (wish === 'over' ? this.#hardKw : 0),
+    const powers = kinds.map((kind) =>
+      kind === 'mode' ? null : this.nextKw() + (kind === 'over' ? this.#hardKw : 0),
     );
     const slots = powers.map((value, slotIndex) =>
       value === null
@@ -327,8 +327,9 @@ export class PlanWorld {
     const mode = this.#modes.get(String(command.payload.reason));
     if (mode && status !== 'FAILED' && !isTaken && (await this.#isTakenMode(mode))) {
       this.#model.takeMode(mode.order, mode.mode, mode.untilMs);
-      const isKept = this.#model.isEmergency || this.#doing?.by === 'entry' || this.#doing?.by === 'slot';
-      if (!isKept) this.#doing = { by: 'mode', mode: this.#model.mode };
+      const isUnaffected =
+        this.#model.isEmergency || this.#doing?.by === 'entry' || this.#doing?.by === 'slot';
+      if (!isUnaffected) this.#doing = { by: 'mode', mode: this.#model.mode };
     }
     const messageId = this.#schedules.get(String(command.payload.scheduleId));
     const isSet = command.action === 'SCHEDULE_SET' && status !== 'FAILED' && !isTaken;
@@ -535,14 +536,14 @@ export class PlanWorld {
     return failed.map((row) => ({ messageId: row.message_id, atMs: row.finished_at_ms ?? 0 }));
   }
 
-  /** Likewise those whose verdict had been told before: an alarm says so. */
+  /** Likewise those whose verdict was sent earlier: an alarm reports it. */
   #dropped(waiting: readonly AlarmRow[]): Chance[] {
-    const heard = [...this.#events.values()].map(({ correlationId, atMs, payloadText }) => ({
+    const received = [...this.#events.values()].map(({ correlationId, atMs, payloadText }) => ({
       correlation_id: correlationId,
       at_ms: atMs,
       payload: payloadText,
     }));
-    const alarms = [...waiting, ...heard].filter(({ payload }) => payload.includes('is no longer active'));
+    const alarms = [...waiting, ...received].filter(({ payload }) => payload.includes('is no longer active'));
     return alarms.map(({ correlation_id, at_ms, payload }) => {
       const [, slot] = /SCHEDULE slot (\d+)/.exec(payload) ?? [];
       const chance = { messageId: correlation_id ?? '', atMs: at_ms };

@@ -7,7 +7,7 @@ import { deleteDevice, pageDevices } from '../../../worker/registry/devices.ts';
 import { changeOrganization } from '../../../worker/registry/organizations.ts';
 import { deletePlant } from '../../../worker/registry/plants.ts';
 import { changeSubDevice, deleteSubDevice, listSubDevicesOf } from '../../../worker/registry/sub-devices.ts';
-import { auditOf, done, tellNobody } from './commits.ts';
+import { auditOf, done, markDelivered } from './commits.ts';
 import { type Organization, type Plant, registerSubDevice, siteOf, vhostOf } from './world.ts';
 
 /** Commits a change as the Worker does. */
@@ -20,7 +20,7 @@ export async function changeRegistry(organization: Organization, ...steps: Step[
   let version = 0;
   for (const step of steps.length > 0 ? steps : [changeNothing]) {
     const change = await step(organization);
-    await tellNobody(change);
+    await markDelivered(change);
     version = change.version;
   }
   return version;
@@ -32,34 +32,34 @@ export async function changeNothing({ id }: Organization): Promise<RegistryChang
 }
 
 /** Delivers a version to the Site of a plant; rejects if the Site fails. */
-export async function tellSite(siteId: string, version: number): Promise<void> {
+export async function notifySite(siteId: string, version: number): Promise<void> {
   await siteOf(siteId).registryChanged(siteId, version);
 }
 
 /** Delivers a version to the Vhost of a key; rejects if the Vhost fails. */
-export async function tellVhost(keyId: string, version: number): Promise<void> {
+export async function notifyVhost(keyId: string, version: number): Promise<void> {
   await vhostOf(keyId).registryChanged(version);
 }
 
 /** Commits changes and delivers them to a plant's Site. */
-export async function changeAndTellSite(
+export async function changeAndNotifySite(
   organization: Organization,
   siteId: string,
   ...steps: Step[]
 ): Promise<number> {
   const version = await changeRegistry(organization, ...steps);
-  await tellSite(siteId, version);
+  await notifySite(siteId, version);
   return version;
 }
 
 /** Commits changes and delivers them to the Vhost of a key. */
-export async function changeAndTellVhost(
+export async function changeAndNotifyVhost(
   organization: Organization,
   keyId: string,
   ...steps: Step[]
 ): Promise<number> {
   const version = await changeRegistry(organization, ...steps);
-  await tellVhost(keyId, version);
+  await notifyVhost(keyId, version);
   return version;
 }
 
@@ -132,7 +132,7 @@ export async function removeDevices(organization: Organization, plantId: string)
   const { rows } = await pageDevices(env.DB, owner, plantId, ALL);
   for (const device of rows) {
     const audit = auditOf(organization, 'device.deleted', 'DEVICE')(device.id);
-    await tellNobody(done(await deleteDevice(env.DB, device, audit, Date.now())));
+    await markDelivered(done(await deleteDevice(env.DB, device, audit, Date.now())));
   }
 }
 

@@ -3,7 +3,7 @@ import './pool.ts';
 import { applyD1Migrations } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, expect, vi } from 'vitest';
-import { takeMisfits } from './told.ts';
+import { takeMisfits } from './schema-check.ts';
 
 await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
 

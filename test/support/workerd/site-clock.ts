@@ -55,8 +55,8 @@ export async function passTime(siteId: string, durationMs: number): Promise<numb
   throw new Error(`the agenda of ${siteId} does not come to rest`);
 }
 
-/** Lets a site hand over all that it has to tell, which takes it a few seconds of its clock. */
-export async function passUntilTold(siteId: string): Promise<void> {
+/** Lets a site deliver its whole outbox, which takes a few seconds of the clock. */
+export async function passUntilSent(siteId: string): Promise<void> {
   const waiting = 'SELECT count(*) FROM outbox';
   for (let looks = 0; looks < 60 && (await numberOf(siteId, waiting)) > 0; looks++) {
     await passTime(siteId, SECOND);

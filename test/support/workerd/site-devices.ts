@@ -106,7 +106,7 @@ export async function connectTo(
   return openLink(await dialSite(siteId, deviceId, options));
 }
 
-/** Connects a device, the plant's gateway unless told otherwise, and has it listen for commands. */
+/** Connects a device, by default the plant's gateway, and has it listen for commands. */
 export async function connectListening(
   plant: Plant,
   device: DeviceCredential = plant.gateway,

@@ -45,7 +45,7 @@ export class Listener {
       durable: true,
       exclusive: false,
       autoDelete: false,
-      argumentNames: [],
+      arguments: [],
     };
     for (let question = 0; question < 2; question++) {
       this.#asked += 1;
@@ -74,6 +74,7 @@ export async function listen(organization: Organization, key: Key): Promise<List
       noAck: true,
       exclusive: false,
       prefetch: 0,
+      priority: 0,
     });
   }
   await link.next((frame) => frame.kind === 'ok' && frame.seq === queues.length);

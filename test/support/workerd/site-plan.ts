@@ -1,10 +1,10 @@
-/** A site whose plan a test follows: what it is submitted, what its gateway is told of it, what its partner hears. */
+/** A site whose plan a test follows: its submissions, the commands to its gateway, and the events to its partner. */
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { DeviceTestLink } from './links.ts';
-import { passUntilTold } from './site-clock.ts';
+import { passUntilSent } from './site-clock.ts';
 import {
   answerPings,
   commandsOf,
@@ -14,23 +14,23 @@ import {
   sendAck,
 } from './site-devices.ts';
 import { readCommands } from './site-reads.ts';
-import { type HeardScene, newHeardSite } from './site-scenes.ts';
+import { type ListenedScene, newListenedSite, type Whole, whole } from './site-scenes.ts';
 import { powerSetpoint, submission } from './site-submissions.ts';
 import type { Plant, PlantOptions } from './world.ts';
 
-export interface PlannedScene extends HeardScene {
+export interface PlannedScene extends ListenedScene {
   link: DeviceTestLink;
 }
 
 /** Its gateway listens, its partner hears everything, and both show life by themselves. */
-export async function newPlannedSite(options: PlantOptions = {}): Promise<PlannedScene> {
+export async function newPlannedSite(options: PlantOptions = {}): Promise<Whole<PlannedScene>> {
   const scene = await newAwaySite(options);
-  return { ...scene, link: await connectListening(scene.plant) };
+  return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
 /** The same, with a gateway that has never been there. */
-export async function newAwaySite(options: PlantOptions = {}): Promise<HeardScene> {
-  const scene = await newHeardSite(options);
+export async function newAwaySite(options: PlantOptions = {}): Promise<Whole<ListenedScene>> {
+  const scene = await newListenedSite(options);
   await answerPings(scene.plant.id);
   return scene;
 }
@@ -48,23 +48,23 @@ export function planned(
   return submission('site-setpoint', powerSetpoint(kw, { priority, validFrom, ...validUntil, ...changes }));
 }
 
-/** All that a link was told so far: its site has nothing more to send. */
-export async function toldCommands(link: DeviceTestLink, plant: Plant): Promise<ReceivedCommand[]> {
+/** All commands that a link has received; the site has none left to send. */
+export async function sentCommands(link: DeviceTestLink, plant: Plant): Promise<ReceivedCommand[]> {
   // What the first frame sets free precedes the answer to the second.
   for (let frame = 0; frame < 2; frame++) await sendAck(link, plant.gateway, 'none', 'RECEIVED');
   return commandsOf(link);
 }
 
 /** The same in short: a setpoint as its signed kW, a mode as itself, anything else as its action. */
-export async function told(link: DeviceTestLink, plant: Plant): Promise<unknown[]> {
-  const commands = await toldCommands(link, plant);
+export async function sentTo(link: DeviceTestLink, plant: Plant): Promise<unknown[]> {
+  const commands = await sentCommands(link, plant);
   return commands.map(({ action, payload }) => {
     if (action === 'SITE_SETPOINT') return payload.targetSignedKw;
     return action === 'MODE_CHANGE' ? payload.mode : action;
   });
 }
 
-/** The gateway acknowledges the n-th command that it is told; returns that. */
+/** The gateway acknowledges the n-th command that it receives; returns that command. */
 export async function obey(
   { link, plant }: Pick<PlannedScene, 'link' | 'plant'>,
   n: number,
@@ -91,18 +91,18 @@ export async function endOf(plant: Plant, publish: Submission): Promise<string> 
   return reason === undefined ? status : `${status} ${reason}`;
 }
 
-/** Lets the site tell its partner all that there is to tell, which takes it a few seconds of its clock. */
-export async function heard({ plant, listener }: HeardScene): Promise<void> {
-  await passUntilTold(plant.id);
+/** Lets the site send its partner all waiting events, which takes a few seconds of the clock. */
+export async function deliverEvents({ plant, listener }: ListenedScene): Promise<void> {
+  await passUntilSent(plant.id);
   await listener.quiet();
 }
 
 /** The executions that the partner heard of a publish, in order, each as its status and what it says beside it. */
 export async function executionsOf(
-  scene: HeardScene,
+  scene: ListenedScene,
   { correlationId, messageId }: Submission,
 ): Promise<Record<string, unknown>[]> {
-  await heard(scene);
+  await deliverEvents(scene);
   const about = correlationId ?? messageId;
   const events = scene.listener.events('execution').filter((event) => event.correlationId === about);
   return events.map(({ payload }) => payload);

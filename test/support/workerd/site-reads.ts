@@ -26,7 +26,7 @@ export async function newestCommand(siteId: string): Promise<Record<string, unkn
   return newest;
 }
 
-/** The grid power of the latest telemetry; null while nobody told any. */
+/** The grid power of the latest telemetry; null if there is none. */
 export async function gridPowerKw(plant: Plant): Promise<number | null> {
   return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
 }

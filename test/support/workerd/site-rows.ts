@@ -30,7 +30,7 @@ export async function openSessions(siteId: string): Promise<number> {
   return await numberOf(siteId, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL');
 }
 
-/** Until the registry says so: what the site had to tell has arrived in D1. */
+/** Waits until the row in D1 has these values: the outbox of the site has reached the registry. */
 export async function untilRegistered(
   table: string,
   id: string,
@@ -61,7 +61,7 @@ export async function evictSite(siteId: string): Promise<void> {
   await evict(siteId, 'hibernate');
 }
 
-/** The object leaves memory and its sockets are gone: no close event tells it so. */
+/** The object leaves memory and its sockets are gone: it gets no close event. */
 export async function crashSite(siteId: string): Promise<void> {
   await evict(siteId, 'close');
 }

@@ -14,6 +14,13 @@ import {
   siteOf,
 } from './world.ts';
 
+/** A scene, and the same once more as `scene` for the helpers of a suite that take a whole scene. */
+export type Whole<Scene> = Scene & { scene: Scene };
+
+export function whole<Scene extends object>(scene: Scene): Whole<Scene> {
+  return { ...scene, scene };
+}
+
 export interface SiteScene {
   organization: Organization;
   plant: Plant;
@@ -22,42 +29,46 @@ export interface SiteScene {
   partner: Submitter;
 }
 
+export interface LinkedScene extends SiteScene {
+  link: DeviceTestLink;
+}
+
 export interface KeyedScene extends SiteScene {
   key: Key;
 }
 
-export interface HeardScene extends KeyedScene {
+export interface ListenedScene extends KeyedScene {
   listener: Listener;
 }
 
-/** A site whose partner has no key: nobody but the submitter is told anything. */
-export async function newSite(options: PlantOptions = {}): Promise<SiteScene> {
+/** A site whose partner has no key: only the submitter gets answers. */
+export async function newSite(options: PlantOptions = {}): Promise<Whole<SiteScene>> {
   const organization = await createOrganization();
-  return around(organization, await createPlant(organization, options));
+  return whole(around(organization, await createPlant(organization, options)));
 }
 
 /** A site whose gateway is connected, and does not listen for commands. */
-export async function newConnectedSite(): Promise<SiteScene & { link: DeviceTestLink }> {
+export async function newConnectedSite(): Promise<Whole<LinkedScene>> {
   const scene = await newSite();
-  return { ...scene, link: await connectDevice(scene.plant) };
+  return whole({ ...scene, link: await connectDevice(scene.plant) });
 }
 
 /** A site whose gateway is connected and listens for commands. */
-export async function newListeningSite(): Promise<SiteScene & { link: DeviceTestLink }> {
+export async function newListeningSite(): Promise<Whole<LinkedScene>> {
   const scene = await newSite();
-  return { ...scene, link: await connectListening(scene.plant) };
+  return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
-/** A site whose partner submits under a key: the key's Vhost is told what becomes of it. */
-export async function newKeyedSite(options: PlantOptions = {}): Promise<KeyedScene> {
+/** A site whose partner submits under a key: the key's Vhost gets its events. */
+export async function newKeyedSite(options: PlantOptions = {}): Promise<Whole<KeyedScene>> {
   const { organization, plant, key } = await createWorld(options);
-  return { ...around(organization, plant, key), key };
+  return whole({ ...around(organization, plant, key), key });
 }
 
 /** A site whose partner submits under a key, and listens to all events of that key. */
-export async function newHeardSite(options: PlantOptions = {}): Promise<HeardScene> {
+export async function newListenedSite(options: PlantOptions = {}): Promise<Whole<ListenedScene>> {
   const scene = await newKeyedSite(options);
-  return { ...scene, listener: await listen(scene.organization, scene.key) };
+  return whole({ ...scene, listener: await listen(scene.organization, scene.key) });
 }
 
 function around(organization: Organization, plant: Plant, key?: Key): SiteScene {

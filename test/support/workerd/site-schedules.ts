@@ -1,4 +1,4 @@
-/** Schedules as a partner publishes them, and what a site's REST side tells of them. */
+/** Schedules as a partner publishes them, and as REST shows them. */
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { type ScheduleSummary, scheduleSummary } from '../../../protocol/schedule.ts';
@@ -7,34 +7,35 @@ import { submission } from './site-submissions.ts';
 import { siteOf } from './world.ts';
 
 /** A slot: so many kW, + = import, or a mode alone. */
-export type SlotWish = number | string;
+/** A power in kW, or a mode. */
+export type SlotValue = number | string;
 
-export interface ScheduleWish {
+export interface ScheduleOptions {
   scheduleId?: string;
-  /** From now. */
+  /** The start, from now. */
   inMs?: number;
   slotMinutes?: number;
 }
 
-/** The payload of a schedule with these slots, of a minute each unless it says otherwise. */
+/** The payload of a schedule with these slots, by default of a minute each. */
 export function scheduleOf(
-  slots: readonly SlotWish[],
-  { inMs = 0, slotMinutes = 1, ...rest }: ScheduleWish = {},
+  slots: readonly SlotValue[],
+  { inMs = 0, slotMinutes = 1, ...rest }: ScheduleOptions = {},
 ) {
   return {
     ...rest,
     startTime: formatInstant(Date.now() + inMs),
     slotDurationMinutes: slotMinutes,
-    slots: slots.map((wish, slotIndex) =>
-      typeof wish === 'number'
-        ? { slotIndex, mode: 'STANDARD', setpoint: { value: wish } }
-        : { slotIndex, mode: wish, setpoint: null },
+    slots: slots.map((slot, slotIndex) =>
+      typeof slot === 'number'
+        ? { slotIndex, mode: 'STANDARD', setpoint: { value: slot } }
+        : { slotIndex, mode: slot, setpoint: null },
     ),
   };
 }
 
-export function schedule(slots: readonly SlotWish[], wish: ScheduleWish = {}): Submission {
-  return submission('schedule', scheduleOf(slots, wish));
+export function schedule(slots: readonly SlotValue[], options: ScheduleOptions = {}): Submission {
+  return submission('schedule', scheduleOf(slots, options));
 }
 
 export function cancel(scheduleId: string, payload: object = {}): Submission {

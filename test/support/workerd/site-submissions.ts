@@ -89,6 +89,8 @@ export class Submitter {
       keyId: this.keyId,
       keyPrefix: 'sw_test',
       received: this.#received,
+      seen: this.#received,
+      notAfterMs: Number.MAX_SAFE_INTEGER,
       isRepeated: this.#isRepeated(submissions),
       submissions,
     };

@@ -120,7 +120,7 @@ export function judgeItems(items: DeviceCommandItem[], options: FactsOptions = {
   return judgeBy(deviceCommandKind, { commands: items }, siteView(options));
 }
 
-/** What each item of a batch is told: its text where it is refused, ok where it stands. */
+/** The outcome of each item of a batch: its error text if it is rejected, otherwise ok. */
 export function textsOf(items: DeviceCommandItem[], options: FactsOptions = {}): string[] {
   return judgeItems(items, options).items.map(({ refusal }) => refusal?.message ?? 'ok');
 }

@@ -6,10 +6,9 @@ import type {
   ProvisioningPackage,
   RestCommand,
 } from '../../../protocol/device-record.ts';
-import type { DeviceStatus } from '../../../protocol/enums.ts';
+import type { DeviceStatus, Role } from '../../../protocol/enums.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
-import type { Role } from '../../../protocol/roles.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 import { addMember, changeRole, listMembers, removeMember } from '../../../worker/registry/organizations.ts';
 import type { Issued } from './certificates.ts';

@@ -1,4 +1,4 @@
-/** What a site was told, as a test remembers it: what its store must answer, reckoned apart from it, reading by reading. */
+/** The readings that a test sent to a site, and the answers that its store must give, computed independently of it. */
 import type { Aggregate, BucketName } from '../../../protocol/telemetry.ts';
 
 /** As it is answered. */
@@ -13,21 +13,21 @@ const WIDTHS = { '1m': 1, '5m': 5, '15m': 15, '1h': 60, '1d': 1_440 } as const;
 
 export class TelemetryModel {
   /** Thousandths by moment, by metric: their sums are whole numbers, so every mean here is divided once. */
-  readonly #told = new Map<string, Map<number, number>>();
+  readonly #values = new Map<string, Map<number, number>>();
 
   /** In the order in which it was received. */
-  tell(metric: string, ts: number, thousandths: number): void {
-    const own = this.#told.get(metric) ?? new Map<number, number>();
-    this.#told.set(metric, own.set(ts, thousandths));
+  add(metric: string, ts: number, thousandths: number): void {
+    const own = this.#values.get(metric) ?? new Map<number, number>();
+    this.#values.set(metric, own.set(ts, thousandths));
   }
 
   get metrics(): string[] {
-    return [...this.#told.keys()];
+    return [...this.#values.keys()];
   }
 
   /** The moments from first to last. */
   get moments(): number[] {
-    const all = [...this.#told.values()].flatMap((own) => [...own.keys()]);
+    const all = [...this.#values.values()].flatMap((own) => [...own.keys()]);
     return all.sort((left, right) => left - right);
   }
 
@@ -38,7 +38,7 @@ export class TelemetryModel {
     [fromMs, toMs]: readonly [number, number],
     aggregate: Aggregate = metric.endsWith('RegisterKwh') ? 'last' : 'avg',
   ): Answered[] {
-    const own = [...(this.#told.get(metric) ?? [])].sort(([left], [right]) => left - right);
+    const own = [...(this.#values.get(metric) ?? [])].sort(([left], [right]) => left - right);
     const isWithin = (at: number) => at >= fromMs && at < toMs;
     if (bucket === 'raw') {
       return own

@@ -1,19 +1,19 @@
-/** A site whose telemetry is held against a model of it: what its gateway tells, and what its store answers. */
+/** A site whose telemetry is compared with a model: the readings of its gateway, and the answers of its store. */
 import { expect } from 'vitest';
-import type { Granularity } from '../../../protocol/enums.ts';
 import type { DeviceQuery } from '../../../protocol/history.ts';
+import { GRANULARITIES, type Granularity } from '../../../protocol/telemetry.ts';
 import { connectDevice, type DeviceTestLink } from './links.ts';
 import { MINUTE, passTime } from './site-clock.ts';
 import { type DeviceCredential, publishAll, rawTelemetry } from './site-devices.ts';
 import { numberOf, rowsOf } from './site-rows.ts';
-import { newSite, type SiteScene } from './site-scenes.ts';
+import { newSite, type SiteScene, type Whole, whole } from './site-scenes.ts';
 import { type Answered, TelemetryModel } from './telemetry-model.ts';
 import { type PlantOptions, siteOf } from './world.ts';
 
-export const TELEMETRY_LEVELS = ['raw', '5m', '1h', '1d'] as const;
+export const TELEMETRY_LEVELS = GRANULARITIES;
 
 /** One message: its device's moment, and its values in thousandths. */
-export interface Told {
+export interface TelemetryMessage {
   ts: number;
   data: Readonly<Record<string, number>>;
 }
@@ -21,31 +21,31 @@ export interface Told {
 export interface TelemetrySite extends SiteScene {
   model: TelemetryModel;
   /** By the gateway, in one batch, stored all. */
-  tell(...told: Told[]): Promise<void>;
+  send(...messages: TelemetryMessage[]): Promise<void>;
 }
 
 /** Its gateway connects anew each time that it was found silent. */
-export async function newTelemetrySite(options: PlantOptions = {}): Promise<TelemetrySite> {
+export async function newTelemetrySite(options: PlantOptions = {}): Promise<Whole<TelemetrySite>> {
   const scene = await newSite(options);
   const model = new TelemetryModel();
   let link: DeviceTestLink | undefined;
-  const tell = async (...told: Told[]) => {
+  const send = async (...messages: TelemetryMessage[]) => {
     if (link?.socket.readyState !== WebSocket.OPEN) link = await connectDevice(scene.plant);
-    await sendAll(link, scene.gateway, told);
-    for (const { ts, data } of told) {
-      for (const [metric, thousandths] of Object.entries(data)) model.tell(metric, ts, thousandths);
+    await sendAll(link, scene.gateway, messages);
+    for (const { ts, data } of messages) {
+      for (const [metric, thousandths] of Object.entries(data)) model.add(metric, ts, thousandths);
     }
   };
-  return { ...scene, model, tell };
+  return whole({ ...scene, model, send });
 }
 
 /** Sends messages of a device in one batch; all are stored. */
 export async function sendAll(
   link: DeviceTestLink,
   device: DeviceCredential,
-  told: readonly Told[],
+  messages: readonly TelemetryMessage[],
 ): Promise<void> {
-  const payloads = told.map(({ ts, data }) => {
+  const payloads = messages.map(({ ts, data }) => {
     const values = Object.entries(data).map(([name, thousandths]) => [name, thousandths / 1_000]);
     return rawTelemetry(device, { ts, data: JSON.stringify(Object.fromEntries(values)) });
   });
@@ -86,7 +86,7 @@ export async function readPoints(...query: Parameters<typeof readChunk>): Promis
   return (await readChunks(...query)).points;
 }
 
-/** What a device sent, all of it in one page unless told otherwise. */
+/** What a device sent, by default all of it in one page. */
 export async function readOfDevice(
   siteId: string,
   deviceId: string,
@@ -104,7 +104,7 @@ export async function storeState(siteId: string) {
   return fact ? (JSON.parse(fact.value) as typeof nothing) : nothing;
 }
 
-/** Time until all is packed that was told by now. */
+/** Lets time pass until all readings so far are packed. */
 export async function untilPacked(siteId: string): Promise<void> {
   const fromMs = Date.now();
   for (let looks = 0; looks < 20 && (await storeState(siteId)).packedToMs < fromMs + 5 * MINUTE; looks++)

@@ -15,9 +15,9 @@ import { type ApiKeyRow, activateKey, insertKey } from '../../../worker/registry
 import { createDevice as registerDevice } from '../../../worker/registry/devices.ts';
 import { changeOrganization } from '../../../worker/registry/organizations.ts';
 import { createPlant as registerPlant } from '../../../worker/registry/plants.ts';
-import { registerUser } from '../../../worker/registry/registration.ts';
 import { createSubDevice } from '../../../worker/registry/sub-devices.ts';
-import { auditOf, done, tellNobody } from './commits.ts';
+import { registerUser } from '../../../worker/registry/users.ts';
+import { auditOf, done, markDelivered } from './commits.ts';
 
 export const ALL_VCP_SCOPES: ApiKeyScope[] = [
   'vcp:connect',
@@ -56,7 +56,7 @@ export async function createOrganization(changes: Record<string, unknown> = {}):
   const change = organizationChange.parse({ settings });
   const world = { id, slug, adminId: user.id };
   const audit = auditOf(world, 'organization.updated', 'ORGANIZATION')(id);
-  await tellNobody(await changeOrganization(env.DB, id, change, audit, now));
+  await markDelivered(await changeOrganization(env.DB, id, change, audit, now));
   return world;
 }
 
@@ -109,7 +109,7 @@ export async function addPlant(organization: Organization, names: PlantNames = {
   const request = { name: `Plant ${randomHex(4)}`, ...names };
   const audit = auditOf(organization, 'plant.created', 'PLANT');
   const { row, change } = done(await registerPlant(env.DB, organization.id, request, audit, Date.now()));
-  await tellNobody(change);
+  await markDelivered(change);
   return row.id;
 }
 
@@ -120,7 +120,7 @@ export async function addSubDevice(
   subDevice: SubDeviceOptions,
 ): Promise<string> {
   const { row, change } = await registerSubDevice(organization, plantId, subDevice);
-  await tellNobody(change);
+  await markDelivered(change);
   return row.id;
 }
 
@@ -153,7 +153,7 @@ export async function createDevice(
   );
   const [provisioned] = await Promise.all([
     provisionDevice(env, row, undefined, audit('device.provisioned')(row.id), now),
-    tellNobody(change),
+    markDelivered(change),
   ]);
   if (!provisioned) throw new Error('a new device that cannot be provisioned');
   return { id: row.id, hmacSecret: provisioned.security.hmacSecret };
@@ -208,10 +208,10 @@ export async function createKey(organization: Organization, options: KeyOptions 
     await vhostOf(id).open({ ...shared, keyId: id, slug, vhost: vhost ?? '/', signingKey });
   const audit = (event: string) => auditOf(organization, event, 'API_KEY')(id);
   if (options.state !== 'probing')
-    await tellNobody(await activateKey(env.DB, row, audit('api_key.created'), now));
+    await markDelivered(await activateKey(env.DB, row, audit('api_key.created'), now));
   const { revokedAtMs } = options;
   if (revokedAtMs !== undefined)
-    await tellNobody(await revokeApiKey(env, row, audit('api_key.revoked'), revokedAtMs));
+    await markDelivered(await revokeApiKey(env, row, audit('api_key.revoked'), revokedAtMs));
   return { id, key, signingKey };
 }
 

@@ -7,7 +7,7 @@ import { basic, dialAmqp, dialMqtt } from '#workerd/door.ts';
 import { restRequest, send, settle } from '#workerd/rest.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import documented from '../../../docs/monitoring.md?raw';
-import { Figures } from '../../../durable-objects/figures.ts';
+import { Metrics } from '../../../durable-objects/metrics.ts';
 
 const OLD = 'an-old-token-of-the-scraper-32-characters';
 const NEW = 'a-new-token-of-the-scraper-32-characters-';
@@ -127,7 +127,7 @@ describe('what the Worker counts', () => {
     const before = await figure('http_answers_total', { code: '404' });
     const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
     vi.spyOn(console, 'error').mockReturnValue(undefined);
-    const add = vi.spyOn(Figures.prototype, 'add').mockImplementation(() => {
+    const add = vi.spyOn(Metrics.prototype, 'add').mockImplementation(() => {
       throw new Error('no room');
     });
     await send('/api/v1/no-such');
@@ -139,7 +139,7 @@ describe('what the Worker counts', () => {
 
   it('an unresponsive metrics object delays no answer', async () => {
     const never = { add: () => new Promise(() => {}) };
-    const FIGURES = { idFromName: () => ({}), get: () => never } as unknown as typeof env.FIGURES;
+    const METRICS = { idFromName: () => ({}), get: () => never } as unknown as typeof env.METRICS;
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 60_000 });
     const { default: worker } = await import('../../../worker/index.ts');
     const waits: Promise<unknown>[] = [];
@@ -148,7 +148,7 @@ describe('what the Worker counts', () => {
       passThroughOnException() {},
     };
     const request = restRequest('/api/v1/openapi.json');
-    const response = await worker.fetch(request, { ...env, FIGURES }, context as unknown as ExecutionContext);
+    const response = await worker.fetch(request, { ...env, METRICS }, context as unknown as ExecutionContext);
     vi.useRealTimers();
     expect([response.status, waits.length]).toEqual([200, 1]);
   });
@@ -164,7 +164,7 @@ describe('the document and the endpoint', () => {
 
   it('docs/monitoring.md names the same labels', async ({ organization }) => {
     const queue = { queue: 'q', ready: 1, unacked: 0, oldestMs: 0, drops: {} };
-    await env.FIGURES.get(env.FIGURES.idFromName('figures')).report({
+    await env.METRICS.get(env.METRICS.idFromName('metrics')).report({
       object: 'documented',
       class: 'Vhost',
       atMs: 1,

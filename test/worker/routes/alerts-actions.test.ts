@@ -1,5 +1,4 @@
 /** Acknowledging and resolving alerts, and refused fields of alerts and rules [C-9] (bad input: REST). */
-
 import { findAlert, listAlerts, listRules, makeRule, RULE } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';

@@ -1,5 +1,4 @@
 /** A rule is active in every Site that it concerns when its request is answered [C-9], [C-2.3]. */
-
 import { listAlerts, listRules, makeRule } from '#workerd/alert-rest.ts';
 import { connect } from '#workerd/devices.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';

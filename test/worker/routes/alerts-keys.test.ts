@@ -1,5 +1,4 @@
 /** Alerts by role and by API key: what a scope opens, and what allowedPlantIds hide [C-9], [C-2.6]. */
-
 import { listAlerts, listRules, makeRule, RULE } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf, type KeyClient } from '#workerd/client.ts';

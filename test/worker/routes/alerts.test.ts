@@ -1,5 +1,4 @@
 /** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
-
 import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';

@@ -4,9 +4,9 @@
  */
 import { env } from 'cloudflare:workers';
 import { afterEach, vi } from 'vitest';
-import { auditOf, tellNobody } from '#workerd/commits.ts';
+import { auditOf, markDelivered } from '#workerd/commits.ts';
 import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
-import { dialVhost, openLink, type VhostTestLink } from '#workerd/links.ts';
+import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { Partner, vhostRows } from '#workerd/partner.ts';
 import { send } from '#workerd/rest.ts';
@@ -49,7 +49,7 @@ async function prepare(key: Key): Promise<string> {
 
 async function activate(organization: Organization, { id }: Key): Promise<void> {
   const audit = auditOf(organization, 'api_key.created', 'API_KEY')(id);
-  await tellNobody(await activateKey(env.DB, { id, organizationId: organization.id }, audit, Date.now()));
+  await markDelivered(await activateKey(env.DB, { id, organizationId: organization.id }, audit, Date.now()));
 }
 
 async function newProbed(options: KeyOptions = {}) {
@@ -67,8 +67,7 @@ async function dial(
   probe: string,
   username = organization.slug,
 ): Promise<Response> {
-  const headers = { 'sitewire-link': '2' };
-  return await dialAmqp(organization, key, { headers, proof: { probe, address: ADDRESS }, username });
+  return await dialAmqp(organization, key, { proof: { probe, address: ADDRESS }, username });
 }
 
 async function stateOf({ id }: Key): Promise<string | null> {
@@ -153,19 +152,19 @@ describe('the connection of a probe', () => {
     const { organization, key, nonce } = probed;
     const link: VhostTestLink = openLink(await dial(organization, key, nonce));
     const queue = `vcp.${organization.slug}.event.status`;
-    link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
-    const passive = { durable: true, exclusive: false, autoDelete: false, argumentNames: [] };
+    await openVhost(link, `partner-${key.id}`);
+    const passive = { durable: true, exclusive: false, autoDelete: false, arguments: [] };
     link.send({ kind: 'declare', seq: 1, queue, passive: true, ...passive });
     expect(await link.next((frame) => frame.kind === 'ok')).toMatchObject({ seq: 1 });
     await hand(key, crypto.randomUUID(), 1, 3);
 
     await activate(organization, key);
     const fromMs = Date.now();
-    const partner = await Partner.connect(organization, key, { link: 2 });
+    const partner = new Partner(openLink(await dialVhost(key.id)), organization, key);
     expect(await partner.readyCount('event.status')).toBe(0);
     expect([await dialRows(organization.id), await lastUsedAtMs(key.id)]).toEqual([[], null]);
     // Both are written at most once a minute: those of the probe would show here.
-    partner.link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
+    await openVhost(partner.link, `partner-${key.id}`);
     await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(fromMs));
     await vi.waitFor(async () => expect(await dialRows(organization.id)).toHaveLength(1));
   });

@@ -86,6 +86,14 @@ describe('a request for a key', () => {
       const { details } = await expectError(response, 400, 'API_KEY_SCOPE_INVALID');
       expect(details).toEqual({ unknown: [scope] });
     }
+    const mistyped = await expectError(
+      await post({ scopes: ['vcp:write:device'] }),
+      400,
+      'API_KEY_SCOPE_INVALID',
+    );
+    expect(mistyped.message).toBe(
+      'Unknown scope "vcp:write:device". Did you mean "vcp:write:device-command"?',
+    );
     for (const scopes of [undefined, null, 'vcp:read', [1], { 0: 'vcp:read' }, Array(101).fill('vcp:read')]) {
       await expectError(await post({ scopes }), 400, 'VALIDATION_ERROR');
     }

@@ -1,10 +1,10 @@
 /** The AsyncAPI document as it is served, and the check that what the suites receive follows it. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { send } from '#workerd/rest.ts';
-import { checkCommand, checkEvent, takeMisfits } from '#workerd/told.ts';
+import { checkCommand, checkEvent, takeMisfits } from '#workerd/schema-check.ts';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
+import { COMMAND_EXAMPLES } from '../../../worker/asyncapi/commands.ts';
 import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
-import { COMMAND_EXAMPLES } from '../../../worker/asyncapi/examples.ts';
 
 function delivery(routingKey: string, body: object): Delivery {
   return {
@@ -14,6 +14,7 @@ function delivery(routingKey: string, body: object): Delivery {
     properties: {},
     body: JSON.stringify(body),
     encoding: 'utf8',
+    bytes: 0,
   };
 }
 

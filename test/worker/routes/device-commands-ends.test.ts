@@ -1,8 +1,7 @@
 /** How members’ commands to a device end when it does not answer, and how they are audited [C-3.4]. */
-
 import { connectForCommands } from '#workerd/devices.ts';
 import { Person } from '#workerd/people.ts';
-import { holdClock, MINUTE, passTime, passUntilTold, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { holdClock, MINUTE, passTime, passUntilSent, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { RestCommand } from '../../../protocol/device-record.ts';
@@ -126,7 +125,7 @@ describe('commands to a device', () => {
     const body = { ...REBOOT, payload: { code: 'not for the trail' }, idempotencyKey: 'once' };
     await team.command(device.id, body);
     await team.command(device.id, body);
-    await passUntilTold(device.siteId);
+    await passUntilSent(device.siteId);
     const rows = await team.auditRowsOf(device.id);
     const by = { actor_type: 'USER', actor: team.operator.id };
     expect(rows.filter(({ event }) => event === 'device.command_sent')).toEqual([

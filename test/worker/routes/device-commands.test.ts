@@ -1,5 +1,4 @@
 /** Members’ commands to a device: accepted, signed, delivered, and shown with their status [C-3.4]. */
-
 import { connect, connectForCommands } from '#workerd/devices.ts';
 import { holdClock, START_MS } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck, subscribe } from '#workerd/site-devices.ts';

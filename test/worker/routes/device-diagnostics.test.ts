@@ -1,5 +1,4 @@
 /** Diagnostics say why messages of a device were dropped: to its makers, never to the device [C-3.8]. */
-
 import type { TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import { publish, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';

@@ -1,5 +1,4 @@
 /** Devices by API key: what each scope opens, and what a key with allowedPlantIds sees [C-2.6], [C-4.2]. */
-
 import { bodyOf, type Call } from '#workerd/client.ts';
 import { registration } from '#workerd/devices.ts';
 import { publish, rawTelemetry } from '#workerd/site-devices.ts';

@@ -1,5 +1,4 @@
 /** The life of a device: the listed transitions, and no others (spec: Device lifecycle; [C-3.3]). */
-
 import { connect } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';

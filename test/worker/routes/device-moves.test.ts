@@ -1,5 +1,4 @@
 /** A device moves with its credentials to another plant or to none; session and commands end [C-3.1]. */
-
 import { connect, connectForCommands, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import { publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';

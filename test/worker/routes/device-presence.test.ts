@@ -1,7 +1,6 @@
 /** The connection status of a device, and the effect of its type on its plant [C-3.1], [C-3.10]. */
-
 import { connect, type TokenDevice } from '#workerd/devices.ts';
-import { holdClock, MINUTE, passTime, passUntilTold, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { holdClock, MINUTE, passTime, passUntilSent, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { sendStatus, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
@@ -11,7 +10,7 @@ holdClock();
 
 /** Connection status, and whether the device was ever seen, when its object has reported everything. */
 const it = test.extend('presenceOf', ({ team }) => async ({ id, siteId }: TokenDevice) => {
-  await passUntilTold(siteId);
+  await passUntilSent(siteId);
   const { connectionStatus, lastSeenAt } = await team.readDevice(id);
   return [connectionStatus, lastSeenAt !== null];
 });
@@ -58,7 +57,7 @@ describe('the connection of a device', () => {
     const { id: siteId } = await team.newPlant();
     await team.operator.change(`/devices/${device.id}`, { plantId: siteId });
     const moved = { ...device, siteId };
-    await passUntilTold(device.siteId);
+    await passUntilSent(device.siteId);
     expect(await presenceOf(moved)).toEqual(['OFFLINE', true]);
     await connect(moved);
     expect(await presenceOf(moved)).toEqual(['ONLINE', true]);

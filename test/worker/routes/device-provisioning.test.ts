@@ -190,8 +190,8 @@ describe('a device’s secrets', () => {
   it('secrets are sealed in the object and absent from D1 (rule: secrets)', async ({ team }) => {
     const { id, hmacSecret, token, siteId } = await team.newTokenDevice();
     const row = await env.DB.prepare('SELECT * FROM devices WHERE id = ?').bind(id).first();
-    const kept = JSON.stringify([row, await rowsOf(siteId, 'SELECT * FROM device_secret')]);
+    const stored = JSON.stringify([row, await rowsOf(siteId, 'SELECT * FROM device_secret')]);
     expect(await rowsOf(siteId, 'SELECT sealed FROM device_secret')).toHaveLength(1);
-    for (const secret of [hmacSecret, token]) expect(kept).not.toContain(secret);
+    for (const secret of [hmacSecret, token]) expect(stored).not.toContain(secret);
   });
 });

@@ -22,7 +22,7 @@ const it = test
     return team.operator.patch(`/devices/${id}`, { plantId });
   })
   /** Whether a message of the device counts where the device is now. */
-  .extend('isHeard', ({ team }) => async (device: Pick<TokenDevice, 'id' | 'hmacSecret' | 'token'>) => {
+  .extend('isAccepted', ({ team }) => async (device: Pick<TokenDevice, 'id' | 'hmacSecret' | 'token'>) => {
     await sendTelemetry(await connect(device), device, { powerKw: 1 });
     return Object.keys((await team.diagnosticsOf(device.id)).drops).length === 0;
   });
@@ -50,7 +50,7 @@ async function secretsIn(siteIds: readonly string[]): Promise<number> {
 describe('concurrent requests for a device', () => {
   it.for(ROUNDS)(
     'concurrent provision and move: the package is valid (%i) [C-3.3]',
-    async (_case, { team, plantId, move, isHeard }) => {
+    async (_case, { team, plantId, move, isAccepted }) => {
       const { id } = await team.newDevice();
       const [provisioned, moved] = await Promise.all([team.admin.operate(id, 'provision'), move(id)]);
       expect([200, 409]).toContain(provisioned.status);
@@ -59,7 +59,7 @@ describe('concurrent requests for a device', () => {
       const { hmacSecret, mqttToken = '' } = ((await answer.json()) as ProvisioningPackage).security;
       const home = moved.ok ? plantId : id;
       expect((await team.readDevice(id)).plantId ?? id).toBe(home);
-      expect(await isHeard({ id, hmacSecret, token: mqttToken })).toBe(true);
+      expect(await isAccepted({ id, hmacSecret, token: mqttToken })).toBe(true);
       expect(await inObjects(id, [id, plantId])).toEqual({ [home]: 'ACTIVE' });
     },
   );
@@ -81,15 +81,15 @@ describe('concurrent requests for a device', () => {
 
   it.for(ROUNDS)(
     'concurrent rotate and move: the new secret is valid (%i) [C-3.3]',
-    async (_case, { team, device, move, isHeard }) => {
+    async (_case, { team, device, move, isAccepted }) => {
       const [rotated, moved] = await Promise.all([
         team.admin.operate(device.id, 'rotate-secret'),
         move(device.id),
       ]);
       expect([rotated.status, moved.status]).toEqual([expect.toBeOneOf([200, 409]), 200]);
       const { hmacSecret } = rotated.ok ? ((await rotated.json()) as { hmacSecret: string }) : device;
-      expect(await isHeard({ ...device, hmacSecret })).toBe(true);
-      expect(await isHeard(device)).toBe(true);
+      expect(await isAccepted({ ...device, hmacSecret })).toBe(true);
+      expect(await isAccepted(device)).toBe(true);
     },
   );
 
@@ -107,10 +107,10 @@ describe('concurrent requests for a device', () => {
 
   it.for(ROUNDS)(
     'concurrent move and delete the new plant: the device can connect (%i) [C-3.1]',
-    async (_case, { team, plantId, device, move, isHeard }) => {
+    async (_case, { team, plantId, device, move, isAccepted }) => {
       const [removed] = await Promise.all([team.operator.delete(`/plants/${plantId}`), move(device.id)]);
       expect((await team.readDevice(device.id)).plantId).toBe(removed.ok ? null : plantId);
-      expect(await isHeard(device)).toBe(true);
+      expect(await isAccepted(device)).toBe(true);
     },
   );
 

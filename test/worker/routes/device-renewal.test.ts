@@ -156,16 +156,18 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
 
   it('unauthenticated renewals are logged at most once a minute [C-3.8]', async ({ team, device }) => {
     const { id } = device;
-    const keptAt = async (atMs: number) => {
+    const storedAt = async (atMs: number) => {
       setClock(START_MS + atMs);
       await expectRefused(id, renewal({ id, hmacSecret: '0'.repeat(64) }));
       return (await team.diagnosticsOf(id)).recent.length;
     };
-    expect([await keptAt(0), await keptAt(0), await keptAt(MINUTE - 1)]).toEqual([1, 1, 1]);
+    expect([await storedAt(0), await storedAt(0), await storedAt(MINUTE - 1)]).toEqual([1, 1, 1]);
     await evictSite(id);
-    expect(await keptAt(MINUTE - 1)).toBe(1);
-    expect([await keptAt(MINUTE), await keptAt(MINUTE), await keptAt(2 * MINUTE - 1)]).toEqual([2, 2, 2]);
-    expect(await keptAt(2 * MINUTE)).toBe(3);
+    expect(await storedAt(MINUTE - 1)).toBe(1);
+    expect([await storedAt(MINUTE), await storedAt(MINUTE), await storedAt(2 * MINUTE - 1)]).toEqual([
+      2, 2, 2,
+    ]);
+    expect(await storedAt(2 * MINUTE)).toBe(3);
   });
 
   it('a device with a certificate is refused with its own secret, too [C-3.12]', async ({ team }) => {

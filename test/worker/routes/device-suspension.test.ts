@@ -1,9 +1,8 @@
 /** Failed logins suspend a device; the count is durable, and only an admin reactivates the device [C-3.11]. */
-
 import { deviceToken } from '#workerd/device-tokens.ts';
 import { connect, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
-import { holdClock, MINUTE, passUntilTold, START_MS, setClock } from '#workerd/site-clock.ts';
+import { holdClock, MINUTE, passUntilSent, START_MS, setClock } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
@@ -53,7 +52,7 @@ describe('ten failed logins within five minutes', () => {
     const suspendedAt = new Date(Date.now()).toISOString();
     expect(await statusOf(device)).toBe('SUSPENDED');
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
-    await passUntilTold(device.siteId);
+    await passUntilSent(device.siteId);
     const record = await team.readDevice(device.id);
     expect(record).toMatchObject({ status: 'SUSPENDED', suspendedAt });
     expect(record.suspendReason).toContain('10 failed logins within 5 minutes');
@@ -64,7 +63,7 @@ describe('ten failed logins within five minutes', () => {
 
   it('a suspension has an audit row of the SYSTEM [C-8.4]', async ({ team, device }) => {
     await fail(device, ALMOST + 1);
-    await passUntilTold(device.siteId);
+    await passUntilSent(device.siteId);
     const { suspendReason } = await team.readDevice(device.id);
     const rows = await team.auditRowsOf(device.id);
     expect(rows.filter(({ event }) => event === 'device.suspended')).toEqual([
@@ -84,12 +83,12 @@ describe('ten failed logins within five minutes', () => {
     const suspended = await team.newTokenDevice({ plantId: id });
     const listener = await listen(team.organization, key);
     await fail(suspended, ALMOST + 1);
-    await passUntilTold(id);
+    await passUntilSent(id);
     const raised = await listener.event('alarm', 'RAISED');
     const payload = { type: 'DEVICE_SUSPENDED', deviceId: suspended.id };
     expect(raised).toMatchObject({ siteId: id, payload });
     await team.admin.operate(suspended.id, 'reactivate');
-    await passUntilTold(id);
+    await passUntilSent(id);
     const cleared = await listener.event('alarm', 'CLEARED');
     expect(cleared.payload).toMatchObject({ alarmId: raised.payload.alarmId, type: 'DEVICE_SUSPENDED' });
   });
@@ -119,7 +118,7 @@ describe('ten failed logins within five minutes', () => {
     expect(await statusOf(device)).toBe('ACTIVE');
     await evictSite(device.siteId);
     await Promise.all([1, 2, 3, 4].map(() => dialMqtt(device.id, 'x')));
-    await passUntilTold(device.siteId);
+    await passUntilSent(device.siteId);
     expect((await team.readDevice(device.id)).suspendReason).toContain('10 failed logins');
     const rows = await team.auditRowsOf(device.id);
     expect(rows.filter(({ event }) => event === 'device.suspended')).toHaveLength(1);
@@ -204,7 +203,7 @@ describe('failures that do not count', () => {
 describe('a device that was suspended by failures', () => {
   it('a reactivated device keeps its token (spec: Device lifecycle)', async ({ team, device }) => {
     await fail(device, ALMOST + 1);
-    await passUntilTold(device.siteId);
+    await passUntilSent(device.siteId);
     await team.admin.operate(device.id, 'reactivate');
     expect(await team.readDevice(device.id)).toMatchObject({ status: 'ACTIVE', suspendReason: null });
     const link = await connect(device);

@@ -1,5 +1,4 @@
 /** GET /telemetry/{deviceId}: the signals of one device under the names that it uses [C-3.5]. */
-
 import { connect, type TokenDevice } from '#workerd/devices.ts';
 import { DAY, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectTo } from '#workerd/site-devices.ts';

@@ -1,7 +1,6 @@
 /** updatedAt of a device changes also when its permissions change [C-3.1], [C-3.3]. */
-
 import { dialMqtt } from '#workerd/door.ts';
-import { holdClock, passUntilTold, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { holdClock, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
@@ -32,7 +31,7 @@ describe('updatedAt', () => {
       }
       // A later report of the object to the registry has the same time.
       await evictSite(siteId);
-      await passUntilTold(siteId);
+      await passUntilSent(siteId);
       expect(await team.readDevice(id)).toEqual(record);
     }
   });
@@ -41,7 +40,7 @@ describe('updatedAt', () => {
     const { id, siteId } = await team.newTokenDevice();
     setClock(START_MS + 10 * SECOND);
     for (let count = 0; count < 10; count++) await dialMqtt(id, 'x');
-    await passUntilTold(siteId);
+    await passUntilSent(siteId);
     const { status, suspendedAt, updatedAt } = await team.readDevice(id);
     expect([status, suspendedAt, updatedAt]).toEqual(['SUSPENDED', at(10), at(10)]);
   });

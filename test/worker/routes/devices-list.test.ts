@@ -1,5 +1,4 @@
 /** The list of devices, and their deletion [C-3.1], [C-3.2]. */
-
 import { connect } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';

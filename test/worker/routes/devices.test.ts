@@ -1,5 +1,4 @@
 /** Devices over REST: registered, read and changed by members [C-3.1]. */
-
 import { registration } from '#workerd/devices.ts';
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { AUTH_METHODS, DEVICE_TYPES } from '../../../protocol/enums.ts';
@@ -172,10 +171,10 @@ describe('PATCH /devices/{id}', () => {
       expected = { ...expected, ...body, updatedAt: INSTANT };
       expect(await team.operator.change(`/devices/${device.id}`, body)).toEqual(expected);
     }
-    const kept = await team.readDevice(device.id);
-    expect(kept).toEqual(expected);
-    expect(Date.parse(kept.updatedAt)).toBeGreaterThanOrEqual(Date.parse(device.createdAt));
-    expect(kept.serialNumber).toBe(device.serialNumber);
+    const unchanged = await team.readDevice(device.id);
+    expect(unchanged).toEqual(expected);
+    expect(Date.parse(unchanged.updatedAt)).toBeGreaterThanOrEqual(Date.parse(device.createdAt));
+    expect(unchanged.serialNumber).toBe(device.serialNumber);
   });
 
   it('a PATCH of other fields gets 400 and changes nothing [C-3.1]', async ({ team, patch }) => {

@@ -1,7 +1,7 @@
 /** An accepted AMQP dial: its answer, what it writes, and when it is no longer accepted [C-5.6]. */
 import { vi } from 'vitest';
 import { basic, dialAmqp, dialRequest, dialRows, lastUsedAtMs } from '#workerd/door.ts';
-import { openLink } from '#workerd/links.ts';
+import { openLink, openVhost } from '#workerd/links.ts';
 import { changeRegistry, revokeKey } from '#workerd/registry-changes.ts';
 import { settle } from '#workerd/rest.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
@@ -12,14 +12,18 @@ import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 const ADDRESS = '192.0.2.7';
 
 describe('an accepted AMQP dial', () => {
-  it('a dial gets 101 and is audited once (spec: partner.connected)', async ({ organization, key }) => {
+  it('a dial gets 101, and its connection is audited once (spec: partner.connected)', async ({
+    organization,
+    key,
+  }) => {
     const before = Date.now();
     for (let repeat = 0; repeat < 3; repeat++) {
       const response = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
       expect([response.status, response.headers.get(VHOST_HEADER)]).toEqual([101, `partner-${key.id}`]);
-      expect(response.webSocket).not.toBeNull();
+      await openVhost(openLink(response), `partner-${key.id}`);
     }
-    expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(before);
+    await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(before));
+    await vi.waitFor(async () => expect(await dialRows(organization.id)).toHaveLength(1));
     expect(await dialRows(organization.id)).toEqual([
       {
         event: 'partner.connected',
@@ -40,10 +44,14 @@ describe('an accepted AMQP dial', () => {
     const keys = [key, key, key, second];
     const responses = await Promise.all(keys.map((one) => dialAmqp(organization, one)));
     expect(responses.map((response) => response.status)).toEqual([101, 101, 101, 101]);
-    const rows = await dialRows(organization.id);
-    expect(rows.map((row) => [row.event, row.target]).sort()).toEqual(
-      [key, second].map(({ id }) => ['partner.connected', id]).sort(),
-    );
+    const opened = responses.map((response, at) => openVhost(openLink(response), `partner-${keys[at]?.id}`));
+    await Promise.all(opened);
+    await vi.waitFor(async () => {
+      const rows = await dialRows(organization.id);
+      expect(rows.map((row) => [row.event, row.target]).sort()).toEqual(
+        [key, second].map(({ id }) => ['partner.connected', id]).sort(),
+      );
+    });
   });
 
   it.for<{ scopes: ApiKeyScope[] }>([

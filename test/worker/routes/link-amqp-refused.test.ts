@@ -1,5 +1,4 @@
 /** How an AMQP dial with a valid proof is refused, and where it is audited [C-5.6], [C-6.3]. */
-
 import { unknownKey } from '#workerd/client.ts';
 import { dialAmqp, dialRows, lastUsedAtMs, rowCounts } from '#workerd/door.ts';
 import { holdClock } from '#workerd/site-clock.ts';

@@ -17,7 +17,13 @@ import { expectError, restRequest, send, settle } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { createKey, createOrganization, createPlant, type Plant, siteOf, vhostOf } from '#workerd/world.ts';
 import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
-import { CLOCK_HEADER, LINK_PATHS, PROOF_TOLERANCE_MS, READY_PATH } from '../../../protocol/link/proof.ts';
+import {
+  CLOCK_HEADER,
+  LINK_PATHS,
+  LINK_VERSION_HEADER,
+  PROOF_TOLERANCE_MS,
+  READY_PATH,
+} from '../../../protocol/link/proof.ts';
 
 interface Client {
   /** A dial that is accepted as it is. */
@@ -95,7 +101,7 @@ describe.each([
       'no proof': { ...good, tamper: () => undefined },
       'an empty proof': { ...good, tamper: () => '' },
       'no MAC': { ...good, tamper: (header) => header.replace(/;[0-9a-f]{64}$/, '') },
-      'a wrong MAC': { ...good, tamper: field(6, 'ab'.repeat(32)) },
+      'a wrong MAC': { ...good, tamper: field(7, 'ab'.repeat(32)) },
       'a MAC cut short': { ...good, tamper: (header) => header.slice(0, -1) },
       'a MAC in upper case': {
         ...good,
@@ -109,6 +115,7 @@ describe.each([
       'a forged address': { ...good, tamper: field(3, '198.51.100.1') },
       'a forged fingerprint': { ...good, tamper: field(4, 'ab'.repeat(32)) },
       'a forged time': { ...good, tamper: field(5, String(Date.now() + 1)) },
+      'a forged probe': { ...good, tamper: field(6, 'ab'.repeat(16)) },
       'the proof of another path': { ...good, signed: { path: otherPath } },
       'the proof of another credential': { ...good, signed: { authorization: otherAuthorization } },
       'the proof of no credential': { ...good, signed: { authorization: '' } },
@@ -129,6 +136,21 @@ describe.each([
       expect([title, response.webSocket]).toEqual([title, null]);
       expect(await response.clone().text()).toBe(unknown);
       await expectError(response, 404, 'NOT_FOUND');
+    }
+    expect(await footprint()).toEqual(before);
+  });
+
+  it('a bridge whose link version is not served gets 400 with both versions, others 404', async () => {
+    const { good, footprint } = await createClient();
+    const before = await footprint();
+    for (const version of ['0', '2', '', '01', 'x']) {
+      const headers = { [LINK_VERSION_HEADER]: version };
+      const body = await expectError(await dial({ ...good, headers }), 400, 'BAD_REQUEST');
+      expect(body.message).toBe(
+        `The edge serves link version 1, and this bridge speaks ${version || 'none'}. Update the older of the two`,
+      );
+      const signed = { secret: 'x'.repeat(40) };
+      await expectError(await dial({ ...good, headers, signed }), 404, 'NOT_FOUND');
     }
     expect(await footprint()).toEqual(before);
   });
@@ -238,6 +260,11 @@ describe('the secrets of bridges', () => {
     } finally {
       env.BRIDGE_SECRET = before;
     }
+  });
+
+  it('a bridge whose link version is not served is not ready', async () => {
+    const headers = { [LINK_VERSION_HEADER]: '0' };
+    await expectError(await settle(dialRequest({ path: READY_PATH, headers })), 400, 'BAD_REQUEST');
   });
 
   it('a bridge with a wrong clock gets the time, other clients do not', async () => {

@@ -104,8 +104,8 @@ describe('a device’s dial', () => {
       bodies.add(await response.clone().text());
       await expectError(response, 401, 'UNAUTHORIZED');
       const { outbox: _outbox, ...after } = await rowCounts(siteOf(plant.id));
-      const kept = { recent_connect: expect.any(Number), failed_login: expect.any(Number) };
-      expect({ ...before, ...after }).toEqual({ ...before, ...kept });
+      const tables = { recent_connect: expect.any(Number), failed_login: expect.any(Number) };
+      expect({ ...before, ...after }).toEqual({ ...before, ...tables });
       expect(after.recent_connect).toBe((before.recent_connect ?? 0) + 1);
       expect(after.failed_login).toBe((before.failed_login ?? 0) + 1);
     }

@@ -3,9 +3,9 @@ import { env } from 'cloudflare:workers';
 import { Person, uniqueEmail } from '#workerd/people.ts';
 import { type Team, uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, INSTANT, test } from '#workerd/worker-test.ts';
+import type { Role } from '../../../protocol/enums.ts';
 import type { MemberRecord, OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
-import type { Role } from '../../../protocol/roles.ts';
 
 const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
 

@@ -1,5 +1,4 @@
 /** PATCH /organizations/:id: name and settings within their bounds; fields that are left out stay [C-1.1]. */
-
 import { auditRows } from '#workerd/door.ts';
 import type { Person } from '#workerd/people.ts';
 import { uniqueSlug } from '#workerd/team.ts';

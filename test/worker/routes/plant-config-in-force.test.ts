@@ -1,5 +1,4 @@
 /** A configuration is active when its PUT is answered: for commands, and at the plant [C-2.3]. */
-
 import { bodyOf } from '#workerd/client.ts';
 import type { Person } from '#workerd/people.ts';
 import { commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';

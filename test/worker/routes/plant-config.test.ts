@@ -1,5 +1,4 @@
 /** A plant’s configuration over REST: read and put with its ETag, active when the request answers [C-2.3]. */
-
 import type { Person } from '#workerd/people.ts';
 import type { LogPage } from '#workerd/site-reads.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';

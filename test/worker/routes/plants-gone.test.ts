@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import type { Call } from '#workerd/client.ts';
-import { auditOf, tellNobody } from '#workerd/commits.ts';
+import { auditOf, markDelivered } from '#workerd/commits.ts';
 import { auditRows } from '#workerd/door.ts';
 import { watchRegistry } from '#workerd/registry-reads.ts';
 import type { Team } from '#workerd/team.ts';
@@ -60,7 +60,7 @@ function deleteBefore(n: number, team: Team, plantId: string, event: string) {
     seen.rowsBefore = await countOf(team, event);
     const audit = auditOf(team.organization, 'test.plant_gone', 'PLANT')(plantId);
     const gone = await deletePlant(env.DB, { organizationId: team.id, id: plantId }, audit, Date.now());
-    if (typeof gone !== 'string') await tellNobody(gone);
+    if (typeof gone !== 'string') await markDelivered(gone);
     seen.isDeleted = true;
     isOwn = false;
   });

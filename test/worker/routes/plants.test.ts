@@ -1,5 +1,4 @@
 /** Plants over REST: made, read, changed and deleted by members, and by keys with a plants: scope [C-2.1]. */
-
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { createDevice, randomEan } from '#workerd/world.ts';
 import type { Page } from '../../../protocol/page.ts';

@@ -1,5 +1,4 @@
 /** GET and PATCH /users: the members of the organization in context, as users [C-1.2], [C-1.3], [C-1.5]. */
-
 import { anonymous } from '#workerd/client.ts';
 import { makeSuperAdmin, Person } from '#workerd/people.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';

@@ -1,5 +1,4 @@
 /** GET /vcp/meter-state and /vcp/sites/{siteId}/meter-readings (spec: Meter state; [C-4.1], [C-4.6]). */
-
 import { anonymous, type KeyClient } from '#workerd/client.ts';
 import { connectDevice } from '#workerd/links.ts';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';

@@ -1,5 +1,4 @@
 /** GET /vcp/sites/{siteId}/schedules, and `activeSchedule` (spec: Schedule summary; [C-4.4]). */
-
 import { KeyClient } from '#workerd/client.ts';
 import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';

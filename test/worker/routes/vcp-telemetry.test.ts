@@ -32,7 +32,7 @@ const it = test
     for (const minutes of [0, 1, 5, 61]) {
       setClock(START_MS + minutes * MINUTE);
       const data = { [METRIC]: minutes * 1_000, [REGISTER]: 100_000 + minutes };
-      await scene.tell({ ts: Date.now(), data });
+      await scene.send({ ts: Date.now(), data });
     }
     return { ...scene, key: new KeyClient(await createKey(scene.organization)) };
   })

@@ -2,7 +2,7 @@
 import type { Env } from '../../../durable-objects/env.ts';
 import worker from '../../../worker/index.ts';
 
-export { Figures, RequestCounter, Site, Vhost } from '../../../worker/index.ts';
+export { Metrics, RequestCounter, Site, Vhost } from '../../../worker/index.ts';
 
 let queries = 0;
 

@@ -5,7 +5,7 @@
 
 import type { Env } from '../../../durable-objects/env.ts';
 import { Clock } from '../../../durable-objects/object/clock.ts';
-import { Facts } from '../../../durable-objects/object/facts.ts';
+import { KeyValues } from '../../../durable-objects/object/key-values.ts';
 import { Sql } from '../../../durable-objects/object/sql.ts';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
 import {
@@ -15,27 +15,27 @@ import {
   mergeBuckets,
   type Series,
 } from '../../../durable-objects/site/telemetry/bucket.ts';
-import { mergePage } from '../../../durable-objects/site/telemetry/page.ts';
-import { packSamples } from '../../../durable-objects/site/telemetry/part.ts';
-import { PAGE_MS, PartRows } from '../../../durable-objects/site/telemetry/part-rows.ts';
+import { BASE_MS, ofLevels } from '../../../durable-objects/site/telemetry/levels.ts';
+import { packSamples } from '../../../durable-objects/site/telemetry/segment.ts';
+import { SegmentRows } from '../../../durable-objects/site/telemetry/segment-rows.ts';
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
-import { BUCKET_MS } from '../../../protocol/telemetry.ts';
+import { BUCKET_MS, GRANULARITIES } from '../../../protocol/telemetry.ts';
 import worker from '../../../worker/index.ts';
 import { FILL_PATH, type Filling, SIGNALS } from '../filling.ts';
 
-export { Figures, RequestCounter, Vhost } from '../../../worker/index.ts';
+export { Metrics, RequestCounter, Vhost } from '../../../worker/index.ts';
 
 const HOUR = BUCKET_MS['1h'];
-const LEVELS = ['5m', '1h', '1d'] as const;
+const ROLL_UPS = GRANULARITIES.filter((level) => level !== 'raw');
 
 export class Site extends ProductSite {
   /** Fills the time between two whole hours; returns the bytes of each level. */
   fill({ fromMs, toMs, stepMs }: Filling): Record<string, number> {
     const sql = new Sql(this.ctx.storage);
     const turns = new Turns(this.ctx, new Clock(), { ending: () => {}, ended: () => {} });
-    const facts = new Facts<'telemetry'>(sql);
+    const facts = new KeyValues<'telemetry'>(sql);
     const known = facts.get<{ bytes: Record<string, number> }>('telemetry');
-    const bytes: Record<string, number> = known?.bytes ?? { raw: 0, '5m': 0, '1h': 0, '1d': 0 };
+    const bytes: Record<string, number> = known?.bytes ?? ofLevels(() => 0);
     turns.run((turn) => {
       for (let hourMs = fromMs; hourMs < toMs; hourMs += HOUR) {
         this.#fillHour(turn, sql, bytes, hourMs, stepMs);
@@ -55,16 +55,14 @@ export class Site extends ProductSite {
   #fillHour(turn: Turn, sql: Sql, bytes: Record<string, number>, hourMs: number, stepMs: number): void {
     const samples = new Map(SIGNALS.map((metric, index) => [metric, seriesOf(hourMs, stepMs, index)]));
     bytes.raw =
-      (bytes.raw ?? 0) + new PartRows(sql, 'raw').add(turn, hourMs, hourMs + HOUR, packSamples(samples));
-    for (const level of LEVELS) {
+      (bytes.raw ?? 0) + new SegmentRows(sql, 'raw').add(turn, hourMs, hourMs + HOUR, packSamples(samples));
+    for (const level of ROLL_UPS) {
       const widthMs = BUCKET_MS[level];
       const buckets = new Map<string, Bucket[]>();
       for (const [metric, series] of samples) {
-        buckets.set(metric, mergeBuckets(bucketsOf(series, BUCKET_MS['5m']), [], widthMs));
+        buckets.set(metric, mergeBuckets(bucketsOf(series, BASE_MS), [], widthMs));
       }
-      const startMs = bucketStart(hourMs, PAGE_MS[level]);
-      const page = { startMs, endMs: startMs + PAGE_MS[level], widthMs };
-      bytes[level] = (bytes[level] ?? 0) + mergePage(turn, new PartRows(sql, level), page, buckets);
+      bytes[level] = (bytes[level] ?? 0) + new SegmentRows(sql, level).merge(turn, hourMs, buckets);
     }
   }
 

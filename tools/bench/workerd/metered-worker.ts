@@ -12,7 +12,7 @@ import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import { METERS_PATH, type MeterReport, type ObjectKind } from '../meter-report.ts';
 
-export { Figures } from '../../../durable-objects/figures.ts';
+export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
 /** The runtime destroys an idle object after 10 s; this adds a safety margin. */

@@ -6,99 +6,87 @@ import { z } from 'zod';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
 import { type RestCommand, restCommand, restCommandRequest } from '../../../protocol/device-record.ts';
 import { parseInstant, uuid } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { requireSettledDevice } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
-import { requireSettledDevice } from '../../auth/device-access.ts';
 import type { Who } from '../../auth/door.ts';
-import { ApiError } from '../../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
+import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
 import { route } from '../../route.ts';
 
 const READS_COMMANDS: Who = { door: 'member', role: 'VIEWER', scope: 'commands:read' };
 const SENDS_COMMANDS: Who = { door: 'member', role: 'OPERATOR', scope: 'commands:execute' };
 
-export const postDeviceCommand = route({
-  method: 'POST',
-  path: '/api/v1/devices/{id}/commands',
-  summary: 'Send a command to a device',
-  who: SENDS_COMMANDS,
-  params: idParameter,
-  query: noParameters,
-  body: restCommandRequest,
-  examples: { body: { action: 'REBOOT', payload: { delaySeconds: 5 }, idempotencyKey: 'reboot-2026-01-15' } },
-  answer: {
-    status: 202,
-    description: 'The command; it is sent again until the device acknowledges it or the command fails',
-    body: restCommand,
-  },
-  errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE'],
-  handler: async (c, { params, body }) => {
-    const { action, payload, validUntil, idempotencyKey = null } = body;
-    if (SITE_ACTIONS.includes(action)) {
-      throw new ApiError(
-        'COMMAND_ACTION_NOT_IN_TEMPLATE',
-        `${action} cannot be sent over REST: it is reserved for partner commands (AMQP) and for the platform`,
-      );
-    }
-    const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
-    const device = await requireSettledDevice(c, params.id);
-    const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
-    const submission = { action, payload, validUntilMs, idempotencyKey };
-    const answer = await siteOf(c.env, device).submitRestCommand(device.id, submission, audit);
-    if ('command' in answer) return answer.command;
-    switch (answer.refused) {
-      case 'reused':
-        throw new ApiError('CONFLICT', 'This idempotencyKey was used for another command: use a new one');
-      case 'full':
-        throw new ApiError('CONFLICT', 'The device has too many open commands: wait until some have ended');
-      case 'inactive':
-        throw new ApiError('CONFLICT', 'The device must be ACTIVE to receive commands');
-      case 'expired':
-        throw new ApiError('VALIDATION_ERROR', 'Invalid body', {
-          details: ['validUntil: must be in the future'],
-        });
-    }
-  },
-});
-
-export const getDeviceCommands = route({
-  method: 'GET',
-  path: '/api/v1/devices/{id}/commands',
-  summary: 'List the commands to a device',
-  who: READS_COMMANDS,
-  params: idParameter,
-  query: z.object(pageParameters),
-  answer: {
-    status: 200,
-    description: 'A page of commands, newest first',
-    body: pageSchema<RestCommand>(restCommand),
-  },
-  errors: ['NOT_FOUND'],
-  handler: async (c, { params, query }) => {
-    const device = await requireSettledDevice(c, params.id);
-    const { commands, total } = await siteOf(c.env, device).pageRestCommands(
-      device.id,
-      query.page,
-      query.limit,
-    );
-    return pageOf(commands, total, query);
-  },
-});
-
-export const getDeviceCommand = route({
-  method: 'GET',
-  path: '/api/v1/devices/{id}/commands/{cmdId}',
-  summary: 'Get a command to a device',
-  who: READS_COMMANDS,
-  params: z.object({ id: uuid, cmdId: uuid }),
-  query: noParameters,
-  answer: { status: 200, description: 'The command', body: restCommand },
-  errors: ['NOT_FOUND'],
-  handler: async (c, { params }) => {
-    const device = await requireSettledDevice(c, params.id);
-    const command = await siteOf(c.env, device).findRestCommand(device.id, params.cmdId);
-    if (!command) throw new ApiError('NOT_FOUND', 'Command not found');
-    return command;
-  },
-});
+export const deviceCommandRoutes = [
+  route('POST /api/v1/devices/{id}/commands', {
+    summary: 'Send a command to a device',
+    who: SENDS_COMMANDS,
+    params: idParameter,
+    body: restCommandRequest,
+    examples: {
+      body: { action: 'REBOOT', payload: { delaySeconds: 5 }, idempotencyKey: 'reboot-2026-01-15' },
+    },
+    answer: {
+      status: 202,
+      description: 'The command; it is sent again until the device acknowledges it or the command fails',
+      body: restCommand,
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE'],
+    handler: async (c, { params, body }) => {
+      const { action, payload, validUntil, idempotencyKey = null } = body;
+      if (SITE_ACTIONS.includes(action)) {
+        throw new ApiError(
+          'COMMAND_ACTION_NOT_IN_TEMPLATE',
+          `${action} cannot be sent over REST: it is reserved for partner commands (AMQP) and for the platform`,
+        );
+      }
+      const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
+      const device = await requireSettledDevice(c, params.id);
+      const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
+      const submission = { action, payload, validUntilMs, idempotencyKey };
+      const answer = await siteOf(c.env, device).submitRestCommand(device.id, submission, audit);
+      if ('command' in answer) return answer.command;
+      switch (answer.refused) {
+        case 'reused':
+          throw conflict(
+            `The idempotencyKey "${idempotencyKey}" was used for another command: use a new one`,
+          );
+        case 'full':
+          throw limitReached('device', LIMIT.openRestCommands, 'open commands: wait until one has ended');
+        case 'inactive':
+          throw conflict('The device is not ACTIVE and receives no commands: provision or reactivate it');
+        case 'expired':
+          throw invalidBody(`validUntil: ${validUntil} must be in the future`);
+      }
+    },
+  }),
+  route('GET /api/v1/devices/{id}/commands', {
+    summary: 'List the commands to a device',
+    who: READS_COMMANDS,
+    params: idParameter,
+    query: z.object(pageParameters),
+    answer: { description: 'A page of commands, newest first', body: pageSchema<RestCommand>(restCommand) },
+    errors: ['NOT_FOUND'],
+    handler: async (c, { params, query }) => {
+      const device = await requireSettledDevice(c, params.id);
+      const { page, limit } = query;
+      const { commands, total } = await siteOf(c.env, device).pageRestCommands(device.id, page, limit);
+      return pageOf({ rows: commands, total }, query, (command) => command);
+    },
+  }),
+  route('GET /api/v1/devices/{id}/commands/{cmdId}', {
+    summary: 'Get a command to a device',
+    who: READS_COMMANDS,
+    params: z.object({ id: uuid, cmdId: uuid }),
+    answer: { description: 'The command', body: restCommand },
+    errors: ['NOT_FOUND'],
+    handler: async (c, { params }) => {
+      const device = await requireSettledDevice(c, params.id);
+      const command = await siteOf(c.env, device).findRestCommand(device.id, params.cmdId);
+      if (!command) throw new ApiError('NOT_FOUND', 'Command not found');
+      return command;
+    },
+  }),
+];

@@ -1,6 +1,8 @@
 /** Plants [C-2.1], for members and for API keys with a plants:* scope. */
 import { z } from 'zod';
+import { cut } from '../../../protocol/cut.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import {
   deletion,
@@ -10,11 +12,11 @@ import {
   plantRecord,
   plantRequest,
 } from '../../../protocol/plant-record.ts';
+import { plantNotFound, requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
-import { plantNotFound, requirePlant } from '../../auth/plant-access.ts';
-import { ApiError } from '../../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
+import { ApiError, forbidden, limitReached } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import { changePlant, createPlant, deletePlant, type PlantRow, pagePlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
@@ -29,120 +31,99 @@ const EXAMPLE = {
   timezone: 'Europe/Prague',
 };
 
-export const postPlant = route({
-  method: 'POST',
-  path: '/api/v1/plants',
-  summary: 'Create a plant',
-  who: WRITES_PLANTS,
-  params: noParameters,
-  query: noParameters,
-  body: plantRequest,
-  examples: { body: EXAMPLE },
-  answer: { status: 201, description: 'The plant', body: plantRecord },
-  errors: ['EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS', 'CONFLICT', 'FORBIDDEN'],
-  handler: async (c, { body }) => {
-    const { organizationId, allowedPlantIds } = c.get('tenant');
-    // Such a key could not see the plant that it creates.
-    if (allowedPlantIds)
-      throw new ApiError('FORBIDDEN', 'An API key that is limited to certain plants cannot create plants');
-    requireExternalId(body.externalPlantId);
-    const now = Date.now();
-    const audit = (id: string) => auditEntry(c, 'plant.created', { type: 'PLANT', id }, { name: body.name });
-    const made = await createPlant(c.env.DB, organizationId, body, audit, now);
-    if (made === 'taken') throw taken();
-    if (made === 'full') throw new ApiError('CONFLICT', 'The organization has reached its limit of plants');
-    await announce(c, made.change);
-    return plantRecordOf(made.row);
-  },
-});
-
-export const getPlants = route({
-  method: 'GET',
-  path: '/api/v1/plants',
-  summary: 'List the plants of the organization',
-  who: READS_PLANTS,
-  params: noParameters,
-  query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page of plants, ordered by name', body: pageSchema(plantRecord) },
-  errors: [],
-  handler: async (c, { query }) => {
-    const { organizationId, allowedPlantIds } = c.get('tenant');
-    const { rows, total } = await pagePlants(c.env.DB, organizationId, allowedPlantIds, query);
-    return pageOf(rows.map(plantRecordOf), total, query);
-  },
-});
-
-export const getPlant = route({
-  method: 'GET',
-  path: '/api/v1/plants/{id}',
-  summary: 'Get a plant',
-  who: READS_PLANTS,
-  params: idParameter,
-  query: noParameters,
-  answer: { status: 200, description: 'The plant', body: plantRecord },
-  errors: ['PLANT_NOT_FOUND'],
-  handler: async (c, { params }) => plantRecordOf(await requirePlant(c, params.id)),
-});
-
-export const patchPlant = route({
-  method: 'PATCH',
-  path: '/api/v1/plants/{id}',
-  summary: 'Update a plant',
-  who: WRITES_PLANTS,
-  params: idParameter,
-  query: noParameters,
-  body: plantChange,
-  examples: { body: { name: 'Acme Dairy, hall 2', externalPlantId: null } },
-  answer: { status: 200, description: 'The plant', body: plantRecord },
-  errors: ['PLANT_NOT_FOUND', 'EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS'],
-  handler: async (c, { params, body }) => {
-    const { organizationId, id } = await requirePlant(c, params.id);
-    requireExternalId(body.externalPlantId);
-    const audit = auditEntry(c, 'plant.updated', { type: 'PLANT', id }, { ...body });
-    const change = await changePlant(c.env.DB, { organizationId, id }, body, audit, Date.now());
-    if (change === 'taken') throw taken();
-    if (change === 'gone') throw plantNotFound();
-    await announce(c, change);
-    return plantRecordOf(await requirePlant(c, id));
-  },
-});
-
-export const removePlant = route({
-  method: 'DELETE',
-  path: '/api/v1/plants/{id}',
-  summary: 'Delete a plant that has no devices',
-  who: WRITES_PLANTS,
-  params: idParameter,
-  query: noParameters,
-  answer: {
-    status: 200,
-    description: 'Deleted; commands that were waiting for the plant end FAILED',
-    body: deletion,
-  },
-  errors: ['PLANT_NOT_FOUND', 'PLANT_INVALID_STATE'],
-  handler: async (c, { params }) => {
-    const { organizationId, id, name } = await requirePlant(c, params.id);
-    const audit = auditEntry(c, 'plant.deleted', { type: 'PLANT', id }, { name });
-    const change = await deletePlant(c.env.DB, { organizationId, id }, audit, Date.now());
-    if (change === 'devices') {
-      throw new ApiError('PLANT_INVALID_STATE', 'The plant has devices: delete or move them first');
-    }
-    if (change === 'gone') throw plantNotFound();
-    await announce(c, change);
-    return { id, deleted: true as const };
-  },
-});
+export const plantRoutes = [
+  route('POST /api/v1/plants', {
+    summary: 'Create a plant',
+    who: WRITES_PLANTS,
+    body: plantRequest,
+    examples: { body: EXAMPLE },
+    answer: { status: 201, description: 'The plant', body: plantRecord },
+    errors: ['EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS', 'CONFLICT', 'FORBIDDEN'],
+    handler: async (c, { body }) => {
+      const { organizationId, allowedPlantIds } = c.get('tenant');
+      // Such a key could not see the plant that it creates.
+      if (allowedPlantIds)
+        throw forbidden(
+          'This API key is limited to certain plants and cannot create any: use a key for all plants',
+        );
+      requireExternalId(body.externalPlantId);
+      const now = Date.now();
+      const audit = (id: string) =>
+        auditEntry(c, 'plant.created', { type: 'PLANT', id }, { name: body.name });
+      const made = await createPlant(c.env.DB, organizationId, body, audit, now);
+      if (made === 'taken') throw taken();
+      if (made === 'full')
+        throw limitReached('organization', LIMIT.plantsPerOrganization, 'plants: delete one first');
+      await announce(c, made.change);
+      return plantRecordOf(made.row);
+    },
+  }),
+  route('GET /api/v1/plants', {
+    summary: 'List the plants of the organization',
+    who: READS_PLANTS,
+    query: z.object(pageParameters),
+    answer: { description: 'A page of plants, ordered by name', body: pageSchema(plantRecord) },
+    handler: async (c, { query }) => {
+      const { organizationId, allowedPlantIds } = c.get('tenant');
+      return pageOf(await pagePlants(c.env.DB, organizationId, allowedPlantIds, query), query, plantRecordOf);
+    },
+  }),
+  route('GET /api/v1/plants/{id}', {
+    summary: 'Get a plant',
+    who: READS_PLANTS,
+    params: idParameter,
+    answer: { description: 'The plant', body: plantRecord },
+    errors: ['PLANT_NOT_FOUND'],
+    handler: async (c, { params }) => plantRecordOf(await requirePlant(c, params.id)),
+  }),
+  route('PATCH /api/v1/plants/{id}', {
+    summary: 'Update a plant',
+    who: WRITES_PLANTS,
+    params: idParameter,
+    body: plantChange,
+    examples: { body: { name: 'Acme Dairy, hall 2', externalPlantId: null } },
+    answer: { description: 'The plant', body: plantRecord },
+    errors: ['PLANT_NOT_FOUND', 'EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS'],
+    handler: async (c, { params, body }) => {
+      const { organizationId, id } = await requirePlant(c, params.id);
+      requireExternalId(body.externalPlantId);
+      const audit = auditEntry(c, 'plant.updated', { type: 'PLANT', id }, { ...body });
+      const change = await changePlant(c.env.DB, { organizationId, id }, body, audit, Date.now());
+      if (change === 'taken') throw taken();
+      if (change === 'gone') throw plantNotFound();
+      await announce(c, change);
+      return plantRecordOf(await requirePlant(c, id));
+    },
+  }),
+  route('DELETE /api/v1/plants/{id}', {
+    summary: 'Delete a plant that has no devices',
+    who: WRITES_PLANTS,
+    params: idParameter,
+    answer: { description: 'Deleted; commands that were waiting for the plant end FAILED', body: deletion },
+    errors: ['PLANT_NOT_FOUND', 'PLANT_INVALID_STATE'],
+    handler: async (c, { params }) => {
+      const { organizationId, id, name } = await requirePlant(c, params.id);
+      const audit = auditEntry(c, 'plant.deleted', { type: 'PLANT', id }, { name });
+      const change = await deletePlant(c.env.DB, { organizationId, id }, audit, Date.now());
+      if (change === 'devices')
+        throw new ApiError('PLANT_INVALID_STATE', 'The plant has devices: delete or move them first');
+      if (change === 'gone') throw plantNotFound();
+      await announce(c, change);
+      return { id, deleted: true as const };
+    },
+  }),
+];
 
 function requireExternalId(externalPlantId: string | null | undefined): void {
   if (externalPlantId == null || isExternalPlantId(externalPlantId)) return;
   throw new ApiError(
     'EXTERNAL_PLANT_ID_INVALID_FORMAT',
-    'externalPlantId: must be 1 to 64 letters, digits or characters of ._:- and must not look like a UUID',
+    `externalPlantId: "${cut(externalPlantId, 100)}" must be 1 to 64 of letters, digits and ._:- and no UUID`,
   );
 }
 
 function taken(): ApiError {
-  return new ApiError('PLANT_ALREADY_EXISTS', 'Another plant has this EAN or externalPlantId');
+  return new ApiError('PLANT_ALREADY_EXISTS', 'Another plant has this EAN or externalPlantId: correct it');
 }
 
 function plantRecordOf({ createdAtMs, ...row }: PlantRow): PlantRecord {

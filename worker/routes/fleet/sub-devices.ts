@@ -1,7 +1,9 @@
 /** Sub-devices of a plant [C-2.2]. They are the topology against which commands are checked. */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { cut } from '../../../protocol/cut.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import {
   deletion,
@@ -11,11 +13,11 @@ import {
   subDeviceRecord,
   subDeviceRequest,
 } from '../../../protocol/plant-record.ts';
+import { plantNotFound, requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
-import { plantNotFound, requirePlant } from '../../auth/plant-access.ts';
 import type { AppContext } from '../../env.ts';
-import { ApiError } from '../../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
+import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import type { SubDeviceRow } from '../../registry/plants.ts';
 import {
@@ -33,126 +35,106 @@ import { READS_PLANTS, WRITES_PLANTS } from './plants.ts';
 
 const subDeviceParameters = z.object({ id: uuid, subDeviceId: uuid });
 
-export const postSubDevice = route({
-  method: 'POST',
-  path: '/api/v1/plants/{id}/sub-devices',
-  summary: 'Create a sub-device',
-  who: WRITES_PLANTS,
-  params: idParameter,
-  query: noParameters,
-  body: subDeviceRequest,
-  examples: {
-    body: { externalId: 'BESS-1', assetType: 'BESS', name: 'Battery', ratedPowerKw: 50, capacityKwh: 100 },
-  },
-  answer: {
-    status: 201,
-    description: 'The sub-device; commands may target it from now on',
-    body: subDeviceRecord,
-  },
-  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_EXTERNAL_ID_INVALID', 'SUB_DEVICE_EXTERNAL_ID_TAKEN', 'CONFLICT'],
-  handler: async (c, { params, body }) => {
-    const whose = await whoseOf(c, params.id);
-    if (!isSubDeviceExternalId(body.externalId)) {
-      throw new ApiError(
-        'SUB_DEVICE_EXTERNAL_ID_INVALID',
-        'externalId: must be 1 to 64 letters, digits or characters of ._-',
-      );
-    }
-    await requireDevice(c, whose, body.linkedDeviceId);
-    const audit = (id: string) =>
-      auditEntry(c, 'sub_device.created', { type: 'SUB_DEVICE', id }, { plantId: whose.plantId, ...body });
-    const made = await createSubDevice(c.env.DB, whose, body, audit, Date.now());
-    if (typeof made === 'string') throw refusal(made);
-    await announce(c, made.change);
-    return subDeviceRecordOf(made.row);
-  },
-});
-
-export const getSubDevices = route({
-  method: 'GET',
-  path: '/api/v1/plants/{id}/sub-devices',
-  summary: 'List the sub-devices of a plant',
-  who: READS_PLANTS,
-  params: idParameter,
-  query: z.object(pageParameters),
-  answer: {
-    status: 200,
-    description: 'A page of sub-devices, ordered by external id',
-    body: pageSchema(subDeviceRecord),
-  },
-  errors: ['PLANT_NOT_FOUND'],
-  handler: async (c, { params, query }) => {
-    const { plantId } = await whoseOf(c, params.id);
-    const { rows, total } = await listSubDevicesOf(c.env.DB, plantId, query);
-    return pageOf(rows.map(subDeviceRecordOf), total, query);
-  },
-});
-
-export const getSubDevice = route({
-  method: 'GET',
-  path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
-  summary: 'Get a sub-device',
-  who: READS_PLANTS,
-  params: subDeviceParameters,
-  query: noParameters,
-  answer: { status: 200, description: 'The sub-device', body: subDeviceRecord },
-  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
-  handler: async (c, { params }) => {
-    const { plantId } = await whoseOf(c, params.id);
-    return subDeviceRecordOf(await requireSubDevice(c, plantId, params.subDeviceId));
-  },
-});
-
-export const patchSubDevice = route({
-  method: 'PATCH',
-  path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
-  summary: 'Update a sub-device',
-  who: WRITES_PLANTS,
-  params: subDeviceParameters,
-  query: noParameters,
-  body: subDeviceChange,
-  examples: { body: { ratedPowerKw: 60, linkedDeviceId: null } },
-  answer: {
-    status: 200,
-    description: 'The sub-device; its external id and asset type cannot be changed',
-    body: subDeviceRecord,
-  },
-  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params, body }) => {
-    const whose = await whoseOf(c, params.id);
-    const { id } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
-    await requireDevice(c, whose, body.linkedDeviceId);
-    const audit = auditEntry(c, 'sub_device.updated', { type: 'SUB_DEVICE', id }, { ...body });
-    const change = await changeSubDevice(c.env.DB, whose, id, body, audit, Date.now());
-    if (typeof change === 'string') throw refusal(change);
-    await announce(c, change);
-    return subDeviceRecordOf(await requireSubDevice(c, whose.plantId, id));
-  },
-});
-
-export const removeSubDevice = route({
-  method: 'DELETE',
-  path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
-  summary: 'Delete a sub-device',
-  who: WRITES_PLANTS,
-  params: subDeviceParameters,
-  query: noParameters,
-  answer: {
-    status: 200,
-    description: 'Deleted; commands that were waiting for the sub-device end FAILED',
-    body: deletion,
-  },
-  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
-  handler: async (c, { params }) => {
-    const whose = await whoseOf(c, params.id);
-    const { id, externalId } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
-    const audit = auditEntry(c, 'sub_device.deleted', { type: 'SUB_DEVICE', id }, { externalId });
-    const change = await deleteSubDevice(c.env.DB, whose, id, audit, Date.now());
-    if (change === 'gone') throw refusal(change);
-    await announce(c, change);
-    return { id, deleted: true as const };
-  },
-});
+export const subDeviceRoutes = [
+  route('POST /api/v1/plants/{id}/sub-devices', {
+    summary: 'Create a sub-device',
+    who: WRITES_PLANTS,
+    params: idParameter,
+    body: subDeviceRequest,
+    examples: {
+      body: { externalId: 'BESS-1', assetType: 'BESS', name: 'Battery', ratedPowerKw: 50, capacityKwh: 100 },
+    },
+    answer: {
+      status: 201,
+      description: 'The sub-device; commands may target it from now on',
+      body: subDeviceRecord,
+    },
+    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_EXTERNAL_ID_INVALID', 'SUB_DEVICE_EXTERNAL_ID_TAKEN', 'CONFLICT'],
+    handler: async (c, { params, body }) => {
+      const whose = await whoseOf(c, params.id);
+      if (!isSubDeviceExternalId(body.externalId)) {
+        throw new ApiError(
+          'SUB_DEVICE_EXTERNAL_ID_INVALID',
+          `externalId: "${cut(body.externalId, 100)}" must be 1 to 64 letters, digits or characters of ._-`,
+        );
+      }
+      await requireDevice(c, whose, body.linkedDeviceId);
+      const audit = (id: string) =>
+        auditEntry(c, 'sub_device.created', { type: 'SUB_DEVICE', id }, { plantId: whose.plantId, ...body });
+      const made = await createSubDevice(c.env.DB, whose, body, audit, Date.now());
+      if (typeof made === 'string') throw refusal(made);
+      await announce(c, made.change);
+      return subDeviceRecordOf(made.row);
+    },
+  }),
+  route('GET /api/v1/plants/{id}/sub-devices', {
+    summary: 'List the sub-devices of a plant',
+    who: READS_PLANTS,
+    params: idParameter,
+    query: z.object(pageParameters),
+    answer: {
+      description: 'A page of sub-devices, ordered by external id',
+      body: pageSchema(subDeviceRecord),
+    },
+    errors: ['PLANT_NOT_FOUND'],
+    handler: async (c, { params, query }) => {
+      const { plantId } = await whoseOf(c, params.id);
+      return pageOf(await listSubDevicesOf(c.env.DB, plantId, query), query, subDeviceRecordOf);
+    },
+  }),
+  route('GET /api/v1/plants/{id}/sub-devices/{subDeviceId}', {
+    summary: 'Get a sub-device',
+    who: READS_PLANTS,
+    params: subDeviceParameters,
+    answer: { description: 'The sub-device', body: subDeviceRecord },
+    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
+    handler: async (c, { params }) => {
+      const { plantId } = await whoseOf(c, params.id);
+      return subDeviceRecordOf(await requireSubDevice(c, plantId, params.subDeviceId));
+    },
+  }),
+  route('PATCH /api/v1/plants/{id}/sub-devices/{subDeviceId}', {
+    summary: 'Update a sub-device',
+    who: WRITES_PLANTS,
+    params: subDeviceParameters,
+    body: subDeviceChange,
+    examples: { body: { ratedPowerKw: 60, linkedDeviceId: null } },
+    answer: {
+      description: 'The sub-device; its external id and asset type cannot be changed',
+      body: subDeviceRecord,
+    },
+    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params, body }) => {
+      const whose = await whoseOf(c, params.id);
+      const { id } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
+      await requireDevice(c, whose, body.linkedDeviceId);
+      const audit = auditEntry(c, 'sub_device.updated', { type: 'SUB_DEVICE', id }, { ...body });
+      const change = await changeSubDevice(c.env.DB, whose, id, body, audit, Date.now());
+      if (typeof change === 'string') throw refusal(change);
+      await announce(c, change);
+      return subDeviceRecordOf(await requireSubDevice(c, whose.plantId, id));
+    },
+  }),
+  route('DELETE /api/v1/plants/{id}/sub-devices/{subDeviceId}', {
+    summary: 'Delete a sub-device',
+    who: WRITES_PLANTS,
+    params: subDeviceParameters,
+    answer: {
+      description: 'Deleted; commands that were waiting for the sub-device end FAILED',
+      body: deletion,
+    },
+    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
+    handler: async (c, { params }) => {
+      const whose = await whoseOf(c, params.id);
+      const { id, externalId } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
+      const audit = auditEntry(c, 'sub_device.deleted', { type: 'SUB_DEVICE', id }, { externalId });
+      const change = await deleteSubDevice(c.env.DB, whose, id, audit, Date.now());
+      if (change === 'gone') throw refusal(change);
+      await announce(c, change);
+      return { id, deleted: true as const };
+    },
+  }),
+];
 
 async function whoseOf(c: Context<AppContext>, plantId: string): Promise<Whose> {
   const { id, organizationId } = await requirePlant(c, plantId);
@@ -179,8 +161,7 @@ async function requireDevice(
 }
 
 function notItsDevice(): ApiError {
-  const details = ['linkedDeviceId: must be a device of this plant'];
-  return new ApiError('VALIDATION_ERROR', 'Invalid body', { details });
+  return invalidBody('linkedDeviceId: must be the id of a device of this plant, or null');
 }
 
 function refusal(why: SubDeviceRefusal): ApiError {
@@ -188,10 +169,10 @@ function refusal(why: SubDeviceRefusal): ApiError {
     case 'external-id':
       return new ApiError(
         'SUB_DEVICE_EXTERNAL_ID_TAKEN',
-        'Another sub-device of the plant has this externalId',
+        'Another sub-device of the plant has this externalId: choose another one',
       );
     case 'linked':
-      return new ApiError('CONFLICT', 'Another sub-device is linked to this device');
+      return conflict('Another sub-device is linked to this device: unlink it first');
     case 'plant':
       return plantNotFound();
     case 'device':
@@ -199,7 +180,7 @@ function refusal(why: SubDeviceRefusal): ApiError {
     case 'gone':
       return notFound();
     case 'full':
-      return new ApiError('CONFLICT', 'The plant has reached its limit of sub-devices');
+      return limitReached('plant', LIMIT.subDevicesPerPlant, 'sub-devices: delete one first');
   }
 }
 

@@ -4,15 +4,16 @@
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { includesRole, type Role } from '../../../protocol/enums.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { type MemberRecord, memberRecord, memberRequest } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
-import { includesRole, type Role } from '../../../protocol/roles.ts';
 import { roleChange, userRecord } from '../../../protocol/user.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
-import { ApiError } from '../../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
+import { ApiError, conflict } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
 import {
   addMember,
   changeRole,
@@ -26,123 +27,90 @@ import { route } from '../../route.ts';
 
 const memberParameters = z.object({ id: uuid, userId: uuid });
 
-export const getMembers = route({
-  method: 'GET',
-  path: '/api/v1/organizations/{id}/members',
-  summary: 'List the members of an organization',
-  who: { door: 'organization', role: 'VIEWER' },
-  params: idParameter,
-  query: z.object(pageParameters),
-  answer: {
-    status: 200,
-    description: 'A page of members, ordered by e-mail address',
-    body: pageSchema(memberRecord),
-  },
-  errors: [],
-  handler: async (c, { params, query }) => {
-    const { rows, total } = await listMembers(c.env.DB, params.id, query);
-    return pageOf(rows.map(memberRecordOf), total, query);
-  },
-});
-
-export const postMember = route({
-  method: 'POST',
-  path: '/api/v1/organizations/{id}/members',
-  summary: 'Add an existing user to an organization',
-  who: { door: 'organization', role: 'ADMIN' },
-  params: idParameter,
-  query: noParameters,
-  body: memberRequest,
-  examples: { body: { email: 'petr@example.com', role: 'OPERATOR' } },
-  answer: { status: 201, description: 'The member', body: memberRecord },
-  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params, body }) => {
-    requireRank(c, body.role);
-    const user = await findUserByEmail(c.env.DB, body.email);
-    if (!user) throw new ApiError('MEMBER_NOT_FOUND', 'No user is registered with this e-mail address');
-    const now = Date.now();
-    const audit = auditEntry(c, 'member.added', { type: 'USER', id: user.id }, { role: body.role });
-    const outcome = await addMember(c.env.DB, params.id, { userId: user.id, role: body.role }, audit, now);
-    if (outcome === 'member') throw new ApiError('CONFLICT', 'This user is already a member');
-    if (outcome === 'full')
-      throw new ApiError('CONFLICT', 'The organization or the user has reached its limit of memberships');
-    return memberRecordOf({ user, role: body.role, createdAtMs: now });
-  },
-});
-
-export const patchMember = route({
-  method: 'PATCH',
-  path: '/api/v1/organizations/{id}/members/{userId}',
-  summary: "Change a member's role",
-  who: { door: 'organization', role: 'ADMIN' },
-  params: memberParameters,
-  query: noParameters,
-  body: roleChange,
-  examples: { body: { role: 'ADMIN' } },
-  answer: { status: 200, description: 'The member', body: memberRecord },
-  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params, body }) => memberRecordOf(await giveRole(c, params.userId, body.role)),
-});
-
-export const deleteMember = route({
-  method: 'DELETE',
-  path: '/api/v1/organizations/{id}/members/{userId}',
-  summary: 'Remove a member',
-  who: { door: 'organization', role: 'ADMIN' },
-  params: memberParameters,
-  query: noParameters,
-  answer: {
-    status: 200,
-    description: 'Removed',
-    body: z.strictObject({ userId: z.string(), deleted: z.literal(true) }),
-  },
-  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params: { userId } }) => {
-    const { organizationId } = c.get('tenant');
-    const member = await requireMember(c, userId);
-    const audit = auditEntry(c, 'member.removed', { type: 'USER', id: userId }, { role: member.role });
-    if (!(await removeMember(c.env.DB, organizationId, userId, member.role, audit, Date.now())))
-      throw lastAdmin();
-    return { userId, deleted: true as const };
-  },
-});
-
-export const getUsers = route({
-  method: 'GET',
-  path: '/api/v1/users',
-  summary: 'List the users of the organization',
-  who: { door: 'member', role: 'ADMIN' },
-  params: noParameters,
-  query: z.object(pageParameters),
-  answer: {
-    status: 200,
-    description: 'A page of users, ordered by e-mail address',
-    body: pageSchema(userRecord),
-  },
-  errors: [],
-  handler: async (c, { query }) => {
-    const { rows, total } = await listMembers(c.env.DB, c.get('tenant').organizationId, query);
-    return pageOf(
-      rows.map((row) => userInContext(c, row)),
-      total,
-      query,
-    );
-  },
-});
-
-export const patchUser = route({
-  method: 'PATCH',
-  path: '/api/v1/users/{id}',
-  summary: "Change a user's role in the organization",
-  who: { door: 'member', role: 'ADMIN' },
-  params: idParameter,
-  query: noParameters,
-  body: roleChange,
-  examples: { body: { role: 'OPERATOR' } },
-  answer: { status: 200, description: 'The user', body: userRecord },
-  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
-  handler: async (c, { params, body }) => userInContext(c, await giveRole(c, params.id, body.role)),
-});
+export const memberRoutes = [
+  route('GET /api/v1/organizations/{id}/members', {
+    summary: 'List the members of an organization',
+    who: { door: 'organization', role: 'VIEWER' },
+    params: idParameter,
+    query: z.object(pageParameters),
+    answer: { description: 'A page of members, ordered by e-mail address', body: pageSchema(memberRecord) },
+    handler: async (c, { params, query }) => {
+      return pageOf(await listMembers(c.env.DB, params.id, query), query, memberRecordOf);
+    },
+  }),
+  route('POST /api/v1/organizations/{id}/members', {
+    summary: 'Add an existing user to an organization',
+    who: { door: 'organization', role: 'ADMIN' },
+    params: idParameter,
+    body: memberRequest,
+    examples: { body: { email: 'petr@example.com', role: 'OPERATOR' } },
+    answer: { status: 201, description: 'The member', body: memberRecord },
+    errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params, body }) => {
+      requireRank(c, body.role);
+      const user = await findUserByEmail(c.env.DB, body.email);
+      if (!user)
+        throw new ApiError('MEMBER_NOT_FOUND', `No user is registered as ${body.email}: register first`);
+      const now = Date.now();
+      const audit = auditEntry(c, 'member.added', { type: 'USER', id: user.id }, { role: body.role });
+      const outcome = await addMember(c.env.DB, params.id, { userId: user.id, role: body.role }, audit, now);
+      if (outcome === 'member') throw conflict(`${body.email} is already a member: change the role instead`);
+      if (outcome === 'full')
+        throw conflict(
+          `The limit is ${LIMIT.membersPerOrganization} members, and ${LIMIT.organizationsPerUser} organizations of a user`,
+        );
+      return memberRecordOf({ user, role: body.role, createdAtMs: now });
+    },
+  }),
+  route('PATCH /api/v1/organizations/{id}/members/{userId}', {
+    summary: "Change a member's role",
+    who: { door: 'organization', role: 'ADMIN' },
+    params: memberParameters,
+    body: roleChange,
+    examples: { body: { role: 'ADMIN' } },
+    answer: { description: 'The member', body: memberRecord },
+    errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params, body }) => memberRecordOf(await giveRole(c, params.userId, body.role)),
+  }),
+  route('DELETE /api/v1/organizations/{id}/members/{userId}', {
+    summary: 'Remove a member',
+    who: { door: 'organization', role: 'ADMIN' },
+    params: memberParameters,
+    answer: {
+      description: 'Removed',
+      body: z.strictObject({ userId: z.string(), deleted: z.literal(true) }),
+    },
+    errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params: { userId } }) => {
+      const { organizationId } = c.get('tenant');
+      const member = await requireMember(c, userId);
+      const audit = auditEntry(c, 'member.removed', { type: 'USER', id: userId }, { role: member.role });
+      if (!(await removeMember(c.env.DB, organizationId, userId, member.role, audit, Date.now())))
+        throw lastAdmin();
+      return { userId, deleted: true as const };
+    },
+  }),
+  route('GET /api/v1/users', {
+    summary: 'List the users of the organization',
+    who: { door: 'member', role: 'ADMIN' },
+    query: z.object(pageParameters),
+    answer: { description: 'A page of users, ordered by e-mail address', body: pageSchema(userRecord) },
+    handler: async (c, { query }) => {
+      const members = await listMembers(c.env.DB, c.get('tenant').organizationId, query);
+      return pageOf(members, query, (row) => userInContext(c, row));
+    },
+  }),
+  route('PATCH /api/v1/users/{id}', {
+    summary: "Change a user's role in the organization",
+    who: { door: 'member', role: 'ADMIN' },
+    params: idParameter,
+    body: roleChange,
+    examples: { body: { role: 'OPERATOR' } },
+    answer: { description: 'The user', body: userRecord },
+    errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params, body }) => userInContext(c, await giveRole(c, params.id, body.role)),
+  }),
+];
 
 /**
  * Returns the member with this user id. Throws 404 MEMBER_NOT_FOUND for any user who is not a member, and 403
@@ -171,14 +139,13 @@ function requireRank(c: Context<AppContext>, role: Role): void {
   if (own && includesRole(own, role)) return;
   throw new ApiError(
     'INSUFFICIENT_ORG_PERMISSIONS',
-    `You need the role ${role} or higher to grant ${role} or to change a member who has it`,
+    `You need the role ${role} or higher to grant ${role} or to change a member who has it; your role is ${own}`,
   );
 }
 
 function lastAdmin(): ApiError {
-  return new ApiError(
-    'CONFLICT',
-    'The last ORG_ADMIN cannot be demoted or removed, or the member was changed at the same time',
+  return conflict(
+    'The last ORG_ADMIN must stay, or the member was changed at the same time: name another ORG_ADMIN first',
   );
 }
 

@@ -1,5 +1,6 @@
 /** Organizations [C-1.1]: create, list, read and update them and their settings. */
 import { z } from 'zod';
+import { LIMIT } from '../../../protocol/limits.ts';
 import {
   organizationChange,
   organizationRecord,
@@ -8,8 +9,8 @@ import {
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { addressOf } from '../../auth/address.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
-import { ApiError } from '../../http/error-response.ts';
-import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
+import { ApiError, conflict } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import {
   changeOrganization,
@@ -20,86 +21,68 @@ import {
 } from '../../registry/organizations.ts';
 import { route } from '../../route.ts';
 
-export const postOrganization = route({
-  method: 'POST',
-  path: '/api/v1/organizations',
-  summary: 'Create an organization; you become its ORG_ADMIN',
-  who: { door: 'user' },
-  params: noParameters,
-  query: noParameters,
-  body: organizationRequest,
-  examples: { body: { name: 'Acme Energy', slug: 'acme' } },
-  answer: { status: 201, description: 'The organization', body: organizationRecord },
-  errors: ['CONFLICT'],
-  handler: async (c, { body }) => {
-    const { row } = c.get('user');
-    const maker = { id: row.id, email: row.email, address: addressOf(c) };
-    const made = await createOrganization(c.env.DB, body, maker, Date.now());
-    if (made === 'slug') throw new ApiError('CONFLICT', 'This slug is already taken');
-    if (made === 'full') throw new ApiError('CONFLICT', 'You have reached your limit of organizations');
-    return organizationRecordOf(made, 'ORG_ADMIN');
-  },
-});
-
-export const getOrganizations = route({
-  method: 'GET',
-  path: '/api/v1/organizations',
-  summary: 'List your organizations',
-  who: { door: 'user' },
-  params: noParameters,
-  query: z.object({ ...pageParameters, all: z.enum(['true', 'false']).optional() }),
-  answer: {
-    status: 200,
-    description: 'A page of your organizations, by slug; with `all=true`, of all of them (SUPER_ADMIN only)',
-    body: pageSchema(organizationRecord),
-  },
-  errors: ['SUPER_ADMIN_REQUIRED'],
-  handler: async (c, { query }) => {
-    const { row } = c.get('user');
-    const all = query.all === 'true';
-    if (all && !row.superAdmin)
-      throw new ApiError('SUPER_ADMIN_REQUIRED', 'Only a SUPER_ADMIN may list all organizations');
-    const { rows, total } = await listOrganizations(c.env.DB, row.id, all, query);
-    const records = rows.map(({ organization, role }) => organizationRecordOf(organization, role));
-    return pageOf(records, total, query);
-  },
-});
-
-export const getOrganization = route({
-  method: 'GET',
-  path: '/api/v1/organizations/{id}',
-  summary: 'Get an organization',
-  who: { door: 'organization', role: 'VIEWER' },
-  params: idParameter,
-  query: noParameters,
-  answer: { status: 200, description: 'The organization', body: organizationRecord },
-  errors: [],
-  handler: async (c) => await recordOf(c.env.DB, c.get('tenant')),
-});
-
-export const patchOrganization = route({
-  method: 'PATCH',
-  path: '/api/v1/organizations/{id}',
-  summary: 'Update the name and settings of an organization',
-  who: { door: 'organization', role: 'ORG_ADMIN' },
-  params: idParameter,
-  query: noParameters,
-  body: organizationChange,
-  examples: { body: { settings: { requireSignedCommands: true } } },
-  answer: {
-    status: 200,
-    description: 'The organization; the change is in force everywhere',
-    body: organizationRecord,
-  },
-  errors: [],
-  handler: async (c, { params, body }) => {
-    const target = { type: 'ORGANIZATION', id: params.id };
-    const audit = auditEntry(c, 'organization.updated', target, { ...body });
-    const change = await changeOrganization(c.env.DB, params.id, body, audit, Date.now());
-    await announce(c, change);
-    return await recordOf(c.env.DB, c.get('tenant'));
-  },
-});
+export const organizationRoutes = [
+  route('POST /api/v1/organizations', {
+    summary: 'Create an organization; you become its ORG_ADMIN',
+    who: { door: 'user' },
+    body: organizationRequest,
+    examples: { body: { name: 'Acme Energy', slug: 'acme' } },
+    answer: { status: 201, description: 'The organization', body: organizationRecord },
+    errors: ['CONFLICT'],
+    handler: async (c, { body }) => {
+      const { row } = c.get('user');
+      const maker = { id: row.id, email: row.email, address: addressOf(c) };
+      const made = await createOrganization(c.env.DB, body, maker, Date.now());
+      if (made === 'slug') throw conflict(`The slug "${body.slug}" is already taken: choose another one`);
+      if (made === 'full')
+        throw conflict(
+          `You have reached the limit of ${LIMIT.organizationsPerUser} organizations: leave one first`,
+        );
+      return organizationRecordOf(made, 'ORG_ADMIN');
+    },
+  }),
+  route('GET /api/v1/organizations', {
+    summary: 'List your organizations',
+    who: { door: 'user' },
+    query: z.object({ ...pageParameters, all: z.enum(['true', 'false']).optional() }),
+    answer: {
+      description:
+        'A page of your organizations, by slug; with `all=true`, of all of them (SUPER_ADMIN only)',
+      body: pageSchema(organizationRecord),
+    },
+    errors: ['SUPER_ADMIN_REQUIRED'],
+    handler: async (c, { query }) => {
+      const { row } = c.get('user');
+      const all = query.all === 'true';
+      if (all && !row.superAdmin)
+        throw new ApiError('SUPER_ADMIN_REQUIRED', 'Only a SUPER_ADMIN may list all: omit all=true');
+      const listed = await listOrganizations(c.env.DB, row.id, all, query);
+      return pageOf(listed, query, ({ organization, role }) => organizationRecordOf(organization, role));
+    },
+  }),
+  route('GET /api/v1/organizations/{id}', {
+    summary: 'Get an organization',
+    who: { door: 'organization', role: 'VIEWER' },
+    params: idParameter,
+    answer: { description: 'The organization', body: organizationRecord },
+    handler: async (c) => await recordOf(c.env.DB, c.get('tenant')),
+  }),
+  route('PATCH /api/v1/organizations/{id}', {
+    summary: 'Update the name and settings of an organization',
+    who: { door: 'organization', role: 'ORG_ADMIN' },
+    params: idParameter,
+    body: organizationChange,
+    examples: { body: { settings: { requireSignedCommands: true } } },
+    answer: { description: 'The organization; the change is in force everywhere', body: organizationRecord },
+    handler: async (c, { params, body }) => {
+      const target = { type: 'ORGANIZATION', id: params.id };
+      const audit = auditEntry(c, 'organization.updated', target, { ...body });
+      const change = await changeOrganization(c.env.DB, params.id, body, audit, Date.now());
+      await announce(c, change);
+      return await recordOf(c.env.DB, c.get('tenant'));
+    },
+  }),
+];
 
 async function recordOf(
   database: D1Database,

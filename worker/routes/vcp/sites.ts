@@ -1,74 +1,123 @@
-/** The sites of an API key, and a site's configuration (spec: Partner read surface; [C-4.1] to [C-4.4]). */
+/**
+ * The sites of an API key, and a site's configuration, commands and schedules (spec: Partner read surface,
+ * Command-log page; [C-4.1] to [C-4.4]).
+ */
 import { z } from 'zod';
-import { EAN } from '../../../protocol/ids.ts';
-import { JsonText } from '../../../protocol/json-text.ts';
-import { plantSummary, supportedCommands } from '../../../protocol/plant.ts';
+import { supportedCommands } from '../../../protocol/asset.ts';
+import { commandLogEntry } from '../../../protocol/command-log.ts';
+import { EAN, uuid } from '../../../protocol/ids.ts';
+import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { plantSummary } from '../../../protocol/plant.ts';
+import { scheduleSummary } from '../../../protocol/schedule.ts';
 import { siteConfigSnapshot } from '../../../protocol/site-config.ts';
-import { maySee, requireSite } from '../../auth/site-access.ts';
-import { noParameters } from '../../http/query.ts';
+import { maySee, requireSite } from '../../auth/access.ts';
+import type { Who } from '../../auth/door.ts';
+import { jsonList } from '../../http/json-stream.ts';
+import { instantParameter, integerParameter, requireRange } from '../../http/query.ts';
 import { listPlants, listSubDevices } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-import { siteParameters, VCP_READ } from './parameters.ts';
 
-export const listSites = route({
-  method: 'GET',
-  path: '/api/v1/vcp/sites',
-  summary: 'List sites with their sub-devices',
-  who: VCP_READ,
-  params: noParameters,
-  query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits').optional() }),
-  answer: {
-    status: 200,
-    description: 'The sites that the API key may see; with `ean`, only the site with that metering point',
-    body: z.strictObject({ plants: z.array(plantSummary) }),
-  },
-  errors: [],
-  handler: async (c, { query }) => {
-    const apiKey = c.get('apiKey');
-    const [rows, subDevices] = await Promise.all([
-      listPlants(c.env.DB, apiKey.organizationId, query.ean),
-      listSubDevices(c.env.DB, apiKey.organizationId, query.ean),
-    ]);
-    const visible = rows.filter((plant) => maySee(apiKey, plant.id));
-    const byPlant = Map.groupBy(subDevices, (subDevice) => subDevice.plantId);
-    return {
-      plants: visible.map(({ id, name, status, externalPlantId, eanCons, eanProd }) => {
-        const own = byPlant.get(id) ?? [];
-        return {
-          id,
-          name,
-          status,
-          externalPlantId,
-          eanCons,
-          eanProd,
-          subDevices: own.map((one) => ({
-            deviceId: one.externalId,
-            assetType: one.assetType,
-            name: one.name,
-            status: one.status,
-          })),
-          supportedCommands: supportedCommands(own.map((one) => one.assetType)),
-        };
+export const VCP_READ: Who = { door: 'api-key', scope: 'vcp:read' };
+export const siteParameters = z.object({ siteId: uuid });
+
+export const siteRoutes = [
+  route('GET /api/v1/vcp/sites', {
+    summary: 'List sites with their sub-devices',
+    who: VCP_READ,
+    query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits').optional() }),
+    answer: {
+      description: 'The sites that the API key may see; with `ean`, only the site with that metering point',
+      body: z.strictObject({ plants: z.array(plantSummary) }),
+    },
+    handler: async (c, { query }) => {
+      const apiKey = c.get('apiKey');
+      const [rows, subDevices] = await Promise.all([
+        listPlants(c.env.DB, apiKey.organizationId, query.ean),
+        listSubDevices(c.env.DB, apiKey.organizationId, query.ean),
+      ]);
+      const visible = rows.filter((plant) => maySee(apiKey, plant.id));
+      const byPlant = Map.groupBy(subDevices, (subDevice) => subDevice.plantId);
+      return {
+        plants: visible.map(({ id, name, status, externalPlantId, eanCons, eanProd }) => {
+          const own = byPlant.get(id) ?? [];
+          return {
+            id,
+            name,
+            status,
+            externalPlantId,
+            eanCons,
+            eanProd,
+            subDevices: own.map((one) => ({
+              deviceId: one.externalId,
+              assetType: one.assetType,
+              name: one.name,
+              status: one.status,
+            })),
+            supportedCommands: supportedCommands(own.map((one) => one.assetType)),
+          };
+        }),
+      };
+    },
+  }),
+  route('GET /api/v1/vcp/sites/{siteId}/config', {
+    summary: 'Get the configuration of a site',
+    who: VCP_READ,
+    params: siteParameters,
+    answer: {
+      description: 'Configuration, operating mode, active schedule and pending commands',
+      body: siteConfigSnapshot,
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { params }) => {
+      const site = await requireSite(c, params.siteId);
+      return new JsonText(await site.readConfig(params.siteId));
+    },
+  }),
+  route('GET /api/v1/vcp/sites/{siteId}/commands', {
+    summary: 'List the command log of a site',
+    who: VCP_READ,
+    params: siteParameters,
+    query: z.object({
+      page: integerParameter(1, LIMIT.commandsPage, 1),
+      pageSize: integerParameter(1, LIMIT.commandsPageSize, LIMIT.commandsPageSizeDefault),
+    }),
+    answer: {
+      description: 'A page of the command log, newest first; `total` counts the rows of all pages',
+      body: z.strictObject({
+        items: z.array(commandLogEntry),
+        page: z.int().min(1),
+        pageSize: z.int().min(1).max(LIMIT.commandsPageSize),
+        total: z.int().min(0),
       }),
-    };
-  },
-});
-
-export const readSiteConfig = route({
-  method: 'GET',
-  path: '/api/v1/vcp/sites/{siteId}/config',
-  summary: 'Get the configuration of a site',
-  who: VCP_READ,
-  params: siteParameters,
-  query: noParameters,
-  answer: {
-    status: 200,
-    description: 'Configuration, operating mode, active schedule and pending commands',
-    body: siteConfigSnapshot,
-  },
-  errors: ['SITE_NOT_FOUND'],
-  handler: async (c, { params }) => {
-    const site = await requireSite(c, params.siteId);
-    return new JsonText(await site.readConfig(params.siteId));
-  },
-});
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { params, query: { page, pageSize } }) => {
+      const site = await requireSite(c, params.siteId);
+      const { items, total } = await site.readCommands(params.siteId, page, pageSize);
+      return jsonObject({ items: new JsonText(items), page, pageSize, total });
+    },
+  }),
+  route('GET /api/v1/vcp/sites/{siteId}/schedules', {
+    summary: 'List the schedules of a site',
+    who: VCP_READ,
+    params: siteParameters,
+    query: z.object({ from: instantParameter.optional(), to: instantParameter.optional() }),
+    answer: {
+      description:
+        'Schedules whose window overlaps [from, to), by start; by default from 7 days ago to 7 days ahead',
+      body: z.strictObject({ schedules: z.array(scheduleSummary) }),
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { params: { siteId }, query }) => {
+      const now = Date.now();
+      const fromMs = query.from ?? now - LIMIT.schedulesWindowMs;
+      const toMs = query.to ?? now + LIMIT.schedulesWindowMs;
+      requireRange(fromMs, toMs);
+      const site = await requireSite(c, siteId);
+      return await jsonList('schedules', null, (after) =>
+        site.readHistory(siteId, { kind: 'schedules', fromMs, toMs, after }),
+      );
+    },
+  }),
+];

@@ -1,69 +1,117 @@
-/** Telemetry of a site: latest values and history (spec: Telemetry point; [C-4.1], [C-4.5]). */
+/**
+ * Telemetry and meter registers of a site: latest values and history (spec: Telemetry point, Meter state;
+ * [C-4.1], [C-4.5], [C-4.6]).
+ */
 import { z } from 'zod';
-import { GRANULARITIES, type Granularity } from '../../../protocol/enums.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
+import { EAN } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { latestTelemetry, telemetryPoint } from '../../../protocol/telemetry.ts';
-import { requireSite } from '../../auth/site-access.ts';
+import { meterReading, meterState } from '../../../protocol/meter.ts';
+import {
+  GRANULARITIES,
+  type Granularity,
+  latestTelemetry,
+  SPAN_MS,
+  telemetryPoint,
+} from '../../../protocol/telemetry.ts';
+import { maySee, requireSite } from '../../auth/access.ts';
+import { ApiError } from '../../http/error-response.ts';
 import { jsonList } from '../../http/json-stream.ts';
-import { instantParameter, noParameters, requireRange, requireSpan } from '../../http/query.ts';
+import { instantParameter, requireRange, requireSpan } from '../../http/query.ts';
+import { siteById } from '../../lifecycle/device-site.ts';
+import { listPlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-import { siteParameters, VCP_READ } from './parameters.ts';
+import { siteParameters, VCP_READ } from './sites.ts';
 
-export const readLatestTelemetry = route({
-  method: 'GET',
-  path: '/api/v1/vcp/sites/{siteId}/telemetry/latest',
-  summary: 'Get the latest telemetry of a site',
-  who: VCP_READ,
-  params: siteParameters,
-  query: noParameters,
-  answer: {
-    status: 200,
-    description: 'The canonical payload; without data all numbers are null and `dataQuality` is MISSING',
-    body: latestTelemetry,
-  },
-  errors: ['SITE_NOT_FOUND'],
-  handler: async (c, { params: { siteId } }) => {
-    const site = await requireSite(c, siteId);
-    const { timestamp, payload } = await site.readLatestTelemetry(siteId);
-    const messageId = crypto.randomUUID();
-    return { version: VCP_VERSION, messageId, timestamp, source: SOURCE, siteId, payload };
-  },
-});
+const DAY = 24 * 60 * 60_000;
 
-/** [C-4.5] The longest range of one request for each granularity, and what to use for a longer range. */
-const SPANS: Partial<Record<Granularity, { spanMs: number; fits: string }>> = {
-  raw: { spanMs: LIMIT.rawSpanMs, fits: 'use granularity 5m (up to 92 days), 1h (up to 732) or 1d' },
-  '5m': { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'use granularity 1h (up to 732 days) or 1d' },
-  '1h': { spanMs: LIMIT.hourSpanMs, fits: 'use granularity 1d' },
-};
-
-export const readTelemetry = route({
-  method: 'GET',
-  path: '/api/v1/vcp/sites/{siteId}/telemetry',
-  summary: 'Get the history of one metric of a site',
-  who: VCP_READ,
-  params: siteParameters,
-  query: z.object({
-    metric: z.string().min(1).max(LIMIT.metricCharacters),
-    from: instantParameter,
-    to: instantParameter,
-    granularity: z.enum(GRANULARITIES).default('raw'),
+export const telemetryRoutes = [
+  route('GET /api/v1/vcp/sites/{siteId}/telemetry/latest', {
+    summary: 'Get the latest telemetry of a site',
+    who: VCP_READ,
+    params: siteParameters,
+    answer: {
+      description: 'The canonical payload; without data all numbers are null and `dataQuality` is MISSING',
+      body: latestTelemetry,
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { params: { siteId } }) => {
+      const site = await requireSite(c, siteId);
+      const { timestamp, payload } = await site.readLatestTelemetry(siteId);
+      const messageId = crypto.randomUUID();
+      return { version: VCP_VERSION, messageId, timestamp, source: SOURCE, siteId, payload };
+    },
   }),
-  answer: {
-    status: 200,
-    description:
-      'Readings, or buckets that begin in [from, to). A bucket has the mean, for a register the last value',
-    body: z.strictObject({ readings: z.array(telemetryPoint) }),
-  },
-  errors: ['SITE_NOT_FOUND'],
-  handler: async (c, { params: { siteId }, query: { metric, from, to, granularity } }) => {
-    requireRange(from, to);
-    const most = SPANS[granularity];
-    if (most) requireSpan(from, to, most);
-    const site = await requireSite(c, siteId);
-    return await jsonList('readings', from, (fromMs) =>
-      site.readHistory(siteId, { kind: 'telemetry', metric, fromMs, toMs: to, granularity }),
-    );
-  },
-});
+  route('GET /api/v1/vcp/sites/{siteId}/telemetry', {
+    summary: 'Get the history of one metric of a site',
+    who: VCP_READ,
+    params: siteParameters,
+    query: z.object({
+      metric: z.string().min(1).max(LIMIT.metricCharacters),
+      from: instantParameter,
+      to: instantParameter,
+      granularity: z.enum(GRANULARITIES).default('raw'),
+    }),
+    answer: {
+      description:
+        'Readings, or buckets that begin in [from, to). A bucket has the mean, for a register the last value',
+      body: z.strictObject({ readings: z.array(telemetryPoint) }),
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { params: { siteId }, query: { metric, from, to, granularity } }) => {
+      requireRange(from, to);
+      requireGranularity(granularity, from, to);
+      const site = await requireSite(c, siteId);
+      return await jsonList('readings', from, (fromMs) =>
+        site.readHistory(siteId, { kind: 'telemetry', metric, fromMs, toMs: to, granularity }),
+      );
+    },
+  }),
+  route('GET /api/v1/vcp/meter-state', {
+    summary: 'Get the meter state of the site with a metering point',
+    who: VCP_READ,
+    query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits') }),
+    answer: {
+      description: 'The current registers; `reading` is null when no register is younger than 15 minutes',
+      body: meterState,
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { query: { ean } }) => {
+      const apiKey = c.get('apiKey');
+      const [plant] = await listPlants(c.env.DB, apiKey.organizationId, ean);
+      if (!plant || !maySee(apiKey, plant.id)) throw new ApiError('SITE_NOT_FOUND', 'Site not found');
+      const { id: siteId, eanCons, eanProd } = plant;
+      return { siteId, eanCons, eanProd, reading: await siteById(c.env, siteId).readMeterState(siteId) };
+    },
+  }),
+  route('GET /api/v1/vcp/sites/{siteId}/meter-readings', {
+    summary: 'List the meter readings of a site',
+    who: VCP_READ,
+    params: siteParameters,
+    query: z.object({ from: instantParameter.optional(), to: instantParameter.optional() }),
+    answer: {
+      description: 'A reading for each quarter of an hour, oldest first; the last 24 hours by default',
+      body: z.strictObject({ readings: z.array(meterReading) }),
+    },
+    errors: ['SITE_NOT_FOUND'],
+    handler: async (c, { params: { siteId }, query }) => {
+      const to = query.to ?? Date.now();
+      const from = query.from ?? to - LIMIT.meterReadingsDefaultMs;
+      requireRange(from, to);
+      requireSpan(from, to, { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'request a shorter range' });
+      const site = await requireSite(c, siteId);
+      return await jsonList('readings', from, (fromMs) =>
+        site.readHistory(siteId, { kind: 'meter-readings', fromMs, toMs: to }),
+      );
+    },
+  }),
+];
+
+/** Throws if the range is too long for the granularity, with the wider ones. The widest fits any range [C-4.5]. */
+function requireGranularity(granularity: Granularity, from: number, to: number): void {
+  const [widest, ...wider] = GRANULARITIES.slice(GRANULARITIES.indexOf(granularity) + 1).reverse();
+  if (widest === undefined) return;
+  const limited = wider.reverse().map((one) => `${one} (up to ${SPAN_MS[one].one / DAY} days)`);
+  const fits = `use granularity ${[...limited, widest].join(' or ')}`;
+  requireSpan(from, to, { spanMs: SPAN_MS[granularity].one, fits });
+}

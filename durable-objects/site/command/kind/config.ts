@@ -8,7 +8,7 @@ import {
   mergeConfig,
   type SiteConfig,
 } from '../../../../protocol/site-config.ts';
-import { type PlannedDispatch, toDevices } from '../../dispatch/planned.ts';
+import { type PlannedDispatch, toDevices } from '../../dispatch/dispatch.ts';
 import { type Refusal, together, violated } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkTopology } from '../checks.ts';

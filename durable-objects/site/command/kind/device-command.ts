@@ -6,7 +6,7 @@ import { assetTypeOf, deviceCommandRule } from '../../../../protocol/asset.ts';
 import type { DeviceCommand, DeviceCommandItem } from '../../../../protocol/command.ts';
 import { signableJson } from '../../../../protocol/compact-json.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
-import type { PlannedDispatch } from '../../dispatch/planned.ts';
+import type { PlannedDispatch } from '../../dispatch/dispatch.ts';
 import { type Refusal, refusal, together, violated } from '../../refusal.ts';
 import { type BatteryDemand, findSubDevice, type SiteView } from '../../site-view.ts';
 import { isLimited, limitsOf, overLimit } from '../checks.ts';

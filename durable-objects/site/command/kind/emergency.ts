@@ -3,7 +3,7 @@
  * [C-2.4].
  */
 import type { Emergency } from '../../../../protocol/command.ts';
-import { toDevices } from '../../dispatch/planned.ts';
+import { toDevices } from '../../dispatch/dispatch.ts';
 import { linkedDevices } from '../../site-view.ts';
 import { checkGateway } from '../checks.ts';
 import type { Kind } from './kind.ts';

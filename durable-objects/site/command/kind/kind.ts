@@ -1,7 +1,6 @@
 /** The rules of one command type: everything that differs between types and needs no site object. Pure. */
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
-import type { Window } from '../../dispatch/dispatch.ts';
-import type { PlannedDispatch } from '../../dispatch/planned.ts';
+import type { PlannedDispatch, Window } from '../../dispatch/dispatch.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
 import type { CommandRow } from '../rows.ts';

@@ -1,6 +1,6 @@
 /** The command kinds. A type without one does not compile. */
 import type { CommandOf, CommandPayload } from '../../../../protocol/command.ts';
-import type { CommandType } from '../../../../protocol/enums.ts';
+import type { CommandType } from '../../../../protocol/routing-keys.ts';
 import { configKind } from './config.ts';
 import { deviceCommandKind } from './device-command.ts';
 import { emergencyKind } from './emergency.ts';

@@ -2,7 +2,7 @@
 import { MODE_NEEDS } from '../../../../protocol/asset.ts';
 import type { ModeChange } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';
-import { toDevices } from '../../dispatch/planned.ts';
+import { toDevices } from '../../dispatch/dispatch.ts';
 import { checkGateway, checkTopology } from '../checks.ts';
 import type { Kind } from './kind.ts';
 

@@ -1,7 +1,7 @@
 /** SCHEDULE: sets or cancels a schedule of slots for the whole site (spec: {slug}.schedule.*; [C-7.9]). */
 import { EXPORTING, MODE_NEEDS } from '../../../../protocol/asset.ts';
 import { type ScheduleCancel, type ScheduleSet, scheduleWindow } from '../../../../protocol/schedule.ts';
-import { toDevices } from '../../dispatch/planned.ts';
+import { toDevices } from '../../dispatch/dispatch.ts';
 import { type Refusal, together } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkPower, checkTopology } from '../checks.ts';

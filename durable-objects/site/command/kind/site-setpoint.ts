@@ -3,7 +3,7 @@
 import { EXPORTING } from '../../../../protocol/asset.ts';
 import { type SiteSetpoint, targetSignedKw } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';
-import { type PlannedDispatch, toDevices } from '../../dispatch/planned.ts';
+import { type PlannedDispatch, toDevices } from '../../dispatch/dispatch.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkPower, checkTopology, lowestLimit } from '../checks.ts';

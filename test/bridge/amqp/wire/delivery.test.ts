@@ -18,6 +18,7 @@ function delivery(changes: Partial<Delivery> = {}): Delivery {
     properties: {},
     body: '',
     encoding: 'utf8',
+    bytes: 0,
     ...changes,
   };
 }

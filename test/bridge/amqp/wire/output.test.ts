@@ -1,5 +1,4 @@
 /** One write per turn, and the report that the socket has taken it. */
-
 import { Duplex } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { turns } from '#support/bridge-signal.ts';

@@ -1,22 +1,24 @@
-/** What judging alert rules costs a Site, what of it outlives a wake, and what D1 has of it [C-9] (rules 3, 5, 9). */
+/** What happens to open alerts: flapping and long ones, and the end by a change of the rule or the plant [C-9]. */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import {
   changeRule,
   commitRules,
-  countTold,
+  countReports,
+  deleteRule,
   firedAt,
   newRuledSite,
   putRule,
   type RuleOptions,
   statusesAt,
 } from '#workerd/alerts.ts';
+import { removePlant, type Step } from '#workerd/registry-changes.ts';
 import {
   HOUR,
   holdClock,
   MINUTE,
   passTime,
-  passUntilTold,
+  passUntilSent,
   SECOND,
   START_MS,
   setClock,
@@ -32,7 +34,7 @@ holdClock();
 async function newTimedSite(options: RuleOptions = {}) {
   const scene = await newRuledSite(options);
   const { site, gateway, send } = scene;
-  /** At that time after the start. */
+  /** Sends a reading at the given time after the start. */
   const sendAt = async (afterMs: number, gridPowerKw: number) => {
     setClock(START_MS + afterMs);
     await send(gridPowerKw);
@@ -41,53 +43,57 @@ async function newTimedSite(options: RuleOptions = {}) {
   return { ...scene, sendAt, rowsWritten };
 }
 
-describe('judging a rule', () => {
-  /** Four messages a minute, over and under the threshold in turns. Returns what they cost. */
+describe('the cost of evaluating a rule', () => {
+  /**
+   * Sends four messages a minute, alternately under and over the threshold. Returns the rows and the registry
+   * writes.
+   */
   async function costOf(options: RuleOptions, minutes: number) {
     const { plant, send, sendAt, rowsWritten } = await newTimedSite(options);
     await send(5);
     await passTime(plant.id, 10 * SECOND);
-    const told = await countTold(plant.id);
+    const reports = await countReports(plant.id);
     const [before, fromMs] = [await rowsWritten(), Date.now() - START_MS];
     for (let message = 1; message <= minutes * 4; message++) {
       await sendAt(fromMs + message * 15 * SECOND, message % 2 === 0 ? 5 : 20);
     }
-    await passUntilTold(plant.id);
-    return { rows: (await rowsWritten()) - before, told: await told() };
+    await passUntilSent(plant.id);
+    return { rows: (await rowsWritten()) - before, reports: await reports() };
   }
 
-  it('costs no row, though what is remembered changes with each message [rule 9]', async () => {
+  it('evaluating a rule writes no row, although its state changes with each message [rule 9]', async () => {
     const without = await costOf({ enabled: false }, 20);
     const flapping = await costOf({ forSeconds: 3_600 }, 20);
-    expect(flapping).toEqual({ rows: without.rows, told: 0 });
+    expect(flapping).toEqual({ rows: without.rows, reports: 0 });
   });
 
-  it('costs what is told of alerts beside, and that is bounded by the cooldown [rule 9]', async () => {
+  it('an alert rule costs only its registry writes, and the cooldown limits their number [rule 9]', async () => {
     const minutes = 60;
-    const { rows, told } = await costOf({ cooldownSeconds: 60 }, minutes);
-    expect(told).toBeGreaterThan(minutes / 2);
-    expect(told).toBeLessThanOrEqual(2 * minutes);
-    // Each comes into the outbox and leaves it; a message is a row, and a block now and then another.
-    expect(rows).toBeLessThanOrEqual(1.2 * 4 * minutes + 6 * told);
+    const { rows, reports } = await costOf({ cooldownSeconds: 60 }, minutes);
+    expect(reports).toBeGreaterThan(minutes / 2);
+    expect(reports).toBeLessThanOrEqual(2 * minutes);
+    // Each registry write is inserted into the outbox and deleted from it; a message is a row, and sometimes
+    // a block another.
+    expect(rows).toBeLessThanOrEqual(1.2 * 4 * minutes + 6 * reports);
   });
 
-  it('tells of an open alert whose condition comes and goes once a minute, and how often in the end [rule 9]', async () => {
+  it('an open alert whose condition flaps is reported at most once a minute, and its final count is exact [rule 9]', async () => {
     const { plant, sendAt, fired } = await newTimedSite({ forSeconds: 60 });
-    const told = await countTold(plant.id);
+    const reports = await countReports(plant.id);
     for (let second = 0; second <= 60; second += 20) await sendAt(second * SECOND, 20);
     for (let message = 1; message <= 180; message++) {
       await sendAt(MINUTE + message * 20 * SECOND, message % 2 === 0 ? 20 : 5);
     }
-    expect(await told()).toBeGreaterThan(30);
-    expect(await told()).toBeLessThanOrEqual(61);
+    expect(await reports()).toBeGreaterThan(30);
+    expect(await reports()).toBeLessThanOrEqual(61);
     await sendAt(HOUR + 2 * MINUTE, 5);
     await sendAt(HOUR + 3 * MINUTE, 5);
     expect(await fired()).toMatchObject([{ status: 'RESOLVED', count: 91 }]);
   });
 });
 
-describe('what is remembered of a rule', () => {
-  it('outlives an eviction between each message, and the blocks that open meanwhile [rule 3]', async () => {
+describe('the stored state of a rule', () => {
+  it('the state of a rule survives an eviction after each message and the opening of new blocks [rule 3]', async () => {
     const { plant, sendAt } = await newTimedSite({ forSeconds: 720, cooldownSeconds: 300 });
     const at = async (minute: number, value: number) => {
       await sendAt(minute * MINUTE, value);
@@ -104,7 +110,7 @@ describe('what is remembered of a rule', () => {
     expect(await at(38, 20)).toEqual(['RESOLVED', 'ACTIVE']);
   });
 
-  it('is the cooldown, too: none begins before it is over, evicted or not [C-9]', async () => {
+  it('the cooldown of a rule survives an eviction: no alert begins before it is over [C-9]', async () => {
     const { plant, sendAt } = await newTimedSite();
     await sendAt(0, 20);
     await sendAt(SECOND, 5);
@@ -116,7 +122,7 @@ describe('what is remembered of a rule', () => {
     expect(await statusesAt(plant.id)).toEqual(['RESOLVED', 'ACTIVE']);
   });
 
-  it('ends an alert by the agenda of a site that was evicted, with nobody there [rule 10]', async () => {
+  it('an evicted site without traffic ends an alert by its agenda [rule 10]', async () => {
     const { plant, send, fired } = await newTimedSite({ forSeconds: 60 });
     await send(20);
     await passTime(plant.id, MINUTE);
@@ -135,7 +141,7 @@ describe('what is remembered of a rule', () => {
     ['while it waits', false, true],
     ['both times', true, true],
   ])(
-    'finds what is absent in a site that was evicted %s [C-9], [rule 10]',
+    'an ABSENT rule fires on time in a site that was evicted %s [C-9], [rule 10]',
     async (_when, before, meanwhile) => {
       const { organization, plant, link, gateway } = await newConnectedSite();
       await sendTelemetry(link, gateway, { gridPowerKw: 5 });
@@ -152,10 +158,10 @@ describe('what is remembered of a rule', () => {
     },
   );
 
-  it('goes with a rule that is disabled while the site is evicted [C-9]', async () => {
+  it('an alert is resolved when its rule is disabled while the site is evicted [C-9]', async () => {
     const { organization, plant, ruleId, send, fired } = await newTimedSite();
     await send(20);
-    await passUntilTold(plant.id);
+    await passUntilSent(plant.id);
     await evictSite(plant.id);
     await commitRules(organization, [plant.id], changeRule(ruleId, { enabled: false }));
     expect(await fired()).toMatchObject([{ status: 'RESOLVED', resolvedBy: null }]);
@@ -163,8 +169,8 @@ describe('what is remembered of a rule', () => {
   });
 });
 
-describe('an alert that somebody resolved', () => {
-  it('is over in its Site: no other begins before its cooldown, though the condition holds on [C-9]', async () => {
+describe('an alert that a user resolved', () => {
+  it('after a user resolves an alert, the rule opens no other before its cooldown, although the condition still holds [C-9]', async () => {
     const { plant, site, sendAt, fired } = await newTimedSite({ cooldownSeconds: 600 });
     await sendAt(0, 20);
     const [{ id } = { id: '' }] = await fired();
@@ -178,7 +184,7 @@ describe('an alert that somebody resolved', () => {
     expect(await fired()).toMatchObject([{ id }, { status: 'ACTIVE', value: 22, count: 1 }]);
   });
 
-  it('of no rule that the Site has open changes nothing there [C-9]', async () => {
+  it('resolving an alert that the Site does not know has no effect [C-9]', async () => {
     const { plant, site, send } = await newTimedSite();
     await send(20);
     await site.endAlert(crypto.randomUUID());
@@ -187,8 +193,8 @@ describe('an alert that somebody resolved', () => {
   });
 });
 
-describe('what D1 is told', () => {
-  it('is written once, though its answer is lost and it goes again [rule 5]', async () => {
+describe('the alerts in D1', () => {
+  it('an alert is written once when D1 loses the answer and the write is retried [rule 5]', async () => {
     const { plant, send } = await newTimedSite();
     vi.spyOn(console, 'warn').mockReturnValue(undefined);
     const database = Object.getPrototypeOf(env.DB) as D1Database;
@@ -210,7 +216,7 @@ describe('what D1 is told', () => {
     expect(lost).toBe(2);
   });
 
-  it('begins an alert once, whatever comes again, and leaves one that somebody resolved as it is [rule 5]', async () => {
+  it('repeated alert writes open an alert once and leave an alert that a user resolved unchanged [rule 5]', async () => {
     const { organization, plant, ruleId } = await newTimedSite();
     const id = crypto.randomUUID();
     const begun: RegistryWrite = {
@@ -236,7 +242,7 @@ describe('what D1 is told', () => {
     expect(await firedAt(plant.id)).toEqual(resolved);
   });
 
-  it('of an alert that was acknowledged leaves who did so [C-9]', async () => {
+  it('an acknowledged alert still shows who acknowledged it after it ends [C-9]', async () => {
     const { plant, sendAt, fired } = await newTimedSite();
     await sendAt(0, 20);
     await fired();
@@ -249,5 +255,60 @@ describe('what D1 is told', () => {
     expect(await fired()).toMatchObject([
       { status: 'RESOLVED', acknowledgedBy: 'somebody', acknowledgedAtMs: 5, resolvedBy: null },
     ]);
+  });
+});
+
+describe('an open alert whose rule or plant changes', () => {
+  const ENDS: [string, (ruleId: string) => Step][] = [
+    ['is disabled', (ruleId) => changeRule(ruleId, { enabled: false })],
+    ['is deleted', deleteRule],
+    ['is about another plant now', (ruleId) => changeRule(ruleId, { plantId: crypto.randomUUID() })],
+  ];
+
+  it.each(ENDS)(
+    'an open alert whose rule %s is resolved by the platform, and the rule opens no new alert [C-9]',
+    async (_what, end) => {
+      const { ruleId, send, pass, change, fired } = await newRuledSite();
+      await send(20);
+      expect(await fired()).toMatchObject([{ status: 'ACTIVE' }]);
+      await change(end(ruleId));
+      expect(await fired()).toMatchObject([{ status: 'RESOLVED', resolvedBy: null }]);
+      await pass(10 * MINUTE);
+      await send(21);
+      expect(await fired()).toHaveLength(1);
+    },
+  );
+
+  it('a rule that is disabled and enabled again resolves its alert and opens a new one [C-9]', async () => {
+    const { ruleId, send, change, fired } = await newRuledSite();
+    await send(20);
+    await change(changeRule(ruleId, { enabled: false }));
+    await change(changeRule(ruleId, { enabled: true }));
+    await send(20);
+    expect((await fired()).map(({ status }) => status).sort()).toEqual(['ACTIVE', 'RESOLVED']);
+  });
+
+  it('an open alert is judged by the new threshold after its rule changes [C-9]', async () => {
+    const { ruleId, plant, send, change, fired } = await newRuledSite();
+    await send(20);
+    await change(changeRule(ruleId, { threshold: 30 }));
+    expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
+    await send(20);
+    expect(await fired()).toMatchObject([{ status: 'RESOLVED', threshold: 10, resolvedBy: null }]);
+  });
+
+  it('deleting a plant resolves its open alerts and keeps their rows [C-9]', async () => {
+    const { organization, plant, send, change, fired } = await newRuledSite();
+    await putRule(organization, [plant.id], { metric: 'gridPowerKw', operator: 'LT', threshold: 30 });
+    await send(20);
+    await change(removePlant(plant));
+    expect((await fired()).map(({ status, resolvedBy }) => [status, resolvedBy])).toEqual([
+      ['RESOLVED', null],
+      ['RESOLVED', null],
+    ]);
+    const left = await env.DB.prepare('SELECT count(*) AS n FROM alerts WHERE organization_id = ?')
+      .bind(organization.id)
+      .first<number>('n');
+    expect(left).toBe(2);
   });
 });

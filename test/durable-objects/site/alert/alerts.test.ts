@@ -1,4 +1,7 @@
-/** Alert rules as a Site judges them: readings as they come, silence by its agenda; what it finds stands in D1 [C-9]. */
+/**
+ * How a Site evaluates alert rules: comparisons with each reading, absence by its agenda. D1 stores the
+ * alerts [C-9].
+ */
 import { describe, expect, it } from 'vitest';
 import { firedAt, newRuledSite, putRule, statusesAt } from '#workerd/alerts.ts';
 import { connectDevice } from '#workerd/links.ts';
@@ -10,7 +13,7 @@ import type { AlertOperator } from '../../../../protocol/alert.ts';
 
 holdClock();
 
-describe('a rule that compares', () => {
+describe('a rule with a comparison operator', () => {
   it.each<[AlertOperator, met: number, unmet: number, message: string]>([
     ['GT', 10.5, 10, 'gridPowerKw is 10.5, over 10'],
     ['GTE', 10, 9.5, 'gridPowerKw is 10, at or over 10'],
@@ -19,7 +22,7 @@ describe('a rule that compares', () => {
     ['EQ', 10, 9.5, 'gridPowerKw is 10, equal to 10'],
     ['NE', 9.5, 10, 'gridPowerKw is 9.5, not 10'],
   ])(
-    'by %s fires by the reading that meets it, once, and by no other [C-9]',
+    'a %s rule fires once, with the first reading that meets it [C-9]',
     async (operator, met, unmet, message) => {
       const { organization, plant, ruleId, send, pass, fired } = await newRuledSite({ operator });
       await send(unmet);
@@ -53,7 +56,7 @@ describe('a rule that compares', () => {
     },
   );
 
-  it('fires once its condition held for forSeconds, and says since when it did [C-9]', async () => {
+  it('a rule with forSeconds fires after its condition held that long, and its alert starts when the condition began [C-9]', async () => {
     const { send, pass, fired } = await newRuledSite({ forSeconds: 60 });
     await send(20);
     await pass(MINUTE - 1);
@@ -64,7 +67,7 @@ describe('a rule that compares', () => {
     expect(await fired()).toMatchObject([{ status: 'ACTIVE', value: 22, firstSeenAtMs: START_MS }]);
   });
 
-  it('ends by itself once its condition was gone for forSeconds, though nothing comes any more [C-9]', async () => {
+  it('an alert ends after its condition was false for forSeconds, without another reading [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite({ forSeconds: 60 });
     await send(20);
     await pass(MINUTE);
@@ -80,7 +83,7 @@ describe('a rule that compares', () => {
     ]);
   });
 
-  it('counts a condition that begins again while its alert is open, and opens no other [C-9]', async () => {
+  it('an open alert counts each return of its condition, and the rule opens no other alert [C-9]', async () => {
     const { send, pass, fired } = await newRuledSite({ forSeconds: 120 });
     await send(20);
     await pass(2 * MINUTE);
@@ -96,30 +99,30 @@ describe('a rule that compares', () => {
     ]);
   });
 
-  it('judges the newest of what comes together, and no reading that is older than what it knows [C-3.13]', async () => {
+  it('a rule evaluates the newest reading of a batch and ignores readings older than the latest known one [C-3.13]', async () => {
     const { link, gateway, send, sendLate, fired } = await newRuledSite();
     await send(5);
     await sendLate(20, MINUTE);
     expect(await fired()).toEqual([]);
-    const told = (gridPowerKw: number, ageMs: number) =>
+    const gridReading = (gridPowerKw: number, ageMs: number) =>
       rawTelemetry(gateway, { ts: Date.now() - ageMs, data: JSON.stringify({ gridPowerKw }) });
-    await publishAll(link, [told(30, SECOND), told(20, 0), told(5, 2 * SECOND)]);
+    await publishAll(link, [gridReading(30, SECOND), gridReading(20, 0), gridReading(5, 2 * SECOND)]);
     await sendLate(5, MINUTE);
     expect(await fired()).toMatchObject([{ status: 'ACTIVE', value: 20 }]);
   });
 });
 
-describe('a rule about what is absent', () => {
+describe('an ABSENT rule', () => {
   const ABSENT = { operator: 'ABSENT' } as const;
 
-  it('fires by the agenda when nothing was heard for its time, counted from the last reading [C-9]', async () => {
+  it('an ABSENT rule fires by the agenda when no reading arrived for its time, counted from the last reading [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite(ABSENT);
     await pass(4 * MINUTE);
-    const heardMs = Date.now();
+    const firstSeenAtMs = Date.now();
     await send(5);
     await pass(5 * MINUTE - 1);
     expect(await fired()).toEqual([]);
-    await pass(heardMs + 5 * MINUTE - Date.now());
+    await pass(firstSeenAtMs + 5 * MINUTE - Date.now());
     expect(await fired()).toMatchObject([
       {
         type: 'ABSENT',
@@ -127,15 +130,15 @@ describe('a rule about what is absent', () => {
         message: 'Rule: no gridPowerKw received for 300 s',
         value: null,
         threshold: null,
-        firstSeenAtMs: heardMs,
-        lastSeenAtMs: heardMs + 5 * MINUTE,
+        firstSeenAtMs,
+        lastSeenAtMs: firstSeenAtMs + 5 * MINUTE,
       },
     ]);
     await pass(60 * MINUTE);
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
   });
 
-  it('counts from its making where what it is about was never heard, and is not misled by others [C-9]', async () => {
+  it('an ABSENT rule for a metric never received counts from its creation, and readings of other metrics do not matter [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite({ ...ABSENT, metric: 'BESS-1/socPercent' });
     await send(5);
     await pass(4 * MINUTE);
@@ -145,7 +148,7 @@ describe('a rule about what is absent', () => {
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
   });
 
-  it('ends once it was heard for as long, and begins again where it falls silent before [C-9]', async () => {
+  it('an ABSENT alert ends after readings arrived for forSeconds, and counts again when they stop before that [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite(ABSENT);
     await send(5);
     await pass(10 * MINUTE);
@@ -170,7 +173,7 @@ describe('a rule about what is absent', () => {
     ]);
   });
 
-  it('hears a device whose clock was ahead and is right again: what comes late is a sign of life [C-3.13]', async () => {
+  it('a late reading from a device whose clock was ahead counts as received for an ABSENT rule [C-3.13]', async () => {
     const { plant, send, sendLate, pass, fired } = await newRuledSite({ ...ABSENT, forSeconds: 60 });
     await sendLate(5, -4 * MINUTE);
     await pass(MINUTE);
@@ -185,8 +188,8 @@ describe('a rule about what is absent', () => {
   });
 });
 
-describe('a rule of the whole organization', () => {
-  it('has one open alert for each plant, and each ends for itself [C-9]', async () => {
+describe('a rule for the whole organization', () => {
+  it('an organization-wide rule has one open alert per plant, and each ends on its own [C-9]', async () => {
     const { organization, plant, link, gateway } = await newConnectedSite();
     const other = await createPlant(organization);
     const otherLink = await connectDevice(other);
@@ -204,8 +207,8 @@ describe('a rule of the whole organization', () => {
   });
 });
 
-describe('a rule about a device', () => {
-  it('goes by the names that the device uses, and by nobody else’s [C-9], [C-3.1]', async () => {
+describe('a rule for a device', () => {
+  it('a device rule matches the metric names that the device uses, and ignores those of other devices [C-9], [C-3.1]', async () => {
     const { organization, plant } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     await addSubDevice(organization, plant.id, {

@@ -1,4 +1,4 @@
-/** One alert rule as a state machine: when an alert begins, begins again and ends, to the millisecond [C-9]. */
+/** One alert rule as a state machine: when an alert begins, recurs and ends, to the millisecond [C-9]. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -19,11 +19,11 @@ function rule(changes: Partial<Rule> = {}): Rule {
   return { operator: 'GT', threshold: 10, forSeconds: 0, cooldownSeconds: 300, ...changes };
 }
 
-/** A rule that is fed what holds when, with ids in order: `a1`, `a2`, … */
+/** Feeds a rule with the truth of its condition over time. Alert ids are numbered: `a1`, `a2`, … */
 class Walk {
   readonly #rule: Rule;
   state: RuleState = {};
-  readonly told: [atMs: number, change: string, id: string | undefined][] = [];
+  readonly changes: [atMs: number, change: string, id: string | undefined][] = [];
   #ids = 0;
 
   constructor(of: Partial<Rule> = {}) {
@@ -35,12 +35,12 @@ class Walk {
     const newId = () => `a${++this.#ids}`;
     const { state, change } = stepRule(this.#rule, this.state, holds, NOW_MS + atMs, newId);
     this.state = state;
-    if (change) this.told.push([atMs, change, state.open?.id ?? before]);
+    if (change) this.changes.push([atMs, change, state.open?.id ?? before]);
     return change;
   }
 }
 
-describe('a condition', () => {
+describe('an alert condition', () => {
   it.each<[AlertOperator, readonly [under: boolean, equal: boolean, over: boolean]]>([
     ['GT', [false, false, true]],
     ['GTE', [false, true, true]],
@@ -49,19 +49,22 @@ describe('a condition', () => {
     ['EQ', [false, true, false]],
     ['NE', [true, false, true]],
     ['ABSENT', [false, false, false]],
-  ])('%s is met by values under, at and over its threshold as it says [C-9]', (operator, expected) => {
-    const met = (threshold: number) =>
-      [-1, 0, 1].map((by) => meets(rule({ operator, threshold }), threshold + by));
-    for (const threshold of [10, 0, -10]) expect(met(threshold)).toEqual(expected);
-  });
+  ])(
+    'the operator %s is met by values below, at and above its threshold as its name says [C-9]',
+    (operator, expected) => {
+      const met = (threshold: number) =>
+        [-1, 0, 1].map((by) => meets(rule({ operator, threshold }), threshold + by));
+      for (const threshold of [10, 0, -10]) expect(met(threshold)).toEqual(expected);
+    },
+  );
 
-  it('is one of those that the protocol names [C-9]', () => {
+  it('the alert operators are those of the protocol [C-9]', () => {
     expect(ALERT_OPERATORS).toEqual(['GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT']);
   });
 });
 
-describe('an alert begins', () => {
-  it('with the first reading that meets a rule of no duration, and is remembered as open [C-9]', () => {
+describe('the beginning of an alert', () => {
+  it('an alert without forSeconds begins with the first reading that meets the rule, and its state is kept [C-9]', () => {
     const walk = new Walk();
     expect(walk.feed(false, 0)).toBeUndefined();
     expect(walk.state).toEqual({});
@@ -73,7 +76,7 @@ describe('an alert begins', () => {
     });
   });
 
-  it('once the condition held for forSeconds, not a millisecond before, and says since when [C-9]', () => {
+  it('an alert begins exactly forSeconds after its condition became true, and reports that start [C-9]', () => {
     const walk = new Walk({ forSeconds: 60 });
     expect(walk.feed(true, 0)).toBeUndefined();
     expect(walk.feed(true, MINUTE - 1)).toBeUndefined();
@@ -81,7 +84,7 @@ describe('an alert begins', () => {
     expect(walk.state.open).toMatchObject({ firstSeenMs: NOW_MS, count: 1 });
   });
 
-  it('not while one reading in between did not meet it: the time begins anew [C-9]', () => {
+  it('a reading that does not meet the rule restarts forSeconds [C-9]', () => {
     const walk = new Walk({ forSeconds: 60 });
     walk.feed(true, 0);
     walk.feed(false, MINUTE - 1);
@@ -92,7 +95,7 @@ describe('an alert begins', () => {
     expect(walk.state.open?.firstSeenMs).toBe(NOW_MS + MINUTE);
   });
 
-  it('no sooner than the cooldown after the last ended, and then at once where it held for long [C-9]', () => {
+  it('an alert begins no sooner than the cooldown after the last one ended, and at once if its condition held long enough [C-9]', () => {
     const walk = new Walk({ forSeconds: 60, cooldownSeconds: 300 });
     for (const [holds, atMs] of [
       [true, 0],
@@ -111,7 +114,7 @@ describe('an alert begins', () => {
 });
 
 describe('an open alert', () => {
-  it('ends once its condition was gone for forSeconds, not a millisecond before [C-9]', () => {
+  it('an alert ends exactly forSeconds after its condition became false [C-9]', () => {
     const walk = new Walk({ forSeconds: 60 });
     walk.feed(true, 0);
     walk.feed(true, MINUTE);
@@ -121,13 +124,13 @@ describe('an open alert', () => {
     expect(walk.state).toEqual({ notBeforeMs: NOW_MS + 8 * MINUTE });
   });
 
-  it('ends at once where the rule has no duration [C-9]', () => {
+  it('an alert of a rule without forSeconds ends at once [C-9]', () => {
     const walk = new Walk();
     walk.feed(true, 0);
     expect(walk.feed(false, 1)).toBe('resolved');
   });
 
-  it('counts each time its condition begins again, and never while it goes on [C-9]', () => {
+  it('an open alert counts each return of its condition, and does not count while the condition lasts [C-9]', () => {
     const walk = new Walk({ forSeconds: 600 });
     walk.feed(true, 0);
     walk.feed(true, 10 * MINUTE);
@@ -138,22 +141,22 @@ describe('an open alert', () => {
       expect(walk.state.open).toMatchObject({ id: 'a1', count: time + 1 });
       expect(walk.feed(true, fromMs + MINUTE + SECOND)).toBeUndefined();
     }
-    expect(walk.told.map(([, change]) => change)).toEqual(['opened', 'again', 'again', 'again']);
+    expect(walk.changes.map(([, change]) => change)).toEqual(['opened', 'again', 'again', 'again']);
   });
 
-  it('whose condition comes and goes with each reading counts them all, and tells once a minute (rule 9)', () => {
+  it('an open alert whose condition flaps with each reading counts every return and reports at most once a minute (rule 9)', () => {
     const walk = new Walk({ forSeconds: 60 });
     walk.feed(true, 0);
     walk.feed(true, MINUTE);
     for (let second = 1; second <= 600; second++) walk.feed(second % 2 === 0, MINUTE + second * SECOND);
     expect(walk.state.open?.count).toBe(301);
-    const again = walk.told.filter(([, change]) => change === 'again').map(([atMs]) => atMs);
+    const again = walk.changes.filter(([, change]) => change === 'again').map(([atMs]) => atMs);
     expect(again).toEqual(Array.from({ length: 10 }, (_none, index) => (index + 2) * MINUTE));
   });
 });
 
-describe('when time alone changes a rule next', () => {
-  it('is never for one that waits for readings, and when what is gone has been so for long [C-9]', () => {
+describe('the next time at which a rule changes without a reading', () => {
+  it('a comparison rule is due only when the condition of an open alert has been false for forSeconds [C-9]', () => {
     const over = rule({ forSeconds: 60 });
     const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(over, {}, NOW_MS)).toBeUndefined();
@@ -162,7 +165,7 @@ describe('when time alone changes a rule next', () => {
     expect(dueMs(over, { goneMs: NOW_MS, open }, NOW_MS)).toBe(NOW_MS + MINUTE);
   });
 
-  it('is, for one about what is absent, so long after it was heard, and no sooner than its cooldown [C-9]', () => {
+  it('an ABSENT rule is due forSeconds after the last reading, and no sooner than its cooldown [C-9]', () => {
     const absent = rule({ operator: 'ABSENT', threshold: null, forSeconds: 300 });
     const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(absent, {}, NOW_MS)).toBe(NOW_MS + 5 * MINUTE);
@@ -173,7 +176,7 @@ describe('when time alone changes a rule next', () => {
   });
 });
 
-describe('over whatever comes', () => {
+describe('any sequence of readings', () => {
   const walks = fc.record({
     forSeconds: fc.integer({ min: 0, max: 120 }),
     cooldownSeconds: fc.integer({ min: 60, max: 600 }),
@@ -182,7 +185,7 @@ describe('over whatever comes', () => {
     }),
   });
 
-  it('one is open at most, none begins before the last has ended, and each keeps its cooldown [C-9]', () => {
+  it('a rule has at most one open alert, opens none before the last has ended, and keeps its cooldown [C-9]', () => {
     fc.assert(
       fc.property(walks, ({ forSeconds, cooldownSeconds, steps }) => {
         const walk = new Walk({ forSeconds, cooldownSeconds });
@@ -193,7 +196,7 @@ describe('over whatever comes', () => {
         }
         let open: string | undefined;
         let endedMs = Number.NEGATIVE_INFINITY;
-        for (const [reportedAtMs, change, id] of walk.told) {
+        for (const [reportedAtMs, change, id] of walk.changes) {
           expect(change === 'opened').toBe(open === undefined);
           if (change === 'opened')
             expect(reportedAtMs - endedMs).toBeGreaterThanOrEqual(cooldownSeconds * SECOND);
@@ -202,18 +205,18 @@ describe('over whatever comes', () => {
           if (change === 'resolved') endedMs = reportedAtMs;
         }
         expect(walk.state.open?.id).toBe(open);
-        const ids = walk.told.filter(([, change]) => change === 'opened').map(([, , id]) => id);
+        const ids = walk.changes.filter(([, change]) => change === 'opened').map(([, , id]) => id);
         expect(new Set(ids).size).toBe(ids.length);
       }),
     );
   });
 
-  it('it begins when the condition held without a break for forSeconds, and ends when it was gone so long [C-9]', () => {
+  it('an alert begins after its condition held for forSeconds without a break, and ends after it was false as long [C-9]', () => {
     fc.assert(
       fc.property(walks, ({ forSeconds, cooldownSeconds, steps }) => {
         const walk = new Walk({ forSeconds, cooldownSeconds });
         let atMs = 0;
-        // Since when what came last has come, without a break.
+        // The current value of the condition, and the time since which it has not changed.
         let run = { holds: false, sinceMs: 0 };
         for (const { holds, afterMs } of steps) {
           atMs += afterMs;

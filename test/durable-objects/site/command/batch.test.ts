@@ -1,4 +1,6 @@
-/** A batch of device commands: item by item, then the sum per direction, and what its acknowledgement says. */
+/**
+ * A batch of device commands: each item, then the sum per direction, and the results in its acknowledgement.
+ */
 import { describe, expect, it } from 'vitest';
 import { holdClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand } from '#workerd/site-devices.ts';
@@ -31,7 +33,7 @@ function item(n: number, powerKw?: number, changes: Partial<DeviceCommandItem> =
 
 const DISCHARGE: Partial<DeviceCommandItem> = { command: 'BESS_DISCHARGE' };
 
-/** Submits a batch; the codes of its items, ok where an item stands. */
+/** Submits a batch. Returns the code of each item, or `ok` for an accepted item. */
 async function codesOf(partner: Submitter, ...items: DeviceCommandItem[]) {
   const ack = await partner.acknowledge(submission('device', batch(...items)));
   const codes = ack.results?.map((result) => result.rejectionCode ?? 'ok');
@@ -41,21 +43,21 @@ async function codesOf(partner: Submitter, ...items: DeviceCommandItem[]) {
 const ALL_OVER = ['CONSTRAINT_VIOLATION', 'CONSTRAINT_VIOLATION'];
 
 describe('the sum of a batch', () => {
-  it('over the limit of a direction takes every item of that direction, and no other [C-7.4]', async () => {
+  it('a sum over the limit of one direction rejects every item of that direction, and no other item [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 21), item(3, 20, DISCHARGE));
     expect(answer).toEqual({ status: 'PARTIAL', rejectionCode: undefined, codes: [...ALL_OVER, 'ok'] });
     expect(partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 50, value: 51, unit: 'kW' }]);
   });
 
-  it('at the limit stands, and charge is not set off against discharge [C-7.4]', async () => {
+  it('a sum at the limit is accepted, and charge is not offset against discharge [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 20), item(3, 50, DISCHARGE));
     expect(answer.codes).toEqual(['ok', 'ok', 'ok']);
     expect(partner.alarms()).toEqual([]);
   });
 
-  it('counts the rated power where powerKw is absent [C-7.4]', async () => {
+  it('the sum of a batch uses the rated power where powerKw is absent [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     expect(await codesOf(partner, item(1), item(2))).toEqual({
       status: 'REJECTED',
@@ -64,7 +66,7 @@ describe('the sum of a batch', () => {
     });
   });
 
-  it('leaves out what was refused for itself [C-7.4]', async () => {
+  it('the sum of a batch leaves out items that were rejected on their own [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 60), item(9, 40), item(3, 20));
     expect(answer.codes).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'DEVICE_OFFLINE', 'ok']);
@@ -72,7 +74,7 @@ describe('the sum of a batch', () => {
 });
 
 describe('the results of a batch', () => {
-  it('name each item by its index, with its own code, and the rest is dispatched [C-7.5]', async () => {
+  it('batch results name each item by its index with its own code, and the accepted items are dispatched [C-7.5]', async () => {
     const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const link = await connectListening(plant);
     const wrong = item(2, 5, { assetType: 'FVE' });
@@ -91,7 +93,7 @@ describe('the results of a batch', () => {
     expect((await newestCommand(plant.id)).results).toEqual(ack.results);
   });
 
-  it('come with every batch, of one item too: ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
+  it('every batch has results, even with one item: ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
     const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const submit = (one: DeviceCommandItem) => partner.acknowledge(submission('device', batch(one)));
     expect(await submit(item(1, 5))).toMatchObject({ status: 'QUEUED', results: [{ status: 'QUEUED' }] });
@@ -104,7 +106,7 @@ describe('the results of a batch', () => {
     expect(await submit(item(1, 5))).toMatchObject({ status: 'ACCEPTED', results: [{ status: 'ACCEPTED' }] });
   });
 
-  it('all rejected is REJECTED with the first code [C-7.5]', async () => {
+  it('a batch whose items are all rejected is REJECTED with the first code [C-7.5]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 5, { assetType: 'FVE' }), item(9, 5), item(2, 51));
     expect(answer).toEqual({
@@ -114,7 +116,7 @@ describe('the results of a batch', () => {
     });
   });
 
-  it('tell each item all that is wrong with it, by the code of what decided [C-7.5]', async () => {
+  it('the result of an item lists all its errors, with the code of the first failed check [C-7.5]', async () => {
     const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const ack = await partner.acknowledge(
       submission('device', batch(item(1, 5), item(1, 51, { assetType: 'FVE' }), item(9, 51))),
@@ -131,7 +133,7 @@ describe('the results of a batch', () => {
     expect(partner.alarms()).toMatchObject([{ deviceId: 'BESS-1', constraint: 'maxChargeKw', value: 51 }]);
   });
 
-  it('a deviceId named again: the later item is INVALID_COMMAND, the first stands [C-7.4]', async () => {
+  it('a later item with the same deviceId is INVALID_COMMAND, and the first is accepted [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 5), item(1, 6, DISCHARGE), item(1, 5), item(2, 5));
     expect(answer).toMatchObject({
@@ -140,7 +142,7 @@ describe('the results of a batch', () => {
     });
   });
 
-  it('tell which items wait while another device is there: QUEUED as a whole [C-7.5]', async () => {
+  it('batch results show which items wait for an offline device, and the batch is QUEUED [C-7.5]', async () => {
     const { organization, plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
     await addSubDevice(organization, plant.id, {
@@ -171,8 +173,8 @@ describe('the results of a batch', () => {
   });
 });
 
-describe('the alarm of a broken limit', () => {
-  it('goes to every key that may see the plant, once, and to no other [C-8.1]', async () => {
+describe('the alarm of a violated limit', () => {
+  it('a constraint alarm goes once to every key that may see the plant, and to no other key [C-8.1]', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     const foreign = await createPlant(organization);
@@ -197,11 +199,11 @@ describe('the alarm of a broken limit', () => {
         unit: 'kW',
       },
     ]);
-    const heard = await watching.event('alarm', 'RAISED');
-    expect(heard).toMatchObject({ siteId: plant.id });
-    expect(heard.correlationId).not.toBe('corr-7');
+    const alarm = await watching.event('alarm', 'RAISED');
+    expect(alarm).toMatchObject({ siteId: plant.id });
+    expect(alarm.correlationId).not.toBe('corr-7');
     expect(partner.events.find((event) => event.kind === 'alarm')?.correlationId).toBe('corr-7');
-    expect(heard.messageId).toBe(partner.events.find((event) => event.kind === 'alarm')?.messageId);
+    expect(alarm.messageId).toBe(partner.events.find((event) => event.kind === 'alarm')?.messageId);
     await partner.submit(one);
     expect(partner.alarms()).toHaveLength(1);
     expect(watching.events('alarm')).toHaveLength(1);

@@ -11,7 +11,7 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -41,7 +41,7 @@ async function rejectionOf(partner: Submitter, family: CommandFamily, payload: u
 }
 
 describe('a target', () => {
-  it('that is not in the topology is DEVICE_OFFLINE, whatever else is wrong with the item [C-7.4]', async () => {
+  it('a target that is not in the topology is DEVICE_OFFLINE, whatever else is wrong with the item [C-7.4]', async () => {
     const { partner } = await newSite();
     const item = batteryCommand(1_000, { deviceId: 'BESS-9', assetType: 'FVE' });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe('DEVICE_OFFLINE');
@@ -52,15 +52,17 @@ describe('a target', () => {
     ['mode', { mode: 'STANDARD' }],
     ['emergency', { type: 'STOP' }],
     ['device', batch(batteryCommand(1_000))],
-  ])('of %s without any device that serves the plant is DEVICE_OFFLINE [C-2.4]', async (family, payload) => {
-    const { plant, partner } = await newSite();
-    await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
-    expect(await rejectionOf(partner, family, payload)).toBe('DEVICE_OFFLINE');
-  });
+  ])(
+    'a %s command for a plant without a serving device is DEVICE_OFFLINE [C-2.4]',
+    async (family, payload) => {
+      const { plant, partner } = await newSite();
+      await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
+      expect(await rejectionOf(partner, family, payload)).toBe('DEVICE_OFFLINE');
+    },
+  );
 
-  it('that is silent is DEVICE_OFFLINE while its device is connected, QUEUED while that is away too [C-7.4]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('a silent target is DEVICE_OFFLINE while its device is connected, and QUEUED while the device is offline too [C-7.4]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 2_000);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -75,11 +77,13 @@ describe('a target', () => {
   });
 });
 
-describe('a target that is silent when its device comes back', () => {
-  /** A plant that was told of once, then away for so long that all of it counts as OFFLINE; its gateway is back. */
+describe('a silent target whose device comes back', () => {
+  /**
+   * A plant whose gateway reported once, then was away until every sub-device counted as OFFLINE, and is
+   * back.
+   */
   async function newReturnedSite(before: (partner: Submitter) => Promise<unknown> = async () => {}) {
-    const scene = await newSite();
-    const { plant } = scene;
+    const { scene, plant } = await newSite();
     const first = await connectListening(plant);
     await passTime(plant.id, 2_000);
     await sendTelemetry(first, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -89,7 +93,7 @@ describe('a target that is silent when its device comes back', () => {
     return { ...scene, link: await connectListening(plant) };
   }
 
-  it('gets what waited for it: an outage fails no command that was queued over it [C-7.4]', async () => {
+  it('a command queued during an outage is sent when the gateway returns, although its target still counts as silent [C-7.4]', async () => {
     const { plant, link } = await newReturnedSite((partner) =>
       partner.submit(submission('device', batch(batteryCommand(5)))),
     );
@@ -97,7 +101,7 @@ describe('a target that is silent when its device comes back', () => {
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
   });
 
-  it('is OFFLINE once its device has been connected for 60 s, and not before [C-7.4]', async () => {
+  it('a silent target is OFFLINE once its device has been connected for 60 s, and not before [C-7.4]', async () => {
     const { plant, partner, link } = await newReturnedSite();
     const item = batch(batteryCommand(5));
     await stayConnected(plant, link, MINUTE - 1);
@@ -109,7 +113,7 @@ describe('a target that is silent when its device comes back', () => {
     expect(await rejectionOf(partner, 'device', item)).toBe('ACCEPTED');
   });
 
-  it('counts the seconds of the device that serves it, over evictions too [C-7.4]', async () => {
+  it('the 60 s of a silent target count the connection of its serving device, and survive evictions [C-7.4]', async () => {
     const { plant, partner, link } = await newReturnedSite();
     await stayConnected(plant, link, 40_000);
     await evictSite(plant.id);
@@ -134,14 +138,14 @@ describe('a device command without powerKw', () => {
     ['BESS_CHARGE', {}, 'QUEUED'],
     ['BESS_STOP', { maxChargeKw: 50, maxDischargeKw: 50 }, 'QUEUED'],
   ] as const)(
-    'for a battery of unknown rated power: %s under %j is %s [C-7.4]',
+    'without powerKw, for a battery of unknown rated power: %s under %j is %s [C-7.4]',
     async (command, constraints, expected) => {
       const { partner } = await site(constraints);
       expect(await rejectionOf(partner, 'device', item(command))).toBe(expected);
     },
   );
 
-  it('is judged by the hard limits too [C-7.4]', async () => {
+  it('a device command without powerKw is checked against the hard limits too [C-7.4]', async () => {
     const config = { ...LIMITED, constraints: null, hardLimits: { ...UNLIMITED, maxChargeKw: 50 } };
     const { partner } = await newSite({ subDevices: [UNRATED], config });
     expect(await rejectionOf(partner, 'device', item('BESS_CHARGE'))).toBe('INVALID_PAYLOAD');
@@ -163,7 +167,7 @@ describe('a constraint', () => {
     ['an EMERGENCY over it', over, powerSetpoint(101, { priority: 'EMERGENCY' })],
     ['25 kWh in 15 min', 'QUEUED', { ...withoutPower, ...energy, targetValueKwh: 25 }],
     ['25.1 kWh in 15 min', over, { ...withoutPower, ...energy, targetValueKwh: 25.1 }],
-  ])('of a setpoint: %s is %s [C-7.8]', async (_what, expected, payload) => {
+  ])('the constraint of a setpoint: %s is %s [C-7.8]', async (_what, expected, payload) => {
     const { partner } = await newSite();
     expect(await rejectionOf(partner, 'site-setpoint', payload)).toBe(expected);
   });
@@ -179,12 +183,12 @@ describe('a constraint', () => {
     ],
     ['no powerKw, rated 45,', 'QUEUED', batteryCommand(undefined, { deviceId: 'BESS-2' })],
     ['a wrong type over the limit', over, batteryCommand(51, { deviceId: 'FVE-1', assetType: 'FVE' })],
-  ])('of a device command: %s is %s [C-7.4]', async (_what, expected, item) => {
+  ])('the constraint of a device command: %s is %s [C-7.4]', async (_what, expected, item) => {
     const { partner } = await newSite({ subDevices: [...DEFAULT_SUB_DEVICES, SECOND_BATTERY] });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe(expected);
   });
 
-  it('hard limits hold beside the constraints, and are named [C-2.3]', async () => {
+  it('hard limits apply in addition to the constraints, and the alarm names them [C-2.3]', async () => {
     const { partner } = await newSite({ config: hardened });
     expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(61))).toBe('CONSTRAINT_VIOLATION');
     const discharge = batteryCommand(undefined, { command: 'BESS_DISCHARGE' });
@@ -195,13 +199,13 @@ describe('a constraint', () => {
     ]);
   });
 
-  it('without limits nothing is too much [C-2.3]', async () => {
+  it('a plant without limits accepts any power [C-2.3]', async () => {
     const { partner } = await newSite({ config: { ...LIMITED, constraints: null } });
     expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(1e9))).toBe('QUEUED');
   });
 });
 
-describe('an asset, the topology, a fault', () => {
+describe('the asset, topology and fault checks', () => {
   it.each([
     ['a battery command for a meter', batteryCommand(5, { deviceId: 'METER-1', assetType: 'METER' })],
     ['a plant command for a battery', batteryCommand(undefined, { command: 'FVE_STOP' })],
@@ -229,14 +233,16 @@ describe('an asset, the topology, a fault', () => {
     ['GRID_TARGET', 'FVE', unsupported, 'mode', { mode: 'GRID_TARGET' }],
     ['LDS_SUPPORT', 'BESS', 'QUEUED', 'mode', { mode: 'LDS_SUPPORT' }],
     ['STANDARD', 'METER', 'QUEUED', 'mode', { mode: 'STANDARD' }],
-  ])('%s where there is a %s alone is %s [C-7.4]', async (_what, assetType, expected, family, payload) => {
-    const { partner } = await newSite({ subDevices: [{ externalId: 'ONE', assetType }] });
-    expect(await rejectionOf(partner, family, payload)).toBe(expected);
-  });
+  ])(
+    '%s for a plant whose only sub-device is a %s is %s [C-7.4]',
+    async (_what, assetType, expected, family, payload) => {
+      const { partner } = await newSite({ subDevices: [{ externalId: 'ONE', assetType }] });
+      expect(await rejectionOf(partner, family, payload)).toBe(expected);
+    },
+  );
 
-  it('the signal fault ≠ 0 is DEVICE_FAULT, after every other check, until it is 0 again [C-7.4]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('a target with the signal fault ≠ 0 is DEVICE_FAULT, after every other check, until it is 0 again [C-7.4]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
     const submit = (item: ReturnType<typeof batteryCommand>) => rejectionOf(partner, 'device', batch(item));
     expect(await submit(batteryCommand(5))).toBe('DEVICE_FAULT');
@@ -246,7 +252,7 @@ describe('an asset, the topology, a fault', () => {
     expect(await submit(batteryCommand(5))).toBe('ACCEPTED');
   });
 
-  it('a linked device that reports ERROR is DEVICE_FAULT for its asset alone [C-7.4]', async () => {
+  it('a linked device that reports ERROR makes only its own asset DEVICE_FAULT [C-7.4]', async () => {
     const { organization, plant, partner } = await newSite();
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
     await addSubDevice(organization, plant.id, { ...SECOND_BATTERY, linkedDeviceId: inverter.id });

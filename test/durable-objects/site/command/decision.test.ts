@@ -1,4 +1,4 @@
-/** Each row of the command log shows the stage that decided, and what it saw. */
+/** Each row of the command log shows the stage that decided, and the facts it saw. */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, START_MS } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
@@ -13,7 +13,7 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 
-/** As its row shows it, after the site was evicted, in the words of the log. */
+/** The decision as the log row shows it after an eviction of the site. */
 async function decisionOf(plant: Plant, publish: Submission) {
   await evictSite(plant.id);
   const row = await rowOf(plant, publish);
@@ -21,7 +21,7 @@ async function decisionOf(plant: Plant, publish: Submission) {
   return row.decision;
 }
 
-describe('a rejected command', () => {
+describe('the decision of a rejected command', () => {
   it.each<[string, () => Submission, object]>([
     [
       'signature',
@@ -54,14 +54,17 @@ describe('a rejected command', () => {
       () => submission('device', batch(batteryCommand(5, { deviceId: 'FVE-1' }))),
       { deviceId: 'FVE-1', topology: { assetType: 'FVE', linkedDeviceId: null } },
     ],
-  ])('was decided by %s, and shows what that saw [C-4.3]', async (stage, make, facts) => {
-    const { plant, partner } = await newPlannedSite();
-    const publish = make();
-    expect(await partner.acknowledge(publish)).toMatchObject({ status: 'REJECTED' });
-    expect(await decisionOf(plant, publish)).toEqual({ stage, facts: expect.objectContaining(facts) });
-  });
+  ])(
+    'a command rejected by the stage %s shows the facts that the stage saw [C-4.3]',
+    async (stage, make, facts) => {
+      const { plant, partner } = await newPlannedSite();
+      const publish = make();
+      expect(await partner.acknowledge(publish)).toMatchObject({ status: 'REJECTED' });
+      expect(await decisionOf(plant, publish)).toEqual({ stage, facts: expect.objectContaining(facts) });
+    },
+  );
 
-  it('was decided by repeat when its messageId was used for something else [C-7.3]', async () => {
+  it('a command whose messageId was used for another command is rejected by the stage repeat [C-7.3]', async () => {
     const { plant, partner } = await newPlannedSite();
     const first = charge(5);
     await partner.submit(first);
@@ -70,7 +73,7 @@ describe('a rejected command', () => {
     expect(again).toMatchObject({ status: 'REJECTED', decision: { stage: 'repeat' } });
   });
 
-  it('was decided by topology where the site has nothing that could follow [C-7.4]', async () => {
+  it('a mode that no asset of the site supports is rejected by the stage topology [C-7.4]', async () => {
     const subDevices = [{ externalId: 'METER-1', assetType: 'METER', meterRole: 'GRID' } as const];
     const { plant, partner } = await newPlannedSite({ subDevices });
     const publish = submission('mode', { mode: 'PEAK_SHAVING' });
@@ -78,7 +81,7 @@ describe('a rejected command', () => {
     expect(await decisionOf(plant, publish)).toEqual({ stage: 'topology', facts: { assetTypes: ['METER'] } });
   });
 
-  it('was decided by constraint in an emergency, and says so [C-7.7]', async () => {
+  it('a command during an emergency is rejected by the stage constraint, and the decision names the emergency [C-7.7]', async () => {
     const { plant, partner } = await newPlannedSite();
     await partner.submit(submission('emergency', { type: 'HOLD' }));
     const publish = charge();
@@ -87,7 +90,7 @@ describe('a rejected command', () => {
     expect(await decisionOf(plant, publish)).toEqual({ stage: 'constraint', facts });
   });
 
-  it('was decided by fault where its asset reports one [C-7.4]', async () => {
+  it('a command for an asset that reports a fault is rejected by the stage fault [C-7.4]', async () => {
     const { plant, partner, link } = await newPlannedSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
     const publish = charge();
@@ -95,7 +98,7 @@ describe('a rejected command', () => {
     expect(await decisionOf(plant, publish)).toMatchObject({ stage: 'fault', facts: { deviceId: 'BESS-1' } });
   });
 
-  it('was decided by target where no gateway serves the site [C-2.4]', async () => {
+  it('a command for a site without a serving gateway is rejected by the stage target [C-2.4]', async () => {
     const { plant, partner } = await newAwaySite();
     await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
     const publish = planned(5, 'NORMAL');
@@ -104,10 +107,10 @@ describe('a rejected command', () => {
   });
 });
 
-describe('a command that was taken', () => {
+describe('the decision of an accepted command', () => {
   const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
 
-  it('for its devices was decided by dispatch: what goes where, who is there, what was refused [C-4.3]', async () => {
+  it('the decision of a device command lists its dispatches, whether each device is connected, and the rejected items [C-4.3]', async () => {
     const { plant, partner } = await newPlannedSite();
     const publish = submission('device', batch(batteryCommand(5), STOP, batteryCommand(5)));
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'PARTIAL' });
@@ -124,7 +127,7 @@ describe('a command that was taken', () => {
     });
   });
 
-  it('for a plant that is away says so [C-7.6]', async () => {
+  it('the decision of a command for an offline plant shows that its device is not connected [C-7.6]', async () => {
     const { plant, partner } = await newAwaySite();
     const publish = submission('emergency', { type: 'STOP' });
     await partner.submit(publish);
@@ -134,9 +137,8 @@ describe('a command that was taken', () => {
     });
   });
 
-  it('as a setpoint was decided by the plan: its level, whether it is on top, and what was instead [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('the decision of a setpoint shows its level, whether it is active, and what is active instead [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const [high, normal, ahead] = [
       planned(9, 'HIGH'),
       planned(5, 'NORMAL'),
@@ -162,7 +164,7 @@ describe('a command that was taken', () => {
     }
   });
 
-  it('as a setpoint whose time is ahead was below the mode in force [C-7.7]', async () => {
+  it('the decision of a future setpoint shows that the mode is active [C-7.7]', async () => {
     const { plant, partner } = await newPlannedSite();
     const ahead = planned(7, 'HIGH', { inMs: MINUTE });
     await partner.submit(ahead);

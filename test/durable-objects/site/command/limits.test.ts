@@ -1,4 +1,7 @@
-/** Device commands against what batteries hold and were told before: bounds of charge, and sums over several commands. */
+/**
+ * Device commands against the state of charge and against earlier commands: SoC bounds, and sums over several
+ * commands.
+ */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
@@ -41,7 +44,7 @@ function discharge(deviceId: string, powerKw: number) {
   return command(deviceId, powerKw, 'BESS_DISCHARGE');
 }
 
-/** What becomes of one publish at once: its acknowledgement, with the code of a rejection. */
+/** The immediate result of one publish: its acknowledgement status, or the code of a rejection. */
 async function answerTo({ partner }: PlannedScene, publish: ReturnType<typeof charge>): Promise<string> {
   const { status, rejectionCode } = await partner.acknowledge(publish);
   return rejectionCode ?? status;
@@ -51,7 +54,7 @@ async function soc({ plant, link }: PlannedScene, data: object): Promise<void> {
   await sendTelemetry(link, plant.gateway, data);
 }
 
-describe('a battery at its bounds', () => {
+describe('a battery at its SoC bounds', () => {
   const BOUNDS = bounded({ minSocPercent: 10, maxSocPercent: 90 });
 
   it.each([
@@ -60,10 +63,9 @@ describe('a battery at its bounds', () => {
     ['discharged at minSocPercent', 10, discharge, 'minSocPercent', 10],
     ['discharged below it', 3, discharge, 'minSocPercent', 10],
   ] as const)(
-    'is not %s: CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
+    'a battery is not %s: CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
     async (_how, value, ask, constraint, limit) => {
-      const scene = await newPlannedSite(BOUNDS);
-      const { plant, partner } = scene;
+      const { scene, plant, partner } = await newPlannedSite(BOUNDS);
       await soc(scene, { 'BESS-1/socPercent': value });
       const publish = ask('BESS-1', 5);
       expect(await answerTo(scene, publish)).toBe('CONSTRAINT_VIOLATION');
@@ -76,7 +78,7 @@ describe('a battery at its bounds', () => {
     },
   );
 
-  it('takes the other direction, stops, and either within its bounds [C-2.3]', async () => {
+  it('a battery at a bound accepts the other direction and a stop, and within its bounds either direction [C-2.3]', async () => {
     const scene = await newPlannedSite(BOUNDS);
     const stop = () => command('BESS-1', undefined, 'BESS_STOP');
     for (const [percent, publish] of [
@@ -92,7 +94,7 @@ describe('a battery at its bounds', () => {
     }
   });
 
-  it("is held to the hard limit too, and to its site's state of charge where it tells none [C-2.3]", async () => {
+  it('the hard limit of the SoC applies too, and a battery that reports no SoC uses that of its site [C-2.3]', async () => {
     const scene = await newPlannedSite(bounded({ maxSocPercent: 90 }, { maxSocPercent: 80 }));
     await soc(scene, { socPercent: 80 });
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('CONSTRAINT_VIOLATION');
@@ -101,7 +103,7 @@ describe('a battery at its bounds', () => {
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
   });
 
-  it('passes when its state of charge is older than five minutes, or was never told [C-2.3]', async () => {
+  it('a battery command passes if its SoC is older than five minutes or was never reported [C-2.3]', async () => {
     const scene = await newPlannedSite(BOUNDS);
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
     await soc(scene, { 'BESS-1/socPercent': 95 });
@@ -112,7 +114,7 @@ describe('a battery at its bounds', () => {
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
   });
 
-  it('of several batteries is its own: the others of its batch are taken [C-7.5]', async () => {
+  it('a battery at its bound rejects only its own item of a batch [C-7.5]', async () => {
     const scene = await newPlannedSite({ ...TWO_BATTERIES, ...BOUNDS });
     await soc(scene, { 'BESS-1/socPercent': 95, 'BESS-2/socPercent': 50 });
     const both = batch(batteryCommand(5), batteryCommand(5, { deviceId: 'BESS-2' }));
@@ -130,8 +132,8 @@ describe('a battery at its bounds', () => {
   });
 });
 
-describe('what another battery was told before', () => {
-  /** The limit is 50 kW each way; the first battery is told to charge 30. */
+describe('the power of an earlier battery command', () => {
+  /** The limit is 50 kW in each direction. The first battery has been commanded to charge 30. */
   async function charging() {
     const scene = await newPlannedSite(TWO_BATTERIES);
     const first = charge('BESS-1', 30);
@@ -140,7 +142,7 @@ describe('what another battery was told before', () => {
     return { ...scene, first };
   }
 
-  it('counts in the sum of a later command, over evictions too [C-7.4]', async () => {
+  it('an earlier battery command counts in the sum of a later one, even after an eviction [C-7.4]', async () => {
     const scene = await charging();
     await evictSite(scene.plant.id);
     expect(await answerTo(scene, charge('BESS-2', 20.1))).toBe('CONSTRAINT_VIOLATION');
@@ -148,14 +150,14 @@ describe('what another battery was told before', () => {
     expect(await answerTo(scene, charge('BESS-2', 20))).toBe('ACCEPTED');
   });
 
-  it('counts on when its command has COMPLETED: the battery goes on [C-7.4]', async () => {
+  it('a COMPLETED battery command still counts, since the battery continues [C-7.4]', async () => {
     const scene = await charging();
     await obey(scene, 1, 'COMPLETED');
     expect(await endOf(scene.plant, scene.first)).toBe('COMPLETED');
     expect(await answerTo(scene, charge('BESS-2', 25))).toBe('CONSTRAINT_VIOLATION');
   });
 
-  it('counts in its own direction alone, and gives way to what the battery is told next [C-7.4]', async () => {
+  it('an earlier battery command counts only in its direction, and only until the next command for that battery [C-7.4]', async () => {
     const scene = await charging();
     expect(await answerTo(scene, discharge('BESS-2', 50))).toBe('ACCEPTED');
     expect(await answerTo(scene, charge('BESS-1', 50))).toBe('ACCEPTED');
@@ -164,15 +166,14 @@ describe('what another battery was told before', () => {
     expect(await answerTo(scene, charge('BESS-2', 40))).toBe('ACCEPTED');
   });
 
-  it('does not count when it was rejected [C-7.4]', async () => {
+  it('a rejected battery command does not count [C-7.4]', async () => {
     const scene = await newPlannedSite(TWO_BATTERIES);
     expect(await answerTo(scene, charge('BESS-1', 51))).toBe('CONSTRAINT_VIOLATION');
     expect(await answerTo(scene, charge('BESS-2', 50))).toBe('ACCEPTED');
   });
 
-  it('counts while it waits for its plant, and no longer once it has expired [C-7.4]', async () => {
-    const scene = await newAwaySite(TWO_BATTERIES);
-    const { plant, partner } = scene;
+  it('a queued battery command counts until it expires [C-7.4]', async () => {
+    const { plant, partner } = await newAwaySite(TWO_BATTERIES);
     expect(await partner.acknowledge(charge('BESS-1', 30))).toMatchObject({ status: 'QUEUED' });
     expect(await partner.acknowledge(charge('BESS-2', 30))).toMatchObject({
       status: 'REJECTED',
@@ -183,7 +184,7 @@ describe('what another battery was told before', () => {
   });
 
   it.each<[string, (scene: PlannedScene) => Promise<unknown>]>([
-    ['it is told to stop', (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP'))],
+    ['it is commanded to stop', (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP'))],
     ['its command fails', (scene) => obey(scene, 1, 'FAILED')],
     ['its device goes silent and it ends NO_RESULT', ({ plant }) => passTime(plant.id, 15 * MINUTE)],
     [
@@ -195,7 +196,7 @@ describe('what another battery was told before', () => {
         await obey(scene, 3);
       },
     ],
-  ])('does not count any more when %s [C-7.4]', async (_when, happens) => {
+  ])('an earlier battery command no longer counts when %s [C-7.4]', async (_when, happens) => {
     const scene = await charging();
     expect(await answerTo(scene, charge('BESS-2', 30))).toBe('CONSTRAINT_VIOLATION');
     await happens(scene);
@@ -203,7 +204,7 @@ describe('what another battery was told before', () => {
     expect(await answerTo(scene, charge('BESS-2', 30))).toBe('ACCEPTED');
   });
 
-  it('counts on when the mode changes: nothing tells the battery to stop by it [C-7.7]', async () => {
+  it('an earlier battery command still counts after a mode change, which does not stop the battery [C-7.7]', async () => {
     const scene = await charging();
     await scene.partner.submit(submission('mode', { mode: 'STANDARD' }));
     await obey(scene, 2, 'RECEIVED', 'COMPLETED');

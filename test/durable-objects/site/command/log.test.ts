@@ -1,10 +1,10 @@
-/** What the command log says: every submission once, newest first, and the open ones in the snapshot. */
+/** The command log: every submission once, newest first; the snapshot has the open commands. */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
@@ -12,12 +12,12 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 holdClock();
 
 describe('the command log', () => {
-  it('is empty at first, with a total of 0 [spec: Command-log page]', async () => {
+  it('the command log of a new site is empty, with a total of 0 [spec: Command-log page]', async () => {
     const { plant } = await newSite();
     expect(await readCommands(plant.id)).toEqual({ items: [], total: 0 });
   });
 
-  it('pages newest first, within one instant too, and the total is all of it [C-4.3]', async () => {
+  it('the command log is paged newest first, within one millisecond too, with the overall total [C-4.3]', async () => {
     const { plant, partner } = await newSite();
     const sent: string[] = [];
     for (let round = 0; round < 3; round++) {
@@ -39,7 +39,7 @@ describe('the command log', () => {
     expect((await readCommands(plant.id, 1_000_000, 500)).items).toEqual([]);
   });
 
-  it('keeps the fields of a command, and leaves out those without a value [C-4.3]', async () => {
+  it('a log row has the fields of its command and omits those without a value [C-4.3]', async () => {
     const { plant, partner } = await newSite();
     const validUntil = formatInstant(START_MS + HOUR);
     const payload = powerSetpoint(5, { direction: 'EXPORT', validUntil, priority: 'NORMAL' });
@@ -69,16 +69,15 @@ describe('the command log', () => {
     expect(row.id).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('records the reason of an emergency [spec: Command payloads]', async () => {
+  it('a log row records the reason of an emergency [spec: Command payloads]', async () => {
     const { plant, partner } = await newSite();
     const reason = '😀'.repeat(500);
     await partner.submit(submission('emergency', { type: 'HOLD', reason }));
     expect((await newestCommand(plant.id)).payload).toEqual({ type: 'HOLD', reason });
   });
 
-  it('open commands are in the snapshot: at most 100, the newest, until they end [spec: Limits]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('the snapshot has the newest 100 open commands until they end [spec: Limits]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     await partner.submit(
       ...Array.from({ length: 103 }, () => submission('device', batch(batteryCommand(1)))),
     );
@@ -96,10 +95,10 @@ describe('the command log', () => {
   });
 });
 
-describe('a payload that nobody should have sent', () => {
+describe('an oversized payload', () => {
   const huge = `{"type":"POWER","junk":"${'č'.repeat(100_000)}"}`;
 
-  it('keeps its beginning, its length and its digest in the log, and is one effect all the same [C-7.3]', async () => {
+  it('the log stores the beginning, length and digest of an oversized payload, and a re-send of it is recognized [C-7.3]', async () => {
     const { plant, partner } = await newSite();
     const one = submission('site-setpoint', {}, { payloadText: huge });
     const first = await partner.acknowledge(one);
@@ -119,10 +118,10 @@ describe('a payload that nobody should have sent', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(2);
   });
 
-  it('never makes a page of the log unreadable: rows from before are shown cut [spec: Command-log page]', async () => {
+  it('stored rows with oversized or deeply nested payloads are truncated on a log page [spec: Command-log page]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(...Array.from({ length: 30 }, () => submission('mode', { mode: 'STANDARD' })));
-    // As they could be written before: 30 times 256 KiB, and one that nests ten thousand levels.
+    // Rows as an older version could write them: 30 times 256 KiB, and one that nests ten thousand levels.
     const filler = `'{"a":"' || replace(hex(zeroblob(131000)), '0', 'x') || '"}'`;
     await rowsOf(plant.id, `UPDATE command SET payload = ${filler}`);
     const deep = `'{"a":${'['.repeat(10_000)}${']'.repeat(10_000)}}'`;

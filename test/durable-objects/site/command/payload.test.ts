@@ -1,4 +1,4 @@
-/** A payload that does not fit its command type: refused with the reason, and logged. */
+/** A payload that does not fit its command type is rejected with the reason, and logged. */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, START_MS } from '#workerd/site-clock.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
@@ -61,7 +61,7 @@ describe('an invalid payload', () => {
   );
 
   it.each(invalid)(
-    '%s: REJECTED INVALID_PAYLOAD, and a log row that says so [spec: Command processing]',
+    '%s is REJECTED with INVALID_PAYLOAD, and its log row has the reason [spec: Command processing]',
     async (_what, family, payload) => {
       const { plant, partner } = await newSite();
       const one = submission(family, payload);
@@ -101,13 +101,13 @@ describe('an invalid payload', () => {
       /^startTime: .*(; slots\.\d+\.mode: [^;]*){19}; and 654 more$/,
     ],
   ])(
-    'of %s is told all that is wrong with it, and so is its log row [C-7.4]',
-    async (family, payload, told) => {
+    'the acknowledgement and the log row of an invalid %s payload list all its errors [C-7.4]',
+    async (family, payload, expected) => {
       const { plant, partner } = await newSite();
       const ack = await partner.acknowledge(submission(family, payload));
       expect(ack).toMatchObject({
         rejectionCode: 'INVALID_PAYLOAD',
-        message: expect.stringMatching(told),
+        message: expect.stringMatching(expected),
       });
       expect(await newestCommand(plant.id)).toMatchObject({ message: ack.message });
     },

@@ -1,4 +1,4 @@
-/** The stages of a submission in order, and what each says before its kind is asked [C-7.4]. */
+/** The stages of a submission in order, and the checks before those of the command kind [C-7.4]. */
 import { describe, expect, it } from 'vitest';
 import {
   chargeItem,
@@ -24,7 +24,7 @@ const LATER = '2030-03-05T10:00:00.000Z';
 const TOLERANCE_MS = 300_000;
 const ACCEPTED = { status: 'ACCEPTED', commandType: 'MODE_CHANGE' } as const;
 
-/** What is known of a publish like this one, but for what is changed about it. */
+/** An earlier message like this publish, except for the given changes. */
 function earlierOf(
   one: Submission,
   changes: Partial<Pick<Submission, 'routingKey' | 'payloadText'>> = {},
@@ -61,7 +61,7 @@ describe('the stages of a submission', () => {
   ];
   const OF_ITEMS = ['target', 'constraint', 'asset', 'fault'];
 
-  it('decide in this order, in each way to be wrong in some of them; an item is told all [C-7.4]', () => {
+  it('the first failed stage decides, for every combination of errors, and an item lists all its errors [C-7.4]', () => {
     for (const some of subsetsOf(broken)) {
       const names = some.map(([name]) => name);
       const isBroken = (name: string) => names.includes(name);
@@ -81,10 +81,10 @@ describe('the stages of a submission', () => {
       const judgement = judgeNow(one, options, earlier);
       const [first, ...more] = some.map(([name, text]) => ({ name, text }));
       const isOfItem = first !== undefined && OF_ITEMS.includes(first.name);
-      const told = isOfItem ? [first.text, ...more.map(({ text }) => text)].join('; ') : first?.text;
+      const text = isOfItem ? [first.text, ...more.map(({ text }) => text)].join('; ') : first?.text;
       const seen =
         judgement.verdict === 'rejected' ? [judgement.stage, judgement.refusal.message] : [judgement.verdict];
-      expect([names, ...seen]).toEqual([names, ...(first ? [first.name, told] : ['valid'])]);
+      expect([names, ...seen]).toEqual([names, ...(first ? [first.name, text] : ['valid'])]);
     }
   });
 });
@@ -95,13 +95,16 @@ describe('the signature of a submission', () => {
     ['not-needed', 'valid'],
     ['missing', 'signature missing'],
     ['mismatch', 'signature mismatch'],
-  ])('%s is told: %s; the messageId of a stranger stays free [C-7.2]', (signature, message) => {
-    const judgement = judgeNow(signedSubmission('mode', PAYLOADS.mode, { signature }));
-    if (message === 'valid') expect(judgement.verdict).toBe('valid');
-    else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message, { binding: false }));
-  });
+  ])(
+    'a submission with signature %s gives: %s; a rejected one does not reserve its messageId [C-7.2]',
+    (signature, message) => {
+      const judgement = judgeNow(signedSubmission('mode', PAYLOADS.mode, { signature }));
+      if (message === 'valid') expect(judgement.verdict).toBe('valid');
+      else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message, { binding: false }));
+    },
+  );
 
-  it('that does not match is told with the hint of its Vhost, and nothing else is [C-7.2]', () => {
+  it('a signature mismatch includes the hint of the Vhost [C-7.2]', () => {
     const hinted = { signatureHint: 'signed over: 1.1|…' };
     const one = signedSubmission('mode', PAYLOADS.mode, { signature: 'mismatch', ...hinted });
     const message = 'signature mismatch; signed over: 1.1|…';
@@ -109,20 +112,20 @@ describe('the signature of a submission', () => {
     expect(judgeNow({ ...one, signature: 'valid' }).verdict).toBe('valid');
   });
 
-  it('is looked at before the repeat: a stranger does not read an acknowledgement [C-7.3]', () => {
+  it('the signature is checked before the repeat, so that a forger cannot read an acknowledgement [C-7.3]', () => {
     const one = signedSubmission('mode', PAYLOADS.mode, { signature: 'mismatch' });
     expect(judgeNow(one, {}, earlierOf(one))).toMatchObject({ refusal: { message: 'signature mismatch' } });
   });
 });
 
-describe('a messageId that comes again', () => {
+describe('a repeated messageId', () => {
   const one = signedSubmission('mode', { mode: 'STANDARD', reason: 'a  b' });
 
-  it('with the same routing key and payload gets the same acknowledgement [C-7.3]', () => {
+  it('a repeated messageId with the same routing key and payload gets the same acknowledgement [C-7.3]', () => {
     expect(judgeNow(one, {}, earlierOf(one))).toEqual({ verdict: 'repeat', acknowledgement: ACCEPTED });
   });
 
-  it('may be spaced otherwise, outside strings [C-7.3]', () => {
+  it('a repeated messageId may have other whitespace outside strings [C-7.3]', () => {
     const spaced = { ...one, payloadText: '{ "mode" : "STANDARD",\n\t"reason":"a  b" }' };
     expect(judgeNow(spaced, {}, earlierOf(one)).verdict).toBe('repeat');
     const other = { ...one, payloadText: '{"mode":"STANDARD","reason":"a b"}' };
@@ -133,32 +136,35 @@ describe('a messageId that comes again', () => {
     ['another routing key', { routingKey: 'acme2.command.mode' }],
     ['another payload', { payloadText: '{"mode":"STANDARD"}' }],
     ['the same fields in another order', { payloadText: '{"reason":"a  b","mode":"STANDARD"}' }],
-  ])('with %s is rejected, and leaves the id to the first [C-7.3]', (_what, changes) => {
-    expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
-      rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
-    );
-  });
+  ])(
+    'a repeated messageId with %s is rejected, and the id still belongs to the first [C-7.3]',
+    (_what, changes) => {
+      expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
+        rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
+      );
+    },
+  );
 
-  it('is a repeat however old it is, and whatever became of the site [C-7.3]', () => {
+  it('a repeat is recognized at any age and in any state of the site [C-7.3]', () => {
     const old = { ...one, timestampMs: NOW_MS - 10 * TOLERANCE_MS };
     expect(judgeNow(old, { gatewayId: undefined }, earlierOf(one)).verdict).toBe('repeat');
   });
 });
 
-describe('the time of a submission', () => {
+describe('the timestamp of a submission', () => {
   it.each([
     [-TOLERANCE_MS, 'fresh'],
     [TOLERANCE_MS, 'fresh'],
     [-TOLERANCE_MS - 1, 'stale'],
     [TOLERANCE_MS + 1, 'stale'],
-  ])('that is signed, %d ms from now, is %s (spec: Limits)', (offMs, expected) => {
+  ])('a signed submission %d ms from now is %s (spec: Limits)', (offMs, expected) => {
     const one = signedSubmission('mode', PAYLOADS.mode, { timestampMs: NOW_MS + offMs });
     const stale = rejected('INVALID_PAYLOAD', 'signature timestamp outside tolerance', { binding: false });
     if (expected === 'fresh') expect(judgeNow(one).verdict).toBe('valid');
     else expect(judgeNow(one)).toEqual(stale);
   });
 
-  it('that is not signed may be any [C-7.2]', () => {
+  it('an unsigned submission may have any timestamp [C-7.2]', () => {
     const one = signedSubmission('emergency', PAYLOADS.emergency, {
       timestampMs: 0,
       signature: 'not-needed',
@@ -169,7 +175,7 @@ describe('the time of a submission', () => {
 
 describe('the payload of a submission', () => {
   it.each(COMMAND_FAMILIES)(
-    'of %s that says nothing is INVALID_PAYLOAD, and binds its messageId [C-7.1]',
+    'an empty %s payload is INVALID_PAYLOAD, and reserves its messageId [C-7.1]',
     (family) => {
       expect(judgeNow(signedSubmission(family, {}))).toMatchObject({
         verdict: 'rejected',
@@ -180,7 +186,7 @@ describe('the payload of a submission', () => {
     },
   );
 
-  it.each(COMMAND_FAMILIES)('of %s is judged by its own kind [C-7.5]', (family) => {
+  it.each(COMMAND_FAMILIES)('a %s payload is validated by its own command kind [C-7.5]', (family) => {
     const judgement = judgeNow(signedSubmission(family, PAYLOADS[family]));
     const commandType = {
       'site-setpoint': 'SITE_SETPOINT',
@@ -236,14 +242,14 @@ describe('the window of a submission', () => {
     ],
     ['a mode that ends now', past, 'mode', { validUntil: at(0) }],
     ['a mode that ends in a moment', VALID, 'mode', { validUntil: at(1) }],
-    ['a mode that ended, told in another zone', past, 'mode', { validUntil: '2030-03-05T10:59:59+02:00' }],
-  ])('of %s is told: %s [C-7.6]', (_what, message, family, window) => {
+    ['a mode that ended, written in another zone', past, 'mode', { validUntil: '2030-03-05T10:59:59+02:00' }],
+  ])('the window of %s gives: %s [C-7.6]', (_what, message, family, window) => {
     const judgement = judgeNow(signedSubmission(family, { ...PAYLOADS[family], ...window }));
     if (message === VALID) expect(judgement.verdict).toBe('valid');
     else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message));
   });
 
-  it('is told with what else is wrong with the payload [C-7.4]', () => {
+  it('an invalid window is listed with the other errors of the payload [C-7.4]', () => {
     const wrong = { ...PAYLOADS['site-setpoint'], priority: 'URGENT', validFrom: at(5), validUntil: at(-5) };
     const priority = 'priority: Invalid option: expected one of "NORMAL"|"HIGH"|"EMERGENCY"';
     expect(judgeNow(signedSubmission('site-setpoint', wrong))).toEqual(
@@ -263,7 +269,7 @@ describe('the window of a submission', () => {
     );
   });
 
-  it('is a part of the payload: it is looked at before the target [C-7.4]', () => {
+  it('the window is checked with the payload, before the target [C-7.4]', () => {
     const one = signedSubmission('mode', { mode: 'STANDARD', validUntil: at(0) });
     expect(judgeNow(one, { gatewayId: undefined })).toMatchObject({ refusal: { message: past } });
     const open = signedSubmission('mode', { mode: 'STANDARD', validUntil: LATER });

@@ -1,4 +1,4 @@
-/** Signature, repeat and freshness: one effect per messageId, whatever comes how often [C-7.2], [C-7.3]. */
+/** Signature, repeat and freshness: one effect per messageId, however often it is sent [C-7.2], [C-7.3]. */
 import { describe, expect, it } from 'vitest';
 import { DAY, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
@@ -14,7 +14,7 @@ const REUSED = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 
 
 describe('the signature of a submission', () => {
   it.each(['missing', 'mismatch'] as const)(
-    '%s: REJECTED INVALID_PAYLOAD, logged, not dispatched [C-7.2]',
+    'a %s signature is REJECTED with INVALID_PAYLOAD, logged and not dispatched [C-7.2]',
     async (signature) => {
       const { plant, link, partner } = await newListeningSite();
       const message = `signature ${signature}`;
@@ -27,7 +27,7 @@ describe('the signature of a submission', () => {
     },
   );
 
-  it('comes before everything else: payload, target and limits are not looked at [C-7.4]', async () => {
+  it('the signature is checked first: payload, target and limits are not evaluated [C-7.4]', async () => {
     const { partner } = await newListeningSite();
     const broken = submission('device', { commands: 'none' }, { signature: 'mismatch' });
     expect(await partner.acknowledge(broken)).toMatchObject({ message: 'signature mismatch' });
@@ -37,7 +37,7 @@ describe('the signature of a submission', () => {
     expect(partner.alarms()).toEqual([]);
   });
 
-  it('that fails does not take the messageId: its true sender still has it [C-7.3]', async () => {
+  it('an invalid signature does not reserve the messageId: the real sender can still use it [C-7.3]', async () => {
     const { partner } = await newListeningSite();
     const forged = charge(49, { signature: 'mismatch' });
     await partner.submit(forged);
@@ -50,7 +50,7 @@ describe('the signature of a submission', () => {
     [300_000, 'ACCEPTED'],
     [-300_001, 'REJECTED'],
     [300_001, 'REJECTED'],
-  ])('with a timestamp %i ms off the clock is %s [C-7.2]', async (offsetMs, status) => {
+  ])('a signed command with a timestamp %i ms off the clock is %s [C-7.2]', async (offsetMs, status) => {
     const { partner } = await newListeningSite();
     const ack = await partner.acknowledge(charge(5, { timestampMs: Date.now() + offsetMs }));
     expect(ack.status).toBe(status);
@@ -62,15 +62,15 @@ describe('the signature of a submission', () => {
     }
   });
 
-  it('where there is none, an old timestamp is no reason to refuse [C-7.2]', async () => {
+  it('an unsigned command with an old timestamp is accepted [C-7.2]', async () => {
     const { partner } = await newListeningSite();
     const old = submission('site-setpoint', powerSetpoint(5), { timestampMs: START_MS - DAY });
     expect(await partner.acknowledge(old)).toMatchObject({ status: 'ACCEPTED' });
   });
 });
 
-describe('the same messageId again', () => {
-  it('with the same content is the same acknowledgement, and nothing is done [C-7.3]', async () => {
+describe('a repeated messageId', () => {
+  it('a re-send with the same content gets the same acknowledgement and has no effect [C-7.3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5, { correlationId: 'corr-1' });
     const first = await partner.acknowledgeEvent(one);
@@ -87,7 +87,7 @@ describe('the same messageId again', () => {
     expect((await readCommands(plant.id)).total).toBe(1);
   });
 
-  it('of a rejection is that rejection again: one log row, one alarm [C-7.3]', async () => {
+  it('a re-send of a rejected command gets the same rejection, with one log row and one alarm [C-7.3]', async () => {
     const { plant, partner } = await newListeningSite();
     const one = charge(51);
     const first = await partner.acknowledgeEvent(one);
@@ -98,7 +98,7 @@ describe('the same messageId again', () => {
     expect(partner.alarms()).toHaveLength(1);
   });
 
-  it('is looked up before freshness: a late re-send gets its acknowledgement [C-7.3]', async () => {
+  it('a repeat is recognized before freshness is checked: a late re-send gets its acknowledgement [C-7.3]', async () => {
     const { partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
@@ -108,7 +108,7 @@ describe('the same messageId again', () => {
     expect(JSON.parse(again.payloadText)).toMatchObject({ status: 'ACCEPTED' });
   });
 
-  it('with another payload, routing key or family is "messageId reused"; the first stands [C-7.3]', async () => {
+  it('a messageId with another payload, routing key or family is "messageId reused", and the first is unaffected [C-7.3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
@@ -129,7 +129,7 @@ describe('the same messageId again', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('with a signature that fails is refused for that, and learns nothing of the first [C-7.4]', async () => {
+  it('a repeated messageId with an invalid signature is rejected for the signature, without the first acknowledgement [C-7.4]', async () => {
     const { partner } = await newListeningSite();
     const one = charge(5);
     await partner.submit(one);
@@ -137,7 +137,7 @@ describe('the same messageId again', () => {
     expect(ack).toMatchObject({ status: 'REJECTED', message: 'signature mismatch' });
   });
 
-  it('in parallel calls and inside one batch has one effect and one acknowledgement id [C-7.3]', async () => {
+  it('parallel calls and one batch with the same messageId have one effect and one acknowledgement id [C-7.3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5);
     const calls = Array.from({ length: 8 }, () => siteOf(plant.id).submit(partner.batchOf([one, one, one])));
@@ -151,7 +151,7 @@ describe('the same messageId again', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('from another key is another message [C-7.3]', async () => {
+  it('the same messageId from another key is another message [C-7.3]', async () => {
     const { plant, partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
@@ -160,7 +160,7 @@ describe('the same messageId again', () => {
     expect((await readCommands(plant.id)).total).toBe(2);
   });
 
-  it('is known for seven days, across evictions and block rollovers, and is new after that [C-7.3]', async () => {
+  it('a messageId is remembered for seven days, across evictions and new blocks, and is new after that [C-7.3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = submission('site-setpoint', powerSetpoint(5, { validUntil: '2030-12-31T00:00:00Z' }));
     const first = await partner.acknowledgeEvent(one);

@@ -1,4 +1,7 @@
-/** What a lane sends again, or too late: one answer however often it comes, and nothing once its partner was told no. */
+/**
+ * Retries of an outbox lane and late batches: one answer per publish, and no effect after the partner
+ * received a rejection.
+ */
 import { describe, expect, it } from 'vitest';
 import { watchRegistry } from '#workerd/registry-reads.ts';
 import { holdClock, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -14,7 +17,7 @@ holdClock();
 
 const OLD_MS = START_MS - 301 * SECOND;
 
-describe('a rejection that binds no messageId, retried by its lane', () => {
+describe('a retried rejection that does not reserve the messageId', () => {
   const cases: [string, (publishId: string) => Submission][] = [
     ['a missing signature', (publishId) => charge(5, { signature: 'missing', publishId })],
     ['a wrong signature', (publishId) => charge(5, { signature: 'mismatch', publishId })],
@@ -25,22 +28,25 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
     ['a timestamp outside tolerance', (publishId) => charge(5, { timestampMs: OLD_MS, publishId })],
   ];
 
-  it.each(cases)('for %s has one acknowledgement id and one log row [rule 5]', async (_what, make) => {
-    const { plant, partner } = await newSite();
-    const one = make(crypto.randomUUID());
-    const first = await partner.acknowledgeEvent(one);
-    expect(JSON.parse(first.payloadText)).toMatchObject({ status: 'REJECTED' });
-    setClock(START_MS + SECOND);
-    const again = await partner.acknowledgeEvent(one);
-    await evictSite(plant.id);
-    const late = await partner.acknowledgeEvent(one);
-    for (const event of [again, late]) {
-      expect([event.messageId, event.payloadText]).toEqual([first.messageId, first.payloadText]);
-    }
-    expect((await readCommands(plant.id)).total).toBe(1);
-  });
+  it.each(cases)(
+    'a rejection for %s that is retried has one acknowledgement id and one log row [rule 5]',
+    async (_what, make) => {
+      const { plant, partner } = await newSite();
+      const one = make(crypto.randomUUID());
+      const first = await partner.acknowledgeEvent(one);
+      expect(JSON.parse(first.payloadText)).toMatchObject({ status: 'REJECTED' });
+      setClock(START_MS + SECOND);
+      const again = await partner.acknowledgeEvent(one);
+      await evictSite(plant.id);
+      const late = await partner.acknowledgeEvent(one);
+      for (const event of [again, late]) {
+        expect([event.messageId, event.payloadText]).toEqual([first.messageId, first.payloadText]);
+      }
+      expect((await readCommands(plant.id)).total).toBe(1);
+    },
+  );
 
-  it('for a messageId that is taken likewise, and the first effect of that id stands [C-7.3]', async () => {
+  it('a retried rejection for a reused messageId has one acknowledgement id, and the first command is unaffected [C-7.3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5, { publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
@@ -57,7 +63,7 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('is told apart from another publish of the same text: that has a row and an id of its own [C-7.3]', async () => {
+  it('another publish with the same text has its own log row and acknowledgement id [C-7.3]', async () => {
     const { plant, partner } = await newSite();
     const one = charge(5, { signature: 'missing', publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
@@ -66,7 +72,7 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
     expect((await readCommands(plant.id)).total).toBe(2);
   });
 
-  it('stays refused when its time would be right by then: what was told no is not done [rule 5]', async () => {
+  it('a rejection for its timestamp stays a rejection when the retry would be in time [rule 5]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5, { timestampMs: START_MS + 301 * SECOND, publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
@@ -78,7 +84,7 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
     expect(commandsOf(link)).toEqual([]);
   });
 
-  it('does not take the messageId for its publishId: the true sender still has it [C-7.3]', async () => {
+  it('a rejection with a publishId does not reserve the messageId: the real sender can still use it [C-7.3]', async () => {
     const { partner } = await newListeningSite();
     const publishId = crypto.randomUUID();
     const forged = charge(49, { signature: 'mismatch', publishId });
@@ -87,7 +93,7 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
     expect(await partner.acknowledge(honest)).toMatchObject({ status: 'ACCEPTED' });
   });
 
-  it('of a Vhost that knows no publishId is answered as before: each time anew [rule 5]', async () => {
+  it('a Vhost that sends no publishId gets a new rejection for each retry [rule 5]', async () => {
     const { plant, partner } = await newSite();
     const one = charge(5, { signature: 'missing' });
     await partner.submit(one);
@@ -96,8 +102,8 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
   });
 });
 
-describe('a batch that comes too late', () => {
-  it('is not recorded: its publishes were answered basic.nack meanwhile [C-6.4]', async () => {
+describe('a batch after its deadline', () => {
+  it('a batch after its deadline is not recorded, because its publishes were already answered with basic.nack [C-6.4]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const batch = partner.batchOf([
       charge(),
@@ -116,7 +122,7 @@ describe('a batch that comes too late', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('is recorded until that moment, and what is sent again later is a publish like any [C-6.4]', async () => {
+  it('a batch is recorded until its deadline, and a later re-send with a new deadline is recorded [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     const one = charge();
     const notAfterMs = START_MS + 8 * SECOND;
@@ -131,7 +137,7 @@ describe('a batch that comes too late', () => {
     expect((await readCommands(plant.id)).total).toBe(1);
   });
 
-  it('that waited for the registry is judged when it is recorded, not when it came [C-6.4]', async () => {
+  it('the deadline of a batch that waited for the registry is checked when it is recorded [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     const notAfterMs = START_MS + 8 * SECOND;
     watchRegistry(() => setClock(notAfterMs + 1));

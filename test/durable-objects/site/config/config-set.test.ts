@@ -1,4 +1,7 @@
-/** `{slug}.config.set`: a merge patch of a site's configuration, in force when it is accepted, and told to the plant [C-7.9]. */
+/**
+ * `{slug}.config.set`: a merge patch of a site's configuration. It takes effect when it is accepted, and is
+ * sent to the plant [C-7.9].
+ */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
@@ -21,7 +24,7 @@ const CONFIG = {
 const set = (payload: object, word = 'set') =>
   submission('config', payload, { routingKey: `acme.config.${word}` });
 
-/** A site whose gateway listens. */
+/** A site whose gateway is connected and subscribed. */
 async function listening(options: PlantOptions = { config: CONFIG }) {
   const scene = await newSite(options);
   return { ...scene, link: await connectListening(scene.plant) };
@@ -52,15 +55,18 @@ describe('a patch of the configuration', () => {
     ],
     ['the fallback that it takes away', { fallback: null }, { fallback: null }],
     ['the mode', { operatingMode: 'LOCAL_OPTIMIZATION' }, { operatingMode: 'LOCAL_OPTIMIZATION' }],
-  ])('changes %s and nothing else, at once and for good (RFC 7396)', async (_what, patch, changed) => {
-    const { plant, partner } = await listening();
-    expect(await partner.acknowledge(set(patch))).toEqual({ status: 'ACCEPTED', commandType: 'CONFIG' });
-    await evictSite(plant.id);
-    const { hardLimits: _none, ...config } = CONFIG;
-    expect(await readConfig(plant.id)).toMatchObject({ ...config, ...changed });
-  });
+  ])(
+    'a patch changes %s and nothing else, at once and permanently (RFC 7396)',
+    async (_what, patch, changed) => {
+      const { plant, partner } = await listening();
+      expect(await partner.acknowledge(set(patch))).toEqual({ status: 'ACCEPTED', commandType: 'CONFIG' });
+      await evictSite(plant.id);
+      const { hardLimits: _none, ...config } = CONFIG;
+      expect(await readConfig(plant.id)).toMatchObject({ ...config, ...changed });
+    },
+  );
 
-  it('may set a fallback where there is none, if it is whole [C-2.3]', async () => {
+  it('a patch may set a fallback where none is set, if it is complete [C-2.3]', async () => {
     const { plant, partner } = await listening({ config: DEFAULT_SITE_CONFIG });
     expect(await partner.acknowledge(set({ fallback: { mode: 'STANDARD' } }))).toMatchObject({
       status: 'REJECTED',
@@ -96,18 +102,24 @@ describe('a patch of the configuration', () => {
       'set',
       /^fallback\.mode: .*; fallback\.action: /,
     ],
-    ['another word than set', { operatingMode: 'STANDARD' }, 'put', /config\.put/],
-  ])('that says %s is INVALID_PAYLOAD, and changes nothing [C-7.9]', async (_what, patch, word, message) => {
-    const { plant, partner, link } = await listening();
-    expect(await partner.acknowledge(set(patch, word))).toMatchObject({
-      status: 'REJECTED',
-      commandType: 'CONFIG',
-      rejectionCode: 'INVALID_PAYLOAD',
-      message: expect.stringMatching(message),
-    });
-    expect(await readConfig(plant.id)).toMatchObject({ constraints: CONFIG.constraints, fallback: FALLBACK });
-    expect(commandsOf(link)).toEqual([]);
-  });
+    ['another last word than set', { operatingMode: 'STANDARD' }, 'put', /config\.put/],
+  ])(
+    'a patch that contains %s is INVALID_PAYLOAD, and changes nothing [C-7.9]',
+    async (_what, patch, word, message) => {
+      const { plant, partner, link } = await listening();
+      expect(await partner.acknowledge(set(patch, word))).toMatchObject({
+        status: 'REJECTED',
+        commandType: 'CONFIG',
+        rejectionCode: 'INVALID_PAYLOAD',
+        message: expect.stringMatching(message),
+      });
+      expect(await readConfig(plant.id)).toMatchObject({
+        constraints: CONFIG.constraints,
+        fallback: FALLBACK,
+      });
+      expect(commandsOf(link)).toEqual([]);
+    },
+  );
 });
 
 describe('hard limits', () => {
@@ -119,7 +131,7 @@ describe('hard limits', () => {
     ['minSocPercent', 9, 10, '%'],
     ['maxSocPercent', 91, 90, '%'],
   ])(
-    'are not loosened by %s: CONSTRAINT_VIOLATION, with its alarm [C-2.3]',
+    'a patch cannot loosen the hard limit %s: CONSTRAINT_VIOLATION, with its alarm [C-2.3]',
     async (name, value, limit, unit) => {
       const { plant, partner } = await listening({ config });
       const patch = { constraints: { [name]: value }, operatingMode: 'ZERO_EXPORT' };
@@ -146,7 +158,7 @@ describe('hard limits', () => {
     },
   );
 
-  it('that are loosened are told all, the alarm is that of the first [C-2.3]', async () => {
+  it('a patch that loosens several hard limits lists them all, and the alarm names the first [C-2.3]', async () => {
     const { partner } = await listening({ config });
     const patch = { constraints: { maxImportKw: 81, minSocPercent: 9, maxChargeKw: 500 } };
     expect(await partner.acknowledge(set(patch))).toMatchObject({
@@ -157,7 +169,7 @@ describe('hard limits', () => {
     expect(partner.alarms()).toMatchObject([{ constraint: 'hardLimits.maxImportKw' }]);
   });
 
-  it('are what the plant is told where nothing stricter is set [C-2.3]', async () => {
+  it('CONFIG_SET contains the hard limit where no stricter constraint is set [C-2.3]', async () => {
     const { partner, link } = await listening({ config });
     await partner.acknowledge(
       set({ constraints: { maxImportKw: 80, minSocPercent: 20, maxSocPercent: null } }),
@@ -171,11 +183,11 @@ describe('hard limits', () => {
 });
 
 describe('CONFIG_SET', () => {
-  it('tells the gateway the whole configuration, and its ack ends the command [C-7.8]', async () => {
+  it('CONFIG_SET sends the whole configuration to the gateway, and its ack ends the command [C-7.8]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(set({ constraints: { maxImportKw: 50 } }));
-    const told = await nthCommand(link, 1);
-    expect(told).toMatchObject({
+    const command = await nthCommand(link, 1);
+    expect(command).toMatchObject({
       action: 'CONFIG_SET',
       payload: {
         constraints: { ...CONFIG.constraints, maxImportKw: 50 },
@@ -183,13 +195,13 @@ describe('CONFIG_SET', () => {
         operatingMode: 'STANDARD',
       },
     });
-    await sendAck(link, plant.gateway, told.cmdId, 'RECEIVED');
+    await sendAck(link, plant.gateway, command.cmdId, 'RECEIVED');
     expect(await newestCommand(plant.id)).toMatchObject({ commandType: 'CONFIG', status: 'EXECUTING' });
-    await sendAck(link, plant.gateway, told.cmdId, 'COMPLETED');
+    await sendAck(link, plant.gateway, command.cmdId, 'COMPLETED');
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'COMPLETED', target: 'SITE' });
   });
 
-  it('is told three times, then FAILED NO_ACK; the configuration stays in force [C-7.8]', async () => {
+  it('an unanswered CONFIG_SET is sent three times, then FAILED NO_ACK, and the configuration stays in force [C-7.8]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(set({ fallback: null }));
     await stayConnected(plant, link, 3 * MINUTE);
@@ -198,7 +210,7 @@ describe('CONFIG_SET', () => {
     expect((await readConfig(plant.id)).fallback).toBeNull();
   });
 
-  it('waits for a gateway that is away, and tells it what is in force when it comes [C-7.6]', async () => {
+  it('CONFIG_SET waits for an offline gateway, which then receives the configuration in force [C-7.6]', async () => {
     const { plant, partner } = await newSite({ config: CONFIG });
     const first = set({ constraints: { maxImportKw: 50 } });
     expect(await partner.acknowledge(first)).toEqual({ status: 'QUEUED', commandType: 'CONFIG' });
@@ -213,7 +225,7 @@ describe('CONFIG_SET', () => {
     ]);
   });
 
-  it('that a gateway has and did not end is no more once another is set: nothing old comes behind it [C-7.9]', async () => {
+  it('a newer CONFIG_SET replaces one that the gateway has not ended: the old one is not sent again [C-7.9]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(set({ constraints: { maxImportKw: 50 } }));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -227,8 +239,8 @@ describe('CONFIG_SET', () => {
   });
 });
 
-describe('limits that tighten', () => {
-  it('end a setpoint that stands and no longer fits, with its alarm; the plant is told what then holds [C-7.9]', async () => {
+describe('a patch that tightens limits', () => {
+  it('an active setpoint over the new limit fails with an alarm, and the plant receives the new target [C-7.9]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('site-setpoint', powerSetpoint(40, { priority: 'NORMAL' })));
     await partner.acknowledge(submission('site-setpoint', powerSetpoint(90)));
@@ -247,19 +259,19 @@ describe('limits that tighten', () => {
       },
     ]);
     await sendAck(link, plant.gateway, 'none', 'RECEIVED');
-    const told = commandsOf(link)
+    const commands = commandsOf(link)
       .slice(2)
       .map(({ action, payload }) => [action, payload.targetSignedKw]);
-    expect(told).toEqual(
+    expect(commands).toEqual(
       expect.arrayContaining([
         ['CONFIG_SET', undefined],
         ['SITE_SETPOINT', 40],
       ]),
     );
-    expect(told).toHaveLength(2);
+    expect(commands).toHaveLength(2);
   });
 
-  it('end a setpoint whose verdict was told before: it is not sent on [C-7.9]', async () => {
+  it('a setpoint over the new limit whose verdict is final is no longer sent [C-7.9]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('site-setpoint', powerSetpoint(90)));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -272,7 +284,7 @@ describe('limits that tighten', () => {
     expect(actions.slice(1).sort()).toEqual(['CONFIG_SET', 'MODE_CHANGE']);
   });
 
-  it('end a device command that waits and no longer fits, with its alarm [C-7.6]', async () => {
+  it('a waiting device command over the new limit fails with an alarm [C-7.6]', async () => {
     const { plant, partner } = await newSite({ config: CONFIG });
     await partner.acknowledge(charge(30));
     await partner.acknowledge(set({ constraints: { maxChargeKw: 20 } }));
@@ -284,7 +296,7 @@ describe('limits that tighten', () => {
     expect(partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 20, value: 30 }]);
   });
 
-  it('end each part of a batch that waits and no longer fits, with an alarm for each limit [C-8.3]', async () => {
+  it('each waiting part of a batch over the new limits fails, with one alarm per limit [C-8.3]', async () => {
     const batteries = [...DEFAULT_SUB_DEVICES, { externalId: 'BESS-2', assetType: 'BESS' as const }];
     const { plant, partner } = await newSite({ config: CONFIG, subDevices: batteries });
     const other = { deviceId: 'BESS-2', command: 'BESS_DISCHARGE' as const };
@@ -301,7 +313,7 @@ describe('limits that tighten', () => {
     expect(new Set(alarms.map(({ alarmId }) => alarmId)).size).toBe(2);
   });
 
-  it('leave what fits alone, and what was told [C-7.9]', async () => {
+  it('a setpoint within the new limit stays, and is not sent again [C-7.9]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('site-setpoint', powerSetpoint(50)));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -312,8 +324,8 @@ describe('limits that tighten', () => {
   });
 });
 
-describe('an emergency', () => {
-  it('lets a configuration pass, in force and told [C-7.7]', async () => {
+describe('a configuration during an emergency', () => {
+  it('a configuration during an emergency takes effect and is sent [C-7.7]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('emergency', { type: 'STOP' }));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');
@@ -322,7 +334,7 @@ describe('an emergency', () => {
     expect((await readConfig(plant.id)).fallback).toBeNull();
   });
 
-  it('does not end one that waits, nor keep it from a gateway that comes back [C-7.7]', async () => {
+  it('an emergency does not end a waiting configuration: the returning gateway receives both [C-7.7]', async () => {
     const { plant, partner } = await newSite({ config: CONFIG });
     await partner.acknowledge(set({ fallback: null }));
     await passTime(plant.id, SECOND);

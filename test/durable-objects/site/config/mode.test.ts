@@ -1,10 +1,10 @@
-/** The configuration snapshot of a site: the mode in force, until when, and what stands beside it. */
+/** The configuration snapshot of a site: the mode in force, its end, and the fields next to it. */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { newestCommand, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
 import { LIMITED, siteOf } from '#workerd/world.ts';
 import type { DeviceAckStatus } from '../../../../protocol/enums.ts';
@@ -12,11 +12,9 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 
-type Scene = Awaited<ReturnType<typeof newListeningSite>>;
-
-/** Submits a mode, and has the plant's device acknowledge it. */
+/** Submits a mode, and acknowledges it as the plant's device. */
 async function obeyMode(
-  { plant, partner, link }: Scene,
+  { plant, partner, link }: LinkedScene,
   payload: object,
   status: DeviceAckStatus = 'RECEIVED',
 ) {
@@ -26,9 +24,8 @@ async function obeyMode(
 }
 
 describe('the mode of a site', () => {
-  it('without validUntil sets operatingMode and clears the override [C-7.7]', async () => {
-    const scene = await newListeningSite();
-    const { plant } = scene;
+  it('a mode without validUntil sets operatingMode and clears the override [C-7.7]', async () => {
+    const { scene, plant } = await newListeningSite();
     const validUntil = formatInstant(START_MS + HOUR);
     await obeyMode(scene, { mode: 'ZERO_EXPORT', validUntil });
     await obeyMode(scene, { mode: 'PEAK_SHAVING' });
@@ -36,9 +33,8 @@ describe('the mode of a site', () => {
     expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'PEAK_SHAVING', modeOverride: null });
   });
 
-  it('with validUntil is the override, above operatingMode, until that moment [C-2.3]', async () => {
-    const scene = await newListeningSite();
-    const { plant } = scene;
+  it('a mode with validUntil is an override of operatingMode until that moment [C-2.3]', async () => {
+    const { scene, plant } = await newListeningSite();
     const validUntil = formatInstant(START_MS + HOUR);
     await obeyMode(scene, { mode: 'MAX_EXPORT', validUntil, reason: 'price' });
     const { id: commandId } = await newestCommand(plant.id);
@@ -66,10 +62,9 @@ describe('the mode of a site', () => {
   });
 
   it.each(['RECEIVED', 'IN_PROGRESS', 'COMPLETED'] as const)(
-    "acts from its device's first acknowledgement, %s, not from its acceptance [C-7.7]",
+    "a mode takes effect with its device's first acknowledgement, %s, not when it is accepted [C-7.7]",
     async (status) => {
-      const scene = await newListeningSite();
-      const { plant, partner, link } = scene;
+      const { plant, partner, link } = await newListeningSite();
       await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
       const { cmdId } = await nthCommand(link, 1);
       expect((await readConfig(plant.id)).operatingMode).toBe('STANDARD');
@@ -78,9 +73,8 @@ describe('the mode of a site', () => {
     },
   );
 
-  it('that waits for its device, that it refuses, or that it never answers changes nothing [C-7.7]', async () => {
-    const scene = await newListeningSite();
-    const { plant, partner, link } = scene;
+  it('a mode that is waiting, rejected by its device or never acknowledged changes nothing [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newListeningSite();
     await obeyMode(scene, { mode: 'MAX_EXPORT' }, 'FAILED');
     await partner.submit(
       submission('mode', { mode: 'ZERO_EXPORT', validUntil: formatInstant(START_MS + HOUR) }),
@@ -93,7 +87,7 @@ describe('the mode of a site', () => {
     expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
   });
 
-  it('set by an administrator between acceptance and acknowledgement gives way to the newer command [C-7.7]', async () => {
+  it('a mode that an administrator sets before the acknowledgement is replaced by the acknowledged command [C-7.7]', async () => {
     const { plant, partner, link, site } = await newListeningSite();
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     const { cmdId } = await nthCommand(link, 1);
@@ -103,9 +97,8 @@ describe('the mode of a site', () => {
     expect(config).toMatchObject({ operatingMode: 'MAX_EXPORT', constraints: LIMITED.constraints });
   });
 
-  it('acknowledged again later does not undo a newer one [C-7.7]', async () => {
-    const scene = await newListeningSite();
-    const { plant, link } = scene;
+  it('a later acknowledgement of an older mode does not undo a newer mode [C-7.7]', async () => {
+    const { scene, plant, link } = await newListeningSite();
     await obeyMode(scene, { mode: 'MAX_EXPORT' });
     const { cmdId } = await nthCommand(link, 1);
     await obeyMode(scene, { mode: 'ZERO_EXPORT' });
@@ -113,7 +106,7 @@ describe('the mode of a site', () => {
     expect((await readConfig(plant.id)).operatingMode).toBe('ZERO_EXPORT');
   });
 
-  it('that is rejected changes nothing [C-7.4]', async () => {
+  it('a rejected mode changes nothing [C-7.4]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(
       submission('mode', { mode: 'MAX_EXPORT', validUntil: formatInstant(START_MS - MINUTE) }),
@@ -122,7 +115,7 @@ describe('the mode of a site', () => {
     expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
   });
 
-  it('stands beside the constraints, the fallback and what is pending [C-2.3]', async () => {
+  it('the snapshot has the constraints, the fallback and the pending commands [C-2.3]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(submission('device', batch(batteryCommand(1))));
     const config = await readConfig(plant.id);

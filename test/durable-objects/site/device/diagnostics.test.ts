@@ -1,4 +1,4 @@
-/** What a device is never told, for who looks after it: what was dropped and why, who logged in or tried [C-3.8]. */
+/** Diagnostics for operators: dropped messages with their reasons, and login attempts [C-3.8]. */
 import { describe, expect, it } from 'vitest';
 import { type DeviceTestLink, dialSite, telemetryMessage } from '#workerd/links.ts';
 import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -11,7 +11,7 @@ import {
   sendTelemetry,
 } from '#workerd/site-devices.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
-import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
+import { newConnectedSite, newSite, type SiteScene } from '#workerd/site-scenes.ts';
 import { createDevice } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 
@@ -21,7 +21,7 @@ const KEPT = 100;
 const ADDRESS = '192.0.2.7';
 const OTHER_ADDRESS = '192.0.2.8';
 
-/** A login that was refused, and counts toward nothing unless told otherwise. */
+/** A refused login that does not count toward a suspension, unless changed. */
 function refusal(
   organizationId: string,
   changes: { address?: string; reason?: string; counts?: boolean } = {},
@@ -29,26 +29,26 @@ function refusal(
   return { address: ADDRESS, reason: 'token expired', counts: false, organizationId, ...changes };
 }
 
-/** Refused logins, each for a reason of its own: its number. */
-async function refuseLogins(scene: Awaited<ReturnType<typeof newSite>>, from: number, count: number) {
+/** Refused logins whose reasons are consecutive numbers. */
+async function refuseLogins(scene: SiteScene, from: number, count: number) {
   const { site, gateway, organization } = scene;
   for (let at = from; at < from + count; at++)
     await site.noteRefusedLogin(gateway.id, refusal(organization.id, { reason: `${at}` }));
 }
 
-/** Messages that are dropped as malformed, each with its number in it. */
+/** Sends malformed messages that contain consecutive numbers. */
 async function sendMalformed(link: DeviceTestLink, from: number, count: number): Promise<void> {
   const payloads = Array.from({ length: count }, (_none, index) => `{"number${from + index}":`);
   expect(await publishAll(link, payloads)).toEqual(Array(count).fill(true));
 }
 
-/** `last`, `last - 1`, … */
+/** Counts down: `last`, `last - 1`, … */
 function down(last: number, count: number): string[] {
   return Array.from({ length: count }, (_none, index) => `${last - index}`);
 }
 
 describe('dropped messages', () => {
-  it('are counted by reason and told one by one, newest first, with what should have been signed [C-3.8]', async () => {
+  it('dropped messages are counted by reason and listed newest first, with the text that should have been signed [C-3.8]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const used = telemetryMessage(gateway, '{"a":1}', { nonce: 'used' });
     await publish(link, used);
@@ -81,7 +81,7 @@ describe('dropped messages', () => {
     expect(JSON.stringify(recent)).not.toContain(gateway.hmacSecret);
   });
 
-  it('say what was done wrong where it is tried [C-3.7]', async () => {
+  it('a dropped message shows the cause of a wrong signature if a known mistake matches [C-3.7]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"a": 1}', signedData: '{"a":1.0}' }));
     await publish(link, rawTelemetry(gateway, { data: '{"a":5.0}', signedData: '{"a":5}' }));
@@ -92,14 +92,14 @@ describe('dropped messages', () => {
     ]);
   });
 
-  it('and re-sends that are none are not among them', async () => {
+  it('re-sends of a valid message are not dropped messages', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const message = telemetryMessage(gateway, '{"a":1}');
     for (let count = 0; count < 3; count++) await publish(link, message);
     expect(await site.diagnostics(gateway.id)).toMatchObject({ drops: {}, recent: [] });
   });
 
-  it('are kept a hundred, the last, while their count goes on, over evictions too [C-3.8]', async () => {
+  it('the last hundred dropped messages are kept across evictions, and the count includes all [C-3.8]', async () => {
     const { plant, site, link, gateway } = await newConnectedSite();
     let sent = 0;
     for (const count of [KEPT - 1, 2, KEPT, 3, 2 * KEPT + 7]) {
@@ -113,7 +113,7 @@ describe('dropped messages', () => {
     expect(await rowsOf(plant.id, 'SELECT slot FROM recent_drop')).toHaveLength(KEPT);
   });
 
-  it('of one batch that has more of them than are kept are all counted, and the last are kept', async () => {
+  it('a batch with more dropped messages than are kept counts all and keeps the last', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const stray = (index: number) => ({ kind: 'strayed', act: 'publish', topic: `topic/${index}` }) as const;
     link.send(...Array.from({ length: KEPT + 20 }, (_none, index) => stray(index)));
@@ -123,7 +123,7 @@ describe('dropped messages', () => {
     expect(recent.map(({ topic }) => topic.replace('topic/', ''))).toEqual(down(KEPT + 19, KEPT));
   });
 
-  it('on a topic that is not its own are TOPIC drops, with those that are [C-3.8]', async () => {
+  it('a message or subscription on a topic of another device is a TOPIC drop [C-3.8]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     link.send({ kind: 'strayed', act: 'publish', topic: 'cpi/other/telemetry' });
     link.send({ kind: 'strayed', act: 'subscribe', topic: '#' });
@@ -145,7 +145,7 @@ describe('dropped messages', () => {
     expect(await sendTelemetry(link, gateway, { a: 1 })).toBe(true);
   });
 
-  it('of one device are not another’s', async () => {
+  it('dropped messages of one device do not appear for another', async () => {
     const { organization, plant, site, link, gateway } = await newConnectedSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     await publish(link, 'hello');
@@ -153,7 +153,7 @@ describe('dropped messages', () => {
     expect((await site.diagnostics(gateway.id)).recent).toHaveLength(1);
   });
 
-  it('by themselves are no proof of a secret, and store nothing else', async () => {
+  it('malformed messages neither prove a secret nor store anything else', async () => {
     const { plant, link } = await newConnectedSite();
     await sendMalformed(link, 0, 5);
     expect(await rowsOf(plant.id, 'SELECT last_key_version FROM device')).toEqual([
@@ -164,7 +164,7 @@ describe('dropped messages', () => {
 });
 
 describe('logins', () => {
-  it('are told, accepted and refused, with their address and why, newest first [C-3.8]', async () => {
+  it('accepted and refused logins are listed newest first, with address and reason [C-3.8]', async () => {
     const { organization, plant, site, gateway } = await newSite();
     await connectTo(plant.id, gateway.id, { address: ADDRESS });
     setClock(START_MS + SECOND);
@@ -186,9 +186,8 @@ describe('logins', () => {
     ]);
   });
 
-  it('are kept a hundred, the last, over evictions too [C-3.8]', async () => {
-    const scene = await newSite();
-    const { plant, site, gateway } = scene;
+  it('the last hundred logins are kept across evictions [C-3.8]', async () => {
+    const { scene, plant, site, gateway } = await newSite();
     let sent = 0;
     for (const count of [KEPT - 1, 2, KEPT + 9]) {
       await refuseLogins(scene, sent, count);
@@ -199,7 +198,7 @@ describe('logins', () => {
     }
   });
 
-  it('that are refused again for the same reason, and do not count, are written once a minute', async () => {
+  it('a refused login that does not count and repeats the last reason is written once a minute', async () => {
     const { organization, plant, site, gateway } = await newSite();
     const refuse = async (changes = {}) =>
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, changes));
@@ -220,14 +219,14 @@ describe('logins', () => {
     expect(await written()).toBe(4);
   });
 
-  it('that count are written each, also where they repeat the last [C-3.11]', async () => {
+  it('every refused login that counts is written, even if it repeats the last [C-3.11]', async () => {
     const { organization, site, gateway } = await newSite();
     for (let count = 0; count < 5; count++)
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, { counts: true }));
     expect((await site.diagnostics(gateway.id)).connects).toHaveLength(5);
   });
 
-  it('that were accepted meanwhile are between those that repeat: both are written', async () => {
+  it('a refused login that repeats after an accepted one is written again', async () => {
     const { organization, plant, site, gateway } = await newSite();
     const refuse = () => site.noteRefusedLogin(gateway.id, refusal(organization.id));
     await refuse();
@@ -237,7 +236,7 @@ describe('logins', () => {
     expect(connects.map(({ outcome }) => outcome)).toEqual(['REFUSED', 'ACCEPTED', 'REFUSED']);
   });
 
-  it('as a device that is not here leave nothing', async () => {
+  it('a login for a device that is not in this site stores nothing', async () => {
     const { organization, plant, site } = await newSite();
     const unknown = crypto.randomUUID();
     await site.noteRefusedLogin(unknown, refusal(organization.id, { counts: true }));
@@ -247,16 +246,16 @@ describe('logins', () => {
   });
 });
 
-describe('ten logins that count, within five minutes [C-3.11]', () => {
-  async function fail(scene: Awaited<ReturnType<typeof newSite>>, count: number, counts = true) {
+describe('ten counted failed logins within five minutes [C-3.11]', () => {
+  async function fail(scene: SiteScene, count: number, counts = true) {
     const { site, gateway, organization } = scene;
     for (let at = 0; at < count; at++)
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, { counts, reason: `${counts}` }));
   }
-  const statusOf = async ({ plant }: Awaited<ReturnType<typeof newSite>>) =>
+  const statusOf = async ({ plant }: SiteScene) =>
     (await rowsOf<{ status: string }>(plant.id, 'SELECT status FROM device'))[0]?.status;
 
-  it('suspend the device, over evictions too; nine, or uncounted ones, do not', async () => {
+  it('ten counted failed logins suspend the device across evictions; nine, or uncounted ones, do not', async () => {
     const scene = await newSite();
     await fail(scene, 20, false);
     await fail(scene, 9);
@@ -267,7 +266,7 @@ describe('ten logins that count, within five minutes [C-3.11]', () => {
     expect((await dialSite(scene.plant.id, scene.gateway.id)).status).toBe(401);
   });
 
-  it('are not so many where some are older', async () => {
+  it('failed logins older than five minutes do not count toward a suspension', async () => {
     const scene = await newSite();
     await fail(scene, 9);
     setClock(START_MS + 5 * MINUTE);
@@ -277,7 +276,7 @@ describe('ten logins that count, within five minutes [C-3.11]', () => {
     expect(await statusOf(scene)).toBe('SUSPENDED');
   });
 
-  it('begin anew with a reactivation, and while it is suspended none counts [C-3.3]', async () => {
+  it('a reactivation restarts the count of failed logins, and logins during the suspension do not count [C-3.3]', async () => {
     const scene = await newSite();
     await fail(scene, 10);
     await fail(scene, 10);

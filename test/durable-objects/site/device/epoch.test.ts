@@ -1,8 +1,11 @@
-/** Whose socket counts: the newest of each device, of the newest boot of its bridge, while its credential lives. */
+/**
+ * Sessions of a device: which socket is valid (the newest, from the newest boot of its bridge, while its
+ * credential is valid), and how a session ends.
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { dialSite, telemetryMessage } from '#workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -13,15 +16,15 @@ import {
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
-import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
+import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link/live.ts';
 
 holdClock();
 
 describe('two links of one device', () => {
-  it('the newest stays, the older is closed as taken over [C-3.6]', async () => {
+  it('the newest link of a device stays open, and the older is closed as taken over [C-3.6]', async () => {
     const { plant } = await newSite();
     const older = await connectListening(plant, plant.gateway, { bridge: 'bridge-1' });
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2', boot: 'boot-9' });
@@ -31,13 +34,13 @@ describe('two links of one device', () => {
     expect(await openSessions(plant.id)).toBe(1);
   });
 
-  it('frames that the older had under way have no effect and get no answer [rule 2]', async () => {
+  it('late frames of a replaced link have no effect and get no answer [rule 2]', async () => {
     const { plant, partner } = await newSite();
     const older = await connectListening(plant);
     const answered = older.received.length;
-    const kept: WebSocket[] = [];
+    const sockets: WebSocket[] = [];
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
-      kept.push(...state.getWebSockets(plant.gateway.id));
+      sockets.push(...state.getWebSockets(plant.gateway.id));
     });
     const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
     await older.untilClosed();
@@ -48,9 +51,9 @@ describe('two links of one device', () => {
       { kind: 'subscribed', commands: true },
     ];
     await runInDurableObject(siteOf(plant.id), (site) => {
-      for (const socket of kept) site.webSocketMessage(socket, JSON.stringify(frames));
+      for (const socket of sockets) site.webSocketMessage(socket, JSON.stringify(frames));
     });
-    expect(kept).toHaveLength(1);
+    expect(sockets).toHaveLength(1);
     expect(older.received.filter((frame) => frame.kind !== 'goodbye')).toHaveLength(answered);
     expect(await sendTelemetry(newer, plant.gateway, { fvePowerKw: 1 })).toBe(true);
     expect(await gridPowerKw(plant)).toBeNull();
@@ -58,7 +61,7 @@ describe('two links of one device', () => {
     expect(ack.status).toBe('QUEUED');
   });
 
-  it('commands go to the newest alone, and only once it listens [rule 2]', async () => {
+  it('commands go only to the newest link, and only once it has subscribed [rule 2]', async () => {
     const { plant, partner } = await newSite();
     const older = await connectListening(plant);
     const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
@@ -69,7 +72,7 @@ describe('two links of one device', () => {
     expect(commandsOf(older)).toEqual([]);
   });
 
-  it('the end of the older does not end the session of the newer [rule 2]', async () => {
+  it('closing the older link does not end the session of the newer [rule 2]', async () => {
     const { plant } = await newSite();
     const older = await connectListening(plant);
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
@@ -80,7 +83,7 @@ describe('two links of one device', () => {
     expect(await openSessions(plant.id)).toBe(1);
   });
 
-  it('twenty cuts, each answered by a new link: one session, the last, and nothing lost of it [C-3.6]', async () => {
+  it('after twenty reconnects only the last session is open, and commands reach it [C-3.6]', async () => {
     const { plant, partner } = await newSite();
     const links = [];
     for (let cut = 0; cut < 20; cut++) {
@@ -104,26 +107,24 @@ describe('two links of one device', () => {
 });
 
 describe('a link that its bridge closes', () => {
-  it('ends the session at once [C-3.10]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('a link closed by its bridge ends the session at once [C-3.10]', async () => {
+    const { plant, link } = await newListeningSite();
     link.socket.close(1000, 'disconnected');
     let open = 1;
     for (let looks = 0; looks < 50 && open > 0; looks++) open = await openSessions(plant.id);
     expect(open).toBe(0);
   });
 
-  it('is closed from both sides at once [architecture: one idea]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it("a link closed by its bridge is closed from the object's side at once [architecture: one idea]", async () => {
+    const { plant, link } = await newListeningSite();
     link.socket.close(1000, 'disconnected');
     for (let looks = 0; looks < 50 && !link.closed; looks++) await openSessions(plant.id);
     expect(link.closed).toMatchObject({ code: 1000 });
   });
 });
 
-describe('a bridge that booted anew', () => {
-  it('frees the sessions of its older boot at once, and no others [rule 8]', async () => {
+describe('a restarted bridge', () => {
+  it('a restarted bridge ends the sessions of its older boot at once, and no others [rule 8]', async () => {
     const { organization, plant } = await newSite();
     const second = await createDevice(organization, plant.id, 'SENSOR');
     const third = await createDevice(organization, plant.id, 'SENSOR');
@@ -141,7 +142,7 @@ describe('a bridge that booted anew', () => {
 });
 
 describe('a dial', () => {
-  it('with a connection id that opened a link before is answered as a path that does not exist [rule 1]', async () => {
+  it('a dial with a used connection id is answered with 404 [rule 1]', async () => {
     const { plant } = await newSite();
     const connection = crypto.randomUUID();
     const link = await connectTo(plant.id, plant.gateway.id, { connection });
@@ -156,7 +157,7 @@ describe('a dial', () => {
     expect(await openSessions(plant.id)).toBe(1);
   });
 
-  it('twice at once with one connection id opens one link [rule 1]', async () => {
+  it('concurrent dials with one connection id open one link [rule 1]', async () => {
     const { plant } = await newSite();
     const connection = crypto.randomUUID();
     const dials = Array.from({ length: 5 }, () => dialSite(plant.id, plant.gateway.id, { connection }));
@@ -164,7 +165,7 @@ describe('a dial', () => {
     expect(statuses.sort()).toEqual([101, 404, 404, 404, 404]);
   });
 
-  it('without the header that the Worker sets, or without an upgrade, does not exist [rule 1]', async () => {
+  it('a dial without the header of the Worker, or without an upgrade, is answered with 404 [rule 1]', async () => {
     const { plant } = await newSite();
     const site = siteOf(plant.id);
     expect((await site.fetch('https://site/link', { headers: { upgrade: 'websocket' } })).status).toBe(404);
@@ -172,7 +173,7 @@ describe('a dial', () => {
   });
 
   it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'of a %s device is refused, and writes nothing [rule 6]',
+    'a dial of a %s device is refused, and writes nothing [rule 6]',
     async (status) => {
       const { plant } = await newSite();
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, status);
@@ -182,4 +183,55 @@ describe('a dial', () => {
       expect(await numberOf(plant.id, 'SELECT count(*) FROM seen_connection')).toBe(0);
     },
   );
+});
+
+describe('the end of a session', () => {
+  it('a link is closed at the end of its token, without a frame from the device [C-3.6]', async () => {
+    const { plant } = await newSite();
+    const expiresAtMs = START_MS + MINUTE;
+    const link = await connectListening(plant, plant.gateway, { expiresAtMs });
+    expect(await alarmAt(plant.id)).toBeLessThanOrEqual(expiresAtMs);
+    await passTime(plant.id, MINUTE);
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
+    expect(await openSessions(plant.id)).toBe(0);
+  });
+
+  it('a frame after the end of the token has no effect, even if the alarm is late [rule 6]', async () => {
+    const { plant } = await newSite();
+    const link = await connectListening(plant, plant.gateway, { expiresAtMs: START_MS + MINUTE });
+    setClock(START_MS + MINUTE);
+    const payload = telemetryMessage(plant.gateway, '{"gridPowerKw":1}');
+    link.send({ kind: 'publish', seq: 901, topic: 'telemetry', payload });
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
+    const latest = await siteOf(plant.id).readLatestTelemetry(plant.id);
+    expect(latest.payload.gridPowerKw).toBeNull();
+  });
+
+  it('a suspension closes the link at once, and a reactivated device can connect again [C-3.3]', async () => {
+    const { plant, link } = await newListeningSite();
+    await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'SUSPENDED');
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
+    await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'ACTIVE');
+    const again = await connectListening(plant);
+    expect(await sendTelemetry(again, plant.gateway, { gridPowerKw: 1 })).toBe(true);
+  });
+
+  it('a suspended device stays suspended when its grant is repeated [C-3.11]', async () => {
+    const { plant } = await newSite();
+    const { id: deviceId, hmacSecret } = plant.gateway;
+    await siteOf(plant.id).setDeviceStatus(deviceId, 'SUSPENDED');
+    const grant = { siteId: plant.id, plantId: plant.id, deviceId, type: 'GATEWAY' as const, hmacSecret };
+    await siteOf(plant.id).adoptDevice({ ...grant, version: 1 });
+    expect((await dialSite(plant.id, deviceId)).status).toBe(401);
+  });
+
+  it('a link without a sign of life is closed after 90 s, and gets no commands after 60 s [rule 2]', async () => {
+    const { plant, partner, link } = await newListeningSite();
+    setClock(START_MS + SIGN_OF_LIFE_MS + 1);
+    expect((await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).status).toBe('QUEUED');
+    expect(commandsOf(link)).toEqual([]);
+    await passTime(plant.id, 30 * SECOND);
+    await link.untilClosed();
+    expect(await openSessions(plant.id)).toBe(0);
+  });
 });

@@ -1,4 +1,6 @@
-/** Which failed logins count toward a suspension, whatever else was refused between them [C-3.11]. */
+/**
+ * Which failed logins count toward a suspension, whatever other logins were refused between them [C-3.11].
+ */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { newMove, whole } from '#workerd/site-move.ts';
@@ -29,23 +31,26 @@ async function statusOf({ siteId, gateway }: Scene): Promise<string> {
   return (await numberOf(siteId, isActive)) === 1 ? 'ACTIVE' : 'SUSPENDED';
 }
 
-describe('nine that count', () => {
-  it.each([true])('stay counted behind a hundred others that do not (evicted: %s)', async (isEvicted) => {
-    const scene = await newScene();
-    await refuse(scene, 9);
-    await refuse(scene, 100, { counts: false, address: '192.0.2.9' });
-    if (isEvicted) await evictSite(scene.siteId);
-    expect(await statusOf(scene)).toBe('ACTIVE');
-    const { connects } = await siteOf(scene.siteId).diagnostics(scene.gateway.id);
-    expect(new Set(connects.map(({ address }) => address))).toEqual(new Set(['192.0.2.9']));
-    await refuse(scene, 1, { address: '192.0.2.8' });
-    expect(await statusOf(scene)).toBe('SUSPENDED');
-    const reason = `SELECT count(*) FROM device WHERE suspend_reason LIKE
+describe('nine counted failed logins', () => {
+  it.each([true])(
+    'nine counted failed logins still count after a hundred uncounted ones (evicted: %s)',
+    async (isEvicted) => {
+      const scene = await newScene();
+      await refuse(scene, 9);
+      await refuse(scene, 100, { counts: false, address: '192.0.2.9' });
+      if (isEvicted) await evictSite(scene.siteId);
+      expect(await statusOf(scene)).toBe('ACTIVE');
+      const { connects } = await siteOf(scene.siteId).diagnostics(scene.gateway.id);
+      expect(new Set(connects.map(({ address }) => address))).toEqual(new Set(['192.0.2.9']));
+      await refuse(scene, 1, { address: '192.0.2.8' });
+      expect(await statusOf(scene)).toBe('SUSPENDED');
+      const reason = `SELECT count(*) FROM device WHERE suspend_reason LIKE
       '10 failed logins%192.0.2.7%192.0.2.8%' AND suspend_reason NOT LIKE '%192.0.2.9%'`;
-    expect(await numberOf(scene.siteId, reason)).toBe(1);
-  });
+      expect(await numberOf(scene.siteId, reason)).toBe(1);
+    },
+  );
 
-  it('and others between each of them are ten with one more', async () => {
+  it('ten counted failed logins suspend a device, although uncounted ones come between them', async () => {
     const scene = await newScene();
     for (let count = 0; count < 9; count++) {
       await refuse(scene, 1);
@@ -56,7 +61,7 @@ describe('nine that count', () => {
     expect(await statusOf(scene)).toBe('SUSPENDED');
   });
 
-  it('of one device are not another’s', async () => {
+  it('failed logins of one device do not count for another', async () => {
     const scene = await newScene();
     const other = await createDevice(scene.organization, scene.siteId, 'SENSOR');
     await refuse(scene, 9);
@@ -69,7 +74,7 @@ describe('nine that count', () => {
     expect(await statusOf({ ...scene, gateway: other })).toBe('ACTIVE');
   });
 
-  it('are forgotten as they grow old: no more than ten rows are kept', async () => {
+  it('old failed logins are deleted: at most ten rows are kept', async () => {
     const scene = await newScene();
     for (let round = 0; round < 5; round++) {
       setClock(START_MS + round * 5 * MINUTE);
@@ -82,7 +87,7 @@ describe('nine that count', () => {
 
 describe('a reactivation', () => {
   it.each(['in the same moment', 'and an eviction'])(
-    '%s clears what counted: nine more do not suspend',
+    'a reactivation, %s, clears the count: nine more failed logins do not suspend',
     async (how) => {
       const scene = await newScene();
       const site = siteOf(scene.siteId);
@@ -102,7 +107,7 @@ describe('a reactivation', () => {
     },
   );
 
-  it('clears what counted before an admin’s suspension, too', async () => {
+  it("a reactivation clears the failed logins from before an admin's suspension too", async () => {
     const scene = await newScene();
     await refuse(scene, 9);
     await siteOf(scene.siteId).setDeviceStatus(scene.gateway.id, 'SUSPENDED');
@@ -111,7 +116,7 @@ describe('a reactivation', () => {
     expect(await statusOf(scene)).toBe('ACTIVE');
   });
 
-  it('at the new place clears what came along [C-3.1]', async () => {
+  it('a reactivation after a move clears the failed logins that moved with the device [C-3.1]', async () => {
     const { organization, gateway, fromId, toId, move } = await newMove();
     await refuse({ organization, gateway, siteId: fromId }, 9);
     await whole(move);

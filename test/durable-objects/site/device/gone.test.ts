@@ -1,18 +1,21 @@
-/** What a device that serves no more had under way: it goes to who serves in its place, or ends [C-3.1], [C-7.6]. */
+/**
+ * The open commands of a device that no longer serves: the next serving device gets them, or they end
+ * [C-3.1], [C-7.6].
+ */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
-import { endOf, executionsOf, newAwaySite, obey, planned, told } from '#workerd/site-plan.ts';
+import { endOf, executionsOf, newAwaySite, obey, planned, sentTo } from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite, type SiteScene } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite, type SiteScene, whole } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { addSubDevice, createDevice, type Plant, siteOf } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 
 holdClock();
 
-/** How a device goes, and what its own commands are told of it. */
+/** The ways in which a device leaves, and the end reason of its REST commands. */
 const WAYS = {
   revoked: {
     why: 'DEVICE_GONE',
@@ -28,19 +31,18 @@ const NAMES = Object.keys(WAYS) as (keyof typeof WAYS)[];
 
 const DISPATCHES = 'SELECT count(*) FROM dispatch';
 
-/** The plant's gateway serves; another listens beside it. */
+/** The plant's gateway serves; a second one is connected too. */
 async function newTwoGateways() {
-  const scene = await newAwaySite();
-  const { organization, plant } = scene;
+  const { scene, organization, plant } = await newAwaySite();
   const other = await createDevice(organization, plant.id, 'CONTROLLER');
   const otherLink = await connectListening(plant, other);
   setClock(START_MS + SECOND);
   const link = await connectListening(plant);
   const otherPlant: Plant = { ...plant, gateway: other };
-  return { ...scene, link, other, otherLink, otherTold: () => told(otherLink, otherPlant) };
+  return whole({ ...scene, link, other, otherLink, otherSent: () => sentTo(otherLink, otherPlant) });
 }
 
-/** A plant whose battery BESS-L is linked to a device that is away. */
+/** A plant whose battery BESS-L is linked to an offline device. */
 async function newLinkedSite() {
   const scene = await newSite();
   await answerPings(scene.plant.id);
@@ -62,7 +64,7 @@ async function ask({ site, gateway }: SiteScene, action = 'PING'): Promise<strin
   return answer.command.cmdId;
 }
 
-/** Commands of a link by their action and their power. */
+/** The powers of the commands of a link. */
 function powers(link: DeviceTestLink): unknown[] {
   return commandsOf(link).map(({ payload }) => {
     const { targets } = payload as { targets?: { params?: { powerKw?: number } }[] };
@@ -70,23 +72,22 @@ function powers(link: DeviceTestLink): unknown[] {
   });
 }
 
-describe.each(NAMES)('the gateway is %s, and another serves', (name) => {
+describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
   const { go } = WAYS[name];
 
   it.each([
     ['that it obeys', ['RECEIVED'] as const],
     ['that it has completed', ['RECEIVED', 'COMPLETED'] as const],
     ['that it has not answered', [] as const],
-  ])('a standing setpoint %s is told to the other, and stands on [C-7.7]', async (_title, acks) => {
-    const scene = await newTwoGateways();
-    const { plant, gateway, partner, link, other, otherLink, otherTold } = scene;
+  ])('an active setpoint %s is sent to the other gateway, and stays active [C-7.7]', async (_title, acks) => {
+    const { plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
     const setpoint = planned(5, 'HIGH');
     await partner.submit(setpoint);
     const first = await nthCommand(link, 1);
     for (const status of acks) await sendAck(link, gateway, first.cmdId, status);
     const before = await endOf(plant, setpoint);
     await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual([5]);
+    expect(await otherSent()).toEqual([5]);
     expect(await endOf(plant, setpoint)).toBe(before);
     const again = await nthCommand(otherLink, 1);
     expect(again.cmdId).not.toBe(first.cmdId);
@@ -94,62 +95,58 @@ describe.each(NAMES)('the gateway is %s, and another serves', (name) => {
     expect(await endOf(plant, setpoint)).toBe('EXECUTING');
   });
 
-  it('an emergency that it has not answered goes to the other, once, which ends it [C-7.7]', async () => {
-    const scene = await newTwoGateways();
-    const { plant, gateway, partner, link, other, otherLink, otherTold } = scene;
+  it('an emergency that the leaving gateway has not answered is sent once to the other gateway, whose ack ends it [C-7.7]', async () => {
+    const { scene, plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
     const publish = submission('emergency', { type: 'STOP' });
     await partner.submit(publish);
     await nthCommand(link, 1);
     await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual(['EMERGENCY_STOP']);
+    expect(await otherSent()).toEqual(['EMERGENCY_STOP']);
     await sendAck(otherLink, other, (await nthCommand(otherLink, 1)).cmdId, 'COMPLETED');
     expect(await endOf(plant, publish)).toBe('COMPLETED');
     expect(await executionsOf(scene, publish)).toMatchObject([
       { status: 'EXECUTING' },
       { status: 'COMPLETED' },
     ]);
-    expect(await otherTold()).toEqual(['EMERGENCY_STOP']);
+    expect(await otherSent()).toEqual(['EMERGENCY_STOP']);
   });
 
-  it('a configuration that it has not answered goes to the other, once, which ends it [C-7.9]', async () => {
-    const { plant, gateway, partner, link, other, otherLink, otherTold } = await newTwoGateways();
+  it('a configuration that the leaving gateway has not answered is sent once to the other gateway, whose ack ends it [C-7.9]', async () => {
+    const { plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
     const publish = submission('config', { constraints: { maxImportKw: 70 } });
     await partner.submit(publish);
     await nthCommand(link, 1);
     await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual(['CONFIG_SET']);
+    expect(await otherSent()).toEqual(['CONFIG_SET']);
     const command = await nthCommand(otherLink, 1);
     expect(command.payload).toMatchObject({ constraints: { maxImportKw: 70 } });
     await sendAck(otherLink, other, command.cmdId, 'COMPLETED');
     expect(await endOf(plant, publish)).toBe('COMPLETED');
-    expect(await otherTold()).toEqual(['CONFIG_SET']);
+    expect(await otherSent()).toEqual(['CONFIG_SET']);
   });
 
-  it('an emergency that it has completed is told to the other too: it holds [C-7.7]', async () => {
-    const scene = await newTwoGateways();
-    const { plant, gateway, partner, otherTold } = scene;
+  it('an active emergency that the leaving gateway has completed is sent to the other gateway too [C-7.7]', async () => {
+    const { scene, plant, gateway, partner, otherSent } = await newTwoGateways();
     const publish = submission('emergency', { type: 'HOLD' });
     await partner.submit(publish);
     await obey(scene, 1, 'RECEIVED', 'COMPLETED');
     await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual(['EMERGENCY_HOLD']);
+    expect(await otherSent()).toEqual(['EMERGENCY_HOLD']);
     expect(await endOf(plant, publish)).toBe('COMPLETED');
   });
 
-  it('the mode in force is told to the other [C-7.7]', async () => {
-    const scene = await newTwoGateways();
-    const { plant, gateway, partner, otherTold } = scene;
+  it('the mode in force is sent to the other gateway [C-7.7]', async () => {
+    const { scene, plant, gateway, partner, otherSent } = await newTwoGateways();
     await partner.submit(submission('mode', { mode: 'ZERO_EXPORT' }));
     await obey(scene, 1, 'RECEIVED', 'COMPLETED');
     await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual(['ZERO_EXPORT']);
+    expect(await otherSent()).toEqual(['ZERO_EXPORT']);
   });
 
   it.each([['RECEIVED'], ['IN_PROGRESS'], [undefined]] as const)(
-    'a device command that it was told (%s) ends FAILED DEVICE_GONE: it may have been obeyed',
+    'a device command sent to the leaving gateway (ack: %s) ends FAILED DEVICE_GONE, because it may have been executed',
     async (ack) => {
-      const scene = await newTwoGateways();
-      const { plant, gateway, partner, link, otherTold } = scene;
+      const { scene, plant, gateway, partner, link, otherSent } = await newTwoGateways();
       const publish = charge();
       await partner.submit(publish);
       const { cmdId } = await nthCommand(link, 1);
@@ -160,36 +157,35 @@ describe.each(NAMES)('the gateway is %s, and another serves', (name) => {
         status: 'FAILED',
         reason: 'DEVICE_GONE: BESS-1',
       });
-      expect(await otherTold()).toEqual([]);
+      expect(await otherSent()).toEqual([]);
       expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
     },
   );
 
-  it('a setpoint whose time is ahead goes to the other then [C-7.6]', async () => {
-    const { plant, gateway, partner, otherTold } = await newTwoGateways();
+  it('a future setpoint is sent to the other gateway at its time [C-7.6]', async () => {
+    const { plant, gateway, partner, otherSent } = await newTwoGateways();
     expect(await partner.acknowledge(planned(7, 'HIGH', { inMs: HOUR }))).toMatchObject({ status: 'QUEUED' });
     await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual([]);
+    expect(await otherSent()).toEqual([]);
     await passTime(plant.id, HOUR);
-    expect(await otherTold()).toEqual([7]);
+    expect(await otherSent()).toEqual([7]);
   });
 
-  it('twice, nothing more is told or ended', async () => {
-    const scene = await newTwoGateways();
-    const { plant, gateway, partner, link, otherTold } = scene;
+  it('repeating the departure of a gateway sends and ends nothing more', async () => {
+    const { scene, plant, gateway, partner, link, otherSent } = await newTwoGateways();
     const [setpoint, command] = [planned(5, 'HIGH'), charge()];
     await partner.submit(setpoint, command);
     await nthCommand(link, 2);
     for (let count = 0; count < 2; count++) await go(gateway.id, plant.id);
-    expect(await otherTold()).toEqual([5]);
+    expect(await otherSent()).toEqual([5]);
     expect(await executionsOf(scene, command)).toMatchObject([{ status: 'FAILED' }]);
   });
 });
 
-describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
+describe.each(NAMES)('a linked device with its own battery is %s', (name) => {
   const { go } = WAYS[name];
 
-  it('what waits for it goes to the gateway at once [C-2.4, C-7.6]', async () => {
+  it('a command that waits for a leaving linked device is sent to the gateway at once [C-2.4, C-7.6]', async () => {
     const { plant, linked, publish, partner } = await newLinkedSite();
     const link = await connectListening(plant);
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
@@ -199,7 +195,7 @@ describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
     expect(await endOf(plant, publish)).toBe('COMPLETED');
   });
 
-  it('what waits for it waits for the gateway where that is away too', async () => {
+  it('a command that waits for a leaving linked device waits for an offline gateway', async () => {
     const { plant, linked, publish, partner } = await newLinkedSite();
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
     await go(linked.id, plant.id);
@@ -209,7 +205,7 @@ describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
     expect(powers(link)).toEqual([[5]]);
   });
 
-  it('its part of a batch that it has completed stays so: the other parts say how the batch ends [C-7.8]', async () => {
+  it('a part of a batch that a leaving device completed stays completed, and the other parts decide the end [C-7.8]', async () => {
     const { plant, linked, partner } = await newLinkedSite();
     const [own, link] = [await connectListening(plant, linked), await connectListening(plant)];
     const parts = batch(batteryCommand(5, { deviceId: 'BESS-L' }), batteryCommand(3));
@@ -221,7 +217,7 @@ describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
     expect(await endOf(plant, publish)).toBe('COMPLETED');
   });
 
-  it('and so is the gateway: what waits ends FAILED DEVICE_GONE, for nobody serves', async () => {
+  it('a waiting command ends FAILED DEVICE_GONE when the linked device and the gateway have both left', async () => {
     const { plant, gateway, linked, publish, partner } = await newLinkedSite();
     await partner.submit(publish);
     for (const id of [linked.id, gateway.id]) await go(id, plant.id);
@@ -233,7 +229,7 @@ describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
 describe.each(NAMES)('the only gateway is %s', (name) => {
   const { go, why } = WAYS[name];
 
-  it('what waits for it ends FAILED DEVICE_GONE', async () => {
+  it('commands that wait for the only gateway end FAILED DEVICE_GONE', async () => {
     const { plant, gateway, partner } = await newSite();
     const waiting: Submission[] = [charge(), submission('emergency', { type: 'STOP' })];
     await partner.submit(...waiting);
@@ -242,9 +238,8 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
   });
 
-  it(`its own commands end FAILED ${why}, whether told or not; what has ended stays as it was`, async () => {
-    const scene = await newListeningSite();
-    const { plant, gateway, site, link } = scene;
+  it(`REST commands of a leaving gateway end FAILED ${why}, sent or not, and ended ones are unchanged`, async () => {
+    const { scene, plant, gateway, site, link } = await newListeningSite();
     const ids = [await ask(scene, 'A'), await ask(scene, 'B'), await ask(scene, 'C')];
     await nthCommand(link, 3);
     await sendAck(link, gateway, ids[0] ?? '', 'COMPLETED');
@@ -255,13 +250,13 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     const left = await go(gateway.id, plant.id);
     expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
     const { commands } = await site.pageRestCommands(gateway.id, 1, 10);
-    const told = commands.map(({ action, status, reason }) => [action, status, reason]);
+    const outcomes = commands.map(({ action, status, reason }) => [action, status, reason]);
     const ended = ['D', 'C', 'B'].map((action) => [action, 'FAILED', why]);
-    expect(told).toEqual(name === 'deleted' ? [] : [...ended, ['A', 'COMPLETED', undefined]]);
+    expect(outcomes).toEqual(name === 'deleted' ? [] : [...ended, ['A', 'COMPLETED', undefined]]);
     if (name === 'moved') expect(left).toMatchObject({ tables: { rest_command: expect.any(Array) } });
   });
 
-  it('it takes no more of them', async () => {
+  it('a gateway that left accepts no REST commands', async () => {
     const { plant, gateway, site } = await newSite();
     await go(gateway.id, plant.id);
     const asked = { action: 'PING', payload: {}, validUntilMs: null, idempotencyKey: null };
@@ -269,10 +264,9 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
   });
 });
 
-describe('a device that is suspended', () => {
-  it('has its own commands wait: they go out when it is there again', async () => {
-    const scene = await newSite();
-    const { plant, gateway, site } = scene;
+describe('a suspended device', () => {
+  it('REST commands of a suspended device wait, and are sent after its reactivation', async () => {
+    const { scene, plant, gateway, site } = await newSite();
     const cmdId = await ask(scene);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');
     await passTime(plant.id, 10 * MINUTE);
@@ -283,7 +277,7 @@ describe('a device that is suspended', () => {
     expect(await site.findRestCommand(gateway.id, cmdId)).toMatchObject({ status: 'SENT' });
   });
 
-  it('has the plant’s commands wait where nobody serves in its place', async () => {
+  it('commands of a plant whose only gateway is suspended wait for its reactivation', async () => {
     const { plant, gateway, site, partner } = await newSite();
     const publish = charge();
     await partner.submit(publish);

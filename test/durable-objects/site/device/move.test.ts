@@ -1,4 +1,7 @@
-/** A device changes objects, step by step, each as often as a crash makes it: it is in one of them at most [C-3.1]. */
+/**
+ * The steps of a device's move between objects, repeated as after a crash: at any time at most one object has
+ * the device [C-3.1].
+ */
 import { describe, expect, it, vi } from 'vitest';
 import { dialSite } from '#workerd/links.ts';
 import { HOUR, holdClock, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -13,7 +16,7 @@ import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 holdClock();
 
 describe('a device that moves', () => {
-  it('is cut at once where it leaves, and is let in where it comes to [C-3.1]', async () => {
+  it('a moving device is disconnected from its old site at once, and can connect to the new one [C-3.1]', async () => {
     const { fromId, toId, id, gateway, move } = await newMove();
     const link = await connectTo(fromId, id);
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
@@ -26,7 +29,7 @@ describe('a device that moves', () => {
     expect(await sendTelemetry(again, gateway, { gridPowerKw: 7 })).toBe(true);
   });
 
-  it('is in neither in between: its dials are trouble, which comes again, and count nothing [C-3.11]', async () => {
+  it('a device between two sites gets 503 from both, so that its bridge retries, and no failed login counts [C-3.11]', async () => {
     const { organization, fromId, toId, id, move, evict } = await newMove();
     await move.release();
     for (let round = 0; round < 2; round++) {
@@ -45,7 +48,7 @@ describe('a device that moves', () => {
     expect(await statusOfDial(toId, id)).toBe(101);
   });
 
-  it('leaves its measurements, and nothing else [C-3.1]', async () => {
+  it('a moving device leaves its measurements in the old site, and nothing else [C-3.1]', async () => {
     const { fromId, toId, id, gateway, plant, move } = await newMove();
     const link = await connectListening(plant);
     await siteOf(fromId).submitRestCommand(id, PING);
@@ -66,7 +69,7 @@ describe('a device that moves', () => {
     expect(await leftOf(fromId, id)).toEqual(NOTHING);
   });
 
-  it('may be on its way for a day', async () => {
+  it('a move may take a day', async () => {
     const { fromId, toId, id, move } = await newMove();
     await move.release();
     await passTime(fromId, HOUR);
@@ -77,7 +80,7 @@ describe('a device that moves', () => {
   });
 });
 
-describe('the steps of a move, as a crash repeats them', () => {
+describe('the steps of a move, repeated as after a crash', () => {
   const ORDERS = [
     ['release', 'take', 'drop'],
     ['release', 'release', 'take', 'take', 'drop', 'drop'],
@@ -90,7 +93,7 @@ describe('the steps of a move, as a crash repeats them', () => {
   it.each(
     ORDERS.flatMap((order) => [false, true].map((evicted) => [order.join(', '), order, evicted] as const)),
   )(
-    '(%s) end with the device in its new object alone, evicted in between: %s %s',
+    'the steps %s %s end with the device only in its new object (evicted in between: %s)',
     async (_title, order, isEvicted) => {
       const { plant, toId, fromId, id, gateway, move, evict } = await newMove();
       const link = await connectListening(plant);
@@ -111,7 +114,7 @@ describe('the steps of a move, as a crash repeats them', () => {
     },
   );
 
-  it('release gives the same each time, until it has left', async () => {
+  it('release returns the same package each time until the device has left', async () => {
     const { plant, move, evict, gateway } = await newMove();
     await sendTelemetry(await connectListening(plant), gateway, { gridPowerKw: 1 });
     const first = await move.release();
@@ -122,7 +125,7 @@ describe('the steps of a move, as a crash repeats them', () => {
     expect(await move.release()).toBeUndefined();
   });
 
-  it('take, once more when the device has gone on, changes nothing of it', async () => {
+  it('a repeated take changes nothing of a device that has been active since', async () => {
     const { toId, id, gateway, move } = await newMove();
     await whole(move);
     const link = await connectTo(toId, id);
@@ -136,13 +139,13 @@ describe('the steps of a move, as a crash repeats them', () => {
     expect(await dropOf(toId, link, gateway, 'later', '{"a":2}')).toBe('NONCE');
   });
 
-  it('drop takes nothing of a device that is here', async () => {
+  it('drop deletes nothing of a device that was not released', async () => {
     const { fromId, id } = await newMove();
     await siteOf(fromId).dropDevice(id);
     expect(await statusOfDial(fromId, id)).toBe(101);
   });
 
-  it('take that cannot be written leaves nothing, and is done when it comes again [rule 3]', async () => {
+  it('a take whose write fails leaves nothing, and succeeds on retry [rule 3]', async () => {
     const { toId, id, move } = await newMove();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await move.release();
@@ -155,7 +158,7 @@ describe('the steps of a move, as a crash repeats them', () => {
     expect(await statusOfDial(toId, id)).toBe(101);
   });
 
-  it('of a device that is not here are nothing', async () => {
+  it('release and drop of an unknown device do nothing', async () => {
     const { fromId, move } = await newMove();
     const unknown = crypto.randomUUID();
     expect(await siteOf(fromId).releaseDevice(unknown, 'move-1')).toBeUndefined();

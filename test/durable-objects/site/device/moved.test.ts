@@ -1,4 +1,4 @@
-/** What a device takes along to another object, and what it finds when it comes back [C-3.1]. */
+/** What a device takes to another object, what it finds when it returns, and the values that it leaves [C-3.1]. */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -13,12 +13,12 @@ import {
 import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
 import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
 import { ackWith, dropOf, isSignedWith } from '#workerd/site-secrets.ts';
-import { randomHex, siteOf } from '#workerd/world.ts';
+import { createDevice, randomHex, siteOf } from '#workerd/world.ts';
 
 holdClock();
 
-describe('what goes along', () => {
-  it('are the nonces that count: none is good again, until their time is over [C-3.8]', async () => {
+describe('the data that moves with a device', () => {
+  it('used nonces move with a device and stay used until they expire [C-3.8]', async () => {
     const { plant, fromId, toId, gateway, move } = await newMove();
     const link = await connectListening(plant);
     expect(await dropOf(fromId, link, gateway, 'n-1')).toBeUndefined();
@@ -35,7 +35,7 @@ describe('what goes along', () => {
     expect(await dropOf(toId, late, gateway, 'n-1', '{"a":2}')).toBeUndefined();
   });
 
-  it('are its own nonces alone, and those of others where it comes to still count', async () => {
+  it("only a device's own nonces move with it, and those of the other devices in the new site still count", async () => {
     const { plant, target, toId, gateway, move, pack } = await newMove();
     await sendTelemetry(await connectListening(plant), gateway, { a: 1 });
     const there = await connectListening(target);
@@ -45,7 +45,7 @@ describe('what goes along', () => {
     expect(await dropOf(toId, there, target.gateway, 'theirs', '{"a":2}')).toBe('NONCE');
   });
 
-  it('are both secrets while the grace lasts, and which it proved, in which form [C-3.7]', async () => {
+  it('both secrets move with a device during the grace period, with the proven secret and its key form [C-3.7]', async () => {
     const { plant, fromId, toId, id, gateway, move } = await newMove();
     const next = randomHex(32);
     await siteOf(fromId).rotateSecret(id, next);
@@ -61,7 +61,7 @@ describe('what goes along', () => {
     expect(await numberOf(toId, `SELECT count(*) FROM device_secret WHERE device_id = '${id}'`)).toBe(1);
   });
 
-  it('is its history: what was dropped, who logged in, and counting and numbering go on [C-3.8]', async () => {
+  it('diagnostics move with a device, and their counts and numbering continue [C-3.8]', async () => {
     const { fromId, toId, id, move } = await newMove();
     const link = await connectTo(fromId, id, { address: '192.0.2.7' });
     await publish(link, 'hello');
@@ -77,7 +77,7 @@ describe('what goes along', () => {
     expect(connects.map(({ address }) => address)).toEqual(['192.0.2.8', '192.0.2.7']);
   });
 
-  it('are its own commands, in order, how each ended, and their keys [C-3.4]', async () => {
+  it('REST commands move with a device, in order, with their ends and idempotency keys [C-3.4]', async () => {
     const { plant, fromId, toId, id, gateway, move } = await newMove();
     const link = await connectListening(plant);
     const site = siteOf(fromId);
@@ -96,7 +96,7 @@ describe('what goes along', () => {
     expect(await siteOf(toId).submitRestCommand(id, { ...PING, action: 'X' })).toEqual({ refused: 'reused' });
   });
 
-  it('is its suspension, and what counts toward one [C-3.11]', async () => {
+  it('a suspension and the failed logins that count toward one move with a device [C-3.11]', async () => {
     const { organization, fromId, toId, id, move } = await newMove();
     const refused = { address: '192.0.2.7', reason: 'r', counts: true, organizationId: organization.id };
     for (let count = 0; count < 9; count++) await siteOf(fromId).noteRefusedLogin(id, refused);
@@ -110,7 +110,7 @@ describe('what goes along', () => {
     expect(row).toEqual({ suspend_reason: expect.stringContaining('10 failed logins') });
   });
 
-  it('is what it said of itself', async () => {
+  it('the reported status moves with a device', async () => {
     const { plant, toId, id, gateway, move } = await newMove();
     await sendStatus(await connectListening(plant), gateway, 'MAINTENANCE');
     await whole(move);
@@ -119,32 +119,35 @@ describe('what goes along', () => {
   });
 });
 
-describe('a device that comes back to where it was', () => {
+describe('a device that returns to its previous site', () => {
   it.each([
     ['its leaving was over', true],
     ['that was not over', false],
-  ])('where %s, is whole there again, and what it used elsewhere counts [C-3.8]', async (_title, isOver) => {
-    const { fromId, toId, id, gateway, move, evict } = await newMove();
-    await dropOf(fromId, await connectTo(fromId, id), gateway, 'first');
-    await move.release();
-    await move.take();
-    if (isOver) await move.drop();
-    await dropOf(toId, await connectTo(toId, id), gateway, 'second');
-    await evict();
-    const back = await siteOf(toId).releaseDevice(id, 'move-2');
-    for (let count = 0; count < 2; count++) if (back) await siteOf(fromId).takeDevice(fromId, id, back);
-    for (let count = 0; count < 2; count++) await siteOf(toId).dropDevice(id);
-    // What the first move had left to do comes late.
-    await move.drop();
-    expect(await leftOf(toId, id)).toEqual(NOTHING);
-    expect(await leftOf(fromId, id)).toMatchObject({ device: 1, device_secret: 1 });
-    const link = await connectTo(fromId, id);
-    for (const nonce of ['first', 'second'])
-      expect(await dropOf(fromId, link, gateway, nonce, '{"a":2}')).toBe('NONCE');
-    expect(await dropOf(fromId, link, gateway, 'third')).toBeUndefined();
-  });
+  ])(
+    'a device that returns to a site where %s is complete again, and nonces used elsewhere count [C-3.8]',
+    async (_title, isOver) => {
+      const { fromId, toId, id, gateway, move, evict } = await newMove();
+      await dropOf(fromId, await connectTo(fromId, id), gateway, 'first');
+      await move.release();
+      await move.take();
+      if (isOver) await move.drop();
+      await dropOf(toId, await connectTo(toId, id), gateway, 'second');
+      await evict();
+      const back = await siteOf(toId).releaseDevice(id, 'move-2');
+      for (let count = 0; count < 2; count++) if (back) await siteOf(fromId).takeDevice(fromId, id, back);
+      for (let count = 0; count < 2; count++) await siteOf(toId).dropDevice(id);
+      // The last step of the first move comes late.
+      await move.drop();
+      expect(await leftOf(toId, id)).toEqual(NOTHING);
+      expect(await leftOf(fromId, id)).toMatchObject({ device: 1, device_secret: 1 });
+      const link = await connectTo(fromId, id);
+      for (const nonce of ['first', 'second'])
+        expect(await dropOf(fromId, link, gateway, nonce, '{"a":2}')).toBe('NONCE');
+      expect(await dropOf(fromId, link, gateway, 'third')).toBeUndefined();
+    },
+  );
 
-  it('without an eviction goes on with its rings in order, and as far as they reach [C-3.8]', async () => {
+  it('a device that returns without an eviction continues its diagnostics rings in order, up to their size [C-3.8]', async () => {
     const { fromId, toId, id, gateway, move } = await newMove();
     const [most, each] = [100, 40];
     let last = 0;
@@ -176,7 +179,7 @@ describe('a device that comes back to where it was', () => {
     expect(connects).toEqual([160, 120, 80, 40, 0].map((number) => `192.0.2.${number}`));
   });
 
-  it('without ever having been taken is as it was, and its session is over', async () => {
+  it('a device that was released but never taken is unchanged after its return, except that its session ended', async () => {
     const { fromId, id, gateway, move } = await newMove();
     const before = await connectTo(fromId, id);
     const pack = await move.release();
@@ -184,5 +187,90 @@ describe('a device that comes back to where it was', () => {
     if (pack) await siteOf(fromId).takeDevice(fromId, id, pack);
     expect(await openSessions(fromId)).toBe(0);
     expect(await sendTelemetry(await connectTo(fromId, id), gateway, { a: 1 })).toBe(true);
+  });
+});
+
+type Move = Awaited<ReturnType<typeof newMove>>;
+
+const WAYS: Record<string, (scene: Move) => Promise<void>> = {
+  moved: async ({ move }) => await whole(move),
+  'moved, what it left still there': async ({ move }) => {
+    await move.release();
+    await move.take();
+  },
+  deleted: async ({ fromId, id }) => await siteOf(fromId).forgetDevice(id),
+};
+
+async function valuesOf(siteId: string) {
+  return (await siteOf(siteId).readLatestTelemetry(siteId)).payload;
+}
+
+/** A site whose gateway has reported site values twice, and a value of the battery. */
+async function newReportedSite() {
+  const scene = await newMove();
+  const link = await connectListening(scene.plant);
+  await sendTelemetry(link, scene.gateway, { gridPowerKw: 7, socPercent: 40, 'BESS-1/powerKw': 3 });
+  await sendTelemetry(link, scene.gateway, { socPercent: 41 });
+  const before = await valuesOf(scene.fromId);
+  expect(before.gridPowerKw).toBe(7);
+  return { ...scene, before };
+}
+
+describe.each(Object.keys(WAYS))('the latest values of a site whose gateway was %s', (name) => {
+  const leave = async (scene: Move) => await WAYS[name]?.(scene);
+
+  it.each([true])(
+    'the latest values stay after the gateway leaves, also after evictions (one before the departure: %s)',
+    async (isEvictedBefore) => {
+      const scene = await newReportedSite();
+      if (isEvictedBefore) await scene.evict();
+      await leave(scene);
+      const after = await valuesOf(scene.fromId);
+      expect(after.gridPowerKw).toBe(7);
+      for (let count = 0; count < 2; count++) {
+        await evictSite(scene.fromId);
+        expect(await valuesOf(scene.fromId)).toEqual(after);
+      }
+    },
+  );
+
+  it('the latest values stay next to those of the next gateway, also after an eviction', async () => {
+    const scene = await newReportedSite();
+    await leave(scene);
+    const next = await createDevice(scene.organization, scene.fromId, 'GATEWAY');
+    const link = await connectTo(scene.fromId, next.id);
+    await sendTelemetry(link, next, { pvPowerKw: 2 });
+    const after = await valuesOf(scene.fromId);
+    expect(after.gridPowerKw).toBe(7);
+    await evictSite(scene.fromId);
+    expect(await valuesOf(scene.fromId)).toEqual(after);
+    await passTime(scene.fromId, MINUTE);
+    await sendTelemetry(await connectTo(scene.fromId, next.id), next, { gridPowerKw: 8 });
+    await evictSite(scene.fromId);
+    expect((await valuesOf(scene.fromId)).gridPowerKw).toBe(8);
+  });
+
+  it("the latest values do not move to the gateway's new site", async () => {
+    const scene = await newReportedSite();
+    await leave(scene);
+    await evictSite(scene.toId);
+    expect((await valuesOf(scene.toId)).gridPowerKw).toBeNull();
+  });
+});
+
+describe('a gateway that comes back', () => {
+  it('a returning gateway finds its earlier values, and its new values are accepted, across evictions', async () => {
+    const scene = await newReportedSite();
+    await whole(scene.move);
+    await sendTelemetry(await connectTo(scene.toId, scene.id), scene.gateway, { gridPowerKw: 9 });
+    const pack = await siteOf(scene.toId).releaseDevice(scene.id, 'move-2');
+    if (pack) await siteOf(scene.fromId).takeDevice(scene.fromId, scene.id, pack);
+    await siteOf(scene.toId).dropDevice(scene.id);
+    await scene.evict();
+    expect((await valuesOf(scene.fromId)).gridPowerKw).toBe(7);
+    expect((await valuesOf(scene.toId)).gridPowerKw).toBe(9);
+    await sendTelemetry(await connectTo(scene.fromId, scene.id), scene.gateway, { gridPowerKw: 10 });
+    await evictSite(scene.fromId);
+    expect((await valuesOf(scene.fromId)).gridPowerKw).toBe(10);
   });
 });

@@ -1,4 +1,7 @@
-/** The memory of nonces at its cap: what no longer fits waits until some are over, and none is forgotten for it [C-3.8]. */
+/**
+ * The nonce memory at its capacity: further messages wait until nonces expire, and no nonce is forgotten
+ * early [C-3.8].
+ */
 import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -22,7 +25,7 @@ restoreBounds();
 
 const CAP = 100;
 
-/** The first of its messages is dated ahead: its nonce counts until 9 minutes from now, the others until 5. */
+/** Fills the memory. The first message is dated ahead: its nonce counts for 9 minutes, the others for 5. */
 async function newFullSite() {
   const scene = await newConnectedSite();
   await boundSite(scene.plant.id, { nonces: CAP });
@@ -34,12 +37,12 @@ async function newFullSite() {
   return scene;
 }
 
-/** Other data under a nonce that was used. */
+/** Other data with a used nonce. */
 const replayOf = (gateway: DeviceCredential, index: number) =>
   rawTelemetry(gateway, { data: '{"gridPowerKw":666}', nonce: `n-${index}` });
 
-describe('a site that remembers as many nonces as it can', () => {
-  it('lets the next message wait, unstored and not dropped, until some are over [rule 9]', async () => {
+describe('a site at its nonce capacity', () => {
+  it('a message over the nonce capacity waits, neither stored nor dropped, until nonces expire [rule 9]', async () => {
     const { plant, link, gateway } = await newFullSite();
     const next = rawTelemetry(gateway, {
       data: '{"gridPowerKw":2}',
@@ -56,7 +59,7 @@ describe('a site that remembers as many nonces as it can', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('takes acknowledgements all the same: they have no nonce, and their command must not hang [C-3.9]', async () => {
+  it('acknowledgements are accepted at the nonce capacity, because they have no nonce and their command must not hang [C-3.9]', async () => {
     const { plant, link, gateway } = await newFullSite();
     link.send({ kind: 'subscribed', commands: true });
     const partner = new Submitter(plant.id);
@@ -66,7 +69,7 @@ describe('a site that remembers as many nonces as it can', () => {
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'COMPLETED' });
   });
 
-  it('still knows the first of them when others are over: a replay is no way in, over a wake either [C-3.8]', async () => {
+  it('the longest-lived nonce is still known after others expire, also after an eviction: a replay is rejected [C-3.8]', async () => {
     const { plant, link, gateway } = await newFullSite();
     setClock(START_MS + 5 * MINUTE + SECOND);
     await publish(link, replayOf(gateway, 0));
@@ -77,7 +80,7 @@ describe('a site that remembers as many nonces as it can', () => {
     expect(await journalLines(plant.id)).toBe(CAP);
   });
 
-  it('knows each of them at a wake that has room for more: no replay is a way in [C-3.8]', async () => {
+  it('every nonce is known after a wake with a larger capacity: no replay is accepted [C-3.8]', async () => {
     const { plant, link, gateway } = await newFullSite();
     setClock(START_MS + 10 * SECOND);
     await boundSite(plant.id, { nonces: CAP + 10 });

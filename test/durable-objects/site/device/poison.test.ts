@@ -1,4 +1,4 @@
-/** One thing that fails, among others that do not: a frame that cannot be judged, a write that the disk refuses. */
+/** One failure among valid work: a frame that cannot be judged, or a write that fails. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { type DeviceTestLink, telemetryMessage } from '#workerd/links.ts';
 import { holdClock, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -22,7 +22,10 @@ beforeEach(() => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
 });
 
-/** Makes the judge throw on a message with exactly this data: its text is read a second time after it was sliced. */
+/**
+ * Makes the judge throw on a message with exactly this data, whose text it parses a second time after slicing
+ * it.
+ */
 function poison(dataText: string): void {
   const parse = JSON.parse;
   vi.spyOn(JSON, 'parse').mockImplementation((text: string, reviver?: Parameters<typeof parse>[1]) => {
@@ -37,7 +40,7 @@ async function journalLines(plant: Plant, text: string): Promise<number> {
 }
 
 describe('a frame that makes the judge throw', () => {
-  it('is refused alone: nine of ten are stored and the link lives [rule 3]', async () => {
+  it('only the failing frame of ten is rejected, the others are stored and the link stays open [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     const bad = '{"poison":1}';
     poison(bad);
@@ -57,7 +60,7 @@ describe('a frame that makes the judge throw', () => {
     expect(await journalLines(plant, 'poison')).toBe(1);
   });
 
-  it('an acknowledgement whose effect cannot be written is refused alone, and taken when it comes again [rule 3]', async () => {
+  it('an acknowledgement whose effect cannot be written is rejected, and accepted on retry [rule 3]', async () => {
     const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
@@ -71,8 +74,8 @@ describe('a frame that makes the judge throw', () => {
   });
 });
 
-describe('the effect of an acknowledgement that cannot be written', () => {
-  it('leaves a mode as it was, in memory too, and comes with the same acknowledgement again [rule 3]', async () => {
+describe('an acknowledgement whose effect cannot be written', () => {
+  it('a mode stays unchanged, in memory too, if its acknowledgement cannot be written, and changes on retry [rule 3]', async () => {
     const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     const { cmdId } = await nthCommand(link, 1);
@@ -86,7 +89,7 @@ describe('the effect of an acknowledgement that cannot be written', () => {
 });
 
 describe('a submission whose rows cannot be written', () => {
-  it('fails alone, leaves nothing, and is taken when it comes again [rule 3]', async () => {
+  it('only the failing submission of ten fails, it leaves no rows, and is accepted on retry [rule 3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const submissions = Array.from({ length: 10 }, () => submission('device', batch(batteryCommand(5))));
     const bad = submissions[3];
@@ -113,8 +116,8 @@ describe('a submission whose rows cannot be written', () => {
   });
 });
 
-describe('what cannot be used', () => {
-  it('a secret that does not open has each message refused, and its device still listens [rule 3]', async () => {
+describe('unusable stored data', () => {
+  it('a device whose secret cannot be decrypted has each message rejected, and its link stays open [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await rowsOf(plant.id, `UPDATE device_secret SET sealed = '9:zzzz'`);
     await evictSite(plant.id);
@@ -124,7 +127,7 @@ describe('what cannot be used', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('a configuration that no row holds is refused to who sent it, and the links stay', async () => {
+  it('a configuration too large for a row is rejected to its caller, and the links stay open', async () => {
     const { plant, link, gateway } = await newListeningSite();
     const before = await readConfig(plant.id);
     const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };
@@ -135,8 +138,8 @@ describe('what cannot be used', () => {
   });
 });
 
-describe('a transaction that fails', () => {
-  /** The abort has no close frame; what the link was sent until then stays in `received`. */
+describe('a failed transaction', () => {
+  /** An abort sends no close frame; `received` keeps the frames sent before it. */
   async function untilAborted(link: DeviceTestLink): Promise<void> {
     expect((await link.untilClosed()).code).toBe(1006);
   }
@@ -145,10 +148,10 @@ describe('a transaction that fails', () => {
     ['the first message of a block', 'INSERT ON journal_block', 0],
     ['a later one', 'UPDATE ON journal_block', 1],
   ])(
-    'aborts the object at %s; the re-send is stored once and readable [rule 3]',
-    async (_what, write, kept) => {
+    'a failed write at %s aborts the object, and the re-send is stored once and readable [rule 3]',
+    async (_what, write, storedEvents) => {
       const { plant, link, gateway } = await newListeningSite();
-      for (let index = 0; index < kept; index++)
+      for (let index = 0; index < storedEvents; index++)
         await publish(link, telemetryMessage(gateway, '{"fvePowerKw":1}'));
       const answersBefore = link.received.length;
       await breakWrites(plant.id, write);
@@ -167,7 +170,7 @@ describe('a transaction that fails', () => {
     },
   );
 
-  it('undoes everything of its batch, so that nothing of it is remembered as seen [rule 3]', async () => {
+  it('a failed transaction undoes its whole batch, so that the re-send is not taken for a repeat [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await breakWrites(plant.id, 'INSERT ON dropped_message');
     const good = telemetryMessage(gateway, '{"gridPowerKw":1}');
@@ -183,7 +186,7 @@ describe('a transaction that fails', () => {
     expect(await journalLines(plant, '"gridPowerKw"')).toBe(1);
   });
 
-  it('of a submit rejects the call; the same submission again is recorded once [rule 5]', async () => {
+  it('a failed transaction rejects the submit call, and the same submission is recorded once on retry [rule 5]', async () => {
     const { plant, partner } = await newListeningSite();
     const one = submission('site-setpoint', powerSetpoint(5));
     await breakWrites(plant.id, 'INSERT ON outbox');

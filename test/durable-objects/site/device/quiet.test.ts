@@ -1,4 +1,7 @@
-/** A device whose client has gone quiet: its socket stands, the bridge pings, and nobody is there [C-3.10]. */
+/**
+ * A device whose client sends nothing for 90 s: its socket is open, but the client does not answer the
+ * bridge's pings [C-3.10].
+ */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -11,29 +14,29 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
-import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
 
 holdClock();
-
-type Scene = Awaited<ReturnType<typeof newListeningSite>>;
 
 async function plantStatus(plant: Plant): Promise<string> {
   const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
   return (JSON.parse(fact?.value ?? '{}') as { plant: string }).plant;
 }
 
-/** The bridge says so; once the acknowledgement behind it is answered, the site knows. */
-async function say({ link, gateway }: Pick<Scene, 'link' | 'gateway'>, quiet: boolean): Promise<void> {
+/**
+ * Sends the `quiet` frame of the bridge. Once the following acknowledgement is answered, the site has handled
+ * it.
+ */
+async function say({ link, gateway }: Pick<LinkedScene, 'link' | 'gateway'>, quiet: boolean): Promise<void> {
   link.send({ kind: 'quiet', quiet });
   await sendAck(link, gateway, 'none', 'RECEIVED');
 }
 
-describe('a device that no byte came from for 90 s', () => {
-  it('gets no command: it is QUEUED, and goes out when something comes again [C-3.10]', async () => {
-    const scene = await newListeningSite();
-    const { plant, partner, link } = scene;
+describe('a device that has sent no byte for 90 s', () => {
+  it('a quiet device gets no command: it is QUEUED, and sent when the device sends again [C-3.10]', async () => {
+    const { scene, plant, partner, link } = await newListeningSite();
     await say(scene, true);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     expect(commandsOf(link)).toEqual([]);
@@ -43,7 +46,7 @@ describe('a device that no byte came from for 90 s', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('is so over an eviction: what the bridge said stands with the socket [C-3.10]', async () => {
+  it('a quiet device stays quiet over an eviction, because the state is kept with the socket [C-3.10]', async () => {
     const scene = await newListeningSite();
     await say(scene, true);
     await evictSite(scene.plant.id);
@@ -54,9 +57,8 @@ describe('a device that no byte came from for 90 s', () => {
     await nthCommand(scene.link, 1);
   });
 
-  it('is no live session: its plant is OFFLINE, and ONLINE when something comes again [C-2.5]', async () => {
-    const scene = await newListeningSite();
-    const { plant } = scene;
+  it('a plant with only a quiet device is OFFLINE, and ONLINE when the device sends again [C-2.5]', async () => {
+    const { scene, plant } = await newListeningSite();
     await untilRegistered('plants', plant.id, { status: 'ONLINE' });
     setClock(START_MS + 90 * SECOND);
     await say(scene, true);
@@ -69,7 +71,7 @@ describe('a device that no byte came from for 90 s', () => {
     await untilRegistered('devices', plant.gateway.id, { connection_status: 'ONLINE' });
   });
 
-  it('does not make a plant OFFLINE whose other device is there [C-2.5]', async () => {
+  it('a quiet device does not make a plant OFFLINE whose other device is connected [C-2.5]', async () => {
     const { organization, plant, gateway } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     const link = await connectListening(plant);
@@ -79,14 +81,14 @@ describe('a device that no byte came from for 90 s', () => {
     expect(await plantStatus(plant)).toBe('ONLINE');
   });
 
-  it('keeps its session: the client may still come, and it does not come twice [C-3.10]', async () => {
+  it('a quiet device keeps its one session, because the client may still return [C-3.10]', async () => {
     const scene = await newListeningSite();
     await say(scene, true);
     expect(scene.link.closed).toBeUndefined();
     expect(await openSessions(scene.plant.id)).toBe(1);
   });
 
-  it('is heard again in a session of its own: quiet is said of a link, not of a device [C-3.10]', async () => {
+  it('a new session of a quiet device is not quiet [C-3.10]', async () => {
     const scene = await newListeningSite();
     await say(scene, true);
     const next = await connectListening(scene.plant);
@@ -94,7 +96,7 @@ describe('a device that no byte came from for 90 s', () => {
     await nthCommand(next, 1);
   });
 
-  it('does not serve while another gateway is there [C-2.4]', async () => {
+  it('a quiet gateway does not serve while another gateway is connected [C-2.4]', async () => {
     const { organization, plant, gateway, partner } = await newSite();
     const controller = await createDevice(organization, plant.id, 'CONTROLLER');
     const other = await connectListening(plant, controller);
@@ -108,7 +110,7 @@ describe('a device that no byte came from for 90 s', () => {
 });
 
 describe('a device that reported OFFLINE', () => {
-  it('is ONLINE with its next connect: the report was of the session before [C-3.10]', async () => {
+  it('a device that reported OFFLINE is ONLINE after its next connect [C-3.10]', async () => {
     const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     await sendStatus(link, plant.gateway, 'OFFLINE');
@@ -122,7 +124,7 @@ describe('a device that reported OFFLINE', () => {
   });
 
   it.each(['MAINTENANCE', 'ERROR'] as const)(
-    'and one that reported %s differ: that stands [C-3.10]',
+    'a device that reported %s still has that status after its next connect [C-3.10]',
     async (status) => {
       const { plant } = await newSite();
       await sendStatus(await connectTo(plant.id, plant.gateway.id), plant.gateway, status);

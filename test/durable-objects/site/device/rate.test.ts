@@ -1,4 +1,7 @@
-/** A device's budget of messages and bytes: over it the bridge is told to wait, nothing is stored and nothing dropped. */
+/**
+ * A device's rate limit for messages and bytes: over it the bridge must wait, and nothing is stored or
+ * dropped.
+ */
 import { describe, expect, it } from 'vitest';
 import { connectDevice, type DeviceTestLink } from '#workerd/links.ts';
 import { holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
@@ -17,14 +20,16 @@ const MINUTE_BYTES = 1024 * 1024;
 
 type Wait = Extract<DeviceLinkDown, { kind: 'wait' }>;
 
-/** A plant whose organization keeps to the rate that is the default, unless told otherwise. */
-async function newRatedSite(settings: Record<string, unknown> = {}, link = 2) {
+/** A plant whose organization has the default rate, unless changed. */
+async function newRatedSite(settings: Record<string, unknown> = {}) {
   const organization = await createOrganization({ deviceRatePerSecond: RATE, ...settings });
   const plant = await createPlant(organization);
-  return { organization, plant, gateway: plant.gateway, link: await connectDevice(plant, { link }) };
+  return { organization, plant, gateway: plant.gateway, link: await connectDevice(plant) };
 }
 
-/** Sends payloads, each under its index, and waits until each is answered; the answers, by index. */
+/**
+ * Sends payloads with their index as sequence number. Returns the answers by index, once each is answered.
+ */
 async function offer(
   link: DeviceTestLink,
   payloads: readonly string[],
@@ -50,7 +55,10 @@ function numbered(gateway: DeviceCredential, count: number): string[] {
   );
 }
 
-/** A bridge: keeps what is to wait and sends it again as it is told, until all is stored. Returns how long that took. */
+/**
+ * Acts as a bridge: holds waiting payloads and resends them as instructed until all are stored. Returns the
+ * time it took.
+ */
 async function obey(link: DeviceTestLink, payloads: readonly string[]): Promise<number> {
   const beganMs = Date.now();
   let held = payloads.map((payload, seq) => ({ seq, payload }));
@@ -79,8 +87,8 @@ async function obey(link: DeviceTestLink, payloads: readonly string[]): Promise<
   return Date.now() - beganMs;
 }
 
-describe('a device over its rate of messages', () => {
-  it('has its burst of 200 stored and is told to wait with the rest, in order: the oldest first [C-3.8]', async () => {
+describe('a device over its message rate', () => {
+  it('a burst of 200 messages is stored, and the bridge must hold the rest in order, oldest first [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     const answers = await offer(link, numbered(gateway, BURST + 50));
     const kinds = answers.map((answer) => answer.kind);
@@ -89,14 +97,14 @@ describe('a device over its rate of messages', () => {
     const wait = answers.at(-1) as Wait;
     expect(wait.ms).toBeGreaterThan(0);
     expect(wait.count).toBeGreaterThan(0);
-    // What it is told to send again is what its rate will then hold.
+    // The number to resend is what the rate then allows.
     expect((wait.count / wait.ms) * SECOND).toBeLessThanOrEqual(RATE);
     expect(await journalLines(plant.id)).toBe(BURST);
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
     expect(link.closed).toBeUndefined();
   });
 
-  it('gets all of it stored in the end, each once, at its rate, when its bridge obeys [C-3.8]', async () => {
+  it('all messages over the rate are stored once each, at the rate, if the bridge waits as instructed [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     const tookMs = await obey(link, numbered(gateway, 700));
     expect(tookMs).toBeGreaterThanOrEqual(((700 - BURST - 1) / RATE) * SECOND);
@@ -106,7 +114,7 @@ describe('a device over its rate of messages', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('is judged before anything is stored: no row, and its nonce is free for the same message later [C-3.8]', async () => {
+  it('a message over the rate is held before anything is stored, and its nonce stays unused [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     await offer(link, numbered(gateway, BURST));
     const late = rawTelemetry(gateway, { data: '{"fvePowerKw":5}' });
@@ -119,7 +127,7 @@ describe('a device over its rate of messages', () => {
     expect(await journalLines(plant.id)).toBe(BURST + 1);
   });
 
-  it('is so by whatever it sends: what is malformed or wrongly signed counts too [C-3.8]', async () => {
+  it('malformed and wrongly signed messages count toward the rate too [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     const garbage = Array.from({ length: BURST + 20 }, (_none, index) =>
       index % 2 ? 'garbage' : rawTelemetry(gateway, { data: '{"a":1}', sig: '0'.repeat(64) }),
@@ -129,7 +137,7 @@ describe('a device over its rate of messages', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ MALFORMED: BURST / 2, SIGNATURE: BURST / 2 });
   });
 
-  it('does not hold up another device of its plant [C-3.8]', async () => {
+  it('a device over its rate does not delay another device of its plant [C-3.8]', async () => {
     const { organization, plant, gateway, link } = await newRatedSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     const other = await connectTo(plant.id, sensor.id);
@@ -137,7 +145,7 @@ describe('a device over its rate of messages', () => {
     expect(await publish(other, rawTelemetry(sensor, { data: '{"powerKw":1}' }))).toBe(true);
   });
 
-  it('has a full burst again after ten seconds of silence, and never more [C-3.8]', async () => {
+  it('a device has a full burst again after ten seconds of silence, and never more [C-3.8]', async () => {
     const { gateway, link } = await newRatedSite();
     await offer(link, numbered(gateway, BURST));
     setClock(Date.now() + MINUTE);
@@ -145,7 +153,7 @@ describe('a device over its rate of messages', () => {
     expect(answers.filter((answer) => answer.kind === 'stored')).toHaveLength(BURST);
   });
 
-  it('has no new burst from another session [C-3.8]', async () => {
+  it('a new session does not give a device a new burst [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     await offer(link, numbered(gateway, BURST));
     const again = await connectDevice(plant, { bridge: 'bridge-2' });
@@ -154,7 +162,7 @@ describe('a device over its rate of messages', () => {
     );
   });
 
-  it('keeps to the setting of its organization [C-1.1]', async () => {
+  it('the rate of a device is the setting of its organization [C-1.1]', async () => {
     const { gateway, link } = await newRatedSite({ deviceRatePerSecond: 1_000 });
     const answers = await offer(link, numbered(gateway, 200));
     setClock(Date.now() + SECOND);
@@ -163,7 +171,7 @@ describe('a device over its rate of messages', () => {
   });
 });
 
-/** Offers one message as its bridge is told to, for five minutes at most: behind that it is too old to be taken. */
+/** Offers one message as instructed, for at most five minutes: after that it is too old to be accepted. */
 async function offerUntilStored(link: DeviceTestLink, payload: string, seq: number) {
   const giveUpAtMs = Date.now() + 5 * MINUTE;
   for (let offers = 1; ; offers++) {
@@ -174,7 +182,7 @@ async function offerUntilStored(link: DeviceTestLink, payload: string, seq: numb
   }
 }
 
-describe('a device over its rate of bytes', () => {
+describe('a device over its byte rate', () => {
   const MESSAGE = 100_000;
   const large = (gateway: DeviceCredential, count: number) =>
     Array.from({ length: count }, (_none, index) =>
@@ -184,7 +192,7 @@ describe('a device over its rate of bytes', () => {
       ),
     );
 
-  it('is told to wait after a megabyte, though it sends little by number [rule 9]', async () => {
+  it('large messages must wait after a megabyte, although they are few [rule 9]', async () => {
     const { gateway, link } = await newRatedSite();
     const answers: DeviceLinkDown[] = [];
     for (const [index, payload] of large(gateway, 15).entries())
@@ -194,7 +202,7 @@ describe('a device over its rate of bytes', () => {
     expect(answers.filter((answer) => answer.kind === 'wait')).toHaveLength(15 - stored.length);
   });
 
-  it('is overtaken by nothing of its own: what comes behind one that waits waits too [rule 9]', async () => {
+  it('a message that follows a held message of the same device is held too, so that none overtakes [rule 9]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     const behind = rawTelemetry(gateway, { data: '{"fvePowerKw":1}' });
     const big = large(gateway, 12);
@@ -204,7 +212,7 @@ describe('a device over its rate of bytes', () => {
     expect(await journalLines(plant.id)).toBe(10);
   });
 
-  it('is stored a megabyte a minute from then on, and all of it in the end [rule 9]', async () => {
+  it('after the first megabyte, large messages are stored at a megabyte a minute, and all in the end [rule 9]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     const beganMs = Date.now();
     for (const [index, payload] of large(gateway, 25).entries()) {
@@ -217,7 +225,7 @@ describe('a device over its rate of bytes', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('can always send the largest message that a listener lets through: none is stuck for ever [rule 9]', async () => {
+  it('the largest message that a listener accepts is stored eventually: none is stuck [rule 9]', async () => {
     const { plant, gateway, link } = await newRatedSite({ deviceRatePerSecond: 1 });
     for (let round = 0; round < 12; round++) {
       const reading = rawTelemetry(gateway, { data: `{"gridPowerKw":${round}}` });
@@ -231,7 +239,7 @@ describe('a device over its rate of bytes', () => {
     expect(await gridPowerKw(plant)).toBe(11);
   });
 
-  it('is not asked for the same bytes over and over while it waits [rule 9]', async () => {
+  it('a held message is not requested again and again while it waits [rule 9]', async () => {
     const { gateway, link } = await newRatedSite();
     let offers = 0;
     for (const [index, payload] of large(gateway, 20).entries()) {

@@ -1,4 +1,7 @@
-/** Secrets of a device in turn: which are good, until when, and which of them commands to it are signed with [C-3.3], [C-3.7]. */
+/**
+ * The secrets of a device over time: which are valid, until when, and which one signs the commands to the
+ * device [C-3.3], [C-3.7].
+ */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -18,38 +21,37 @@ holdClock();
 const FORMS = ['text', 'bytes'] as const;
 const SECRETS = 'SELECT count(*) FROM device_secret';
 
-/** A gateway that is connected and has signed nothing yet. */
+/** A gateway that is connected and has not signed anything yet. */
 async function newSilentSite() {
-  const scene = await newSite();
-  const { plant, gateway, site } = scene;
+  const { scene, plant, gateway, site } = await newSite();
   await answerPings(plant.id);
   const link = await connectTo(plant.id, gateway.id);
   link.send({ kind: 'subscribed', commands: true });
-  let told = 0;
+  let commandCount = 0;
   return {
     ...scene,
     link,
     old: gateway.hmacSecret,
-    /** Gives it another secret, which is returned. */
+    /** Rotates the secret of the gateway. Returns the new secret. */
     rotate: async (): Promise<string> => {
       const secret = randomHex(32);
       expect(await site.rotateSecret(gateway.id, secret)).toBeDefined();
       return secret;
     },
-    /** Whether a message that is signed so is taken. */
+    /** Whether a message with this signature is accepted. */
     takes: (secret: string, form: SecretForm = 'text') => ackWith(plant.id, link, gateway.id, secret, form),
-    /** The next command that it is sent. */
+    /** The next command that the gateway receives. */
     command: async (): Promise<ReceivedCommand> => {
       const asked = { action: 'PING', payload: { at: 1.5 }, validUntilMs: null, idempotencyKey: null };
       expect(await site.submitRestCommand(gateway.id, asked)).toHaveProperty('command');
-      told += 1;
-      return await nthCommand(link, told);
+      commandCount += 1;
+      return await nthCommand(link, commandCount);
     },
   };
 }
 
-describe('a secret that was rotated', () => {
-  it('is good beside the new one for 60 minutes, each in both of its forms [C-3.3, C-3.7]', async () => {
+describe('a rotated secret', () => {
+  it('the previous secret is valid for 60 minutes next to the new one, each in both key forms [C-3.3, C-3.7]', async () => {
     const { takes, rotate, old } = await newSilentSite();
     const next = await rotate();
     for (const atMs of [0, HOUR - 1]) {
@@ -59,7 +61,7 @@ describe('a secret that was rotated', () => {
     }
   });
 
-  it('is refused from the 60th minute on, even where the alarm is late; the new one stays good [rule 6]', async () => {
+  it('the previous secret is rejected from the 60th minute on, even if the alarm is late, and the new one stays valid [rule 6]', async () => {
     const { takes, rotate, old } = await newSilentSite();
     const next = await rotate();
     setClock(START_MS + HOUR);
@@ -71,7 +73,7 @@ describe('a secret that was rotated', () => {
     expect(await takes(next)).toBe(true);
   });
 
-  it('answers when it ends, and the registry is told [C-3.1]', async () => {
+  it('a rotation returns the end of the grace period, and the registry receives it [C-3.1]', async () => {
     const { plant, gateway, site } = await newSilentSite();
     const rotated = await site.rotateSecret(gateway.id, randomHex(32));
     expect(rotated).toMatchObject({ rotatedAtMs: START_MS, graceUntilMs: START_MS + HOUR });
@@ -79,7 +81,7 @@ describe('a secret that was rotated', () => {
     await untilRegistered('devices', gateway.id, { hmac_grace_until_ms: START_MS + HOUR });
   });
 
-  it('over an eviction is as good as before', async () => {
+  it('both secrets and the end of the grace period survive an eviction', async () => {
     const { plant, takes, rotate, old } = await newSilentSite();
     const next = await rotate();
     await evictSite(plant.id);
@@ -90,7 +92,7 @@ describe('a secret that was rotated', () => {
     expect([await takes(old), await takes(next)]).toEqual([false, true]);
   });
 
-  it('leaves the object at its end, also where that was evicted meanwhile', async () => {
+  it('the previous secret is deleted at the end of the grace period, also after an eviction', async () => {
     for (const isEvicted of [false, true]) {
       const { plant, rotate } = await newSilentSite();
       await rotate();
@@ -106,7 +108,7 @@ describe('a secret that was rotated', () => {
     }
   });
 
-  it('ends at once when the next one is rotated too; that one has its own 60 minutes [C-3.3]', async () => {
+  it('the next rotation invalidates the oldest secret at once, and starts a new grace period of 60 minutes [C-3.3]', async () => {
     const { plant, takes, rotate, old } = await newSilentSite();
     const second = await rotate();
     setClock(START_MS + 30 * MINUTE);
@@ -119,24 +121,23 @@ describe('a secret that was rotated', () => {
     expect([await takes(second), await takes(third)]).toEqual([false, true]);
   });
 
-  it('twice in one millisecond has the later one as the newest', async () => {
+  it('of two rotations in one millisecond the later secret is the newest', async () => {
     const { takes, rotate, old, command, gateway } = await newSilentSite();
     const [second, third] = [await rotate(), await rotate()];
     expect(isSignedWith(gateway.id, await command(), third)).toBe(true);
     expect([await takes(old), await takes(second), await takes(third)]).toEqual([false, true, true]);
   });
 
-  it('does not come back with the grant that it came with', async () => {
+  it('a repeated grant does not restore an expired secret', async () => {
     const { plant, gateway, site, takes, rotate, old } = await newSilentSite();
     const next = await rotate();
     const grant = { siteId: plant.id, plantId: plant.id, deviceId: gateway.id, type: 'GATEWAY' as const };
     setClock(START_MS + HOUR);
-    await site.adoptDevice({ ...grant, hmacSecret: old });
-    await site.adoptDevice({ ...grant, hmacSecret: old, version: START_MS });
+    for (const version of [1, START_MS]) await site.adoptDevice({ ...grant, hmacSecret: old, version });
     expect([await takes(old), await takes(next)]).toEqual([false, true]);
   });
 
-  it('is stored sealed, and so is the new one', async () => {
+  it('the previous and the new secret are stored encrypted', async () => {
     const { plant, rotate, old } = await newSilentSite();
     const next = await rotate();
     const rows = await rowsOf<{ sealed: string }>(plant.id, 'SELECT sealed FROM device_secret');
@@ -145,8 +146,8 @@ describe('a secret that was rotated', () => {
   });
 });
 
-describe('a command to the device is signed', () => {
-  it('with the newest secret, as text, where it proved none [C-3.7]', async () => {
+describe('the signature of a command to the device', () => {
+  it('a command is signed with the newest secret, as text, if the device has proved none [C-3.7]', async () => {
     const { gateway, rotate, command, old } = await newSilentSite();
     expect(isSignedWith(gateway.id, await command(), old)).toBe(true);
     expect(isSignedWith(gateway.id, await command(), await rotate())).toBe(false);
@@ -155,7 +156,7 @@ describe('a command to the device is signed', () => {
   });
 
   it.each(FORMS)(
-    'with the secret that it proved last, in that form (%s), while it lives [C-3.7]',
+    'a command is signed with the valid secret that the device proved last, in that key form (%s) [C-3.7]',
     async (form) => {
       const { plant, gateway, rotate, command, takes, old } = await newSilentSite();
       await takes(old, form);
@@ -172,7 +173,7 @@ describe('a command to the device is signed', () => {
     },
   );
 
-  it('in the form in which each was proved, not in that of the other', async () => {
+  it('the key form of a command is the one in which that secret was proved', async () => {
     const { gateway, rotate, command, takes, old } = await newSilentSite();
     await takes(old, 'bytes');
     const next = await rotate();
@@ -184,19 +185,20 @@ describe('a command to the device is signed', () => {
     expect(isSignedWith(gateway.id, await command(), old, 'text')).toBe(true);
   });
 
-  it('with the newest from the end of the grace on, if it still proves the old one then [C-3.7]', async () => {
+  it('a command is signed with the newest secret after the grace period, even if the device proved the previous one [C-3.7]', async () => {
     const { gateway, rotate, command, takes, old } = await newSilentSite();
     const next = await rotate();
     setClock(START_MS + HOUR - 1);
     await takes(old, 'bytes');
     expect(isSignedWith(gateway.id, await command(), old, 'bytes')).toBe(true);
     setClock(START_MS + HOUR);
-    // A frame of it, whatever it is: without one for a minute it is not live.
+    // Any frame of the device counts as a sign of life; without one for a minute the device would not be
+    // live.
     expect(await takes(old, 'bytes')).toBe(false);
     expect(isSignedWith(gateway.id, await command(), next, 'text')).toBe(true);
   });
 
-  it('with nothing that a message which does not hold was signed with', async () => {
+  it('a message with an invalid signature does not change the signature of commands', async () => {
     const { gateway, command, takes, old } = await newSilentSite();
     const foreign = randomHex(32);
     expect(await takes(foreign)).toBe(false);
@@ -204,8 +206,8 @@ describe('a command to the device is signed', () => {
   });
 });
 
-describe('no secret is rotated', () => {
-  it('of a device that is not here', async () => {
+describe('devices whose secret is not rotated', () => {
+  it('the secret of a device that is not in this site is not rotated', async () => {
     const { organization, plant, site } = await newSilentSite();
     const elsewhere = await createDevice(organization, null, 'SENSOR');
     expect(await site.rotateSecret(elsewhere.id, randomHex(32))).toBeUndefined();
@@ -213,14 +215,17 @@ describe('no secret is rotated', () => {
     expect(await numberOf(plant.id, SECRETS)).toBe(1);
   });
 
-  it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)('of a %s device [C-3.3]', async (status) => {
-    const { plant, gateway, site } = await newSilentSite();
-    await site.setDeviceStatus(gateway.id, status);
-    expect(await site.rotateSecret(gateway.id, randomHex(32))).toBeUndefined();
-    expect(await numberOf(plant.id, SECRETS)).toBe(status === 'SUSPENDED' ? 1 : 0);
-  });
+  it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
+    'the secret of a %s device is not rotated [C-3.3]',
+    async (status) => {
+      const { plant, gateway, site } = await newSilentSite();
+      await site.setDeviceStatus(gateway.id, status);
+      expect(await site.rotateSecret(gateway.id, randomHex(32))).toBeUndefined();
+      expect(await numberOf(plant.id, SECRETS)).toBe(status === 'SUSPENDED' ? 1 : 0);
+    },
+  );
 
-  it('while it is suspended, and the grace of one before ends all the same', async () => {
+  it('the grace period of an earlier rotation ends while the device is suspended', async () => {
     const { plant, gateway, site, rotate, old } = await newSilentSite();
     const next = await rotate();
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');

@@ -1,4 +1,4 @@
-/** Which device serves a plant, who speaks for it, and what is a fault of a sub-device. */
+/** The serving device of a plant, the device types that serve, and the fault of a sub-device. */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
 import type { DeviceRow } from '../../../../durable-objects/site/device/rows.ts';
@@ -27,12 +27,12 @@ function device(id: string, changes: Partial<DeviceRow> = {}): DeviceRow {
   };
 }
 
-/** In a session since that moment. */
+/** A device in a session since the given time. */
 function connected(id: string, connected_at_ms: number, changes: Partial<DeviceRow> = {}): DeviceRow {
   return device(id, { connection_id: `connection of ${id}`, connected_at_ms, ...changes });
 }
 
-/** Was in a session that began at that moment. */
+/** A device whose session began at the given time and has ended. */
 function gone(id: string, connected_at_ms: number, changes: Partial<DeviceRow> = {}): DeviceRow {
   return device(id, { connected_at_ms, disconnected_at_ms: connected_at_ms + 1, ...changes });
 }
@@ -44,16 +44,16 @@ function permutationsOf<Item>(items: readonly Item[]): Item[][] {
   );
 }
 
-describe('the gateway of a plant', () => {
+describe('the serving gateway of a plant', () => {
   const cases: [string, string | undefined, DeviceRow[], string[]?][] = [
-    ['nobody where it has no device', undefined, []],
+    ['undefined without a device', undefined, []],
     [
-      'nobody where it has no gateway',
+      'undefined without a gateway',
       undefined,
       [connected('a', 1, { type: 'SENSOR' }), connected('b', 2, { type: 'ACTUATOR' })],
     ],
     [
-      'nobody where none is in service',
+      'undefined if none is in service',
       undefined,
       [connected('a', 1, { status: 'SUSPENDED' }), device('b', { status: 'DECOMMISSIONED' })],
     ],
@@ -76,32 +76,35 @@ describe('the gateway of a plant', () => {
       'a',
       [connected('a', 1), connected('b', 9, { status: 'SUSPENDED' })],
     ],
-    ['of several connected, one that shows life', 'a', [connected('a', 1), connected('b', 9)], ['a']],
+    ['of several connected, the one that shows life', 'a', [connected('a', 1), connected('b', 9)], ['a']],
     ['of those that show no life, one that is connected', 'a', [connected('a', 1), gone('b', 9)], []],
     ['of several silent, the last to have connected', 'b', [connected('a', 1), connected('b', 9)], []],
   ];
 
-  it.each(cases)('is %s, in whatever order they are listed [C-2.4]', (_who, expected, devices, live) => {
-    const isLive = (id: string) =>
-      live ? live.includes(id) : devices.some((one) => one.id === id && one.connection_id !== null);
-    for (const order of permutationsOf(devices)) {
-      expect(servingGateway(order, isLive)?.id).toBe(expected);
-    }
-  });
+  it.each(cases)(
+    'the serving gateway is %s, in any order of the list [C-2.4]',
+    (_who, expected, devices, live) => {
+      const isLive = (id: string) =>
+        live ? live.includes(id) : devices.some((one) => one.id === id && one.connection_id !== null);
+      for (const order of permutationsOf(devices)) {
+        expect(servingGateway(order, isLive)?.id).toBe(expected);
+      }
+    },
+  );
 
-  it('is found without changing the list [C-2.4]', () => {
+  it('finding the serving gateway does not change the list [C-2.4]', () => {
     const devices = [connected('a', 1), connected('b', 2)];
     servingGateway(devices, () => true);
     expect(devices.map(({ id }) => id)).toEqual(['a', 'b']);
   });
 
-  it('is of a type that speaks for the site [C-2.4]', () => {
+  it('the types GATEWAY and CONTROLLER serve a site [C-2.4]', () => {
     const speaking = DEVICE_TYPES.filter((type) => servesSite(device('a', { type })));
     expect(speaking).toEqual(['GATEWAY', 'CONTROLLER']);
   });
 });
 
-describe('a sub-device', () => {
+describe('the fault of a sub-device', () => {
   const linked = subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' });
   const reporting = (reported_status: DeviceRow['reported_status']) => (id: string) =>
     id === 'inverter-1' ? device(id, { reported_status }) : device(id, { reported_status: 'ERROR' });
@@ -112,7 +115,7 @@ describe('a sub-device', () => {
     ['OFFLINE', 'no fault'],
     ['MAINTENANCE', 'no fault'],
     ['ERROR', 'a fault'],
-  ] as const)('whose linked device reports %s: %s [C-7.4]', (status, expected) => {
+  ] as const)('a sub-device whose linked device reports %s has %s [C-7.4]', (status, expected) => {
     expect(isInFault(linked, reporting(status), undefined)).toBe(expected === 'a fault');
     expect(isInFault(linked, reporting(status), 0)).toBe(expected === 'a fault');
     expect(isInFault(linked, reporting(status), 1)).toBe(true);
@@ -124,7 +127,7 @@ describe('a sub-device', () => {
     [1, 'a fault'],
     [-1, 'a fault'],
     [0.001, 'a fault'],
-  ])('whose signal says %s: %s [C-7.4]', (signal, expected) => {
+  ])('a sub-device whose signal fault is %s has %s [C-7.4]', (signal, expected) => {
     expect(isInFault(linked, () => undefined, signal)).toBe(expected === 'a fault');
     const unlinked = subDevice('BESS-2', 'BESS');
     expect(isInFault(unlinked, reporting('ERROR'), signal)).toBe(expected === 'a fault');

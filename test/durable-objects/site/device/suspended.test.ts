@@ -1,8 +1,15 @@
-/** What a device was told and had not acknowledged when it was suspended: it may be let in again, so that waits [C-3.3]. */
+/** The unacknowledged commands of a suspended device wait, because the device may be reactivated [C-3.3]. */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
-import { endOf, executionsOf, newPlannedSite, type PlannedScene, planned, told } from '#workerd/site-plan.ts';
+import {
+  endOf,
+  executionsOf,
+  newPlannedSite,
+  type PlannedScene,
+  planned,
+  sentTo,
+} from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
@@ -18,7 +25,7 @@ const KINDS: [string, () => Submission][] = [
   ['a mode', () => submission('mode', { mode: 'ZERO_EXPORT' })],
 ];
 
-/** The only gateway was told, has not answered, and is suspended. */
+/** The only gateway was sent the command, has not answered, and is suspended. */
 async function newSuspended(publish: Submission, tries = 1): Promise<PlannedScene> {
   const scene = await newPlannedSite();
   await scene.partner.submit(publish);
@@ -28,32 +35,38 @@ async function newSuspended(publish: Submission, tries = 1): Promise<PlannedScen
   return scene;
 }
 
-describe.each(KINDS)('%s that the only gateway was told and has not answered', (_title, publishOf) => {
-  it.each([2])('waits while that is suspended, past each next try (told %i times) [C-7.8]', async (tries) => {
-    const publish = publishOf();
-    const scene = await newSuspended(publish, tries);
-    for (const ms of [29 * SECOND, SECOND, SECOND, 30 * SECOND, 5 * MINUTE]) {
-      await passTime(scene.plant.id, ms);
-      expect([ms, await endOf(scene.plant, publish)]).toEqual([ms, 'PENDING']);
-    }
-  });
+describe.each(KINDS)('%s that the only gateway received and has not answered', (_title, publishOf) => {
+  it.each([2])(
+    'the command waits while the gateway is suspended, past each retry time (sent %i times) [C-7.8]',
+    async (tries) => {
+      const publish = publishOf();
+      const scene = await newSuspended(publish, tries);
+      for (const ms of [29 * SECOND, SECOND, SECOND, 30 * SECOND, 5 * MINUTE]) {
+        await passTime(scene.plant.id, ms);
+        expect([ms, await endOf(scene.plant, publish)]).toEqual([ms, 'PENDING']);
+      }
+    },
+  );
 
-  it.each([true])('goes out after its reactivation, and is ended by it (evicted: %s)', async (isEvicted) => {
-    const publish = publishOf();
-    const scene = await newSuspended(publish);
-    const { plant, gateway, site } = scene;
-    await passTime(plant.id, 2 * MINUTE);
-    if (isEvicted) await evictSite(plant.id);
-    await site.setDeviceStatus(gateway.id, 'ACTIVE');
-    await passTime(plant.id, 31 * SECOND);
-    expect(await endOf(plant, publish)).toBe('PENDING');
-    const link = await connectListening(plant);
-    expect(await told(link, plant)).toHaveLength(1);
-    await sendAck(link, gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
-    expect(await endOf(plant, publish)).toBe('EXECUTING');
-  });
+  it.each([true])(
+    'the command is sent again after the reactivation, whose ack advances it (evicted: %s)',
+    async (isEvicted) => {
+      const publish = publishOf();
+      const scene = await newSuspended(publish);
+      const { plant, gateway, site } = scene;
+      await passTime(plant.id, 2 * MINUTE);
+      if (isEvicted) await evictSite(plant.id);
+      await site.setDeviceStatus(gateway.id, 'ACTIVE');
+      await passTime(plant.id, 31 * SECOND);
+      expect(await endOf(plant, publish)).toBe('PENDING');
+      const link = await connectListening(plant);
+      expect(await sentTo(link, plant)).toHaveLength(1);
+      await sendAck(link, gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
+      expect(await endOf(plant, publish)).toBe('EXECUTING');
+    },
+  );
 
-  it('ends DEVICE_GONE once that is deleted [C-3.2]', async () => {
+  it('the command ends FAILED DEVICE_GONE when the suspended gateway is deleted [C-3.2]', async () => {
     const publish = publishOf();
     const { plant, gateway, site } = await newSuspended(publish);
     await passTime(plant.id, MINUTE);
@@ -63,8 +76,8 @@ describe.each(KINDS)('%s that the only gateway was told and has not answered', (
   });
 });
 
-describe('what waits for a suspended gateway', () => {
-  it('ends when its time is over, once [C-7.6]', async () => {
+describe('commands that wait for a suspended gateway', () => {
+  it('a command that waits for a suspended gateway ends once when its time is over [C-7.6]', async () => {
     const publish = charge();
     const scene = await newSuspended(publish);
     await passTime(scene.plant.id, 20 * MINUTE);
@@ -72,10 +85,10 @@ describe('what waits for a suspended gateway', () => {
     expect(await executionsOf(scene, publish)).toMatchObject([{ status: 'FAILED' }]);
     expect(await numberOf(scene.plant.id, DISPATCHES)).toBe(0);
     await scene.site.setDeviceStatus(scene.gateway.id, 'ACTIVE');
-    expect(await told(await connectListening(scene.plant), scene.plant)).toEqual([]);
+    expect(await sentTo(await connectListening(scene.plant), scene.plant)).toEqual([]);
   });
 
-  it('and is its own, goes out after the reactivation, or ends when its time is over [C-3.4]', async () => {
+  it('a REST command for a suspended gateway is sent after the reactivation, or ends when its time is over [C-3.4]', async () => {
     const { plant, site, gateway, link } = await newPlannedSite();
     const ask = async (idempotencyKey: string, validUntilMs: number | null) => {
       const asked = { action: 'PING', payload: {}, validUntilMs, idempotencyKey };

@@ -1,4 +1,6 @@
-/** Newer tokens for devices that are connected: when one is pushed, what it is, and how often it is tried [C-3.12]. */
+/**
+ * New tokens for connected devices: when a token is pushed, its content, and the number of tries [C-3.12].
+ */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
@@ -34,18 +36,24 @@ holdClock();
 
 const LIFE_MS = HOUR;
 const DUE_MS = 0.8 * LIFE_MS;
-/** Between tries: a third of what is left of the token's life. */
+/** The time between tries: a third of the token's remaining life. */
 const AGAIN_MS = 4 * MINUTE;
 const TOKEN = { issuedAtMs: START_MS, expiresAtMs: START_MS + LIFE_MS };
 
-/** A gateway that shows life by itself and listens, in a session of that token; none: of a certificate. */
+/**
+ * A gateway that answers pings and is subscribed, in a session of the given token or, without times, of a
+ * certificate.
+ */
 async function newTokenSite(token: Parameters<typeof connectTo>[2] = TOKEN) {
   const scene = await newSite();
   await answerPings(scene.plant.id);
   return { ...scene, link: await connectListening(scene.plant, scene.gateway, token) };
 }
 
-/** All tokens that a link was sent so far: what its site signs is sent when it is signed. */
+/**
+ * All tokens that a link has received so far. Signing is asynchronous, so the helper waits for the expected
+ * number.
+ */
 async function tokensOf(siteId: string, link: DeviceTestLink, expected: number): Promise<ReceivedCommand[]> {
   const refreshes = () => commandsOf(link).filter(({ action }) => action === 'TOKEN_REFRESH');
   for (let looks = 0; looks < 200 && refreshes().length < expected; looks++) await alarmAt(siteId);
@@ -58,7 +66,7 @@ async function expectTokens(siteId: string, link: DeviceTestLink, expected: numb
 }
 
 describe('a token at 80 % of its life', () => {
-  it('is followed by another, not before, of the same life, signed and good [C-3.12]', async () => {
+  it("at 80 % of a token's life, and not before, a signed and valid token of the same life is pushed [C-3.12]", async () => {
     const { plant, gateway, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS - 1);
     await expectTokens(plant.id, link, 0);
@@ -80,23 +88,26 @@ describe('a token at 80 % of its life', () => {
     await untilRegistered('devices', gateway.id, { token_expires_at_ms: expiresAtMs });
   });
 
-  it.each([60 * SECOND, 24 * HOUR])('of %d ms has one of that life, at its own 80 %', async (lifeMs) => {
-    const { plant, link } = await newTokenSite({ issuedAtMs: START_MS, expiresAtMs: START_MS + lifeMs });
-    setClock(START_MS + 0.8 * lifeMs - SECOND);
-    await passTime(plant.id, SECOND);
-    const { payload } = await nthCommand(link, 1);
-    const verdict = await verifyDeviceToken(env.TOKEN_KEYS, String(payload.token));
-    expect(verdict).toMatchObject({ ok: true, token: { expiresAtMs: START_MS + 1.8 * lifeMs } });
-  });
+  it.each([60 * SECOND, 24 * HOUR])(
+    'a token of %d ms is followed by one of the same life at 80 %',
+    async (lifeMs) => {
+      const { plant, link } = await newTokenSite({ issuedAtMs: START_MS, expiresAtMs: START_MS + lifeMs });
+      setClock(START_MS + 0.8 * lifeMs - SECOND);
+      await passTime(plant.id, SECOND);
+      const { payload } = await nthCommand(link, 1);
+      const verdict = await verifyDeviceToken(env.TOKEN_KEYS, String(payload.token));
+      expect(verdict).toMatchObject({ ok: true, token: { expiresAtMs: START_MS + 1.8 * lifeMs } });
+    },
+  );
 
-  it('counts from when it was issued, not from when it was used: an old one is followed at once', async () => {
+  it('the life of a token counts from its issue, so that an old token is followed at once', async () => {
     const token = { issuedAtMs: START_MS - 50 * MINUTE, expiresAtMs: START_MS + 10 * MINUTE };
     const { plant, link } = await newTokenSite(token);
     await passTime(plant.id, SECOND);
     await expectTokens(plant.id, link, 1);
   });
 
-  it('of each device by itself', async () => {
+  it('the token of each device has its own time', async () => {
     const { organization, plant, link } = await newTokenSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     const otherLink = await connectListening(plant, other, {
@@ -113,9 +124,9 @@ describe('a token at 80 % of its life', () => {
   });
 });
 
-describe('a token that was pushed', () => {
+describe('a pushed token', () => {
   it.each(['RECEIVED', 'COMPLETED'] as const)(
-    'and acknowledged %s is not pushed again [C-3.12]',
+    'a pushed token that was acknowledged %s is not pushed again [C-3.12]',
     async (status) => {
       const { plant, gateway, link } = await newTokenSite();
       await passTime(plant.id, DUE_MS);
@@ -127,7 +138,7 @@ describe('a token that was pushed', () => {
     },
   );
 
-  it('and acknowledged FAILED is pushed again, whatever was said of it before [C-3.12]', async () => {
+  it('a pushed token that was acknowledged FAILED is pushed again, also after an earlier ack [C-3.12]', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const { cmdId } = await nthCommand(link, 1);
@@ -137,7 +148,7 @@ describe('a token that was pushed', () => {
     await expectTokens(plant.id, link, 3);
   });
 
-  it('and not acknowledged is pushed three times, each a token and a command of its own [C-3.12]', async () => {
+  it('an unacknowledged token is pushed three times, each time as a new token with a new cmdId [C-3.12]', async () => {
     const { plant, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     for (const count of [1, 2, 3]) {
@@ -154,7 +165,7 @@ describe('a token that was pushed', () => {
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
   });
 
-  it('is not acknowledged by the ack of another command, nor by that of a try before', async () => {
+  it('the ack of another command or of an earlier try does not acknowledge a pushed token', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const first = await nthCommand(link, 1);
@@ -166,7 +177,7 @@ describe('a token that was pushed', () => {
     await expectTokens(plant.id, link, 3);
   });
 
-  it('is remembered over evictions: how often, and that it was taken', async () => {
+  it('the tries and the acknowledgement of a pushed token survive evictions', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await evictSite(plant.id);
     await passTime(plant.id, DUE_MS);
@@ -181,7 +192,7 @@ describe('a token that was pushed', () => {
     await expectTokens(plant.id, link, 2);
   });
 
-  it('begins anew with a session of a newer token', async () => {
+  it('a session of a newer token starts the pushes again', async () => {
     const { plant, gateway } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const token = { issuedAtMs: START_MS + DUE_MS, expiresAtMs: START_MS + DUE_MS + LIFE_MS };
@@ -192,7 +203,7 @@ describe('a token that was pushed', () => {
     await expectTokens(plant.id, link, 1);
   });
 
-  it('is in no list of commands, neither a partner’s nor the device’s own [C-7.10]', async () => {
+  it("a pushed token is in no command list, neither the partner's nor the device's REST commands [C-7.10]", async () => {
     const { plant, gateway, site, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     await expectTokens(plant.id, link, 1);
@@ -203,10 +214,9 @@ describe('a token that was pushed', () => {
   });
 });
 
-describe('no token is pushed', () => {
-  it('to a device that does not listen, until it does [C-3.12]', async () => {
-    const scene = await newSite();
-    const { plant, gateway } = scene;
+describe('devices that get no token', () => {
+  it('a token is not pushed to a device before it has subscribed [C-3.12]', async () => {
+    const { plant, gateway } = await newSite();
     await answerPings(plant.id);
     const link = await connectTo(plant.id, gateway.id, TOKEN);
     await passTime(plant.id, DUE_MS + MINUTE);
@@ -216,7 +226,7 @@ describe('no token is pushed', () => {
     await expectTokens(plant.id, link, 1);
   });
 
-  it('to one that listens no more, nor to one that is quiet', async () => {
+  it('a token is not pushed to a device that has unsubscribed or is quiet', async () => {
     const unsubscribed = await newTokenSite();
     unsubscribed.link.send({ kind: 'subscribed', commands: false });
     const quiet = await newTokenSite();
@@ -229,7 +239,7 @@ describe('no token is pushed', () => {
     }
   });
 
-  it('to a session of a certificate, or of a bridge that does not say when its token was issued', async () => {
+  it("a token is not pushed to a certificate session, or if the bridge does not report the token's issue time", async () => {
     for (const token of [
       { issuedAtMs: null, expiresAtMs: START_MS + LIFE_MS },
       { expiresAtMs: START_MS + LIFE_MS },
@@ -241,7 +251,7 @@ describe('no token is pushed', () => {
     }
   });
 
-  it('to a device that was suspended meanwhile', async () => {
+  it('a token is not pushed to a suspended device', async () => {
     const { plant, gateway, site, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS - 1);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');

@@ -1,4 +1,4 @@
-/** The rules of a dispatch: its states, its windows, when it is looked at again, and how its command ends. */
+/** The rules of a dispatch: its states, its windows, its next due time, and how its command ends. */
 import { describe, expect, it } from 'vitest';
 import {
   ackDue,
@@ -20,7 +20,7 @@ import { DEVICE_ACK_STATUSES, type DeviceAckStatus } from '../../../../protocol/
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
-/** As the owners of these commands name what failed. */
+/** The outcome, with the failed targets named as the owners of these commands name them. */
 function outcomeOf(rows: readonly DispatchRow[]) {
   return outcomeOfRows(rows, (row) => {
     if (row.action === 'MODE_CHANGE') return siteNames(row);
@@ -48,7 +48,7 @@ function dispatch(changes: Partial<DispatchRow> = {}): DispatchRow {
 }
 
 describe('an ack', () => {
-  /** By state, the acks that bring it on; all others are lower or the same. */
+  /** The acks that advance each state. All others are lower or the same. */
   const onward: Record<DispatchState, DeviceAckStatus[]> = {
     WAITING: ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'],
     SENT: ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'],
@@ -60,7 +60,7 @@ describe('an ack', () => {
   const states = Object.keys(onward) as DispatchState[];
 
   it.each(states)(
-    'brings %s on where it is higher, and is ignored where it is lower or the same [C-3.9]',
+    'an ack advances %s if it is higher, and is ignored if it is lower or the same [C-3.9]',
     (state) => {
       for (const ack of DEVICE_ACK_STATUSES) {
         expect([ack, advance(state, ack)]).toEqual([ack, onward[state].includes(ack) ? ack : undefined]);
@@ -68,7 +68,7 @@ describe('an ack', () => {
     },
   );
 
-  it('never brings a state back, whatever the acks and their order [C-3.9]', () => {
+  it('no sequence of acks moves a state back [C-3.9]', () => {
     for (const first of DEVICE_ACK_STATUSES) {
       for (const second of DEVICE_ACK_STATUSES) {
         const after = advance('SENT', first) ?? 'SENT';
@@ -79,7 +79,7 @@ describe('an ack', () => {
     }
   });
 
-  it('tells what the device has, and what has ended [C-7.8]', () => {
+  it('RECEIVED and IN_PROGRESS mean that the device has the command, COMPLETED and FAILED that it ended [C-7.8]', () => {
     expect(states.filter(isHeld)).toEqual(['RECEIVED', 'IN_PROGRESS']);
     expect(states.filter(hasEnded)).toEqual(['COMPLETED', 'FAILED']);
   });
@@ -126,12 +126,15 @@ describe('the window of a command', () => {
     ],
   ];
 
-  it.each(cases)('%s says when it may go out and when it is too late [C-7.6]', (_what, window, expected) => {
-    expect(windowOf(window, NOW_MS)).toEqual(expected);
-  });
+  it.each(cases)(
+    'a command window (%s) sets the earliest and latest time of sending [C-7.6]',
+    (_what, window, expected) => {
+      expect(windowOf(window, NOW_MS)).toEqual(expected);
+    },
+  );
 });
 
-describe('a dispatch is looked at again', () => {
+describe('the due time of a dispatch', () => {
   it.each<[string, number, number | null, number]>([
     ['when its window opens', NOW_MS + 1, NOW_MS + 9, NOW_MS + 1],
     ['when its window opens, though nothing ends it', NOW_MS + 1, null, NOW_MS + 1],
@@ -140,11 +143,11 @@ describe('a dispatch is looked at again', () => {
     ['once a day, where it is open and nothing ends it', NOW_MS - 1, null, NOW_MS + 86_400_000],
     ['at its end, where that is before its window', NOW_MS + 9, NOW_MS + 5, NOW_MS + 5],
     ['at once, where it has expired', 0, NOW_MS - 1, NOW_MS - 1],
-  ])('while it waits, %s [C-7.6]', (_when, not_before_ms, expires_at_ms, expected) => {
+  ])('a waiting dispatch is due %s [C-7.6]', (_when, not_before_ms, expires_at_ms, expected) => {
     expect(waitingDue({ not_before_ms, expires_at_ms }, NOW_MS)).toBe(expected);
   });
 
-  it('once it was sent, 30 s later, whenever it ends [C-7.8]', () => {
+  it('a sent dispatch is due after 30 s, whenever it expires [C-7.8]', () => {
     expect(ackDue(NOW_MS)).toBe(NOW_MS + 30_000);
   });
 
@@ -155,7 +158,7 @@ describe('a dispatch is looked at again', () => {
     ['SENT', 0, true],
     ['RECEIVED', 1, true],
     ['IN_PROGRESS', 1, true],
-  ])('and its device may know of it: %s after %i tries is %s [C-7.8]', (state, tries, expected) => {
+  ])('the device may know a dispatch: %s after %i tries is %s [C-7.8]', (state, tries, expected) => {
     expect(wasSent(dispatch({ state, tries }))).toBe(expected);
   });
 
@@ -164,7 +167,7 @@ describe('a dispatch is looked at again', () => {
     [NOW_MS + 1, false],
     [NOW_MS, true],
     [NOW_MS - 1, true],
-  ])('and has expired with its last moment: %j is %s [C-7.6]', (expires_at_ms, expected) => {
+  ])('a dispatch expires at its last moment: %j is %s [C-7.6]', (expires_at_ms, expected) => {
     expect(isExpired(dispatch({ expires_at_ms }), NOW_MS)).toBe(expected);
   });
 });
@@ -177,7 +180,7 @@ describe('a command whose dispatches have ended', () => {
   it.each<[string, DispatchRow[]]>([
     ['its one', [ended('COMPLETED')]],
     ['all of several', [ended('COMPLETED'), ended('COMPLETED', { device_id: 'inverter-1' })]],
-  ])('is COMPLETED when %s has [C-7.8]', (_what, rows) => {
+  ])('a command is COMPLETED when %s has [C-7.8]', (_what, rows) => {
     expect(outcomeOf(rows)).toEqual({ status: 'COMPLETED', reason: null });
   });
 
@@ -202,18 +205,18 @@ describe('a command whose dispatches have ended', () => {
       'gateway-1: device answered FAILED',
     ],
     [
-      'its word alone where it is for the whole plant and has one',
+      'only the code if it is for the whole plant and has one',
       [ended('FAILED', { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE', reason: 'NO_ACK' })],
       'NO_ACK',
     ],
     ['why', [ended('FAILED', { reason: 'NO_ACK' })], 'NO_ACK: BESS-1'],
     [
-      'those that failed alone',
+      'only those that failed',
       [ended('COMPLETED'), ended('FAILED', { payload: targets('FVE-1'), reason: 'EXPIRED' })],
       'EXPIRED: FVE-1',
     ],
     [
-      'each with its own reason, our words first',
+      "each with its own reason, the platform's codes first",
       [
         ended('FAILED', { payload: targets('FVE-1') }),
         ended('COMPLETED', { payload: targets('BESS-2') }),
@@ -226,11 +229,11 @@ describe('a command whose dispatches have ended', () => {
       [ended('FAILED', { payload: '{"type":"STOP"}', device_id: 'inverter-1', reason: 'NO_ACK' })],
       'NO_ACK: inverter-1',
     ],
-  ])('is FAILED when one has, and its reason names %s [C-7.8]', (_what, rows, reason) => {
+  ])('a command is FAILED when one dispatch has, and its reason names %s [C-7.8]', (_what, rows, reason) => {
     expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
   });
 
-  it('names a whole batch of the longest names, and of an emergency as many [C-7.8]', () => {
+  it('the reason names a whole batch of the longest names, and as many names of an emergency [C-7.8]', () => {
     const longest = (count: number) =>
       Array.from({ length: count }, (_none, n) => `B-${`${n}`.padStart(62, '0')}`);
     const names = longest(32).join(', ');

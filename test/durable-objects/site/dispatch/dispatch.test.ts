@@ -1,4 +1,4 @@
-/** When a valid command goes out to its device, how often, and when it is too late. */
+/** When a valid command is sent to its device, how often, and when it expires. */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -12,7 +12,7 @@ import {
   subscribe,
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
-import { newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { addSubDevice, createDevice, LIMITED, siteOf } from '#workerd/world.ts';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
@@ -21,8 +21,8 @@ import { commandSigningString } from '../../../../protocol/signing.ts';
 
 holdClock();
 
-describe('a command while its device is away', () => {
-  it('is QUEUED at once and goes out when the device listens, signed with a fresh ts [C-7.6]', async () => {
+describe('a command for an offline device', () => {
+  it('a command for an offline device is QUEUED, and sent with a new ts when the device subscribes [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     setClock(START_MS + MINUTE);
@@ -41,7 +41,7 @@ describe('a command while its device is away', () => {
     });
   });
 
-  it('goes out with all others that wait, in the order in which they came [rule 4]', async () => {
+  it('waiting commands are sent in the order of their submission [rule 4]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(...[1, 2, 3].map((kw) => submission('device', batch(batteryCommand(kw)))));
     const link = await connectListening(plant);
@@ -52,7 +52,7 @@ describe('a command while its device is away', () => {
     expect(powers).toEqual(['1', '2', '3']);
   });
 
-  it('waits while the device is connected and does not listen [C-7.6]', async () => {
+  it('a command waits while the device is connected but not subscribed [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
@@ -61,7 +61,7 @@ describe('a command while its device is away', () => {
     expect(commandsOf(link)).toEqual([]);
   });
 
-  it('ends FAILED EXPIRED after 15 minutes of waiting, with an alarm [C-7.6]', async () => {
+  it('a waiting device command ends FAILED EXPIRED after 15 minutes, and is not sent [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     await passTime(plant.id, 15 * MINUTE - 1);
@@ -74,7 +74,7 @@ describe('a command while its device is away', () => {
     expect(commandsOf(link)).toEqual([]);
   });
 
-  it('ends at its validUntil; one without any waits on, but for device commands [C-7.6]', async () => {
+  it('a waiting command ends at its validUntil; without one, only device commands expire [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const validUntil = formatInstant(START_MS + 2 * MINUTE);
     await partner.submit(
@@ -95,7 +95,7 @@ describe('a command while its device is away', () => {
     ]);
   });
 
-  it('is checked again when it goes out: a limit that came meanwhile ends it FAILED [C-7.6]', async () => {
+  it('a waiting command that violates a new limit ends FAILED when it would be sent [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge(), submission('site-setpoint', powerSetpoint(90)));
     const constraints = { ...LIMITED.constraints, maxChargeKw: 4, maxImportKw: 89 };
@@ -110,9 +110,8 @@ describe('a command while its device is away', () => {
     expect(commandsOf(link).filter(({ action }) => action !== 'MODE_CHANGE')).toEqual([]);
   });
 
-  it('goes out when the device, silent for a minute, shows life on its standing link [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('a command for a device silent for a minute is sent when the device shows life on its open link [C-7.6]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     setClock(START_MS + 61 * SECOND);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
@@ -121,10 +120,9 @@ describe('a command while its device is away', () => {
   });
 });
 
-describe('a command with validFrom ahead', () => {
-  it('is QUEUED and goes out at that moment, not before [C-7.6]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+describe('a command with a future validFrom', () => {
+  it('a command with a future validFrom is QUEUED and sent at that moment, not before [C-7.6]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     const payload = powerSetpoint(5, { validFrom: formatInstant(START_MS + 10 * MINUTE) });
     expect(await partner.acknowledge(submission('site-setpoint', payload))).toMatchObject({
       status: 'QUEUED',
@@ -135,7 +133,7 @@ describe('a command with validFrom ahead', () => {
     expect((await nthCommand(link, 1)).ts).toBe(START_MS + 10 * MINUTE);
   });
 
-  it('does not go out when the device comes back too early, and does when it is back in time [C-7.6]', async () => {
+  it('a command with a future validFrom is not sent to a device that connects earlier, and is sent at its time [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const validFrom = formatInstant(START_MS + MINUTE);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validFrom })));
@@ -148,10 +146,9 @@ describe('a command with validFrom ahead', () => {
   });
 });
 
-describe('a command that is not acknowledged', () => {
-  it('is sent three times, 30 s apart, each with a fresh ts, and ends FAILED NO_ACK [C-7.8]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+describe('a command without an acknowledgement', () => {
+  it('an unacknowledged command is sent three times, 30 s apart, each with a new ts, and ends FAILED NO_ACK [C-7.8]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     await partner.submit(charge());
     await stayConnected(plant, link, 90 * SECOND - 1);
     expect((await newestCommand(plant.id)).status).toBe('PENDING');
@@ -167,9 +164,8 @@ describe('a command that is not acknowledged', () => {
     expect(commandsOf(link)).toHaveLength(3);
   });
 
-  it('stops being sent with its first acknowledgement [C-7.8]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('a command is not sent again after its first acknowledgement [C-7.8]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     await partner.submit(charge());
     await stayConnected(plant, link, 40 * SECOND);
     const { cmdId } = await nthCommand(link, 2);
@@ -179,7 +175,7 @@ describe('a command that is not acknowledged', () => {
     expect((await newestCommand(plant.id)).status).toBe('EXECUTING');
   });
 
-  it('goes out again on the next link of its device, and there alone [rule 5]', async () => {
+  it('an unacknowledged command is sent again on the next link of its device, and only there [rule 5]', async () => {
     const { plant, partner } = await newSite();
     const older = await connectListening(plant);
     await partner.submit(charge());
@@ -191,8 +187,8 @@ describe('a command that is not acknowledged', () => {
   });
 });
 
-describe('an emergency', () => {
-  it('goes to the gateway and to every linked device, and to nothing else [C-2.4]', async () => {
+describe('the recipients of an emergency', () => {
+  it('an emergency is sent to the gateway and to every linked device, and to no other device [C-2.4]', async () => {
     const { organization, plant, partner } = await newSite();
     const linked = await createDevice(organization, plant.id, 'ACTUATOR');
     const unlinked = await createDevice(organization, plant.id, 'SENSOR');

@@ -1,4 +1,4 @@
-/** No command hangs: what was sent ends by its device, by its silence, or by its own end, and says why [C-7.8]. */
+/** Every sent command ends, by its device, by silence or by its validUntil, and has a reason [C-7.8]. */
 import { describe, expect, it } from 'vitest';
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
 import {
@@ -25,7 +25,7 @@ import {
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
-import { type HeardScene, newHeardSite } from '#workerd/site-scenes.ts';
+import { type ListenedScene, newListenedSite, whole } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
@@ -33,11 +33,11 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 holdClock();
 
 async function newRunningSite() {
-  const scene = await newHeardSite();
-  return { ...scene, link: await connectListening(scene.plant) };
+  const scene = await newListenedSite();
+  return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
-/** Time in which a device that is not the gateway shows life. */
+/** Time in which a device other than the gateway shows life. */
 async function stayAlive(plant: Plant, link: DeviceTestLink, device: DeviceCredential, durationMs: number) {
   for (let passedMs = 0; passedMs < durationMs; passedMs += 30 * SECOND) {
     await passTime(plant.id, 30 * SECOND);
@@ -45,11 +45,11 @@ async function stayAlive(plant: Plant, link: DeviceTestLink, device: DeviceCrede
   }
 }
 
-/** The alarms of commands that a key was ever told of, each with its command's type, once the site has no more to tell. */
-async function alarmsOf({ organization, plant, key, listener }: HeardScene): Promise<unknown[]> {
+/** All command alarms that a key received, with the command's type, after the outbox of the site is empty. */
+async function alarmsOf({ organization, plant, key, listener }: ListenedScene): Promise<unknown[]> {
   await passTime(plant.id, 2 * MINUTE);
   expect(await numberOf(plant.id, 'SELECT count(*) FROM outbox')).toBe(0);
-  // What the first one was silent for too long to be sent.
+  // Receives the alarms that the first listener was silent for too long to get.
   const later = await listen(organization, key);
   await later.quiet();
   const alarms = [...listener.events('alarm'), ...later.events('alarm')];
@@ -57,9 +57,9 @@ async function alarmsOf({ organization, plant, key, listener }: HeardScene): Pro
   return ofCommands.map(({ payload }) => [payload.type, payload.commandType]);
 }
 
-describe('a command that its device acknowledged and then forgot', () => {
+describe('a command that its device acknowledged but did not end', () => {
   it.each(['RECEIVED', 'IN_PROGRESS'] as const)(
-    '%s ends FAILED NO_RESULT after 15 minutes of silence, not before [C-7.8]',
+    'a command acknowledged with %s ends FAILED NO_RESULT after 15 minutes of silence, not before [C-7.8]',
     async (status) => {
       const { organization, plant, key, link, partner } = await newRunningSite();
       await partner.submit(charge());
@@ -81,7 +81,7 @@ describe('a command that its device acknowledged and then forgot', () => {
     },
   );
 
-  it('counts its 15 minutes from the last acknowledgement that brought it on [C-7.8]', async () => {
+  it('the 15 minutes of NO_RESULT count from the last acknowledgement that advanced the command [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     await partner.submit(charge());
     const { cmdId } = await nthCommand(link, 1);
@@ -94,7 +94,7 @@ describe('a command that its device acknowledged and then forgot', () => {
     expect((await newestCommand(plant.id)).status).toBe('FAILED');
   });
 
-  it('ends though the site was evicted, and though its device never came back [C-7.8]', async () => {
+  it('an acknowledged command ends NO_RESULT after a crash of the site, even if its device never returns [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -104,7 +104,7 @@ describe('a command that its device acknowledged and then forgot', () => {
   });
 
   it.each(['RECEIVED', 'IN_PROGRESS'] as const)(
-    'after %s is handed over again at its next session, under its cmdId, and can complete there [C-7.8]',
+    'a command acknowledged with %s is sent again in the next session with the same cmdId, and can complete there [C-7.8]',
     async (status) => {
       const { plant, listener, link, partner } = await newRunningSite();
       await partner.submit(charge());
@@ -121,7 +121,7 @@ describe('a command that its device acknowledged and then forgot', () => {
     },
   );
 
-  it('is not handed over again within the session that acknowledged it [C-7.8]', async () => {
+  it('an acknowledged command is not sent again within the session that acknowledged it [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -133,8 +133,8 @@ describe('a command that its device acknowledged and then forgot', () => {
   });
 });
 
-describe('an acknowledgement that arrives too old to be taken', () => {
-  it('is dropped, and its command is asked for again and ends: by an answer, or NO_ACK [C-7.8]', async () => {
+describe('an acknowledgement that arrives too late', () => {
+  it('an acknowledgement with an old ts is dropped, and its command is sent again until it is answered or NO_ACK [C-7.8]', async () => {
     const { plant, gateway, link, partner } = await newRunningSite();
     await partner.submit(charge(1), charge(2));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
@@ -144,9 +144,9 @@ describe('an acknowledgement that arrives too old to be taken', () => {
     const next = await connectListening(plant);
     for (const message of late) expect(await publish(next, message, 'ack')).toBe(true);
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ TIMESTAMP: 2 });
-    // One answers again; of the other nothing is heard.
-    const told = [await nthCommand(next, 1), await nthCommand(next, 2)];
-    expect(told.map(({ cmdId }) => cmdId)).toEqual(commands.map(({ cmdId }) => cmdId));
+    // One command is answered again, the other is not.
+    const sent = [await nthCommand(next, 1), await nthCommand(next, 2)];
+    expect(sent.map(({ cmdId }) => cmdId)).toEqual(commands.map(({ cmdId }) => cmdId));
     await sendAck(next, gateway, commands[0]?.cmdId ?? '', 'COMPLETED');
     await stayConnected(plant, next, 2 * MINUTE);
     const newest = await newestCommand(plant.id);
@@ -158,9 +158,8 @@ describe('an acknowledgement that arrives too old to be taken', () => {
 });
 
 describe('a command that was sent', () => {
-  it('and obeyed, but acknowledged after its validUntil, is EXECUTING and COMPLETED, never EXPIRED [C-7.8]', async () => {
-    const scene = await newRunningSite();
-    const { plant, listener, link, partner } = scene;
+  it('a setpoint acknowledged only after its validUntil is EXECUTING and COMPLETED, never EXPIRED [C-7.8]', async () => {
+    const { scene, plant, listener, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + 20 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
     const { cmdId } = await nthCommand(link, 1);
@@ -174,9 +173,8 @@ describe('a command that was sent', () => {
     expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   });
 
-  it('is not sent again after its validUntil, and ends NO_ACK without COMMAND_EXPIRED [C-7.8]', async () => {
-    const scene = await newRunningSite();
-    const { plant, link, partner } = scene;
+  it('a command is not sent again after its validUntil, and ends NO_ACK without COMMAND_EXPIRED [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + 40 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
     await stayConnected(plant, link, 2 * MINUTE);
@@ -188,9 +186,8 @@ describe('a command that was sent', () => {
     expect(await alarmsOf(scene)).toEqual([]);
   });
 
-  it('to a device that then went away for good ends NO_ACK, not EXPIRED: it may have been obeyed [C-7.8]', async () => {
-    const scene = await newRunningSite();
-    const { plant, link, partner } = scene;
+  it('a sent command whose device never returns ends NO_ACK, not EXPIRED, because it may have been executed [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newRunningSite();
     await partner.submit(charge());
     await nthCommand(link, 1);
     await crashSite(plant.id);
@@ -206,23 +203,19 @@ describe('a command that was sent', () => {
     ['an open-ended setpoint', () => submission('site-setpoint', powerSetpoint(5))],
     ['a mode', () => submission('mode', { mode: 'STANDARD' })],
     ['an emergency', () => submission('emergency', { type: 'STOP' })],
-  ])(
-    'and is %s does not hang when its device went away for good: it ends NO_ACK [C-7.8]',
-    async (_what, make) => {
-      const scene = await newRunningSite();
-      const { plant, link, partner } = scene;
-      await partner.submit(make());
-      await nthCommand(link, 1);
-      await crashSite(plant.id);
-      await passTime(plant.id, 3 * 24 * HOUR);
-      const ended = await newestCommand(plant.id);
-      expect(ended.status).toBe('FAILED');
-      expect(ended.reason).toMatch(/^NO_ACK/);
-    },
-  );
+  ])('%s that was sent to a device that never returns ends NO_ACK [C-7.8]', async (_what, make) => {
+    const { plant, link, partner } = await newRunningSite();
+    await partner.submit(make());
+    await nthCommand(link, 1);
+    await crashSite(plant.id);
+    await passTime(plant.id, 3 * 24 * HOUR);
+    const ended = await newestCommand(plant.id);
+    expect(ended.status).toBe('FAILED');
+    expect(ended.reason).toMatch(/^NO_ACK/);
+  });
 
-  it('to a gateway that then went away goes to the one that serves by then, which was there all the time [C-7.6]', async () => {
-    const { organization, plant, partner } = await newHeardSite();
+  it('an emergency sent to a gateway that disconnected is sent to the connected gateway that serves next [C-7.6]', async () => {
+    const { organization, plant, partner } = await newListenedSite();
     const standby = await createDevice(organization, plant.id, 'CONTROLLER');
     const other = await connectListening(plant, standby);
     setClock(START_MS + SECOND);
@@ -234,8 +227,8 @@ describe('a command that was sent', () => {
     expect(commandsOf(other).map((command) => command.action)).toContain('EMERGENCY_STOP');
   });
 
-  it('is told to no other gateway meanwhile, unless it is an emergency: it may have been obeyed [C-7.6]', async () => {
-    const { organization, plant, partner } = await newHeardSite();
+  it('a sent setpoint is not sent to another gateway, because it may have been executed [C-7.6]', async () => {
+    const { organization, plant, partner } = await newListenedSite();
     const standby = await createDevice(organization, plant.id, 'CONTROLLER');
     const other = await connectListening(plant, standby);
     setClock(START_MS + SECOND);
@@ -247,7 +240,7 @@ describe('a command that was sent', () => {
     expect(commandsOf(other)).toEqual([]);
   });
 
-  it('past its validUntil waits for the acknowledgement of a device that comes back, and is not told again [C-7.8]', async () => {
+  it('a sent command after its validUntil waits for the ack of its returning device, and is not sent again [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + 20 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
@@ -255,14 +248,14 @@ describe('a command that was sent', () => {
     link.socket.close(1000, 'gone');
     setClock(START_MS + 25 * SECOND);
     const again = await connectListening(plant);
-    // Nothing stands any more: the mode in force is all that it is told.
+    // No setpoint is active any more: the gateway receives only the mode in force.
     expect(commandsOf(again).map((command) => command.action)).toEqual(['MODE_CHANGE']);
     await sendAck(again, plant.gateway, cmdId, 'IN_PROGRESS');
     await passTime(plant.id, SECOND);
     expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
   });
 
-  it('always has a due time, in whatever state it is, and the alarm stands for it [C-7.8]', async () => {
+  it('an open command always has a due time and an alarm, in every state [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + HOUR);
     await partner.submit(
@@ -291,8 +284,8 @@ describe('a command that was sent', () => {
 });
 
 describe('COMMAND_EXPIRED', () => {
-  it('is told of what waited and never left, device command and setpoint alike [C-7.6]', async () => {
-    const scene = await newHeardSite();
+  it('COMMAND_EXPIRED is raised for device commands and setpoints that expired without being sent [C-7.6]', async () => {
+    const scene = await newListenedSite();
     const validUntil = formatInstant(START_MS + 2 * MINUTE);
     await scene.partner.submit(charge(), submission('site-setpoint', powerSetpoint(1, { validUntil })));
     await passTime(scene.plant.id, 16 * MINUTE);

@@ -1,4 +1,4 @@
-/** From a device's acks to the execution that the partner hears of: EXECUTING once, then one end [C-7.8]. */
+/** From a device's acks to the partner's execution events: EXECUTING once, then one end [C-7.8]. */
 import { describe, expect, it } from 'vitest';
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -13,7 +13,7 @@ import {
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { numberOf } from '#workerd/site-rows.ts';
-import { newHeardSite } from '#workerd/site-scenes.ts';
+import { newListenedSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import { addSubDevice, createDevice, createPlant, type Plant } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
@@ -21,15 +21,15 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 
-/** A site that can be commanded to the end: its partner hears of everything, its gateway listens. */
+/** A site whose partner is connected and whose gateway is subscribed. */
 async function newRunningSite() {
-  const scene = await newHeardSite();
+  const scene = await newListenedSite();
   return { ...scene, link: await connectListening(scene.plant) };
 }
 
 const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
 
-/** Acks in one batch; frames of one batch are handled in order. */
+/** Sends acks in one batch. Frames of one batch are handled in order. */
 async function sendAcks(
   link: DeviceTestLink,
   plant: Plant,
@@ -41,7 +41,7 @@ async function sendAcks(
 }
 
 describe('the acks of a device command', () => {
-  it('make it EXECUTING once, then COMPLETED, each told once with the correlationId [C-7.8]', async () => {
+  it('acks make a device command EXECUTING once, then COMPLETED, each with one event and the correlationId [C-7.8]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5)), { correlationId: 'corr-1' }));
     const { cmdId } = await nthCommand(link, 1);
@@ -63,7 +63,7 @@ describe('the acks of a device command', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
   });
 
-  it('echo the messageId where the request had no correlationId [C-8.1]', async () => {
+  it('an execution event has the messageId if the request had no correlationId [C-8.1]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     const one = submission('device', batch(batteryCommand(5)));
     await partner.submit(one);
@@ -72,7 +72,7 @@ describe('the acks of a device command', () => {
     expect((await listener.event('execution', 'EXECUTING')).correlationId).toBe(one.messageId);
   });
 
-  it('only rise: RECEIVED after IN_PROGRESS, anything after COMPLETED change nothing [C-3.9]', async () => {
+  it('acks only advance: RECEIVED after IN_PROGRESS, or any ack after COMPLETED, changes nothing [C-3.9]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const first = await nthCommand(link, 1);
@@ -86,7 +86,7 @@ describe('the acks of a device command', () => {
     expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
   });
 
-  it('of an unknown cmdId, or of another device, are ignored, and stored [C-3.9]', async () => {
+  it('acks with an unknown cmdId or from another device are accepted without effect [C-3.9]', async () => {
     const { organization, plant, link, partner } = await newRunningSite();
     const other = await createDevice(organization, plant.id, 'ACTUATOR');
     const otherLink = await connectListening(plant, other);
@@ -99,7 +99,7 @@ describe('the acks of a device command', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(1);
   });
 
-  it('that are stale, or signed for another command, are dropped [spec: Device MQTT]', async () => {
+  it('acks that are stale, or signed for another command, are dropped [spec: Device MQTT]', async () => {
     const { plant, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
@@ -111,7 +111,7 @@ describe('the acks of a device command', () => {
     expect((await newestCommand(plant.id)).status).toBe('PENDING');
   });
 
-  it('all COMPLETED complete a batch, at the last of them [C-7.8]', async () => {
+  it('a batch is COMPLETED with its last COMPLETED ack [C-7.8]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const [first, second] = [await nthCommand(link, 1), await nthCommand(link, 2)];
@@ -122,7 +122,7 @@ describe('the acks of a device command', () => {
     expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   });
 
-  it('one FAILED among them fails the batch and names its assets, once all have ended [C-7.8]', async () => {
+  it('one FAILED ack fails the batch once all have ended, and the reason names its assets [C-7.8]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
@@ -139,7 +139,7 @@ describe('the acks of a device command', () => {
 });
 
 describe('the acks of a setpoint', () => {
-  it('COMPLETED says that it is held: it ends COMPLETED unmeasured at validUntil [C-7.8]', async () => {
+  it('a COMPLETED ack does not end a setpoint, which ends COMPLETED unmeasured at validUntil [C-7.8]', async () => {
     const { organization, plant, key, listener, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + 10 * MINUTE);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil, direction: 'EXPORT' })));
@@ -162,7 +162,7 @@ describe('the acks of a setpoint', () => {
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'COMPLETED', reason: 'unmeasured' });
   });
 
-  it('without validUntil it ends five minutes after it began, however often it is acked [C-7.8]', async () => {
+  it('a setpoint without validUntil ends five minutes after its first ack, however many acks follow [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     await partner.submit(submission('site-setpoint', powerSetpoint(5)));
     const { cmdId } = await nthCommand(link, 1);
@@ -178,7 +178,7 @@ describe('the acks of a setpoint', () => {
     expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
   });
 
-  it('FAILED ends it FAILED, and nothing reopens it [C-7.8]', async () => {
+  it('a FAILED ack ends a setpoint, and no later ack reopens it [C-7.8]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('site-setpoint', powerSetpoint(5)));
     const { cmdId } = await nthCommand(link, 1);
@@ -202,7 +202,7 @@ describe('the acks of modes and emergencies', () => {
     expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   });
 
-  it('an emergency is COMPLETED when every device that got it has completed [C-7.8]', async () => {
+  it('an emergency is COMPLETED when every device that received it has completed [C-7.8]', async () => {
     const { organization, plant, listener, partner, link } = await newRunningSite();
     const other = await createPlant(organization);
     const linked = await createDevice(organization, other.id, 'ACTUATOR');

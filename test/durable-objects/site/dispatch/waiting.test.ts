@@ -1,4 +1,7 @@
-/** What waits for a plant that is away: how much of it, what makes room, what replaces what, and who gets it at last. */
+/**
+ * Commands that wait for an offline plant: how many, which ones are dropped or superseded, and which device
+ * gets them.
+ */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -15,7 +18,7 @@ holdClock();
 
 const MAX_DUE = 50;
 const MAX_AHEAD = 1_000;
-/** Submissions that one call of a Vhost carries. */
+/** The number of submissions in one call of a Vhost. */
 const PER_CALL = 100;
 
 async function submitAll(partner: Submitter, submissions: readonly Submission[]): Promise<void> {
@@ -28,7 +31,7 @@ function setpoint(kw: number, changes: Parameters<typeof powerSetpoint>[1] = {})
   return submission('site-setpoint', powerSetpoint(kw, changes));
 }
 
-/** Those that ended, oldest first, each with why; the rest is PENDING. */
+/** The commands that ended, oldest first, each with its reason. All others are PENDING. */
 async function endedOf(siteId: string): Promise<[messageId: string, reason: unknown][]> {
   const pages = await Promise.all([1, 2, 3].map((page) => readCommands(siteId, page, 500)));
   const rows = pages.flatMap((page) => page.items).reverse();
@@ -36,13 +39,13 @@ async function endedOf(siteId: string): Promise<[messageId: string, reason: unkn
   return rows.filter((row) => row.reason !== undefined).map((row) => [row.messageId, row.reason]);
 }
 
-/** The powers of the setpoints that a link got, in order. */
+/** The powers of the setpoints that a link received, in order. */
 function powersOf(link: DeviceTestLink): unknown[] {
   return commandsOf(link).map(({ payload }) => payload.targetValueKw);
 }
 
 describe('the commands that wait for a plant', () => {
-  it('are 50 at most: with each one more the oldest ends FAILED QUEUE_FULL, and its partner is told [C-7.6]', async () => {
+  it('at most 50 commands wait: each further one ends the oldest FAILED QUEUE_FULL, with an event to its partner [C-7.6]', async () => {
     const { plant, partner } = await newKeyedSite();
     const sent = Array.from({ length: MAX_DUE + 3 }, (_none, index) => charge((index % 40) + 1));
     for (const one of sent.slice(0, MAX_DUE))
@@ -54,9 +57,11 @@ describe('the commands that wait for a plant', () => {
     expect(ended.map(([messageId]) => messageId)).toEqual(sent.slice(0, 3).map((one) => one.messageId));
     for (const [, reason] of ended) expect(reason).toMatch(/^QUEUE_FULL/);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(MAX_DUE);
-    const told = partner.events.filter((event) => event.kind === 'execution');
-    expect(told.map((event) => event.correlationId)).toEqual(sent.slice(0, 3).map((one) => one.messageId));
-    for (const { payloadText } of told) {
+    const executions = partner.events.filter((event) => event.kind === 'execution');
+    expect(executions.map((event) => event.correlationId)).toEqual(
+      sent.slice(0, 3).map((one) => one.messageId),
+    );
+    for (const { payloadText } of executions) {
       expect(JSON.parse(payloadText)).toMatchObject({
         status: 'FAILED',
         reason: expect.stringMatching(/^QUEUE_FULL/),
@@ -64,7 +69,7 @@ describe('the commands that wait for a plant', () => {
     }
   });
 
-  it('are 50 at most over evictions too [C-7.6]', async () => {
+  it('the limit of 50 waiting commands survives an eviction [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     await submitAll(
       partner,
@@ -75,7 +80,7 @@ describe('the commands that wait for a plant', () => {
     expect(await endedOf(plant.id)).toHaveLength(1);
   });
 
-  it('keep their emergencies: the oldest of the others makes room, and an emergency always gets in [C-7.6]', async () => {
+  it('a waiting emergency is never dropped: the oldest other command makes room for it [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const stop = submission('emergency', { type: 'STOP' });
     const modes = Array.from({ length: MAX_DUE }, () => submission('mode', { mode: 'STANDARD' }));
@@ -88,7 +93,7 @@ describe('the commands that wait for a plant', () => {
     expect(commandsOf(link).map(({ action }) => action)).toEqual(['EMERGENCY_STOP', 'EMERGENCY_HOLD']);
   });
 
-  it('that a device which listens got are not counted: they do not wait [C-7.6]', async () => {
+  it('commands that a subscribed device received do not count as waiting [C-7.6]', async () => {
     const { plant, link, partner } = await newListeningSite();
     await submitAll(
       partner,
@@ -98,7 +103,7 @@ describe('the commands that wait for a plant', () => {
     expect(await endedOf(plant.id)).toEqual([]);
   });
 
-  it('for a validFrom ahead are 1 000 at most, beside those that are due, likewise [C-7.6]', async () => {
+  it('at most 1 000 commands wait for a future validFrom, in addition to the 50 that are due [C-7.6]', async () => {
     const { plant, partner } = await newKeyedSite();
     const ahead = Array.from({ length: MAX_AHEAD }, (_none, index) =>
       setpoint(1, { validFrom: formatInstant(START_MS + DAY + index * MINUTE) }),
@@ -115,7 +120,7 @@ describe('the commands that wait for a plant', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(MAX_AHEAD);
   });
 
-  it('are 50 at most when the windows of many open while the plant is away [C-7.6]', async () => {
+  it('at most 50 commands wait after the windows of others open while the plant is offline [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const validFrom = formatInstant(START_MS + HOUR);
     const priorities = ['NORMAL', 'HIGH'] as const;
@@ -127,7 +132,7 @@ describe('the commands that wait for a plant', () => {
       partner,
       priorities.map((priority) => setpoint(1, { validFrom, priority })),
     );
-    // The charges are too old by then: others take their place.
+    // The charges have expired by then; others take their place.
     await passTime(plant.id, 50 * MINUTE);
     await submitAll(
       partner,
@@ -143,8 +148,8 @@ describe('the commands that wait for a plant', () => {
   });
 });
 
-describe('the open-ended setpoints of a weekend', () => {
-  it('do not all run on Monday: the newest of a priority ends the one before it, SUPERSEDED by its id [C-7.7]', async () => {
+describe('open-ended setpoints for an offline plant', () => {
+  it('a newer open-ended setpoint of the same priority supersedes the older, so that only the newest is sent on Monday [C-7.7]', async () => {
     const { plant, partner } = await newSite();
     const sent: Submission[] = [];
     for (let hour = 0; hour < 60; hour++) {
@@ -167,7 +172,7 @@ describe('the open-ended setpoints of a weekend', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(1);
   });
 
-  it('of different priorities stand beside each other, and so do commands of other kinds [C-7.7]', async () => {
+  it('setpoints of different priorities and commands of other kinds do not supersede each other [C-7.7]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(
       setpoint(1, { priority: 'NORMAL' }),
@@ -184,14 +189,14 @@ describe('the open-ended setpoints of a weekend', () => {
       'SITE_SETPOINT',
       'BESS_CHARGE',
       'MODE_CHANGE',
-      // A mode ends a setpoint at its gateway, and this one stands on.
+      // A mode ends the setpoint at its gateway, and this setpoint is still active.
       'SITE_SETPOINT',
     ]);
     expect([powersOf(link)[0], powersOf(link)[3]]).toEqual([3, 3]);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(3);
   });
 
-  it('with a validFrom ahead replace no earlier one before it comes, and then do [C-7.7]', async () => {
+  it('a setpoint with a future validFrom supersedes an earlier one at that moment, not before [C-7.7]', async () => {
     const { plant, partner } = await newSite();
     const later = setpoint(2, { validFrom: formatInstant(START_MS + HOUR) });
     await partner.submit(setpoint(1), later);
@@ -205,9 +210,8 @@ describe('the open-ended setpoints of a weekend', () => {
     expect(powersOf(link)).toEqual([2]);
   });
 
-  it('that the gateway has got are replaced by a newer one though that waits for the gateway [C-7.7]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('a newer setpoint supersedes one that the gateway has, even while the newer waits for the gateway [C-7.7]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     await partner.submit(setpoint(1));
     await nthCommand(link, 1);
     link.send({ kind: 'subscribed', commands: false });
@@ -217,8 +221,8 @@ describe('the open-ended setpoints of a weekend', () => {
   });
 });
 
-describe('a command that waits', () => {
-  it('goes to the gateway that serves the plant by then: one that was replaced meanwhile does not strand it [C-7.6]', async () => {
+describe('the recipient of a waiting command', () => {
+  it('a waiting command is sent to the gateway that serves when it is sent, also after a replacement [C-7.6]', async () => {
     const { organization, plant, partner } = await newSite();
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     await partner.submit(submission('mode', { mode: 'STANDARD' }));
@@ -230,7 +234,7 @@ describe('a command that waits', () => {
     expect(commandsOf(old)).toEqual([]);
   });
 
-  it('with a validFrom ahead goes to who serves the plant at that moment [C-7.6]', async () => {
+  it('a command with a future validFrom is sent to the gateway that serves at that moment [C-7.6]', async () => {
     const { organization, plant, partner } = await newSite();
     const controller = await createDevice(organization, plant.id, 'CONTROLLER');
     const old = await connectListening(plant);

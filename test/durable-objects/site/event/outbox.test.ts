@@ -1,4 +1,7 @@
-/** What a site has to tell is a row until its destination has it: through failures, slowness and wakes (rule 5). */
+/**
+ * The outbox of a site: an event stays a row until its destination has it, through failures, slowness and
+ * wakes (rule 5).
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { connectPartner } from '#workerd/links.ts';
@@ -17,8 +20,8 @@ beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
-/** A site whose one device has a command; what becomes of it is told to the key's Vhost, whose queues fill. */
-async function newTellingSite() {
+/** A site with one sent device command, whose execution events go to the key's Vhost, where queues exist. */
+async function newReportingSite() {
   const { organization, plant, key, partner } = await newKeyedSite();
   await connectPartner(key);
   const link = await connectListening(plant);
@@ -28,7 +31,7 @@ async function newTellingSite() {
   return { organization, plant, key, partner, ack };
 }
 
-/** The Vhost answers, and has stored nothing. Returns the times at which it was asked. */
+/** The Vhost answers that it has stored nothing. Returns the times of the calls. */
 function refuseEvents(): { askedAt: number[]; end: () => void } {
   const askedAt: number[] = [];
   const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async () => {
@@ -46,15 +49,15 @@ async function waiting(siteId: string, keyId: string): Promise<number> {
   return await numberOf(siteId, `SELECT count(*) FROM outbox WHERE lane = '${keyId}'`);
 }
 
-describe('an event that its Vhost has in memory alone', () => {
-  it('stays here and is not sent again, until it is asked about, and goes when it is needed no more (rule 5)', async () => {
-    const { plant, key, ack } = await newTellingSite();
+describe('an event that its Vhost has only in memory', () => {
+  it("an event in a Vhost's memory stays in the outbox, is sent again only after a pause, and is deleted when settled (rule 5)", async () => {
+    const { plant, key, ack } = await newReportingSite();
     await passMinutes(plant.id, 1);
     expect(await waiting(plant.id, key.id)).toBe(0);
-    let isSettled = false;
+    let isDelivered = false;
     const receive = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
       const seen = events.at(-1)?.sequence ?? 0;
-      return isSettled ? { received: seen, gone: false } : { received: 0, seen, gone: false };
+      return isDelivered ? { received: seen, gone: false } : { received: 0, seen, gone: false };
     });
     await ack('RECEIVED');
     await ack('COMPLETED');
@@ -66,13 +69,13 @@ describe('an event that its Vhost has in memory alone', () => {
     await passTime(plant.id, 2 * SECOND);
     await vi.waitFor(() => expect(sent()).toHaveLength(4));
     expect(new Set(sent()).size).toBe(2);
-    isSettled = true;
+    isDelivered = true;
     await passMinutes(plant.id, 1);
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
 
-  it('comes again at once when that Vhost has died: it says that it has less (rule 5)', async () => {
-    const { plant, key, ack } = await newTellingSite();
+  it('events are sent again at once when the Vhost reports after a crash that it has seen fewer (rule 5)', async () => {
+    const { plant, key, ack } = await newReportingSite();
     await passMinutes(plant.id, 1);
     vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
       return { received: 0, seen: events.at(-1)?.sequence ?? 0, gone: false };
@@ -80,14 +83,15 @@ describe('an event that its Vhost has in memory alone', () => {
     await ack('RECEIVED');
     await vi.waitFor(() => expect(Vhost.prototype.receive).toHaveBeenCalledTimes(1));
     const died = { keyId: key.id, keyPrefix: 'acme', siteId: plant.id, received: 0, seen: 0 };
-    const { events } = await siteOf(plant.id).submit({ ...died, submissions: [] });
+    const call = { notAfterMs: Number.MAX_SAFE_INTEGER, isRepeated: false, submissions: [] };
+    const { events } = await siteOf(plant.id).submit({ ...died, ...call });
     expect(events.map(({ kind }) => kind)).toEqual(['execution']);
   });
 });
 
-describe('an event whose Vhost does not take it', () => {
-  it('waits, is tried again with growing pauses of at most a minute, and arrives once, in order [rule 10]', async () => {
-    const { organization, plant, key, ack } = await newTellingSite();
+describe('an event that its Vhost does not accept', () => {
+  it('a rejected event is retried with growing pauses of at most a minute, and arrives once, in order [rule 10]', async () => {
+    const { organization, plant, key, ack } = await newReportingSite();
     const { askedAt: at, end } = refuseEvents();
     await ack('RECEIVED');
     await ack('COMPLETED');
@@ -95,7 +99,7 @@ describe('an event whose Vhost does not take it', () => {
     const pauses = at.slice(1).map((time, index) => time - (at[index] ?? 0));
     expect(pauses.length).toBeGreaterThan(5);
     expect(pauses.length).toBeLessThan(20);
-    // From call to call: a call itself may take eight seconds.
+    // Measured from call to call: a call itself may take eight seconds.
     expect(Math.max(...pauses)).toBeLessThanOrEqual(MINUTE + 8 * SECOND);
     expect(pauses.at(-1)).toBeGreaterThan(pauses[2] ?? 0);
     expect(await waiting(plant.id, key.id)).toBeGreaterThanOrEqual(2);
@@ -109,17 +113,18 @@ describe('an event whose Vhost does not take it', () => {
     expect(listener.statuses('ack')).toEqual(['ACCEPTED']);
   });
 
-  it('is one of many more than memory keeps: all arrive once, in order, and so does what follows [rule 10]', async () => {
-    const { organization, plant, key } = await newTellingSite();
+  it('more events than fit in memory all arrive once and in order, as do later ones [rule 10]', async () => {
+    const { organization, plant, key } = await newReportingSite();
     const { end } = refuseEvents();
     const sent: string[] = [];
     const reject = async (count: number) => {
       const submissions = Array.from({ length: count }, () =>
-        // One fault alone: all answers together fit into what the client takes without granting more.
+        // Only one error each: all answers together fit into the credit of the client.
         submission('emergency', { type: 'NONSENSE' }),
       );
       sent.push(...submissions.map(({ messageId }) => messageId));
-      const call = { siteId: plant.id, keyId: key.id, keyPrefix: 'sw_', received: 0, submissions };
+      const sender = { siteId: plant.id, keyId: key.id, keyPrefix: 'sw_', received: 0, seen: 0 };
+      const call = { ...sender, notAfterMs: Number.MAX_SAFE_INTEGER, isRepeated: false, submissions };
       await siteOf(plant.id).submit(call);
     };
     for (let call = 0; call < 13; call++) await reject(100);
@@ -133,12 +138,12 @@ describe('an event whose Vhost does not take it', () => {
     await listener.link.next(() =>
       listener.events('ack').some((event) => event.correlationId === sent.at(-1)),
     );
-    const told = listener.events('ack').filter((event) => event.payload.status === 'REJECTED');
-    expect(told.map((event) => event.correlationId)).toEqual(sent);
+    const rejections = listener.events('ack').filter((event) => event.payload.status === 'REJECTED');
+    expect(rejections.map((event) => event.correlationId)).toEqual(sent);
   });
 
-  it('does not hold up what goes elsewhere: the registry hears of the plant [rule 10]', async () => {
-    const { plant, ack } = await newTellingSite();
+  it('events that a Vhost rejects do not delay the registry lane [rule 10]', async () => {
+    const { plant, ack } = await newReportingSite();
     refuseEvents();
     await ack('COMPLETED');
     await passMinutes(plant.id, 5);
@@ -147,7 +152,7 @@ describe('an event whose Vhost does not take it', () => {
     expect(lanes).toHaveLength(1);
   });
 
-  it('goes when the key is no more: nothing is kept for nobody [rule 5]', async () => {
+  it('events for a key that does not exist are deleted [rule 5]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     await passMinutes(plant.id, 2);
@@ -155,9 +160,9 @@ describe('an event whose Vhost does not take it', () => {
   });
 });
 
-describe('an event that the answer of a submit carried', () => {
-  it('goes with the next transaction once the Vhost says that it was stored, and is not sent again [rule 5]', async () => {
-    const { plant, key, partner } = await newTellingSite();
+describe('an event in the answer of a submit', () => {
+  it('an event from a submit answer is deleted once the Vhost reports it stored, and is not sent again [rule 5]', async () => {
+    const { plant, key, partner } = await newReportingSite();
     const receive = vi.spyOn(Vhost.prototype, 'receive');
     const [first] = partner.events;
     expect(await waiting(plant.id, key.id)).toBe(1);
@@ -173,8 +178,8 @@ describe('an event that the answer of a submit carried', () => {
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
 
-  it('comes again in the next answer while nobody has said so, under the same sequence [rule 5]', async () => {
-    const { plant, key } = await newTellingSite();
+  it('an event is repeated with the same sequence in the next submit answer until the Vhost reports it stored [rule 5]', async () => {
+    const { plant, key } = await newReportingSite();
     const amnesiac = new Submitter(plant.id, key.id);
     const answers = [await siteOf(plant.id).submit(amnesiac.batchOf([]))];
     answers.push(await siteOf(plant.id).submit(amnesiac.batchOf([])));
@@ -182,17 +187,17 @@ describe('an event that the answer of a submit carried', () => {
     expect(answers[1]?.events).toEqual(answers[0]?.events);
   });
 
-  it('reaches the Vhost by itself when the answer was lost [rule 5]', async () => {
-    const { organization, plant, key } = await newTellingSite();
+  it('an event is sent to the Vhost separately if the submit answer was lost [rule 5]', async () => {
+    const { organization, plant, key } = await newReportingSite();
     await passTime(plant.id, 10 * SECOND);
     const listener = await listen(organization, key);
     expect((await listener.event('ack', 'ACCEPTED')).siteId).toBe(plant.id);
   });
 });
 
-describe('a wake with events that wait', () => {
-  it('arms the alarm for them at once, at a time that can be set [rule 10]', async () => {
-    const { plant, key, ack } = await newTellingSite();
+describe('a wake with waiting events', () => {
+  it('a wake with waiting events sets the alarm at once, to a valid time [rule 10]', async () => {
+    const { plant, key, ack } = await newReportingSite();
     const { end } = refuseEvents();
     await ack('RECEIVED');
     await passMinutes(plant.id, 5);
@@ -214,9 +219,9 @@ describe('a wake with events that wait', () => {
   });
 });
 
-describe('a lane whose call takes long', () => {
-  it('is tried again once its deadline has passed, without a timer, and all arrives once [rule 10]', async () => {
-    const { organization, plant, key, ack } = await newTellingSite();
+describe('a lane with a slow call', () => {
+  it('a hanging call is retried after its deadline, without a timer, and the event arrives once [rule 10]', async () => {
+    const { organization, plant, key, ack } = await newReportingSite();
     const listener = await listen(organization, key);
     const askedAtMs: number[] = [];
     const hang = async () => {
@@ -236,8 +241,8 @@ describe('a lane whose call takes long', () => {
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
 
-  it('does not keep the alarm running meanwhile [rule 10]', async () => {
-    const { plant, ack } = await newTellingSite();
+  it('a slow call does not keep the alarm running [rule 10]', async () => {
+    const { plant, ack } = await newReportingSite();
     let answer: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {
       answer = resolve;

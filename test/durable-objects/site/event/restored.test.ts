@@ -1,15 +1,17 @@
-/** A Site that was set back to an earlier state: what it tells from then on is taken, and is nobody's repeat (rule 5). */
+/**
+ * A Site restored to an earlier state: its new events are accepted and are not mistaken for repeats (rule 5).
+ */
 import { describe, expect, it } from 'vitest';
 import { DAY, holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
-import { newHeardSite, newSite } from '#workerd/site-scenes.ts';
+import { newListenedSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
 import { siteOf } from '#workerd/world.ts';
 
 holdClock();
 
-/** The site as it was before it ever had a command: a backup of its storage, restored. */
+/** Restores the site as it was before its first command, as from a backup of its storage. */
 async function restore(siteId: string): Promise<void> {
   for (const table of ['outbox', 'dispatch', 'message_id', 'command']) {
     await rowsOf(siteId, `DELETE FROM ${table}`);
@@ -18,21 +20,20 @@ async function restore(siteId: string): Promise<void> {
   await evictSite(siteId);
 }
 
-/** A site that has told its partner of some commands, restored: nothing of them is known there, but the Vhost has seen them. */
-async function newRestoredSite(toldBefore: number) {
-  const scene = await newHeardSite();
-  const { plant, key, listener } = scene;
+/** A restored site whose earlier events the Vhost has seen, although the site does not know them. */
+async function newRestoredSite(acksBefore: number) {
+  const { scene, plant, key, listener } = await newListenedSite();
   const before = new Submitter(plant.id, key.id);
-  await before.submit(...Array.from({ length: toldBefore }, () => charge()));
+  await before.submit(...Array.from({ length: acksBefore }, () => charge()));
   await passTime(plant.id, 10 * SECOND);
-  await listener.link.next(() => listener.events('ack').length >= toldBefore);
+  await listener.link.next(() => listener.events('ack').length >= acksBefore);
   await restore(plant.id);
   setClock(Date.now() + SECOND);
   return { ...scene, seen: listener.events('ack').map((event) => event.messageId) };
 }
 
-describe('a site that was restored', () => {
-  it('has its acknowledgements and executions taken: 125 commands before, and as many after [rule 5]', async () => {
+describe('a restored site', () => {
+  it('all new acknowledgements and executions of a restored site are accepted, after 125 earlier ones [rule 5]', async () => {
     const { plant, key, listener } = await newRestoredSite(125);
     const link = await connectListening(plant);
     const after = Array.from({ length: 125 }, () => charge());
@@ -51,7 +52,7 @@ describe('a site that was restored', () => {
     expect(completed).toHaveLength(125);
   });
 
-  it('says nothing under the messageId of an event of before: ids come from the command, not its place [C-8.1]', async () => {
+  it('a restored site does not reuse the messageId of an earlier event, because ids depend on the command, not on its sequence [C-8.1]', async () => {
     const { plant, key, listener, seen } = await newRestoredSite(3);
     await new Submitter(plant.id, key.id).submit(charge(), charge(), charge());
     await passTime(plant.id, 10 * SECOND);
@@ -61,7 +62,7 @@ describe('a site that was restored', () => {
     expect(new Set(ids).size).toBe(6);
   });
 
-  it('numbers its events from its clock: behind a counter that was lost, and never behind itself [rule 10]', async () => {
+  it('a restored site numbers its events from the clock: above a lost counter, and never backwards [rule 10]', async () => {
     const { plant } = await newSite();
     const sequences: number[] = [];
     for (const at of [START_MS, START_MS, START_MS + DAY]) {
@@ -75,7 +76,7 @@ describe('a site that was restored', () => {
     expect(sequences.every(Number.isSafeInteger)).toBe(true);
   });
 
-  it('keeps counting where its counter is ahead of the clock [rule 10]', async () => {
+  it('a counter ahead of the clock continues to count [rule 10]', async () => {
     const { plant } = await newSite();
     const ahead = START_MS * 1_000 + 9_000_000;
     await rowsOf(plant.id, `UPDATE counters SET outbox_sequence = ${ahead}`);
@@ -85,15 +86,19 @@ describe('a site that was restored', () => {
     expect(partner.events[0]?.sequence).toBeGreaterThan(ahead);
   });
 
-  it('raises its counter first when a Vhost says that it has seen more [rule 5]', async () => {
+  it('a site raises its counter first when a Vhost reports a higher sequence [rule 5]', async () => {
     const { plant } = await newSite();
     const partner = new Submitter(plant.id);
     const received = START_MS * 1_000 + 7_000_000;
-    const { events } = await siteOf(plant.id).submit({ ...partner.batchOf([charge()]), received });
+    const { events } = await siteOf(plant.id).submit({
+      ...partner.batchOf([charge()]),
+      received,
+      seen: received,
+    });
     expect(events.map((event) => event.kind)).toEqual(['ack']);
     expect(events.every((event) => event.sequence > received)).toBe(true);
     await evictSite(plant.id);
-    const again = await siteOf(plant.id).submit({ ...partner.batchOf([charge()]), received });
+    const again = await siteOf(plant.id).submit({ ...partner.batchOf([charge()]), received, seen: received });
     expect(again.events.filter((event) => event.sequence > received)).toHaveLength(2);
   });
 });

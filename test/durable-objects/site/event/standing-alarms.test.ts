@@ -1,12 +1,15 @@
-/** Alarms of states: one open per type and target, raised once and cleared once, to every key that may see the plant [C-8.3]. */
-import { describe, expect, it } from 'vitest';
-import { changeAndTellSite, removeSubDevice } from '#workerd/registry-changes.ts';
+/**
+ * State alarms: one open per type and target, raised once and cleared once, to every key that may see the
+ * plant [C-8.3]. METER_STALE is one of them: a meter that sent its registers and stopped [C-4.6].
+ */
+import { describe, expect, it, vi } from 'vitest';
+import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
 import {
   HOUR,
   holdClock,
   MINUTE,
   passTime,
-  passUntilTold,
+  passUntilSent,
   SECOND,
   START_MS,
   setClock,
@@ -14,28 +17,28 @@ import {
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { newHeardSite } from '#workerd/site-scenes.ts';
+import { newListenedSite } from '#workerd/site-scenes.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
 import { createKey, createOrganization } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 
-/** What a listener was told, each as type, status and device. */
-function told(listener: Listener): unknown[][] {
+/** The alarms that a listener received, each as type, status and device. */
+function alarmsOf(listener: Listener): unknown[][] {
   return listener.events('alarm').map(({ payload }) => [payload.type, payload.status, payload.deviceId]);
 }
 
 describe('a plant that goes silent', () => {
-  it('is SITE_OFFLINE after 90 s, once, through evictions, until it comes back [C-2.5]', async () => {
-    const { organization, key, plant } = await newHeardSite();
+  it('SITE_OFFLINE is raised once after 90 s, across evictions, and cleared when the plant returns [C-2.5]', async () => {
+    const { organization, key, plant } = await newListenedSite();
     const link = await connectListening(plant);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await crashSite(plant.id);
     await passTime(plant.id, 89 * SECOND);
     const listener = await listen(organization, key);
     await listener.quiet();
-    expect(told(listener)).toEqual([]);
+    expect(alarmsOf(listener)).toEqual([]);
     await passTime(plant.id, 3 * SECOND);
     const raised = await listener.event('alarm', 'RAISED');
     expect(raised.payload).toMatchObject({ type: 'SITE_OFFLINE', severity: 'CRITICAL', status: 'RAISED' });
@@ -45,7 +48,7 @@ describe('a plant that goes silent', () => {
     const again = await listen(organization, key);
     const back = await connectListening(plant);
     await sendTelemetry(back, plant.gateway, { gridPowerKw: 1 });
-    await passUntilTold(plant.id);
+    await passUntilSent(plant.id);
     const cleared = await again.event('alarm', 'CLEARED');
     expect(cleared.payload).toMatchObject({
       alarmId: raised.payload.alarmId,
@@ -54,23 +57,23 @@ describe('a plant that goes silent', () => {
       clearedAt: expect.any(String),
     });
     expect(cleared.messageId).not.toBe(raised.messageId);
-    expect([...told(listener), ...told(again)]).toEqual([
+    expect([...alarmsOf(listener), ...alarmsOf(again)]).toEqual([
       ['SITE_OFFLINE', 'RAISED', undefined],
       ['SITE_OFFLINE', 'CLEARED', undefined],
     ]);
   });
 
-  it('that was never there is not told of: PENDING is no alarm [C-2.5]', async () => {
-    const { plant, partner, listener } = await newHeardSite();
+  it('a PENDING plant that never connected raises no SITE_OFFLINE [C-2.5]', async () => {
+    const { plant, partner, listener } = await newListenedSite();
     await partner.submit(charge());
     await passTime(plant.id, HOUR);
-    expect(told(listener).filter(([type]) => type !== 'COMMAND_EXPIRED')).toEqual([]);
+    expect(alarmsOf(listener).filter(([type]) => type !== 'COMMAND_EXPIRED')).toEqual([]);
   });
 });
 
 describe('a sub-device', () => {
-  it('that sends nothing for 15 minutes is DEVICE_OFFLINE, named, until it sends again [C-2.5]', async () => {
-    const { organization, key, plant } = await newHeardSite();
+  it('DEVICE_OFFLINE names a sub-device silent for 15 minutes, and is cleared when it sends again [C-2.5]', async () => {
+    const { organization, key, plant } = await newListenedSite();
     const link = await connectListening(plant);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await stayConnected(plant, link, 15 * MINUTE);
@@ -80,21 +83,21 @@ describe('a sub-device', () => {
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 2 });
     await passTime(plant.id, 2 * SECOND);
     await later.event('alarm', 'CLEARED');
-    expect(told(later)).toEqual([
+    expect(alarmsOf(later)).toEqual([
       ['DEVICE_OFFLINE', 'RAISED', 'BESS-1'],
       ['DEVICE_OFFLINE', 'CLEARED', 'BESS-1'],
     ]);
   });
 
-  it('in fault is DEVICE_FAULT while its signal says so, one for each [C-7.4]', async () => {
-    const { plant, listener } = await newHeardSite();
+  it('DEVICE_FAULT is raised once while the fault signal is not 0, and then cleared [C-7.4]', async () => {
+    const { plant, listener } = await newListenedSite();
     const link = await connectListening(plant);
     for (const fault of [1, 2, 0]) {
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': fault });
       await passTime(plant.id, 2 * SECOND);
     }
     await listener.event('alarm', 'CLEARED');
-    expect(told(listener)).toEqual([
+    expect(alarmsOf(listener)).toEqual([
       ['DEVICE_FAULT', 'RAISED', 'BESS-1'],
       ['DEVICE_FAULT', 'CLEARED', 'BESS-1'],
     ]);
@@ -103,11 +106,11 @@ describe('a sub-device', () => {
   });
 });
 
-describe('two plants in one fault at one moment', () => {
-  it('are two alarms: neither id is the other one [C-8.3]', async () => {
+describe('two plants with the same fault at the same moment', () => {
+  it('two plants with the same fault at the same moment have different alarm ids and messageIds [C-8.3]', async () => {
     const ids = new Set<unknown>();
     for (let count = 0; count < 2; count++) {
-      const { plant, listener } = await newHeardSite();
+      const { plant, listener } = await newListenedSite();
       const link = await connectListening(plant);
       await passTime(plant.id, 2 * SECOND);
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
@@ -120,29 +123,29 @@ describe('two plants in one fault at one moment', () => {
   });
 });
 
-describe('a sub-device that is taken from the registry', () => {
-  it('while it is in fault has its alarm cleared, though its plant is away [C-8.3]', async () => {
-    const { organization, key, plant, listener } = await newHeardSite();
+describe('a sub-device that is removed from the registry', () => {
+  it('the DEVICE_FAULT of a removed sub-device is cleared, even if its plant is offline [C-8.3]', async () => {
+    const { organization, key, plant, listener } = await newListenedSite();
     const link = await connectListening(plant);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
     await crashSite(plant.id);
     await passTime(plant.id, 5 * MINUTE);
-    await changeAndTellSite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
+    await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
     await passTime(plant.id, 2 * SECOND);
-    await passUntilTold(plant.id);
+    await passUntilSent(plant.id);
     const later = await listen(organization, key);
     await later.event('alarm', 'CLEARED');
-    expect(told(later).filter(([, status]) => status === 'CLEARED')).toEqual([
+    expect(alarmsOf(later).filter(([, status]) => status === 'CLEARED')).toEqual([
       ['DEVICE_FAULT', 'CLEARED', 'BESS-1'],
     ]);
   });
 });
 
-describe('who is told', () => {
-  it('is every key that may connect and see the plant, and no other [C-8.1]', async () => {
-    const { organization, plant, listener } = await newHeardSite();
+describe('the recipients of an alarm', () => {
+  it('a state alarm goes to every key that may connect and see the plant, and to no other key [C-8.1]', async () => {
+    const { organization, plant, listener } = await newListenedSite();
     const other = await createKey(organization);
     const blind = await createKey(organization, { allowedPlantIds: [crypto.randomUUID()] });
     const foreign = await createOrganization();
@@ -156,15 +159,15 @@ describe('who is told', () => {
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
-    await passUntilTold(plant.id);
+    await passUntilSent(plant.id);
     for (const one of listeners) await one.quiet();
-    expect(listeners.map((one) => told(one).length)).toEqual([1, 0, 0]);
+    expect(listeners.map((one) => alarmsOf(one).length)).toEqual([1, 0, 0]);
   });
 });
 
-describe('a key that breaks a limit again and again', () => {
-  it('is told each time; another key at most once per limit and ten seconds [C-8.3]', async () => {
-    const { organization, plant, partner, listener } = await newHeardSite();
+describe('a key that violates a limit repeatedly', () => {
+  it('the violating key gets each alarm, and another key at most one per limit and ten seconds [C-8.3]', async () => {
+    const { organization, plant, partner, listener } = await newListenedSite();
     const other = await listen(organization, await createKey(organization));
     const over = () =>
       submission('site-setpoint', {
@@ -179,14 +182,72 @@ describe('a key that breaks a limit again and again', () => {
     await partner.submit(...Array.from({ length: 5 }, () => charge(100_000)));
     await passTime(plant.id, 9 * SECOND);
     await partner.submit(over());
-    await passUntilTold(plant.id);
+    await passUntilSent(plant.id);
     await passTime(plant.id, 2 * SECOND);
     await partner.submit(over());
-    await passUntilTold(plant.id);
+    await passUntilSent(plant.id);
     await listener.quiet();
     await other.quiet();
     const constraints = other.events('alarm').map(({ payload }) => payload.constraint);
     expect(constraints).toEqual(['maxImportKw', 'maxChargeKw', 'maxImportKw']);
     expect(partner.alarms()).toHaveLength(27);
+  });
+});
+
+const REGISTER = { 'METER-1/importRegisterKwh': 12.5 };
+
+async function newMeteredSite(data: Record<string, number>) {
+  const scene = await newListenedSite();
+  const link = await connectListening(scene.plant);
+  await passTime(scene.plant.id, 2 * SECOND);
+  await sendTelemetry(link, scene.plant.gateway, data);
+  const listening = async () => {
+    const listener = await listen(scene.organization, scene.key);
+    const stale = () => listener.events('alarm').filter(({ payload }) => payload.type === 'METER_STALE');
+    return { listener, stale };
+  };
+  return { ...scene, link, listening };
+}
+
+describe('a meter', () => {
+  it('METER_STALE is raised when the registers are 15 min old, despite other readings, and cleared by the next register', async () => {
+    const { plant, link, listening } = await newMeteredSite(REGISTER);
+    await stayConnected(plant, link, 14 * MINUTE);
+    await sendTelemetry(link, plant.gateway, { 'METER-1/powerKw': 1 });
+    await passTime(plant.id, MINUTE - SECOND);
+    await evictSite(plant.id);
+    const { listener, stale } = await listening();
+    await listener.quiet();
+    expect(stale()).toEqual([]);
+    await passTime(plant.id, 2 * SECOND);
+    await vi.waitFor(() => expect(stale()).toHaveLength(1));
+    expect(stale()[0]?.payload).toMatchObject({
+      status: 'RAISED',
+      type: 'METER_STALE',
+      deviceId: 'METER-1',
+      severity: 'WARNING',
+    });
+    const { alarmId } = stale()[0]?.payload ?? {};
+    const back = await connectListening(plant);
+    await passTime(plant.id, 2 * SECOND);
+    const again = await listening();
+    await sendTelemetry(back, plant.gateway, REGISTER);
+    await passTime(plant.id, 2 * SECOND);
+    await passUntilSent(plant.id);
+    const all = () => [...stale(), ...again.stale()].map(({ payload }) => [payload.status, payload.alarmId]);
+    await vi.waitFor(() => expect(all()).toHaveLength(2));
+    expect(all()[1]).toEqual(['CLEARED', alarmId]);
+  });
+
+  it.each<[string, Record<string, number>]>([
+    ['never sent a register', { 'METER-1/powerKw': 1 }],
+    ['is not in this plant', { 'METER-9/importRegisterKwh': 1 }],
+  ])('METER_STALE is never raised for a meter that %s', async (_what, data) => {
+    const { plant, link, listening } = await newMeteredSite(data);
+    await stayConnected(plant, link, 14 * MINUTE);
+    const { listener, stale } = await listening();
+    await stayConnected(plant, link, 2 * MINUTE);
+    await listener.quiet();
+    expect(stale()).toEqual([]);
   });
 });

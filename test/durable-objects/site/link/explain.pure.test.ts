@@ -1,4 +1,7 @@
-/** Why a message was dropped, in words for whoever makes the device [C-3.8]: what was done wrong is named, no key is told. */
+/**
+ * Explanations of dropped messages for the maker of the device [C-3.8]: they name the mistake and reveal no
+ * key.
+ */
 import { describe, expect, it } from 'vitest';
 import { hmacHex, verifyHmac } from '../../../../durable-objects/secrets/hmac.ts';
 import {
@@ -20,14 +23,14 @@ const NONCE = 'n-1';
 const MOST_CHARS = 1_100;
 const SIG = 'ab'.repeat(32);
 
-/** Why the parser refuses a payload, explained. */
+/** The explanation of a payload that the parser rejects. */
 function malformed(payload: string, topic: DevicePublishTopic = 'telemetry'): Explanation {
   const parsed = parseDeviceMessage(DEVICE_ID, topic, payload);
   if (parsed.ok) throw new Error('it is well formed');
   return explainMalformed(parsed.refusal, payload);
 }
 
-/** Why the signature of a payload does not hold, explained. */
+/** The explanation of a payload whose signature is wrong. */
 function mismatch(payload: string, topic: DevicePublishTopic): Explanation {
   const parsed = parseDeviceMessage(DEVICE_ID, topic, payload);
   if (!parsed.ok) throw new Error(parsed.refusal);
@@ -36,7 +39,7 @@ function mismatch(payload: string, topic: DevicePublishTopic): Explanation {
   return explainSignature(message, payload, (text) => verifyHmac(KEY, text, message.sig));
 }
 
-/** Telemetry whose signature is over another text than it should be. */
+/** Telemetry whose signature covers the given text. */
 function telemetry(signed: string, dataText = '{"a":1}'): Explanation {
   const sig = hmacHex(KEY, signed);
   return mismatch(`{"ts":${NOW},"nonce":"${NONCE}","data":${dataText},"sig":"${sig}"}`, 'telemetry');
@@ -59,25 +62,25 @@ describe('a malformed message', () => {
   it.each([
     ['in upper case', 'AB'.repeat(32)],
     ['in both cases', 'Ab'.repeat(32)],
-  ])('whose signature is hex %s is told so', (_title, sig) => {
+  ])('a signature in hex %s is explained as upper-case hex', (_title, sig) => {
     const { detail } = malformed(`{"ts":${NOW},"nonce":"n","data":{"a":1},"sig": "${sig}"}`);
     expect(detail).toBe('sig: upper-case hex; it must be 64 lower-case hex characters');
   });
 
   it.each(['AB'.repeat(31), 'AB'.repeat(33), 'xyz', ''])(
-    'whose signature is %j is told what it must be',
+    'a signature %j is explained with the required form',
     (sig) => {
       const { detail } = malformed(`{"ts":${NOW},"nonce":"n","data":{"a":1},"sig":"${sig}"}`);
       expect(detail).toBe('sig: must be 64 lower-case hex characters');
     },
   );
 
-  it('whose ts is text is told so', () => {
+  it('a ts that is text is explained as text', () => {
     const { detail } = malformed(`{"ts": "${NOW}","nonce":"n","data":{"a":1},"sig":"${SIG}"}`);
     expect(detail).toBe('ts: text; it must be an integer, without quotes');
   });
 
-  it.each(['1.0', '1e12', 'true'])('whose ts is %s is told that it must be an integer', (ts) => {
+  it.each(['1.0', '1e12', 'true'])('a ts of %s is explained as not an integer', (ts) => {
     const { detail } = malformed(`{"ts":${ts},"nonce":"n","data":{"a":1},"sig":"${SIG}"}`);
     expect(detail).toBe('ts: must be an integer');
   });
@@ -99,20 +102,20 @@ describe('a malformed message', () => {
       `{"ts":"1","data":{"a":"1"},"sig":"${SIG.toUpperCase()}"}`,
       /^ts: text; it must be an integer, without quotes; nonce: [^;]*; data.a: [^;]*; sig: upper-case hex; it must be 64 lower-case hex characters$/,
     ],
-  ])('(%s) is told which member is wrong', (_title, topic, payload, expected) => {
+  ])('a malformed message (%s) is explained with the wrong member', (_title, topic, payload, expected) => {
     expect(malformed(payload, topic)).toEqual({ detail: expect.stringMatching(expected) });
   });
 });
 
-describe('a timestamp that does not hold', () => {
-  it.each([-300, 0, 300])('in seconds, %d s off, is told so', (offSeconds) => {
+describe('a timestamp outside the tolerance', () => {
+  it.each([-300, 0, 300])('a ts in seconds, %d s off, is explained as seconds', (offSeconds) => {
     const ts = NOW / 1_000 + offSeconds;
     expect(explainTimestamp(ts, NOW)).toEqual({
       detail: `ts ${ts} is in seconds; it must be in milliseconds`,
     });
   });
 
-  it.each([-300, 0, 300])('in microseconds, %d s off, is told so', (offSeconds) => {
+  it.each([-300, 0, 300])('a ts in microseconds, %d s off, is explained as microseconds', (offSeconds) => {
     const ts = (NOW + offSeconds * 1_000) * 1_000;
     expect(explainTimestamp(ts, NOW)).toEqual({
       detail: `ts ${ts} is in microseconds; it must be in milliseconds`,
@@ -124,38 +127,38 @@ describe('a timestamp that does not hold', () => {
     [-300_500, "300.5 s behind the platform's clock"],
     [300_001, "300.001 s ahead of the platform's clock"],
     [3_600_000, "3600 s ahead of the platform's clock"],
-  ])('%d ms off is told by how much', (offMs, words) => {
+  ])('a ts %d ms off is explained with the difference', (offMs, words) => {
     const { detail } = explainTimestamp(NOW + offMs, NOW);
     expect(detail).toBe(`ts ${NOW + offMs} is ${words}; 300 s are allowed`);
   });
 
-  it.each([0, -1, 9_007_199_254_740_991])('of %d is far off, in whatever unit', (ts) => {
+  it.each([0, -1, 9_007_199_254_740_991])('a ts of %d is explained as far off', (ts) => {
     expect(explainTimestamp(ts, NOW).detail).toMatch(/ s (behind|ahead of) the platform's clock; 300 s/);
   });
 });
 
-describe('a topic that is not the device’s', () => {
-  it('is told with those that it may publish to', () => {
+describe('a topic of another device', () => {
+  it('a publish to a wrong topic is explained with the topics that the device may publish to', () => {
     const own = ['telemetry', 'status', 'ack'].map((name) => `cpi/${DEVICE_ID}/${name}`).join(', ');
     expect(explainTopic({ topic: 'a"b', act: 'publish' }, DEVICE_ID)).toEqual({
       detail: `publish to "a\\"b": this device may only publish to ${own}`,
     });
   });
 
-  it('is told with the one that it may subscribe to', () => {
+  it('a subscription to a wrong topic is explained with the topic that the device may subscribe to', () => {
     expect(explainTopic({ topic: '#', act: 'subscribe' }, DEVICE_ID).detail).toBe(
       `subscribe to "#": this device may only subscribe to cpi/${DEVICE_ID}/commands`,
     );
   });
 });
 
-describe('a nonce that was used', () => {
-  it('is told by itself', () => {
+describe('a used nonce', () => {
+  it('a used nonce is named in its explanation', () => {
     expect(explainNonce('n-1').detail).toMatch(/^nonce "n-1" was used before, with another message/);
   });
 });
 
-describe('a signature that does not hold is told with the text that should have been signed, and', () => {
+describe('a wrong signature', () => {
   it.each<[string, Explanation, RegExp]>([
     [
       'data with its spaces',
@@ -163,7 +166,7 @@ describe('a signature that does not hold is told with the text that should have 
       /^data was signed with its whitespace/,
     ],
     [
-      'data printed anew',
+      'data printed again',
       telemetry(`${HEAD}{"a":5}`, '{"a":5.0}'),
       /^the signed data differs from the data that was sent/,
     ],
@@ -193,20 +196,20 @@ describe('a signature that does not hold is told with the text that should have 
       /^sig is not the HMAC-SHA256 of what should have been signed/,
     ],
     ['another nonce', telemetry(`${DEVICE_ID}|${NOW}|n-2|{"a":1}`), /^sig is not the HMAC-SHA256/],
-  ])('with what was signed: %s', (_title, { detail, expected }, words) => {
+  ])('a wrong signature is explained with the signed text: %s', (_title, { detail, expected }, words) => {
     expect(detail).toMatch(words);
     expect(expected).toMatch(new RegExp(`^${DEVICE_ID}\\|`));
     expect(`${detail}${expected}`).not.toContain(KEY);
   });
 
-  it('is the one that signed right: the text is what our own check takes', () => {
+  it('the expected text in the explanation is the text that the signature check uses', () => {
     const { expected = '' } = telemetry('something else', '{ "a" : 5.0 }');
     expect(expected).toBe(`${HEAD}{"a":5.0}`);
     expect(status('something else').expected).toBe(`${HEAD}${signableJson({ status: 'ONLINE' })}`);
     expect(acknowledgement('something else').expected).toBe(`${DEVICE_ID}|c-1|${NOW}|RECEIVED`);
   });
 
-  describe('the whole message was signed, but for its sig:', () => {
+  describe('a wrong signature over the whole message without its sig', () => {
     const WHOLE: [DevicePublishTopic, string[]][] = [
       ['telemetry', [`"ts":${NOW}`, `"nonce":"${NONCE}"`, '"data":{"a":1}']],
       ['status', [`"ts":${NOW}`, `"nonce":"${NONCE}"`, '"status":"ONLINE"']],
@@ -214,23 +217,26 @@ describe('a signature that does not hold is told with the text that should have 
     ];
     const PLACES = [3, 2, 1, 0].flatMap((place) => WHOLE.map((one) => [...one, place] as const));
 
-    it.each(PLACES)('%s with %j, and its sig behind %i of them', (topic, members, place) => {
-      const sig = `"sig":"${hmacHex(KEY, `{${members.join(',')}}`)}"`;
-      const payload = `{${members.toSpliced(place, 0, sig).join(',')}}`;
-      const { detail, expected } = mismatch(payload, topic);
-      expect(detail).toBe('the whole message was signed');
-      expect(expected).toMatch(new RegExp(`^${DEVICE_ID}\\|`));
-    });
+    it.each(PLACES)(
+      'a signature over a whole %s message with %j, sig after %i members, is explained as such',
+      (topic, members, place) => {
+        const sig = `"sig":"${hmacHex(KEY, `{${members.join(',')}}`)}"`;
+        const payload = `{${members.toSpliced(place, 0, sig).join(',')}}`;
+        const { detail, expected } = mismatch(payload, topic);
+        expect(detail).toBe('the whole message was signed');
+        expect(expected).toMatch(new RegExp(`^${DEVICE_ID}\\|`));
+      },
+    );
   });
 
-  it('by another key says no more than that no secret of the device signed it', () => {
+  it('a signature by another key is explained only as made with no secret of this device', () => {
     const sig = hmacHex('00'.repeat(32), `${HEAD}{"a":1}`);
     const payload = `{"ts":${NOW},"nonce":"${NONCE}","data":{"a":1},"sig":"${sig}"}`;
     expect(mismatch(payload, 'telemetry').detail).toMatch(/with any secret of this device$/);
   });
 });
 
-describe('an explanation', () => {
+describe('the length of an explanation', () => {
   const long = 'x'.repeat(100_000);
 
   it.each<[string, () => Explanation]>([
@@ -242,7 +248,7 @@ describe('an explanation', () => {
       'a refusal that names a member',
       () => malformed(`{"ts":1,"nonce":"n","data":{"${long}":1},"sig":"${SIG}"}`),
     ],
-  ])('is never longer than about a thousand characters: %s', (_title, explain) => {
+  ])('the explanation of %s is never longer than about a thousand characters', (_title, explain) => {
     const { detail, expected = '' } = explain();
     expect(detail.length).toBeLessThanOrEqual(MOST_CHARS);
     expect(expected.length).toBeLessThanOrEqual(MOST_CHARS);

@@ -1,4 +1,4 @@
-/** An emergency over the plan: what it ends, what passes while it holds, and the mode change that ends it. */
+/** An emergency over the plan: what it ends, what it lets pass, and the mode change that ends it. */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
 import { connectListening, sendAck } from '#workerd/site-devices.ts';
@@ -11,7 +11,7 @@ import {
   type PlannedScene,
   planned,
   rowOf,
-  told,
+  sentTo,
 } from '#workerd/site-plan.ts';
 import { readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
@@ -21,7 +21,7 @@ holdClock();
 
 const TYPES = ['STOP', 'HOLD'] as const;
 
-/** Submits an emergency to a plant that was told nothing before, and has its gateway complete it. */
+/** Submits an emergency to a plant that has received nothing yet, and lets its gateway complete it. */
 async function stop(scene: PlannedScene, type: (typeof TYPES)[number] = 'STOP') {
   const publish = submission('emergency', { type });
   expect(await scene.partner.acknowledge(publish)).toMatchObject({ status: 'ACCEPTED' });
@@ -37,7 +37,7 @@ async function change({ partner }: PlannedScene, mode = 'ZERO_EXPORT') {
 }
 
 describe.each(TYPES)('an emergency %s', (type) => {
-  it('ends what waits FAILED EMERGENCY: device commands, modes, and setpoints whose time is ahead [C-7.7]', async () => {
+  it('the emergency ends waiting device commands, modes and future setpoints FAILED EMERGENCY [C-7.7]', async () => {
     const { plant, partner } = await newAwaySite();
     const waiting = [
       charge(),
@@ -48,12 +48,11 @@ describe.each(TYPES)('an emergency %s', (type) => {
     await partner.submit(...waiting, submission('emergency', { type }));
     for (const one of waiting) expect(await endOf(plant, one)).toBe('FAILED EMERGENCY');
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`]);
+    expect(await sentTo(link, plant)).toEqual([`EMERGENCY_${type}`]);
   });
 
-  it('ends the standing setpoints, displaced or not, FAILED SUPERSEDED by its id [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('the emergency ends active and lower setpoints FAILED SUPERSEDED by its id [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     const standing = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     for (const [index, one] of standing.entries()) {
       await partner.submit(one);
@@ -69,12 +68,11 @@ describe.each(TYPES)('an emergency %s', (type) => {
         { status: 'FAILED', reason: `SUPERSEDED by ${id}` },
       ]);
     }
-    expect(await told(link, plant)).toEqual([5, 9, `EMERGENCY_${type}`]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, `EMERGENCY_${type}`]);
   });
 
-  it('rejects device commands as CONSTRAINT_VIOLATION while it holds, and no longer [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('the emergency rejects device commands with CONSTRAINT_VIOLATION until a mode change ends it [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await stop(scene, type);
     const refused = charge();
     expect(await partner.acknowledge(refused)).toMatchObject({
@@ -90,9 +88,8 @@ describe.each(TYPES)('an emergency %s', (type) => {
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'ACCEPTED' });
   });
 
-  it('queues NORMAL and HIGH setpoints, and tells them when a mode change ends it [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('the emergency queues NORMAL and HIGH setpoints, and the highest is sent when a mode change ends it [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene, type);
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     for (const one of [normal, high]) {
@@ -102,70 +99,65 @@ describe.each(TYPES)('an emergency %s', (type) => {
       });
     }
     await passTime(plant.id, HOUR);
-    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`]);
+    expect(await sentTo(link, plant)).toEqual([`EMERGENCY_${type}`]);
     await change(scene);
-    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`, 'ZERO_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual([`EMERGENCY_${type}`, 'ZERO_EXPORT']);
     await obey(scene, 2);
-    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`, 'ZERO_EXPORT', 9]);
+    expect(await sentTo(link, plant)).toEqual([`EMERGENCY_${type}`, 'ZERO_EXPORT', 9]);
     await obey(scene, 3);
     expect(await endOf(plant, high)).toBe('EXECUTING');
     expect(await endOf(plant, normal)).toBe('PENDING');
   });
 
-  it('lets EMERGENCY setpoints pass, and is told again when they have ended [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('the emergency lets EMERGENCY setpoints pass, and is sent again after they have ended [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene, type);
     const above = planned(9, 'EMERGENCY', { forMs: 10 * MINUTE });
     expect(await partner.acknowledge(above)).toMatchObject({ status: 'ACCEPTED' });
     await obey(scene, 2);
     expect(await endOf(plant, above)).toBe('EXECUTING');
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`, 9, `EMERGENCY_${type}`]);
+    expect(await sentTo(link, plant)).toEqual([`EMERGENCY_${type}`, 9, `EMERGENCY_${type}`]);
     expect(await endOf(plant, above)).toBe('COMPLETED unmeasured');
     await obey(scene, 3, 'RECEIVED', 'COMPLETED');
     await passTime(plant.id, HOUR);
-    expect(await told(link, plant)).toHaveLength(3);
+    expect(await sentTo(link, plant)).toHaveLength(3);
   });
 });
 
-describe('a mode change', () => {
-  it("ends an emergency at its device's first ack, not when it is accepted or sent [C-7.7]", async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+describe('a mode change during an emergency', () => {
+  it("a mode change ends an emergency with its device's first ack, not when it is accepted or sent [C-7.7]", async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene);
     await partner.submit(planned(5, 'NORMAL'));
     await change(scene);
     await passTime(plant.id, 20_000);
-    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
     await obey(scene, 2, 'IN_PROGRESS');
-    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
+    expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
   });
 
-  it('ends one that its device has not acknowledged: that is not told again behind it [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode change ends an unacknowledged emergency, which is not sent again [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await change(scene);
     await obey(scene, 2, 'COMPLETED');
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
   });
 
-  it('that its device refuses ends no emergency [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode change that its device rejects does not end an emergency [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene);
     await partner.submit(planned(5, 'NORMAL'));
     await change(scene);
     await obey(scene, 2, 'FAILED');
-    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
   });
 
-  it('sent before an emergency and acknowledged after it does not end it, whatever the mode is then [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode change sent before an emergency and acknowledged after it does not end it [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await change(scene);
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await obey(scene, 2, 'COMPLETED');
@@ -174,12 +166,11 @@ describe('a mode change', () => {
     expect(await partner.acknowledge(planned(5, 'NORMAL'))).toMatchObject({ status: 'QUEUED' });
     await evictSite(plant.id);
     await passTime(plant.id, MINUTE);
-    expect(await told(link, plant)).toEqual(['ZERO_EXPORT', 'EMERGENCY_STOP']);
+    expect(await sentTo(link, plant)).toEqual(['ZERO_EXPORT', 'EMERGENCY_STOP']);
   });
 
-  it('below an EMERGENCY setpoint ends the emergency too, and is told when that setpoint ends [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode change under an EMERGENCY setpoint ends the emergency, and is sent when the setpoint ends [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene);
     await partner.submit(planned(9, 'EMERGENCY', { forMs: 10 * MINUTE }));
     await obey(scene, 2);
@@ -187,15 +178,14 @@ describe('a mode change', () => {
     await obey(scene, 3, 'COMPLETED');
     await obey(scene, 4);
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'ZERO_EXPORT', 9, 'ZERO_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'ZERO_EXPORT', 9, 'ZERO_EXPORT']);
     expect((await readConfig(plant.id)).operatingMode).toBe('ZERO_EXPORT');
   });
 });
 
 describe('a second emergency', () => {
-  it('passes, and holds in the place of the first: an older mode change does not end it [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a second emergency replaces the first, and an older mode change does not end it [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene, 'HOLD');
     await change(scene);
     expect(await partner.acknowledge(submission('emergency', { type: 'STOP' }))).toMatchObject({
@@ -207,7 +197,7 @@ describe('a second emergency', () => {
     await partner.submit(planned(9, 'EMERGENCY', { forMs: MINUTE }));
     await obey(scene, 4);
     await passTime(plant.id, MINUTE);
-    expect(await told(link, plant)).toEqual([
+    expect(await sentTo(link, plant)).toEqual([
       'EMERGENCY_HOLD',
       'ZERO_EXPORT',
       'EMERGENCY_STOP',
@@ -217,10 +207,9 @@ describe('a second emergency', () => {
   });
 });
 
-describe('an emergency over evictions', () => {
-  it('ends, queues, holds and gives way as one that nobody evicted [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+describe('an emergency across evictions', () => {
+  it('an emergency behaves the same when the site is evicted between all steps [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     const evict = () => evictSite(plant.id);
     await stop(scene);
     await evict();
@@ -240,13 +229,12 @@ describe('an emergency over evictions', () => {
     await obey(scene, 4, 'RECEIVED');
     await evict();
     await obey(scene, 5);
-    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
+    expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
     expect(await endOf(plant, normal)).toBe('EXECUTING');
   });
 
-  it('is not ended by the ack of what it ended [C-7.8]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('the late ack of a setpoint that the emergency ended has no effect [C-7.8]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal);
     const { cmdId } = await obey(scene, 1);
@@ -257,6 +245,6 @@ describe('an emergency over evictions', () => {
     await obey(scene, 2, 'COMPLETED');
     await passTime(plant.id, 10 * MINUTE);
     expect(await endOf(plant, normal)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, publish)).id}`);
-    expect(await told(link, plant)).toEqual([5, 'EMERGENCY_STOP']);
+    expect(await sentTo(link, plant)).toEqual([5, 'EMERGENCY_STOP']);
   });
 });

@@ -1,4 +1,4 @@
-/** What the gateway's ack of a mode change does to the site. */
+/** The effect of the gateway's ack of a mode change on the site. */
 import { describe, expect, it } from 'vitest';
 import type { Turn } from '../../../../durable-objects/object/turn.ts';
 import type { DispatchRow } from '../../../../durable-objects/site/dispatch/rows.ts';
@@ -45,7 +45,7 @@ describe('an acknowledged mode change', () => {
     return calls;
   }
 
-  it('is the operating mode where it has no end [C-7.7]', () => {
+  it('a mode change without an end sets the operating mode [C-7.7]', () => {
     expect(effectOf({ mode: 'ZERO_EXPORT', reason: 'r' })).toEqual([
       ['mode', NOW_MS, 'ZERO_EXPORT'],
       ['plan', NOW_MS, 7],
@@ -56,26 +56,29 @@ describe('an acknowledged mode change', () => {
     ['fair', 'fair'],
     ['', ''],
     [undefined, null],
-  ])('is an override where it has one, with whose and why: %j [C-2.3]', (reason, kept) => {
-    const payload = {
-      mode: 'PEAK_SHAVING' as const,
-      validUntil: UNTIL,
-      ...(reason === undefined ? {} : { reason }),
-    };
-    expect(effectOf(payload)).toEqual([
-      [
-        'override',
-        NOW_MS,
-        {
-          mode: 'PEAK_SHAVING',
-          reason: kept,
-          validFrom: '2030-03-05T09:00:00.000Z',
-          validUntil: UNTIL,
-          commandId: 'command-1',
-          setBy: 'sw_abc',
-        },
-      ],
-      ['plan', NOW_MS, 7],
-    ]);
-  });
+  ])(
+    'a mode change with an end sets an override with its author and reason: %j [C-2.3]',
+    (reason, stored) => {
+      const payload = {
+        mode: 'PEAK_SHAVING' as const,
+        validUntil: UNTIL,
+        ...(reason === undefined ? {} : { reason }),
+      };
+      expect(effectOf(payload)).toEqual([
+        [
+          'override',
+          NOW_MS,
+          {
+            mode: 'PEAK_SHAVING',
+            reason: stored,
+            validFrom: '2030-03-05T09:00:00.000Z',
+            validUntil: UNTIL,
+            commandId: 'command-1',
+            setBy: 'sw_abc',
+          },
+        ],
+        ['plan', NOW_MS, 7],
+      ]);
+    },
+  );
 });

@@ -1,4 +1,7 @@
-/** A plant that comes back is told what stands now, once; and one whose mode for a while ends is told the mode in force. */
+/**
+ * A plant that returns receives the current target once; a plant whose temporary mode ends receives the mode
+ * in force.
+ */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck, subscribe } from '#workerd/site-devices.ts';
@@ -11,8 +14,8 @@ import {
   type PlannedScene,
   planned,
   rowOf,
-  told,
-  toldCommands,
+  sentCommands,
+  sentTo,
 } from '#workerd/site-plan.ts';
 import { readConfig } from '#workerd/site-reads.ts';
 import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
@@ -21,15 +24,15 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 
-/** The gateway takes a mode for so long; it is the n-th command that it is told. */
+/** The gateway accepts a mode for the given time, as its n-th command. */
 async function overrideFor(scene: PlannedScene, forMs: number, n: number, mode = 'MAX_EXPORT') {
   const validUntil = formatInstant(Date.now() + forMs);
   await scene.partner.submit(submission('mode', { mode, validUntil }));
   await obey(scene, n, 'RECEIVED', 'COMPLETED');
 }
 
-describe('a gateway that was away while the plan changed', () => {
-  it('several times is told one setpoint, the present one [C-7.7]', async () => {
+describe('a gateway that was offline while the plan changed', () => {
+  it('after several changes a returning gateway receives only the current setpoint [C-7.7]', async () => {
     const { plant, partner } = await newAwaySite();
     await partner.submit(
       planned(1, 'NORMAL'),
@@ -40,15 +43,14 @@ describe('a gateway that was away while the plan changed', () => {
     );
     await passTime(plant.id, 10 * MINUTE);
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual([5]);
+    expect(await sentTo(link, plant)).toEqual([5]);
     await obey({ link, plant }, 1);
     await passTime(plant.id, MINUTE);
-    expect(await told(link, plant)).toEqual([5]);
+    expect(await sentTo(link, plant)).toEqual([5]);
   });
 
-  it('and had been told the setpoint that stands once more is told it under a new cmdId, once [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a returning gateway receives the setpoint that is active again once, under a new cmdId [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal);
     const { cmdId } = await obey(scene, 1);
@@ -56,47 +58,45 @@ describe('a gateway that was away while the plan changed', () => {
     await partner.submit(planned(9, 'HIGH', { forMs: MINUTE }));
     await passTime(plant.id, 2 * MINUTE);
     const next = await connectListening(plant);
-    expect(await told(next, plant)).toEqual([5]);
-    expect((await toldCommands(next, plant))[0]?.cmdId).not.toBe(cmdId);
+    expect(await sentTo(next, plant)).toEqual([5]);
+    expect((await sentCommands(next, plant))[0]?.cmdId).not.toBe(cmdId);
     await obey({ link: next, plant }, 1);
     expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'EXECUTING' }]);
     expect(link.received.filter((frame) => frame.kind === 'command')).toHaveLength(1);
   });
 
-  it('until nothing stands any more is told the mode in force, once [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a returning gateway receives the mode in force once if no setpoint is active any more [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL', { forMs: MINUTE }));
     await obey(scene, 1);
     await crashSite(plant.id);
     await passTime(plant.id, HOUR);
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual(['STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['STANDARD']);
     await obey({ link, plant }, 1, 'RECEIVED', 'COMPLETED');
     await evictSite(plant.id);
-    expect(await told(link, plant)).toEqual(['STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['STANDARD']);
   });
 
-  it('and was told nothing before is told the mode in force, where the last setpoint passed [C-7.7]', async () => {
+  it('a gateway that connects first after the last setpoint expired receives the mode in force [C-7.7]', async () => {
     const { plant, partner } = await newAwaySite();
     const passed = planned(5, 'NORMAL', { forMs: MINUTE });
     await partner.submit(passed);
     await passTime(plant.id, MINUTE);
     expect(await endOf(plant, passed)).toBe('FAILED EXPIRED');
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual(['STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['STANDARD']);
   });
 });
 
-describe('a gateway that comes back while a setpoint stands', () => {
-  it('is told it again under its cmdId, once a session, and the partner hears nothing of that [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+describe('a gateway that returns while a setpoint is active', () => {
+  it('a returning gateway receives the active setpoint once per session under its cmdId, without a new event [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     await partner.submit(normal);
     const { cmdId } = await obey(scene, 1);
     await subscribe(link, plant.gateway);
-    expect(await told(link, plant)).toEqual([5]);
+    expect(await sentTo(link, plant)).toEqual([5]);
     for (let session = 0; session < 3; session++) {
       await passTime(plant.id, 10 * SECOND);
       const next = await connectListening(plant);
@@ -105,132 +105,123 @@ describe('a gateway that comes back while a setpoint stands', () => {
       await subscribe(next, plant.gateway);
       await evictSite(plant.id);
       await subscribe(next, plant.gateway);
-      const commands = await toldCommands(next, plant);
+      const commands = await sentCommands(next, plant);
       expect(commands.map((command) => command.cmdId)).toEqual([cmdId]);
     }
     expect(await endOf(plant, normal)).toBe('EXECUTING');
     expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'EXECUTING' }]);
   });
 
-  it('is told it again after its verdict too: it still stands [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a returning gateway receives an active setpoint after its verdict too [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL'));
     const { cmdId } = await obey(scene, 1);
     await crashSite(plant.id);
     await passTime(plant.id, HOUR);
     const next = await connectListening(plant);
-    const commands = await toldCommands(next, plant);
+    const commands = await sentCommands(next, plant);
     expect(commands.map((command) => command.cmdId)).toEqual([cmdId]);
   });
 
-  it('is not told one that was displaced: that one waits below [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a returning gateway does not receive a setpoint that is below another one [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL'));
     await obey(scene, 1);
     await partner.submit(planned(9, 'HIGH'));
     await obey(scene, 2);
     const next = await connectListening(plant);
-    expect(await told(next, plant)).toEqual([9]);
+    expect(await sentTo(next, plant)).toEqual([9]);
   });
 
-  it('while an emergency holds is told that, before and after its gateway completed it [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a returning gateway receives an active emergency, before and after it completed it [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL'), submission('emergency', { type: 'STOP' }));
     await nthCommand(scene.link, 2);
     const next = await connectListening(plant);
-    expect(await told(next, plant)).toEqual(['EMERGENCY_STOP']);
+    expect(await sentTo(next, plant)).toEqual(['EMERGENCY_STOP']);
     await obey({ link: next, plant }, 1, 'RECEIVED', 'COMPLETED');
     const last = await connectListening(plant);
-    expect(await told(last, plant)).toEqual(['EMERGENCY_STOP']);
+    expect(await sentTo(last, plant)).toEqual(['EMERGENCY_STOP']);
   });
 });
 
 describe('a mode with validUntil', () => {
-  it('gives way at its end: the mode in force is told, and the snapshot has no override [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link } = scene;
+  it('a mode with validUntil ends at that time: the mode in force is sent, and the snapshot has no override [C-7.7]', async () => {
+    const { scene, plant, link } = await newPlannedSite();
     await overrideFor(scene, 10 * MINUTE, 1);
     expect((await readConfig(plant.id)).modeOverride).toMatchObject({ mode: 'MAX_EXPORT' });
     await passTime(plant.id, 10 * MINUTE - 1);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT']);
     expect((await readConfig(plant.id)).modeOverride).not.toBeNull();
     await evictSite(plant.id);
     await passTime(plant.id, 1);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 'STANDARD']);
     expect(await readConfig(plant.id)).toMatchObject({ modeOverride: null, operatingMode: 'STANDARD' });
     await obey(scene, 2, 'RECEIVED', 'COMPLETED');
     await passTime(plant.id, HOUR);
-    expect(await told(link, plant)).toHaveLength(2);
+    expect(await sentTo(link, plant)).toHaveLength(2);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(1);
   });
 
-  it('that was taken and is told to its gateway again gives way at its end all the same [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a mode with validUntil that was sent again to its gateway still ends at that time [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const validUntil = formatInstant(Date.now() + 10 * MINUTE);
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT', validUntil }));
     await obey(scene, 1, 'RECEIVED');
     const next = await connectListening(plant);
     await obey({ link: next, plant }, 1, 'COMPLETED');
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(next, plant)).toEqual(['MAX_EXPORT', 'STANDARD']);
+    expect(await sentTo(next, plant)).toEqual(['MAX_EXPORT', 'STANDARD']);
   });
 
-  it('that ends below a setpoint has nothing told; the mode in force follows that setpoint [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode that ends under a setpoint sends nothing, and the mode in force is sent after that setpoint [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await overrideFor(scene, 10 * MINUTE, 1);
     await partner.submit(planned(5, 'NORMAL', { forMs: 20 * MINUTE }));
     await obey(scene, 2);
     await passTime(plant.id, 20 * MINUTE - 1);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 5]);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5]);
     expect((await readConfig(plant.id)).modeOverride).toBeNull();
     await passTime(plant.id, 1);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 5, 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5, 'STANDARD']);
   });
 
-  it('is itself told again when a setpoint above it ends first [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode with validUntil is sent again when a setpoint above it ends first [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await overrideFor(scene, 20 * MINUTE, 1);
     await partner.submit(planned(5, 'NORMAL', { forMs: 10 * MINUTE }));
     await obey(scene, 2);
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 5, 'MAX_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5, 'MAX_EXPORT']);
     await obey(scene, 3, 'COMPLETED');
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 5, 'MAX_EXPORT', 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5, 'MAX_EXPORT', 'STANDARD']);
   });
 
-  it('replaced by one for good has no end of its own any more [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a mode with validUntil that a permanent mode replaced sends nothing at its end [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await overrideFor(scene, 10 * MINUTE, 1);
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
     await obey(scene, 2, 'COMPLETED');
     await passTime(plant.id, HOUR);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING']);
   });
 
-  it('told once more behind a newer one ends when that is taken, which is then told last [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it("an older mode that is retried after a newer one ends with the newer's ack, and the newer mode is sent last [C-7.7]", async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     const older = submission('mode', { mode: 'MAX_EXPORT' });
     const newer = submission('mode', { mode: 'PEAK_SHAVING' });
     await partner.submit(older);
     await passTime(plant.id, 10 * SECOND);
     await partner.submit(newer);
     await passTime(plant.id, 20 * SECOND);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING', 'MAX_EXPORT']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING', 'MAX_EXPORT']);
     await obey(scene, 2, 'RECEIVED', 'COMPLETED');
     expect(await endOf(plant, older)).toMatch(/^FAILED SUPERSEDED by /);
-    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING', 'MAX_EXPORT', 'PEAK_SHAVING']);
+    expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING', 'MAX_EXPORT', 'PEAK_SHAVING']);
   });
 
-  it('that passes while its plant is away ends FAILED EXPIRED, and never was in force [C-7.7]', async () => {
+  it('a mode whose validUntil passes while its plant is offline ends FAILED EXPIRED, and never takes effect [C-7.7]', async () => {
     const { plant, partner } = await newAwaySite();
     const validUntil = formatInstant(Date.now() + 10 * MINUTE);
     const mode = submission('mode', { mode: 'MAX_EXPORT', validUntil });
@@ -241,10 +232,9 @@ describe('a mode with validUntil', () => {
   });
 });
 
-describe('the plan of a plant that is away', () => {
-  it('ends an untold setpoint FAILED EXPIRED with COMMAND_EXPIRED, and goes on without it [C-7.7]', async () => {
-    const scene = await newAwaySite();
-    const { plant, partner, listener } = scene;
+describe('the plan of an offline plant', () => {
+  it('an unsent setpoint of an offline plant ends FAILED EXPIRED with COMMAND_EXPIRED, and the plan continues [C-7.7]', async () => {
+    const { scene, plant, partner, listener } = await newAwaySite();
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH', { forMs: MINUTE })];
     for (const one of [normal, high]) {
       expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
@@ -256,7 +246,7 @@ describe('the plan of a plant that is away', () => {
     const link = await connectListening(plant);
     const { cmdId } = await nthCommand(link, 1);
     await sendAck(link, plant.gateway, cmdId, 'RECEIVED');
-    expect(await told(link, plant)).toEqual([5]);
+    expect(await sentTo(link, plant)).toEqual([5]);
     expect(await rowOf(plant, normal)).toMatchObject({ status: 'EXECUTING' });
   });
 });

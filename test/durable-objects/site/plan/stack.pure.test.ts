@@ -1,4 +1,4 @@
-/** The plan stack: which setpoint stands on top at a moment, which ones end by that, and when time changes it next. */
+/** The plan stack: the active setpoint at a time, the setpoints that end, and the next change by time. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -14,7 +14,7 @@ import {
 } from '../../../../durable-objects/site/plan/stack.ts';
 import type { ActiveEmergency } from '../../../../durable-objects/site/site-view.ts';
 
-/** Recorded in the order of their sequences; [from, to), null: until something replaces it. */
+/** Entries in the order of their sequences; [from, to), with null for an open end. */
 function entry(
   sequence: number,
   level: Level,
@@ -28,7 +28,7 @@ function topAt(entries: readonly PlanEntry[], now: number): number | undefined {
   return stackAt(entries, now).top?.sequence;
 }
 
-/** As `older < newer`, in the order of the older. */
+/** Each replacement as `older < newer`, ordered by the older. */
 function replacedAt(entries: readonly PlanEntry[], now: number): string[] {
   const { replaced } = stackAt(entries, now);
   return replaced
@@ -40,8 +40,8 @@ function overAt(entries: readonly PlanEntry[], now: number): number[] {
   return stackAt(entries, now).over.map(({ sequence }) => sequence);
 }
 
-describe('between levels', () => {
-  it('EMERGENCY stands above HIGH and NORMAL, in that order, whichever came later [C-7.7]', () => {
+describe('setpoints of different levels', () => {
+  it('EMERGENCY is above HIGH and NORMAL, in that order, in any order of arrival [C-7.7]', () => {
     expect(LEVELS).toEqual(['EMERGENCY', 'HIGH', 'NORMAL']);
     for (const [index, level] of LEVELS.entries()) {
       for (const lower of LEVELS.slice(index + 1)) {
@@ -51,15 +51,15 @@ describe('between levels', () => {
     }
   });
 
-  it('a higher one only hides a lower, which resumes at its end [C-7.7]', () => {
+  it('a higher setpoint only hides a lower one, which resumes at its end [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0), entry(2, 'HIGH', 10, 40), entry(3, 'EMERGENCY', 20, 30)];
     expect([5, 15, 25, 35, 45].map((now) => topAt(entries, now))).toEqual([1, 2, 3, 2, 1]);
     expect(replacedAt(entries, 45)).toEqual([]);
   });
 });
 
-describe('within a level', () => {
-  it('the newer replaces the older for good from its own start on, not before [C-7.7]', () => {
+describe('setpoints of the same level', () => {
+  it('a newer setpoint replaces the older permanently from its own start, not before [C-7.7]', () => {
     for (const level of LEVELS) {
       const entries = [entry(1, level, 0), entry(2, level, 10, 20)];
       expect(topAt(entries, 9)).toBe(1);
@@ -69,14 +69,14 @@ describe('within a level', () => {
     }
   });
 
-  it('the replaced one does not come back when the newer has ended, though nobody looked meanwhile [C-7.7]', () => {
+  it('a replaced setpoint does not return after the newer has ended, even if the plan was not evaluated meanwhile [C-7.7]', () => {
     const entries = [entry(1, 'HIGH', 0), entry(2, 'HIGH', 10, 20), entry(3, 'NORMAL', 0)];
     expect(topAt(entries, 25)).toBe(3);
     expect(replacedAt(entries, 25)).toEqual(['1 < 2']);
     expect(overAt(entries, 25)).toEqual([2]);
   });
 
-  it('an older one whose start comes later is replaced at that start [C-7.7]', () => {
+  it('an older setpoint that starts later is replaced at its start [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 10), entry(2, 'NORMAL', 0, 30)];
     expect(topAt(entries, 5)).toBe(2);
     expect(replacedAt(entries, 5)).toEqual([]);
@@ -85,18 +85,18 @@ describe('within a level', () => {
     expect(topAt(entries, 30)).toBeUndefined();
   });
 
-  it('the newest of several that open together replaces all others [C-7.7]', () => {
+  it('the newest of several setpoints that start together replaces all others [C-7.7]', () => {
     const entries = [entry(3, 'HIGH', 10), entry(1, 'HIGH', 0), entry(2, 'HIGH', 10)];
     expect(topAt(entries, 10)).toBe(3);
     expect(replacedAt(entries, 10)).toEqual(['1 < 3', '2 < 3']);
   });
 
-  it('each is replaced by the one that was the newest at that moment [C-7.7]', () => {
+  it('each setpoint is replaced by the newest one at that moment [C-7.7]', () => {
     const entries = [entry(1, 'HIGH', 0), entry(2, 'HIGH', 10), entry(3, 'HIGH', 20)];
     expect(replacedAt(entries, 25)).toEqual(['1 < 2', '2 < 3']);
   });
 
-  it('windows that do not meet replace nothing, even when one ends where the other starts [C-7.7]', () => {
+  it('setpoints whose windows do not overlap replace nothing, even if one ends where the other starts [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0, 10), entry(2, 'NORMAL', 10, 20), entry(3, 'NORMAL', 30, 40)];
     expect([0, 9, 10, 19, 20, 30, 39, 40].map((now) => topAt(entries, now))).toEqual([
       1,
@@ -112,39 +112,39 @@ describe('within a level', () => {
     expect(overAt(entries, 50)).toEqual([1, 2, 3]);
   });
 
-  it('it is replaced below a higher level too [C-7.7]', () => {
+  it('a setpoint below a higher level is replaced too [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0), entry(2, 'HIGH', 0, 30), entry(3, 'NORMAL', 10, 20)];
     expect(topAt(entries, 15)).toBe(2);
     expect(replacedAt(entries, 15)).toEqual(['1 < 3']);
     expect(topAt(entries, 30)).toBeUndefined();
   });
 
-  it('an entry of another level replaces nothing [C-7.7]', () => {
+  it('a setpoint of another level replaces nothing [C-7.7]', () => {
     expect(replacedAt([entry(1, 'NORMAL', 0), entry(2, 'HIGH', 0), entry(3, 'EMERGENCY', 0)], 5)).toEqual([]);
   });
 });
 
 describe('a window', () => {
-  it('is [start, end) [C-7.7]', () => {
+  it('a window is [start, end) [C-7.7]', () => {
     const entries = [entry(1, 'HIGH', 10, 20)];
     expect([9, 10, 19, 20].map((now) => topAt(entries, now))).toEqual([undefined, 1, 1, undefined]);
     expect([9, 10, 19, 20].map((now) => overAt(entries, now))).toEqual([[], [], [], [1]]);
   });
 
-  it('without an end stays open until something replaces it [C-7.7]', () => {
+  it('a window without an end stays open until a newer setpoint replaces it [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0)];
     expect(topAt(entries, Number.MAX_SAFE_INTEGER)).toBe(1);
     expect(overAt(entries, Number.MAX_SAFE_INTEGER)).toEqual([]);
     expect(topAt([...entries, entry(2, 'NORMAL', 50)], 60)).toBe(2);
   });
 
-  it('of nothing is nothing: an empty stack has no top [C-7.7]', () => {
+  it('an empty stack has no active setpoint [C-7.7]', () => {
     expect(stackAt([], 5)).toEqual({ top: undefined, over: [], replaced: [] });
   });
 });
 
-/** What a site with these entries knows after it has settled at each of some moments, with what ended taken away. */
-function settledAt(entries: readonly PlanEntry[], moments: readonly number[], now: number) {
+/** The state of a site that evaluates its plan at each of the given moments and removes ended entries. */
+function stateAt(entries: readonly PlanEntry[], moments: readonly number[], now: number) {
   const replaced = new Map<number, number>();
   let left = [...entries];
   let top: PlanEntry | undefined;
@@ -179,28 +179,28 @@ function boundariesOf(entries: readonly PlanEntry[], until: number): number[] {
 }
 
 describe('a site that slept', () => {
-  it('past several starts knows the same as one that was awake for each of them [C-7.7]', () => {
+  it('a site that slept past several starts has the same state as one awake for each of them [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
-        const asleep = settledAt(entries, [], now);
-        expect(asleep).toEqual(settledAt(entries, boundariesOf(entries, now), now));
+        const asleep = stateAt(entries, [], now);
+        expect(asleep).toEqual(stateAt(entries, boundariesOf(entries, now), now));
       }),
       { numRuns: 500 },
     );
   });
 
-  it('through some of the boundaries knows the same too [C-7.7]', () => {
+  it('a site that slept through some boundaries has the same state too [C-7.7]', () => {
     const awake = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 });
     fc.assert(
       fc.property(someEntries, awake, fc.integer({ min: 0, max: 26 }), (entries, isAwake, now) => {
         const some = boundariesOf(entries, now).filter((_atMs, index) => isAwake[index]);
-        expect(settledAt(entries, some, now)).toEqual(settledAt(entries, [], now));
+        expect(stateAt(entries, some, now)).toEqual(stateAt(entries, [], now));
       }),
       { numRuns: 500 },
     );
   });
 
-  it('has on top what is open, of the highest level that has any, and the newest of it that is left [C-7.7]', () => {
+  it('the active setpoint is the newest remaining open entry of the highest level [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
         const { top, replaced } = stackAt(entries, now);
@@ -215,7 +215,7 @@ describe('a site that slept', () => {
     );
   });
 
-  it('finds replaced only what met a newer one of its level, and leaves no two of one level open [C-7.7]', () => {
+  it('an entry is replaced only if it overlapped a newer one of its level, and no two of one level stay open [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
         const gone = stackAt(entries, now).replaced;
@@ -236,35 +236,35 @@ describe('a site that slept', () => {
   });
 });
 
-describe('what the plant is told', () => {
+describe('the target of the plant', () => {
   const stop: ActiveEmergency = { sequence: 9, type: 'STOP' };
   const slot = { sequence: 7, slotIndex: 3 };
-  const told = (level: Level | undefined, emergency?: ActiveEmergency, at?: typeof slot): Target =>
+  const targetFor = (level: Level | undefined, emergency?: ActiveEmergency, at?: typeof slot): Target =>
     targetOf(level && entry(1, level, 0), emergency, at, 'ZERO_EXPORT');
 
-  it('is the top of the stack, else the mode in force [C-7.7]', () => {
-    for (const level of LEVELS) expect(told(level)).toEqual({ by: 'entry', sequence: 1 });
-    expect(told(undefined)).toEqual({ by: 'mode', mode: 'ZERO_EXPORT' });
+  it('the target is the top of the stack, or else the mode in force [C-7.7]', () => {
+    for (const level of LEVELS) expect(targetFor(level)).toEqual({ by: 'entry', sequence: 1 });
+    expect(targetFor(undefined)).toEqual({ by: 'mode', mode: 'ZERO_EXPORT' });
   });
 
-  it('is an emergency above everything but an EMERGENCY setpoint [C-7.7]', () => {
-    expect(told('EMERGENCY', stop)).toEqual({ by: 'entry', sequence: 1 });
+  it('an emergency is above every setpoint except EMERGENCY [C-7.7]', () => {
+    expect(targetFor('EMERGENCY', stop)).toEqual({ by: 'entry', sequence: 1 });
     for (const level of ['HIGH', 'NORMAL', undefined] as const) {
       for (const at of [undefined, slot]) {
-        expect(told(level, stop, at)).toEqual({ by: 'emergency', sequence: 9 });
+        expect(targetFor(level, stop, at)).toEqual({ by: 'emergency', sequence: 9 });
       }
     }
   });
 
-  it('is the slot of a schedule above NORMAL and below HIGH, whichever came later [C-7.7]', () => {
+  it('the slot of a schedule is above NORMAL and below HIGH, in any order of arrival [C-7.7]', () => {
     for (const level of ['NORMAL', undefined] as const)
-      expect(told(level, undefined, slot)).toEqual({ by: 'slot', ...slot });
+      expect(targetFor(level, undefined, slot)).toEqual({ by: 'slot', ...slot });
     for (const level of ['EMERGENCY', 'HIGH'] as const)
-      expect(told(level, undefined, slot)).toEqual({ by: 'entry', sequence: 1 });
-    expect(told('EMERGENCY', stop, slot)).toEqual({ by: 'entry', sequence: 1 });
+      expect(targetFor(level, undefined, slot)).toEqual({ by: 'entry', sequence: 1 });
+    expect(targetFor('EMERGENCY', stop, slot)).toEqual({ by: 'entry', sequence: 1 });
   });
 
-  it('is the same when it is the same entry, slot, emergency or mode, and only then [C-7.7]', () => {
+  it('two targets are the same only for the same entry, slot, emergency or mode [C-7.7]', () => {
     const targets: Target[] = [
       { by: 'entry', sequence: 1 },
       { by: 'entry', sequence: 2 },
@@ -283,14 +283,14 @@ describe('what the plant is told', () => {
     }
   });
 
-  it('is told where nothing was ever told, or a mode is unanswered, and a mode is wanted [C-7.7]', () => {
+  it('a mode target needs no sending if nothing was sent yet or a mode is unanswered [C-7.7]', () => {
     const mode = { by: 'mode', mode: 'STANDARD' } as const;
     const unanswered = { by: 'unanswered mode', sequence: 3, mode: 'MAX_EXPORT' } as const;
-    for (const told of [undefined, unanswered]) {
-      expect(isAlreadySent(told, mode)).toBe(true);
-      expect(isAlreadySent(told, { by: 'entry', sequence: 3 })).toBe(false);
-      expect(isAlreadySent(told, { by: 'slot', sequence: 3, slotIndex: 0 })).toBe(false);
-      expect(isAlreadySent(told, { by: 'emergency', sequence: 3 })).toBe(false);
+    for (const targetFor of [undefined, unanswered]) {
+      expect(isAlreadySent(targetFor, mode)).toBe(true);
+      expect(isAlreadySent(targetFor, { by: 'entry', sequence: 3 })).toBe(false);
+      expect(isAlreadySent(targetFor, { by: 'slot', sequence: 3, slotIndex: 0 })).toBe(false);
+      expect(isAlreadySent(targetFor, { by: 'emergency', sequence: 3 })).toBe(false);
     }
   });
 });
@@ -298,7 +298,7 @@ describe('what the plant is told', () => {
 describe('the next change', () => {
   const entries = [entry(1, 'NORMAL', 10), entry(2, 'HIGH', 20, 30), entry(3, 'EMERGENCY', 5, 40)];
 
-  it('is the next start or end, never now [C-7.7]', () => {
+  it('the next change is the next start or end, never the present moment [C-7.7]', () => {
     expect([0, 5, 10, 20, 29, 30, 40].map((now) => nextChangeMs(entries, now))).toEqual([
       5,
       10,
@@ -310,12 +310,12 @@ describe('the next change', () => {
     ]);
   });
 
-  it('is none where nothing ends and nothing is ahead [C-7.7]', () => {
+  it('the next change is undefined if nothing ends and nothing is ahead [C-7.7]', () => {
     expect(nextChangeMs([], 0)).toBeUndefined();
     expect(nextChangeMs([entry(1, 'NORMAL', 0)], 0)).toBeUndefined();
   });
 
-  it('leaves no moment out: between two of them the top stays what it is [C-7.7]', () => {
+  it('the active setpoint does not change before the next change [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (some, now) => {
         const next = nextChangeMs(some, now) ?? 30;

@@ -1,4 +1,7 @@
-/** The plan of a real site: what its plant is told while setpoints come, hide each other, replace each other and end. */
+/**
+ * The plan of a site: the targets its plant receives while setpoints begin, hide or replace each other, and
+ * end.
+ */
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { nthCommand } from '#workerd/site-devices.ts';
@@ -9,8 +12,8 @@ import {
   obey,
   planned,
   rowOf,
-  told,
-  toldCommands,
+  sentCommands,
+  sentTo,
 } from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { submission } from '#workerd/site-submissions.ts';
@@ -19,63 +22,58 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 holdClock();
 
 describe('a HIGH setpoint over a NORMAL one', () => {
-  it('is told, and the NORMAL one goes on EXECUTING below it [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a HIGH setpoint is sent, and the NORMAL one below stays EXECUTING [C-7.7]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     const high = planned(9, 'HIGH', { forMs: 10 * MINUTE });
     expect(await partner.acknowledge(normal)).toMatchObject({ status: 'ACCEPTED' });
     await obey(scene, 1);
     expect(await partner.acknowledge(high)).toMatchObject({ status: 'ACCEPTED' });
     await obey(scene, 2);
-    expect(await told(link, plant)).toEqual([5, 9]);
+    expect(await sentTo(link, plant)).toEqual([5, 9]);
     expect(await endOf(plant, normal)).toBe('EXECUTING');
     expect(await endOf(plant, high)).toBe('EXECUTING');
   });
 
-  it('gives way to it again at its end: a new dispatch with a new cmdId, and no second EXECUTING [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('the NORMAL setpoint is sent again with a new cmdId when the HIGH one ends, without a second EXECUTING [C-7.7]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
     await partner.submit(normal);
     await obey(scene, 1);
     await partner.submit(planned(9, 'HIGH', { forMs: 10 * MINUTE }));
     await obey(scene, 2);
     await passTime(plant.id, 10 * MINUTE - 1);
-    expect(await told(link, plant)).toEqual([5, 9]);
+    expect(await sentTo(link, plant)).toEqual([5, 9]);
     await passTime(plant.id, 1);
-    expect(await told(link, plant)).toEqual([5, 9, 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 5]);
     await obey(scene, 3, 'RECEIVED', 'IN_PROGRESS');
-    const commands = await toldCommands(link, plant);
+    const commands = await sentCommands(link, plant);
     expect(new Set(commands.map(({ cmdId }) => cmdId)).size).toBe(3);
     expect(commands[2]?.payload).toEqual(commands[0]?.payload);
     expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'EXECUTING' }]);
     expect(await endOf(plant, normal)).toBe('EXECUTING');
   });
 
-  it('that its device never acknowledged ends NO_ACK, and the NORMAL one resumes [C-7.8]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('an unacknowledged HIGH setpoint ends NO_ACK, and the NORMAL one resumes [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL'));
     await obey(scene, 1);
     const high = planned(9, 'HIGH');
     await partner.submit(high);
     await passTime(plant.id, 90 * SECOND);
     expect(await endOf(plant, high)).toBe('FAILED NO_ACK');
-    expect(await told(link, plant)).toEqual([5, 9, 9, 9, 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 9, 9, 5]);
   });
 
-  it('that its device refuses ends FAILED, and the NORMAL one resumes at once [C-7.8]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a HIGH setpoint that its device rejects ends FAILED, and the NORMAL one resumes at once [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL'), planned(9, 'HIGH'));
     await obey(scene, 2, 'FAILED');
-    expect(await told(link, plant)).toEqual([5, 9, 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 5]);
   });
 
-  it('displaces one that was not acknowledged yet, whose late ack says nothing; its next one does [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('the late ack of a hidden setpoint has no effect, and the ack after it resumed starts it [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal, planned(9, 'HIGH', { forMs: MINUTE }));
     await obey(scene, 2);
@@ -87,9 +85,8 @@ describe('a HIGH setpoint over a NORMAL one', () => {
     expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'EXECUTING' }]);
   });
 
-  it('that is open-ended is ended by another HIGH with a short validUntil, after which NORMAL resumes [C-7.6]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a short HIGH setpoint ends an open-ended HIGH one, and the NORMAL one resumes after it [C-7.6]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const [normal, high, short] = [
       planned(5, 'NORMAL'),
       planned(9, 'HIGH'),
@@ -101,28 +98,27 @@ describe('a HIGH setpoint over a NORMAL one', () => {
     await obey(scene, 3);
     expect(await endOf(plant, high)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, short)).id}`);
     await passTime(plant.id, 10 * SECOND);
-    expect(await told(link, plant)).toEqual([5, 9, 9, 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 9, 5]);
     await obey(scene, 4);
     await passTime(plant.id, HOUR);
-    expect(await told(link, plant)).toEqual([5, 9, 9, 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 9, 5]);
     expect(await endOf(plant, normal)).toBe('COMPLETED unmeasured');
   });
 });
 
-describe('a setpoint below one that stands', () => {
-  it('is QUEUED, and its plant is told nothing of it until that one ends [C-7.6]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+describe('a setpoint below the active one', () => {
+  it('a setpoint below the active one is QUEUED, and sent when the active one ends [C-7.6]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     await partner.submit(planned(9, 'HIGH', { forMs: 10 * MINUTE }));
     await obey(scene, 1);
     const normal = planned(5, 'NORMAL');
     expect(await partner.acknowledge(normal)).toMatchObject({ status: 'QUEUED' });
     await passTime(plant.id, 10 * MINUTE - 1);
-    expect(await told(link, plant)).toEqual([9]);
+    expect(await sentTo(link, plant)).toEqual([9]);
     expect(await endOf(plant, normal)).toBe('PENDING');
     expect(await rowOf(plant, normal)).not.toHaveProperty('dispatchedAt');
     await passTime(plant.id, 1);
-    expect(await told(link, plant)).toEqual([9, 5]);
+    expect(await sentTo(link, plant)).toEqual([9, 5]);
     await obey(scene, 2);
     expect(await rowOf(plant, normal)).toMatchObject({
       status: 'EXECUTING',
@@ -130,25 +126,23 @@ describe('a setpoint below one that stands', () => {
     });
   });
 
-  it('ends FAILED EXPIRED with COMMAND_EXPIRED when its window passes untold [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner, listener } = scene;
+  it('a setpoint below the active one whose window passes unsent ends FAILED EXPIRED with COMMAND_EXPIRED [C-7.7]', async () => {
+    const { scene, plant, link, partner, listener } = await newPlannedSite();
     await partner.submit(planned(9, 'HIGH'));
     await obey(scene, 1);
     const normal = planned(5, 'NORMAL', { forMs: MINUTE });
     await partner.submit(normal);
     await passTime(plant.id, MINUTE);
     expect(await endOf(plant, normal)).toBe('FAILED EXPIRED');
-    expect(await told(link, plant)).toEqual([9]);
+    expect(await sentTo(link, plant)).toEqual([9]);
     expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'FAILED', reason: 'EXPIRED' }]);
     expect(listener.events('alarm').map(({ payload }) => payload.type)).toEqual(['COMMAND_EXPIRED']);
   });
 });
 
 describe('a newer setpoint of the same level', () => {
-  it('ends the older for good, which does not come back: the mode in force is told at its end [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a newer setpoint ends the older permanently, and the mode in force is sent when the newer ends [C-7.7]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const [older, newer] = [planned(5, 'NORMAL'), planned(7, 'NORMAL', { forMs: 10 * MINUTE })];
     await partner.submit(older);
     await obey(scene, 1);
@@ -157,7 +151,7 @@ describe('a newer setpoint of the same level', () => {
     const reason = `SUPERSEDED by ${(await rowOf(plant, newer)).id}`;
     expect(await rowOf(plant, older)).toMatchObject({ status: 'FAILED', reason });
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual([5, 7, 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual([5, 7, 'STANDARD']);
     const last = await nthCommand(link, 3);
     expect(last).toMatchObject({ action: 'MODE_CHANGE', payload: { mode: 'STANDARD' } });
     await obey(scene, 3, 'RECEIVED', 'COMPLETED');
@@ -172,9 +166,8 @@ describe('a newer setpoint of the same level', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
   });
 
-  it('with a validFrom ahead ends the older at that moment, below a HIGH one too [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a newer setpoint with a future validFrom ends the older at that moment, also below a HIGH one [C-7.7]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const older = planned(5, 'NORMAL');
     const newer = planned(7, 'NORMAL', { inMs: 5 * MINUTE });
     await partner.submit(older, newer, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
@@ -184,12 +177,11 @@ describe('a newer setpoint of the same level', () => {
     await passTime(plant.id, 1);
     expect(await endOf(plant, older)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, newer)).id}`);
     await passTime(plant.id, 5 * MINUTE);
-    expect(await told(link, plant)).toEqual([5, 9, 7]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 7]);
   });
 
-  it('replaces nothing of another level, nor what ends when it begins [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a newer setpoint does not replace one that ends when it begins [C-7.7]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const first = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
     const next = planned(7, 'NORMAL', { inMs: 10 * MINUTE, forMs: 10 * MINUTE });
     await partner.submit(first, next);
@@ -197,14 +189,13 @@ describe('a newer setpoint of the same level', () => {
     await passTime(plant.id, 10 * MINUTE);
     await obey(scene, 2);
     expect(await endOf(plant, first)).toBe('COMPLETED unmeasured');
-    expect(await told(link, plant)).toEqual([5, 7]);
+    expect(await sentTo(link, plant)).toEqual([5, 7]);
   });
 });
 
-describe('an entry', () => {
-  it('outlives its verdict: it stays the target, is displaced and resumes without further events [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+describe('a plan entry after its verdict', () => {
+  it('a plan entry outlives its verdict: it stays the target and resumes without further events [C-7.7]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const open = planned(5, 'NORMAL');
     await partner.submit(open);
     await obey(scene, 1);
@@ -213,36 +204,34 @@ describe('an entry', () => {
     await passTime(plant.id, 1);
     expect(await endOf(plant, open)).toBe('COMPLETED unmeasured');
     await passTime(plant.id, 2 * HOUR);
-    expect(await told(link, plant)).toEqual([5]);
+    expect(await sentTo(link, plant)).toEqual([5]);
     await partner.submit(planned(9, 'HIGH', { forMs: MINUTE }));
     await obey(scene, 2);
     await passTime(plant.id, MINUTE);
     await obey(scene, 3, 'RECEIVED', 'COMPLETED');
     await passTime(plant.id, HOUR);
-    expect(await told(link, plant)).toEqual([5, 9, 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 5]);
     const events = await executionsOf(scene, open);
     expect(events).toMatchObject([{ status: 'EXECUTING' }, { status: 'COMPLETED', reason: 'unmeasured' }]);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(1);
   });
 
-  it('that was judged is replaced without a word: its command has ended already [C-7.8]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a plan entry after its verdict is replaced without an event, because its command has ended [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const open = planned(5, 'NORMAL');
     await partner.submit(open);
     await obey(scene, 1);
     await passTime(plant.id, 5 * MINUTE);
     await partner.submit(planned(7, 'NORMAL'));
-    expect(await told(link, plant)).toEqual([5, 7]);
+    expect(await sentTo(link, plant)).toEqual([5, 7]);
     expect(await endOf(plant, open)).toBe('COMPLETED unmeasured');
     expect(await executionsOf(scene, open)).toHaveLength(2);
   });
 });
 
-describe('a mode beside setpoints', () => {
-  it('is told at once, the setpoint that stands behind it once more, and the mode again at its end [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+describe('a mode next to setpoints', () => {
+  it("a mode is sent at once, the active setpoint again after it, and the mode again at the setpoint's end [C-7.7]", async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
     await partner.submit(normal);
     await obey(scene, 1);
@@ -250,10 +239,10 @@ describe('a mode beside setpoints', () => {
       status: 'ACCEPTED',
     });
     await obey(scene, 2, 'COMPLETED');
-    expect(await told(link, plant)).toEqual([5, 'PEAK_SHAVING', 5]);
+    expect(await sentTo(link, plant)).toEqual([5, 'PEAK_SHAVING', 5]);
     await obey(scene, 3);
     await passTime(plant.id, 10 * MINUTE);
-    expect(await told(link, plant)).toEqual([5, 'PEAK_SHAVING', 5, 'PEAK_SHAVING']);
+    expect(await sentTo(link, plant)).toEqual([5, 'PEAK_SHAVING', 5, 'PEAK_SHAVING']);
     const statuses = (await executionsOf(scene, normal)).map(({ status }) => status);
     expect(statuses).toEqual(['EXECUTING', 'COMPLETED']);
   });

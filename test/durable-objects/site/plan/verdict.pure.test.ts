@@ -1,7 +1,10 @@
-/** The verdict on a setpoint: when it is due, what counts for it, how far off is too far, each worked out by hand. */
+/**
+ * The verdict on a setpoint: its time, the measurements that count, and the tolerance. The expected numbers
+ * are computed by hand.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Span } from '../../../../durable-objects/site/plan/rows.ts';
+import type { Span } from '../../../../durable-objects/site/plan/state.ts';
 import {
   judge,
   type Measured,
@@ -35,12 +38,12 @@ function energy(
   return { ...rest, type: 'ENERGY', targetValueKwh, intervalMinutes };
 }
 
-/** Moments in minutes, each with its value. */
+/** Times in minutes, each with its value. */
 function points(...some: [minute: number, value: number | null][]): Point[] {
   return some.map(([minute, value]) => ({ atMs: minute * MINUTE, value }));
 }
 
-/** In minutes. */
+/** Spans in minutes. */
 function spans(...some: [from: number, to: number][]): Span[] {
   return some.map(([from, to]) => [from * MINUTE, to * MINUTE] as const);
 }
@@ -49,45 +52,45 @@ function measured(powerKw: Point[], registerKwh: Point[] = []): Measured {
   return { powerKw, registerKwh };
 }
 
-/** Of a POWER setpoint that gives no time to settle. */
+/** Judges a POWER setpoint, by default without settling time. */
 function judgePower(setpoint: SiteSetpoint, on: Span[], powerKw: Point[], settleMs = 0) {
   return judge(setpoint, on, settleMs, measured(powerKw));
 }
 
-describe('a verdict', () => {
+describe('the time of a verdict', () => {
   const open = { startsAtMs: 0, endsAtMs: null };
   const ends = { startsAtMs: 0, endsAtMs: 20 * MINUTE };
 
-  it('on POWER is due at validUntil, or five minutes after EXECUTING when open-ended [C-7.8]', () => {
+  it('the verdict on POWER is due at validUntil, or five minutes after EXECUTING if open-ended [C-7.8]', () => {
     expect(verdictAtMs(power(5), ends, 2 * MINUTE)).toBe(20 * MINUTE);
     expect(verdictAtMs(power(5), ends, 19 * MINUTE)).toBe(20 * MINUTE);
     expect(verdictAtMs(power(5), open, 2 * MINUTE)).toBe(7 * MINUTE);
     expect(verdictAtMs(power(5), open, 0)).toBe(5 * MINUTE);
   });
 
-  it('on ENERGY is due when its interval has passed since EXECUTING or validFrom, the later [C-7.8]', () => {
+  it('the verdict on ENERGY is due one interval after the later of EXECUTING and validFrom [C-7.8]', () => {
     expect(verdictAtMs(energy(5, 15), open, 2 * MINUTE)).toBe(17 * MINUTE);
     const ahead = { startsAtMs: 10 * MINUTE, endsAtMs: null };
     expect(verdictAtMs(energy(5, 15), ahead, 2 * MINUTE)).toBe(25 * MINUTE);
     expect(verdictAtMs(energy(5, 15), ahead, 12 * MINUTE)).toBe(27 * MINUTE);
   });
 
-  it('on ENERGY is due at validUntil where that comes first [C-7.8]', () => {
+  it('the verdict on ENERGY is due at validUntil if that is earlier [C-7.8]', () => {
     expect(verdictAtMs(energy(5, 15), ends, 2 * MINUTE)).toBe(17 * MINUTE);
     expect(verdictAtMs(energy(5, 15), ends, 8 * MINUTE)).toBe(20 * MINUTE);
     expect(verdictAtMs(energy(5, 60), ends, 0)).toBe(20 * MINUTE);
   });
 });
 
-describe('the time to settle', () => {
-  it('is a quarter of the window, and a minute at most [C-7.8]', () => {
+describe('the settling time', () => {
+  it('the settling time is a quarter of the window, and at most a minute [C-7.8]', () => {
     expect(settlingMs(HOUR)).toBe(MINUTE);
     expect(settlingMs(4 * MINUTE)).toBe(MINUTE);
     expect(settlingMs(2 * MINUTE)).toBe(30 * SECOND);
     expect(settlingMs(0)).toBe(0);
   });
 
-  it('does not count, and is given anew with each time on top [C-7.8]', () => {
+  it('the settling time does not count, and starts again with each activation [C-7.8]', () => {
     const on = spans([0, 5], [10, 15]);
     const arriving = points([0, 50], [1, 10], [5, 99], [10, 50], [11, 10]);
     expect(judgePower(power(10), on, arriving, MINUTE)).toEqual({
@@ -97,11 +100,11 @@ describe('the time to settle', () => {
       targetValueKw: 10,
       deviationKw: 0,
     });
-    // Without it: (50 · 1 + 10 · 4) · 2 / 10 = 18 kW.
+    // Without the settling time: (50 · 1 + 10 · 4) · 2 / 10 = 18 kW.
     expect(judgePower(power(10), on, arriving)).toMatchObject({ status: 'DEVIATED', actualValueKw: 18 });
   });
 
-  it('leaves nothing of a time on top that is no longer [C-7.8]', () => {
+  it('an activation no longer than the settling time does not count [C-7.8]', () => {
     const on = spans([0, 1], [10, 12]);
     expect(judgePower(power(10), on, points([0, 99], [10, 10]), MINUTE)).toMatchObject({ actualValueKw: 10 });
     expect(judgePower(power(10), spans([0, 1]), points([0, 99]), MINUTE)).toEqual({
@@ -112,8 +115,8 @@ describe('the time to settle', () => {
   });
 });
 
-describe('the power of a time on top', () => {
-  it('is the mean by time: a sample holds until the next one [C-7.8]', () => {
+describe('the mean power of a setpoint', () => {
+  it('the power is the time-weighted mean, where a sample is valid until the next one [C-7.8]', () => {
     // 4 kW for 1 minute, 10 kW for 3, 1 kW for 6: (4 + 30 + 6) / 10 = 4 kW.
     const varied = points([0, 4], [1, 10], [4, 1]);
     expect(judgePower(power(4), spans([0, 10]), varied)).toMatchObject({
@@ -123,34 +126,34 @@ describe('the power of a time on top', () => {
     });
   });
 
-  it('begins with the last sample before it, and ends where it ends [C-7.8]', () => {
-    // 2 kW holds until minute 12, then 6 kW until 20: (2 · 2 + 6 · 8) / 10 = 5.2 kW.
+  it('the mean begins with the last sample before the activation, and ends with the activation [C-7.8]', () => {
+    // 2 kW is valid until minute 12, then 6 kW until 20: (2 · 2 + 6 · 8) / 10 = 5.2 kW.
     const around = points([3, 99], [4, 2], [12, 6], [20, 77], [21, 88]);
     expect(judgePower(power(5.2), spans([10, 20]), around)).toMatchObject({ actualValueKw: 5.2 });
   });
 
-  it('leaves out what is not known: before the first sample, and where a part of the sum is missing [C-7.8]', () => {
-    // Known for minutes 2 to 4 and 8 to 10 only: (6 · 2 + 2 · 2) / 4 = 4 kW.
+  it('the mean leaves out unknown times: before the first sample, and where a part of the sum is missing [C-7.8]', () => {
+    // Known only for minutes 2 to 4 and 8 to 10: (6 · 2 + 2 · 2) / 4 = 4 kW.
     const gaps = points([2, 6], [4, null], [8, 2]);
     expect(judgePower(power(4), spans([0, 10]), gaps)).toMatchObject({ actualValueKw: 4 });
     const unknown = judgePower(power(4), spans([0, 10]), points([0, null]));
     expect(unknown).toEqual({ status: 'COMPLETED', reason: 'unmeasured', targetValueKw: 4 });
   });
 
-  it('does not count while something else stood on top [C-7.8]', () => {
-    // 3 kW for 2 minutes, then 9 kW for 1: (6 + 9) / 3 = 5 kW; the 50 kW between are another's.
+  it('the power while another target is active does not count [C-7.8]', () => {
+    // 3 kW for 2 minutes, then 9 kW for 1: (6 + 9) / 3 = 5 kW; the 50 kW between belong to another target.
     const between = points([0, 3], [2, 50], [8, 9]);
     expect(judgePower(power(5), spans([0, 2], [8, 9]), between)).toMatchObject({ actualValueKw: 5 });
   });
 
-  it('that nobody measured is COMPLETED, unmeasured, without numbers but its target [C-7.8]', () => {
+  it('an unmeasured setpoint is COMPLETED with the reason unmeasured and only its target as a number [C-7.8]', () => {
     const nothing = { status: 'COMPLETED', reason: 'unmeasured', targetValueKw: -7 };
     expect(judgePower(power(7, 'EXPORT'), spans([0, 10]), [])).toEqual(nothing);
     expect(judgePower(power(7, 'EXPORT'), spans([0, 10]), points([10, 5]))).toEqual(nothing);
     expect(judgePower(power(7, 'EXPORT'), [], points([0, 5]))).toEqual(nothing);
   });
 
-  it('that is constant has that constant as its mean, however it was sampled and cut [C-7.8]', () => {
+  it('the mean of a constant power is that constant, however it is sampled and cut [C-7.8]', () => {
     const minutes = fc.uniqueArray(fc.integer({ min: 0, max: 100 }), { minLength: 2, maxLength: 12 });
     const constant = fc.integer({ min: -100_000, max: 100_000 }).map((watts) => watts / 1_000);
     fc.assert(
@@ -174,7 +177,7 @@ describe('the power of a time on top', () => {
   });
 });
 
-describe('POWER', () => {
+describe('the verdict on POWER', () => {
   const at = (targetKw: number, kw: number, direction: SiteSetpoint['direction'] = 'IMPORT') =>
     judgePower(power(targetKw, direction), spans([0, 10]), points([0, kw]));
 
@@ -190,13 +193,13 @@ describe('POWER', () => {
     [0, 0.5, 'COMPLETED'],
     [0, -0.501, 'DEVIATED'],
   ] as const)(
-    '%d kW, measured %d: %s, off by more than 5 % and 0.5 kW or not [C-7.8]',
+    'a target of %d kW, measured %d, is %s: DEVIATED if off by more than 5 % and 0.5 kW [C-7.8]',
     (target, kw, status) => {
       expect(at(target, kw).status).toBe(status);
     },
   );
 
-  it('of an export is negative, and so is what is measured of it [C-7.8]', () => {
+  it('the target and the measurement of an export are negative [C-7.8]', () => {
     expect(at(40, -42, 'EXPORT')).toEqual({
       status: 'COMPLETED',
       reason: null,
@@ -208,7 +211,7 @@ describe('POWER', () => {
     expect(at(40, -37.9, 'EXPORT')).toMatchObject({ status: 'DEVIATED', deviationKw: 2.1 });
   });
 
-  it('is told in watts, and zero has no sign [C-7.8]', () => {
+  it('the verdict is rounded to watts, and zero has no sign [C-7.8]', () => {
     // 10 kW for 1 minute and 0 for 2: 3.3333… kW.
     const third = judgePower(power(3.3333), spans([0, 3]), points([0, 10], [1, 0]));
     expect(third).toMatchObject({ actualValueKw: 3.333, targetValueKw: 3.333, deviationKw: 0 });
@@ -219,8 +222,8 @@ describe('POWER', () => {
   });
 });
 
-describe('ENERGY', () => {
-  it('is counted by the registers, whatever the power says [C-7.8]', () => {
+describe('the verdict on ENERGY', () => {
+  it('the energy is the difference of the registers, whatever the power is [C-7.8]', () => {
     const registers = points([0, 1_000], [15, 1_005]);
     const verdict = judge(energy(5, 15), spans([0, 15]), MINUTE, measured(points([0, 99]), registers));
     expect(verdict).toEqual({
@@ -235,25 +238,25 @@ describe('ENERGY', () => {
     });
   });
 
-  it('has no time to settle: what the plant took while it arrived is taken [C-7.8]', () => {
+  it('the energy includes the settling time [C-7.8]', () => {
     const { actualValueKwh } = judge(energy(5, 15), spans([0, 15]), MINUTE, measured(points([0, 20])));
     expect(actualValueKwh).toBe(5);
   });
 
-  it('counts the registers of each time on top, and none of the time between [C-7.8]', () => {
-    // 2 kWh and 1 kWh on top; the 40 kWh between are another's.
+  it('the energy sums the registers of each activation, without the time between [C-7.8]', () => {
+    // 2 kWh and 1 kWh while active; the 40 kWh between belong to another target.
     const registers = points([0, 100], [5, 102], [20, 142], [25, 143], [30, 150]);
     const verdict = judge(energy(3, 30), spans([0, 5], [20, 25]), 0, measured([], registers));
     expect(verdict).toMatchObject({ status: 'COMPLETED', actualValueKwh: 3, targetValueKwh: 3 });
   });
 
-  it('takes the register that was last told before a bound [C-7.8]', () => {
+  it('the register at a bound is the last one received before it [C-7.8]', () => {
     const registers = points([1, 10], [4, 12], [16, 15], [21, 99]);
     const verdict = judge(energy(3, 15), spans([5, 20]), 0, measured([], registers));
     expect(verdict).toMatchObject({ actualValueKwh: 3 });
   });
 
-  it('is the integral of the power where registers are missing for any time on top [C-7.8]', () => {
+  it('the energy is the integral of the power if registers are missing for any activation [C-7.8]', () => {
     // 12 kW for 5 minutes and 24 kW for 10: 1 + 4 kWh.
     const powerKw = points([0, 12], [5, 24]);
     const on = spans([0, 15]);
@@ -266,8 +269,8 @@ describe('ENERGY', () => {
     expect(two).toMatchObject(expected);
   });
 
-  it('held for a part of its interval is set against the whole target [C-7.8]', () => {
-    // 20 kW for 6 of 15 minutes: 2 of 5 kWh, as a mean of the interval 8 of 20 kW.
+  it('the energy of a part of the interval is compared with the whole target [C-7.8]', () => {
+    // 20 kW for 6 of 15 minutes: 2 of 5 kWh, and as the mean of the interval 8 of 20 kW.
     const verdict = judge(energy(5, 15), spans([0, 6]), 0, measured(points([0, 20])));
     expect(verdict).toEqual({
       status: 'DEVIATED',
@@ -281,7 +284,7 @@ describe('ENERGY', () => {
     });
   });
 
-  it('of an export is negative in kWh and kW [C-7.8]', () => {
+  it('the energy of an export is negative in kWh and kW [C-7.8]', () => {
     const registers = points([0, 500], [30, 490]);
     const verdict = judge(energy(10, 30, 'EXPORT'), spans([0, 30]), 0, measured([], registers));
     expect(verdict).toMatchObject({ targetValueKwh: -10, actualValueKwh: -10, targetValueKw: -20 });
@@ -298,14 +301,14 @@ describe('ENERGY', () => {
     [0, -0.1, 'COMPLETED'],
     [0, -0.101, 'DEVIATED'],
   ] as const)(
-    '%d kWh, counted %d: %s, off by more than 5 % and 0.1 kWh or not [C-7.8]',
+    'a target of %d kWh, counted %d, is %s: DEVIATED if off by more than 5 % and 0.1 kWh [C-7.8]',
     (target, kwh, status) => {
       const registers = points([0, 0], [15, kwh]);
       expect(judge(energy(target, 15), spans([0, 15]), 0, measured([], registers)).status).toBe(status);
     },
   );
 
-  it('that nobody measured, or that never stood on top, is COMPLETED, unmeasured [C-7.8]', () => {
+  it('an ENERGY setpoint that was not measured or never active is COMPLETED, unmeasured [C-7.8]', () => {
     const nothing = { status: 'COMPLETED', reason: 'unmeasured', targetValueKw: 20, targetValueKwh: 5 };
     expect(judge(energy(5, 15), spans([0, 15]), 0, measured([]))).toEqual(nothing);
     expect(judge(energy(5, 15), [], 0, measured(points([0, 9]), points([0, 1], [15, 2])))).toEqual(nothing);

@@ -1,13 +1,13 @@
-/** The verdict on a setpoint from what a real site's devices told: its numbers, its event, its alarm, its log row. */
+/** The verdict on a setpoint from the telemetry of a site: its numbers, its event, its alarm, its log row. */
 import { describe, expect, it } from 'vitest';
-import { changeAndTellSite } from '#workerd/registry-changes.ts';
+import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import {
+  deliverEvents,
   endOf,
   executionsOf,
-  heard,
   newPlannedSite,
   obey,
   type PlannedScene,
@@ -15,6 +15,7 @@ import {
   rowOf,
 } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { whole } from '#workerd/site-scenes.ts';
 import { createKey, type PlantOptions } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
@@ -23,8 +24,8 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 
-/** The gateway tells signals every half minute, for so long. */
-async function telling(
+/** The gateway sends signals every half minute for the given time. */
+async function report(
   { plant, link }: PlannedScene,
   durationMs: number,
   signals: (sinceMs: number) => object,
@@ -39,13 +40,13 @@ function gridKw(kw: number) {
   return () => ({ gridPowerKw: kw });
 }
 
-/** A site whose gateway obeys a setpoint, the first that it is told. */
+/** A site whose gateway acknowledges a setpoint, its first command. */
 async function obeying(publish: () => Submission, options: PlantOptions = {}) {
   const scene = await newPlannedSite(options);
   const setpoint = publish();
   await scene.partner.submit(setpoint);
   await obey(scene, 1);
-  return { ...scene, setpoint };
+  return whole({ ...scene, setpoint });
 }
 
 function energy(kwh: number, intervalMinutes: number, changes: Partial<SiteSetpoint> = {}): () => Submission {
@@ -64,11 +65,10 @@ function energy(kwh: number, intervalMinutes: number, changes: Partial<SiteSetpo
 }
 
 describe('a POWER setpoint', () => {
-  it('that the plant followed is COMPLETED with what was measured after it settled [C-7.8]', async () => {
-    const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
-    const { plant, setpoint } = scene;
-    await telling(scene, MINUTE, gridKw(80));
-    await telling(scene, 9 * MINUTE, gridKw(10.3));
+  it('a POWER setpoint that the plant followed is COMPLETED with the mean measured after it settled [C-7.8]', async () => {
+    const { scene, plant, setpoint } = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
+    await report(scene, MINUTE, gridKw(80));
+    await report(scene, 9 * MINUTE, gridKw(10.3));
     const numbers = { actualValueKw: 10.3, targetValueKw: 10, deviationKw: 0.3 };
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', ...numbers });
     expect(await executionsOf(scene, setpoint)).toEqual([
@@ -78,15 +78,14 @@ describe('a POWER setpoint', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('that it did not is DEVIATED, with a SETPOINT_DEVIATION to each key that sees the plant, once [C-8.3]', async () => {
-    const scene = await newPlannedSite();
-    const { organization, plant, partner, listener } = scene;
+  it('a POWER setpoint that the plant missed is DEVIATED, with one SETPOINT_DEVIATION to each key that sees the plant [C-8.3]', async () => {
+    const { scene, organization, plant, partner, listener } = await newPlannedSite();
     const other = await listen(organization, await createKey(organization));
-    await changeAndTellSite(organization, plant.id);
+    await changeAndNotifySite(organization, plant.id);
     const setpoint = planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { direction: 'EXPORT' });
     await partner.submit(setpoint);
     await obey(scene, 1);
-    await telling(scene, 10 * MINUTE, gridKw(-7.5));
+    await report(scene, 10 * MINUTE, gridKw(-7.5));
     const numbers = { actualValueKw: -7.5, targetValueKw: -10, deviationKw: 2.5 };
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'DEVIATED', ...numbers });
     await evictSite(plant.id);
@@ -103,28 +102,27 @@ describe('a POWER setpoint', () => {
     expect(other.events('alarm').at(0)?.correlationId).not.toBe(setpoint.messageId);
   });
 
-  it('open-ended is judged by the five minutes since it EXECUTES, and by nothing later [C-7.8]', async () => {
-    const scene = await obeying(() => planned(10, 'NORMAL'));
-    const { plant, setpoint } = scene;
-    await telling(scene, 5 * MINUTE, gridKw(10));
+  it('an open-ended POWER setpoint is judged only by its first five minutes of EXECUTING [C-7.8]', async () => {
+    const { scene, plant, setpoint } = await obeying(() => planned(10, 'NORMAL'));
+    await report(scene, 5 * MINUTE, gridKw(10));
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
-    await telling(scene, 10 * MINUTE, gridKw(90));
-    await heard(scene);
+    await report(scene, 10 * MINUTE, gridKw(90));
+    await deliverEvents(scene);
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
     expect(await executionsOf(scene, setpoint)).toHaveLength(2);
   });
 
-  it('counts only its time on top, and settles anew when it resumes [C-7.8]', async () => {
+  it('the verdict counts only the activations, each after a new settling time [C-7.8]', async () => {
     const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 12 * MINUTE }));
     const { plant, partner, setpoint } = scene;
-    await telling(scene, 4 * MINUTE, gridKw(10));
+    await report(scene, 4 * MINUTE, gridKw(10));
     await partner.submit(planned(50, 'HIGH', { forMs: 4 * MINUTE }));
     await obey(scene, 2);
-    await telling(scene, 4 * MINUTE, gridKw(50));
+    await report(scene, 4 * MINUTE, gridKw(50));
     await obey(scene, 3);
     await evictSite(plant.id);
-    await telling(scene, MINUTE, gridKw(50));
-    await telling(scene, 3 * MINUTE, gridKw(12));
+    await report(scene, MINUTE, gridKw(50));
+    await report(scene, 3 * MINUTE, gridKw(12));
     // After a minute each to settle: 10 kW for 3 minutes, 12 kW for 3.
     expect(await rowOf(plant, setpoint)).toMatchObject({
       status: 'DEVIATED',
@@ -133,18 +131,17 @@ describe('a POWER setpoint', () => {
     });
   });
 
-  it('that nobody measured is COMPLETED unmeasured, without an alarm [C-7.8]', async () => {
+  it('an unmeasured POWER setpoint is COMPLETED unmeasured, without an alarm [C-7.8]', async () => {
     const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
-    await telling(scene, 10 * MINUTE, () => ({ 'BESS-1/powerKw': 10 }));
+    await report(scene, 10 * MINUTE, () => ({ 'BESS-1/powerKw': 10 }));
     expect(await endOf(scene.plant, scene.setpoint)).toBe('COMPLETED unmeasured');
     expect(await rowOf(scene.plant, scene.setpoint)).not.toHaveProperty('actualValueKw');
-    await heard(scene);
+    await deliverEvents(scene);
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('is judged by the sample that was last told before it began, where none follows [C-7.8]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a POWER setpoint without new samples is judged by the last sample before it began [C-7.8]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 10 });
     await passTime(plant.id, MINUTE);
     const setpoint = planned(10, 'NORMAL', { forMs: 2 * MINUTE });
@@ -154,10 +151,9 @@ describe('a POWER setpoint', () => {
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
   });
 
-  it('is judged once the site wakes, by its own time, when that slept past its end [C-7.8]', async () => {
-    const scene = await obeying(() => planned(10, 'NORMAL'));
-    const { plant, setpoint, link } = scene;
-    await telling(scene, 4 * MINUTE, gridKw(10));
+  it('a site that slept past the verdict judges the setpoint at the wake, for the right period [C-7.8]', async () => {
+    const { scene, plant, setpoint, link } = await obeying(() => planned(10, 'NORMAL'));
+    await report(scene, 4 * MINUTE, gridKw(10));
     await evictSite(plant.id);
     await passTime(plant.id, 30 * MINUTE);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 90 });
@@ -165,16 +161,15 @@ describe('a POWER setpoint', () => {
   });
 });
 
-describe('a setpoint of a site that tells more than one verdict may read', () => {
-  /** Of some 57 KB. */
+describe('a site with more telemetry than a verdict may read', () => {
+  /** About 57 KB of signals. */
   const filler = Object.fromEntries(
     Array.from({ length: 400 }, (_none, index) => [`${'x'.repeat(120)}-${index}`, 1 / 3 + index]),
   );
 
-  it('is judged by what came last [rule 9]', async () => {
-    const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 2 * HOUR }));
-    const { plant, setpoint, link } = scene;
-    await telling(scene, 20 * MINUTE, gridKw(90));
+  it('a verdict over more telemetry than it may read uses the newest part [rule 9]', async () => {
+    const { scene, plant, setpoint, link } = await obeying(() => planned(10, 'NORMAL', { forMs: 2 * HOUR }));
+    await report(scene, 20 * MINUTE, gridKw(90));
     const perMessage = JSON.stringify(filler).length;
     for (let chars = 0; chars < SITE_BOUNDS.verdictChars; chars += perMessage) {
       await sendTelemetry(link, plant.gateway, { ...filler, gridPowerKw: 10 });
@@ -188,13 +183,13 @@ describe('a setpoint of a site that tells more than one verdict may read', () =>
   });
 });
 
-describe('a setpoint without consumption', () => {
-  it('is measured by its controllable assets: what they produce counts against what they take [C-7.8]', async () => {
+describe('a setpoint without includeConsumption', () => {
+  it('a setpoint without includeConsumption is measured at its controllable assets: consumption minus production [C-7.8]', async () => {
     const scene = await obeying(() =>
       planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { includeConsumption: false }),
     );
     const { plant, setpoint } = scene;
-    await telling(scene, 10 * MINUTE, () => ({
+    await report(scene, 10 * MINUTE, () => ({
       gridPowerKw: 77,
       'BESS-1/powerKw': 25,
       'FVE-1/powerKw': 15,
@@ -202,21 +197,20 @@ describe('a setpoint without consumption', () => {
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
   });
 
-  it('is unmeasured while one of them is silent [C-7.8]', async () => {
+  it('a setpoint without includeConsumption is unmeasured while one asset is silent [C-7.8]', async () => {
     const scene = await obeying(() =>
       planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { includeConsumption: false }),
     );
-    await telling(scene, 10 * MINUTE, () => ({ gridPowerKw: 10, 'BESS-1/powerKw': 10 }));
+    await report(scene, 10 * MINUTE, () => ({ gridPowerKw: 10, 'BESS-1/powerKw': 10 }));
     expect(await endOf(scene.plant, scene.setpoint)).toBe('COMPLETED unmeasured');
   });
 });
 
 describe('an ENERGY setpoint', () => {
-  it('is told by the registers of the GRID meter: kWh in its event, kW in its log row [C-7.8]', async () => {
-    const scene = await obeying(energy(5, 15));
-    const { plant, setpoint } = scene;
-    // 5 kWh taken and 1 given: 4 net, whatever the power says.
-    await telling(scene, 15 * MINUTE, (sinceMs) => ({
+  it("an ENERGY setpoint is measured by the GRID meter's registers, with kWh in its event and kW in its log row [C-7.8]", async () => {
+    const { scene, plant, setpoint } = await obeying(energy(5, 15));
+    // 5 kWh imported and 1 exported: 4 net, whatever the power is.
+    await report(scene, 15 * MINUTE, (sinceMs) => ({
       gridPowerKw: 99,
       'METER-1/importRegisterKwh': sinceMs < 10 * MINUTE ? 1_000 : 1_005,
       'METER-1/exportRegisterKwh': sinceMs < 5 * MINUTE ? 500 : 501,
@@ -240,32 +234,29 @@ describe('an ENERGY setpoint', () => {
     ]);
   });
 
-  it('is told by the integral of the power where there are no registers, settling or not [C-7.8]', async () => {
-    const scene = await obeying(energy(5, 15));
-    const { plant, setpoint } = scene;
-    await telling(scene, 5 * MINUTE, gridKw(12));
-    await telling(scene, 10 * MINUTE, gridKw(24));
+  it('an ENERGY setpoint without registers is measured by the integral of the power, including the settling time [C-7.8]', async () => {
+    const { scene, plant, setpoint } = await obeying(energy(5, 15));
+    await report(scene, 5 * MINUTE, gridKw(12));
+    await report(scene, 10 * MINUTE, gridKw(24));
     const [, verdict] = await executionsOf(scene, setpoint);
     expect(verdict).toMatchObject({ status: 'COMPLETED', actualValueKwh: 5, deviationKwh: 0 });
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 20 });
   });
 
-  it('held for a part of its interval is set against the whole target [C-7.8]', async () => {
-    const scene = await obeying(energy(5, 15));
-    const { plant, partner, setpoint } = scene;
-    await telling(scene, 6 * MINUTE, gridKw(20));
+  it('an ENERGY setpoint active for a part of its interval is compared with the whole target [C-7.8]', async () => {
+    const { scene, plant, partner, setpoint } = await obeying(energy(5, 15));
+    await report(scene, 6 * MINUTE, gridKw(20));
     await partner.submit(planned(50, 'HIGH'));
     await obey(scene, 2);
-    await telling(scene, 9 * MINUTE, gridKw(50));
+    await report(scene, 9 * MINUTE, gridKw(50));
     const [, verdict] = await executionsOf(scene, setpoint);
     expect(verdict).toMatchObject({ status: 'DEVIATED', actualValueKwh: 2, deviationKwh: -3 });
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'DEVIATED', actualValueKw: 8 });
   });
 
-  it('stands on after its verdict until its validUntil [C-7.7]', async () => {
-    const scene = await obeying(energy(5, 15));
-    const { plant, partner, setpoint, link } = scene;
-    await telling(scene, 15 * MINUTE, gridKw(20));
+  it('an ENERGY setpoint stays active after its verdict until its validUntil [C-7.7]', async () => {
+    const { scene, plant, partner, setpoint, link } = await obeying(energy(5, 15));
+    await report(scene, 15 * MINUTE, gridKw(20));
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED' });
     await partner.submit(planned(50, 'HIGH', { forMs: MINUTE }));
     await obey(scene, 2);
@@ -278,22 +269,23 @@ describe('an ENERGY setpoint', () => {
 });
 
 describe('a setpoint that resumed shortly before its end', () => {
-  /** Below a HIGH one until 10 seconds before its end; its gateway is told it again, and has yet to answer. */
+  /**
+   * A setpoint below a HIGH one until 10 seconds before its end. Its gateway was sent it again, and has not
+   * answered yet.
+   */
   async function resuming(make: () => Submission) {
-    const scene = await obeying(make);
-    const { plant, partner, link } = scene;
-    await telling(scene, 18 * MINUTE, gridKw(90));
+    const { scene, plant, partner, link } = await obeying(make);
+    await report(scene, 18 * MINUTE, gridKw(90));
     await partner.submit(planned(9, 'HIGH', { forMs: 110 * SECOND }));
     await obey(scene, 2);
     await passTime(plant.id, 110 * SECOND);
     await nthCommand(link, 3);
-    return scene;
+    return whole(scene);
   }
 
-  it('and was judged has its one end, though its last ack comes behind its window [C-7.8]', async () => {
+  it('a setpoint with a verdict has one end, even if its last ack arrives after its window [C-7.8]', async () => {
     const validUntil = () => ({ validUntil: formatInstant(Date.now() + 20 * MINUTE) });
-    const scene = await resuming(() => energy(5, 15, validUntil())());
-    const { plant, setpoint } = scene;
+    const { scene, plant, setpoint } = await resuming(() => energy(5, 15, validUntil())());
     const judged = await rowOf(plant, setpoint);
     expect(judged).toMatchObject({ status: 'DEVIATED', actualValueKw: 90 });
     await passTime(plant.id, 12 * SECOND);
@@ -304,9 +296,8 @@ describe('a setpoint that resumed shortly before its end', () => {
     expect(statuses).toEqual(['EXECUTING', 'DEVIATED']);
   });
 
-  it('is judged by its time on top, though a command comes before the late alarm [C-7.8]', async () => {
-    const scene = await resuming(() => planned(90, 'NORMAL', { forMs: 20 * MINUTE }));
-    const { plant, partner, setpoint } = scene;
+  it('a setpoint is judged by its active time, even if a command arrives before the late alarm [C-7.8]', async () => {
+    const { plant, partner, setpoint } = await resuming(() => planned(90, 'NORMAL', { forMs: 20 * MINUTE }));
     setClock(Date.now() + 10 * SECOND);
     await partner.submit(planned(4, 'EMERGENCY'));
     await passTime(plant.id, 10 * MINUTE);

@@ -1,4 +1,4 @@
-/** Presence as a rule: each status at its edges, and when time alone changes it next [C-2.5]. */
+/** The rules of presence: each status at its limits, and the next change by time [C-2.5]. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -26,8 +26,12 @@ function input(changes: Partial<PresenceInput> = {}): PresenceInput {
   };
 }
 
-/** Heard of that long ago. */
-function heard(id: string, ageMs: number | undefined, inError = false): PresenceInput['subDevices'][number] {
+/** A sub-device whose last sample has the given age. */
+function subDevice(
+  id: string,
+  ageMs: number | undefined,
+  inError = false,
+): PresenceInput['subDevices'][number] {
   return { id, lastSampleAtMs: ageMs === undefined ? undefined : NOW_MS - ageMs, inError };
 }
 
@@ -48,44 +52,47 @@ describe('a sub-device', () => {
     ['silent for 15 min', 'OFFLINE', OFFLINE_MS, false, undefined],
     ['silent for 15 min, in error', 'OFFLINE', OFFLINE_MS, true, undefined],
     ['silent for a day', 'OFFLINE', 86_400_000, false, undefined],
-  ])('%s is %s, and changes when it must [C-2.5]', (_what, expected, ageMs, inError, nextChangeMs) => {
-    const { presence, nextChangeMs: next } = presenceAt(
-      input({ subDevices: [heard('BESS-1', ageMs, inError)] }),
-      NOW_MS,
-    );
-    expect(presence.subDevices).toEqual({ 'BESS-1': expected });
-    expect(next).toBe(nextChangeMs);
-  });
+  ])(
+    'a sub-device %s is %s, with the right next change [C-2.5]',
+    (_what, expected, ageMs, inError, nextChangeMs) => {
+      const { presence, nextChangeMs: next } = presenceAt(
+        input({ subDevices: [subDevice('BESS-1', ageMs, inError)] }),
+        NOW_MS,
+      );
+      expect(presence.subDevices).toEqual({ 'BESS-1': expected });
+      expect(next).toBe(nextChangeMs);
+    },
+  );
 });
 
 describe('a plant', () => {
-  const stale = heard('BESS-1', FRESH_MS);
+  const stale = subDevice('BESS-1', FRESH_MS);
 
   it.each<[string, string, PresenceInput['subDevices']]>([
     ['without sub-devices', 'ONLINE', []],
-    ['whose sub-devices are heard of', 'ONLINE', [heard('BESS-1', 0), heard('FVE-1', 1)]],
-    ['with one never heard of', 'ONLINE', [heard('BESS-1', 0), heard('FVE-1', undefined)]],
-    ['with a stale one', 'DEGRADED', [heard('FVE-1', 0), stale]],
-    ['with a silent one', 'DEGRADED', [heard('FVE-1', 0), heard('BESS-1', OFFLINE_MS)]],
-    ['with one in error', 'DEGRADED', [heard('FVE-1', 0), heard('BESS-1', 0, true)]],
-  ])('that is connected, %s, is %s whatever it was [C-2.5]', (_what, expected, subDevices) => {
+    ['whose sub-devices are heard of', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', 1)]],
+    ['with one never heard of', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', undefined)]],
+    ['with a stale one', 'DEGRADED', [subDevice('FVE-1', 0), stale]],
+    ['with a silent one', 'DEGRADED', [subDevice('FVE-1', 0), subDevice('BESS-1', OFFLINE_MS)]],
+    ['with one in error', 'DEGRADED', [subDevice('FVE-1', 0), subDevice('BESS-1', 0, true)]],
+  ])('a connected plant %s is %s, whatever its previous status [C-2.5]', (_what, expected, subDevices) => {
     for (const status of PLANT_STATUSES) {
       const { presence } = presenceAt(input({ previous: was(status), subDevices }), NOW_MS);
       expect(presence.plant).toBe(expected);
     }
   });
 
-  it('that is connected is so from its sessions, not from the end of an earlier one [C-2.5]', () => {
+  it('a connected plant is ONLINE regardless of the end of an earlier session [C-2.5]', () => {
     expect(presenceAt(input({ lastSessionEndMs: NOW_MS - GONE_MS }), NOW_MS).presence.plant).toBe('ONLINE');
   });
 
-  it('that never was connected is PENDING, whatever its sub-devices say [C-2.5]', () => {
+  it('a plant that never connected is PENDING, whatever its sub-devices report [C-2.5]', () => {
     const never = input({ connected: false, subDevices: [stale] });
     expect(presenceAt(never, NOW_MS).presence.plant).toBe('PENDING');
   });
 
   it.each(PLANT_STATUSES)(
-    'that was %s stays so for 90 s behind its last session, and is then OFFLINE [C-2.5]',
+    'a plant that was %s keeps that status for 90 s after its last session, and is then OFFLINE [C-2.5]',
     (status) => {
       const away = (agoMs: number) =>
         presenceAt(
@@ -107,7 +114,7 @@ describe('a device', () => {
   };
 
   it.each([null, ...DEVICE_REPORTED_STATUSES])(
-    'that reports %s is that while it is connected, OFFLINE behind its session, UNKNOWN before its first [C-3.10]',
+    'a device that reports %s has that status while connected, OFFLINE after its session, UNKNOWN before its first [C-3.10]',
     (reported) => {
       expect(statusOf({ reported })).toBe(reported ?? 'ONLINE');
       expect(statusOf({ reported, connected: false })).toBe('OFFLINE');
@@ -115,7 +122,7 @@ describe('a device', () => {
     },
   );
 
-  it('is told by its own id, beside the others [C-3.10]', () => {
+  it('each device has its own status [C-3.10]', () => {
     const devices = [
       { id: 'a', connected: true, everConnected: true, reported: null },
       { id: 'b', connected: false, everConnected: false, reported: null },
@@ -125,15 +132,19 @@ describe('a device', () => {
 });
 
 describe('the next change', () => {
-  it('is the earliest of all, and only what is ahead [C-2.5]', () => {
-    const subDevices = [heard('A', 2 * 60_000), heard('B', 4 * 60_000), heard('C', OFFLINE_MS + 1)];
+  it('the next change is the earliest future one [C-2.5]', () => {
+    const subDevices = [
+      subDevice('A', 2 * 60_000),
+      subDevice('B', 4 * 60_000),
+      subDevice('C', OFFLINE_MS + 1),
+    ];
     const { nextChangeMs } = presenceAt(input({ subDevices }), NOW_MS);
     expect(nextChangeMs).toBe(NOW_MS + 60_000);
     const away = input({ subDevices, connected: false, lastSessionEndMs: NOW_MS - GONE_MS + 7 });
     expect(presenceAt(away, NOW_MS).nextChangeMs).toBe(NOW_MS + 7);
   });
 
-  it('misses nothing: until it, time alone changes nothing; without one, it never does [C-2.5]', () => {
+  it('presence does not change by time before the next change, and never without one [C-2.5]', () => {
     const ageMs = fc.option(fc.integer({ min: -OFFLINE_MS, max: 2 * OFFLINE_MS }), { nil: undefined });
     const anyInput = fc.record({
       plant: fc.constantFrom(...PLANT_STATUSES),
@@ -149,7 +160,7 @@ describe('the next change', () => {
           connected: one.connected,
           lastSessionEndMs: one.endedAgoMs === undefined ? undefined : NOW_MS - one.endedAgoMs,
           fallback: { afterMs: one.afterMs, isActive: false },
-          subDevices: one.subDevices.map(([age, inError], index) => heard(`S-${index}`, age, inError)),
+          subDevices: one.subDevices.map(([age, inError], index) => subDevice(`S-${index}`, age, inError)),
         });
         const { presence, nextChangeMs } = presenceAt(whole, NOW_MS);
         if (nextChangeMs !== undefined) expect(nextChangeMs).toBeGreaterThan(NOW_MS);
@@ -174,7 +185,7 @@ describe('the fallback of a plant', () => {
     ['away, and none is agreed', away(10 * OFFLINE_MS), false],
     ['never there', { connected: false, fallback: agreed }, false],
     ['there, and says so', { fallback: { afterMs: undefined, isActive: true } }, true],
-  ])('of one that is %s (%#) [C-2.3]', (_what, changes, isEngaged) => {
+  ])('the fallback of a plant that is %s (%#) [C-2.3]', (_what, changes, isEngaged) => {
     expect(isFallbackEngaged(input(changes), NOW_MS)).toBe(isEngaged);
   });
 });

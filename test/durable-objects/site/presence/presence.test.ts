@@ -1,4 +1,6 @@
-/** Who is there: plant, sub-devices and devices, from sessions and samples, as the registry is told [C-2.5]. */
+/**
+ * Presence of plant, sub-devices and devices, from sessions and samples, as the registry receives it [C-2.5].
+ */
 import { describe, expect, it } from 'vitest';
 import {
   alarmAt,
@@ -19,7 +21,7 @@ import {
   stayConnected,
 } from '#workerd/site-devices.ts';
 import { crashSite, numberOf, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { addSubDevice, createDevice, type Plant } from '#workerd/world.ts';
 
 holdClock();
@@ -47,7 +49,7 @@ async function untilSubDeviceIs(plant: Plant, externalId: string, status: string
   await untilRegistered('sub_devices', await subDeviceId(plant, externalId), { status });
 }
 
-/** Disconnects and waits until the site knows. */
+/** Disconnects and waits until the site has ended the session. */
 async function disconnect(plant: Plant, link: Awaited<ReturnType<typeof connectTo>>): Promise<void> {
   link.socket.close(1000, 'bye');
   for (let looks = 0; looks < 50; looks++) {
@@ -57,14 +59,14 @@ async function disconnect(plant: Plant, link: Awaited<ReturnType<typeof connectT
 }
 
 describe('a plant', () => {
-  it('is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
+  it('a plant is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
     const { plant } = await newSite();
     await untilPlantIs(plant, 'PENDING');
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
   });
 
-  it('is OFFLINE when no session lived for 90 s, not before, and ONLINE with the next [C-2.5]', async () => {
+  it('a plant is OFFLINE after 90 s without a session, not before, and ONLINE with the next session [C-2.5]', async () => {
     const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);
@@ -77,7 +79,7 @@ describe('a plant', () => {
     await untilPlantIs(plant, 'ONLINE');
   });
 
-  it('stays ONLINE over a short break, and while any of its devices is connected [C-2.5]', async () => {
+  it('a plant stays ONLINE during a short break, and while any of its devices is connected [C-2.5]', async () => {
     const { organization, plant } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     await disconnect(plant, await connectTo(plant.id, plant.gateway.id));
@@ -91,14 +93,14 @@ describe('a plant', () => {
     expect(writes).toBe(0);
   });
 
-  it('whose device fell silent without a close is OFFLINE 90 s after its last sign of life [C-3.10]', async () => {
+  it('a plant whose device stopped without a close is OFFLINE 90 s after its last sign of life [C-3.10]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
     expect((await presenceOf(plant)).plant).toBe('OFFLINE');
   });
 
-  it('goes OFFLINE after a crash that no close event told of [rule 8]', async () => {
+  it('a plant goes OFFLINE after a crash without a close event [rule 8]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
@@ -108,9 +110,8 @@ describe('a plant', () => {
     await untilPlantIs(plant, 'OFFLINE');
   });
 
-  it('is DEGRADED while its gateway is there and a sub-device is stale [C-2.5]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('a plant is DEGRADED while its gateway is connected and a sub-device is stale [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await untilPlantIs(plant, 'ONLINE');
@@ -123,9 +124,8 @@ describe('a plant', () => {
 });
 
 describe('a sub-device', () => {
-  it('is UNKNOWN, then ONLINE, after 5 min DEGRADED, after 15 min OFFLINE, and ONLINE with a sample [C-2.5]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('a sub-device is UNKNOWN, then ONLINE, DEGRADED after 5 min, OFFLINE after 15 min, and ONLINE with a sample [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
     expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('UNKNOWN');
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -144,9 +144,8 @@ describe('a sub-device', () => {
     await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
   });
 
-  it('grows old by its samples, whether or not its device is connected [C-2.5]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('a sub-device ages by its samples, whether or not its device is connected [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await disconnect(plant, link);
@@ -154,19 +153,18 @@ describe('a sub-device', () => {
     await untilSubDeviceIs(plant, 'BESS-1', 'OFFLINE');
     await untilPlantIs(plant, 'OFFLINE');
     await passTime(plant.id, 3 * HOUR);
-    // Its telemetry is packed: nothing is due but the end of what it keeps.
+    // Its telemetry is packed: only the expiry of stored data is due.
     expect((await alarmAt(plant.id)) ?? Number.POSITIVE_INFINITY).toBeGreaterThan(Date.now() + 6 * DAY);
   });
 
-  it('is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('a sub-device is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });
     await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
   });
 
-  it('is DEGRADED while the device linked to it reports ERROR [C-2.5]', async () => {
+  it('a sub-device is DEGRADED while its linked device reports ERROR [C-2.5]', async () => {
     const { organization, plant } = await newSite();
     const device = await createDevice(organization, plant.id, 'ACTUATOR');
     await addSubDevice(organization, plant.id, {
@@ -182,9 +180,8 @@ describe('a sub-device', () => {
     expect((await presenceOf(plant)).subDevices['BESS-2']).toBe('DEGRADED');
   });
 
-  it('is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('a sub-device is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
     setClock(START_MS + 900);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 30 * SECOND);
@@ -192,10 +189,9 @@ describe('a sub-device', () => {
   });
 });
 
-describe('what is told within a second of the last look', () => {
-  it('shows with the next alarm, when nothing more comes [C-2.5]', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+describe('samples within a second of the last evaluation', () => {
+  it('a sample within a second of the last evaluation takes effect with the next alarm [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, {
       'BESS-1/powerKw': 1,
@@ -209,9 +205,8 @@ describe('what is told within a second of the last look', () => {
     await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
   });
 
-  it('costs no alarm of its own: not a dozen a minute while a sub-device is silent', async () => {
-    const { plant } = await newSite();
-    const link = await connectListening(plant);
+  it('frequent samples cost no alarms of their own: fewer than a dozen a minute', async () => {
+    const { plant, link } = await newListeningSite();
     let alarms = 0;
     for (let sent = 0; sent < 120; sent++) {
       alarms += await passTime(plant.id, SECOND / 2);
@@ -222,7 +217,7 @@ describe('what is told within a second of the last look', () => {
 });
 
 describe('a device', () => {
-  it('is UNKNOWN until it has connected, then what it reports, and OFFLINE with the end of its session [C-3.10]', async () => {
+  it('a device is UNKNOWN until it has connected, then as it reports, and OFFLINE after its session [C-3.10]', async () => {
     const { organization, plant } = await newSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     const link = await connectTo(plant.id, plant.gateway.id);
@@ -241,7 +236,7 @@ describe('a device', () => {
     await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN', last_seen_at_ms: null });
   });
 
-  it('that fell silent was last seen when it last showed life, not when it was given up [C-3.10]', async () => {
+  it('the last-seen time of a silent device is its last sign of life, not the end of its session [C-3.10]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
@@ -249,7 +244,7 @@ describe('a device', () => {
     await untilRegistered('devices', plant.gateway.id, seen);
   });
 
-  it('whose link says what is no message is cut there and then [C-3.10]', async () => {
+  it('a link with an invalid message is closed at once [C-3.10]', async () => {
     const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);

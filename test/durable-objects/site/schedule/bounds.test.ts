@@ -1,8 +1,8 @@
-/** What schedules cost a site, and how many of them it keeps [rule 9]. */
+/** The cost of schedules for a site, and the number of schedules it keeps [rule 9]. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { DAY, HOUR, holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
-import { endOf, newAwaySite, newPlannedSite, obey, told } from '#workerd/site-plan.ts';
+import { endOf, newAwaySite, newPlannedSite, obey, sentTo } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { readSchedules, schedule, statuses } from '#workerd/site-schedules.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
@@ -16,8 +16,8 @@ async function rowsWritten({ id, gateway }: Plant): Promise<number> {
   return (await siteOf(id).diagnostics(gateway.id)).rowsWritten;
 }
 
-describe('what a schedule costs', () => {
-  it('672 slots are taken and stored in as many rows as one, three of them for the schedule [rule 9]', async () => {
+describe('the cost of a schedule', () => {
+  it('672 slots are accepted and stored in as many rows as one slot, three of them for the schedule [rule 9]', async () => {
     const { plant, partner } = await newPlannedSite();
     const costs: number[] = [];
     const stored: number[] = [];
@@ -28,7 +28,7 @@ describe('what a schedule costs', () => {
       costs.push((await rowsWritten(plant)) - before);
       stored.push(
         await runInDurableObject(siteOf(plant.id), (_site, { storage }) => {
-          // The same row once more, in a transaction that does not stand: what storing it alone writes.
+          // The same row again in a transaction that is rolled back: the rows written by storing it.
           let rows = 0;
           try {
             storage.transactionSync(() => {
@@ -47,14 +47,13 @@ describe('what a schedule costs', () => {
         }),
       );
     }
-    // The first of a site counts what a site writes once.
+    // The first schedule of a site includes rows that a site writes only once.
     expect(costs[2]).toBe(costs[1]);
     expect(stored).toEqual([3, 3, 3]);
   });
 
-  it('a boundary is at most six rows, the answer of the plant included [rule 9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, link } = scene;
+  it('a slot boundary costs at most six rows, including the answer of the plant [rule 9]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
     await partner.submit(schedule(slots(20)));
     await obey(scene, 1, 'COMPLETED');
     await obey(scene, 2, 'RECEIVED', 'COMPLETED');
@@ -68,7 +67,7 @@ describe('what a schedule costs', () => {
       for (let boundary = 0; boundary < 3; boundary++) {
         const before = await rowsWritten(plant);
         await passTime(plant.id, MINUTE);
-        await obey(scene, (await told(link, plant)).length, ...acks);
+        await obey(scene, (await sentTo(link, plant)).length, ...acks);
         costs.push((await rowsWritten(plant)) - before);
       }
       expect([acks, Math.max(...costs) <= 6, costs]).toEqual([acks, true, costs]);
@@ -77,12 +76,12 @@ describe('what a schedule costs', () => {
 });
 
 describe('too many schedules', () => {
-  it('that are open: the oldest ends QUEUE_FULL, and the site wakes with the others [rule 9]', async () => {
+  it('a new schedule over the limit of open ones ends the oldest QUEUE_FULL, and the others survive a wake [rule 9]', async () => {
     const { plant, partner } = await newAwaySite();
     const all = Array.from({ length: LIMIT.openSchedules + 1 }, (_none, index) =>
       schedule(slots(672), { inMs: (index + 1) * DAY }),
     );
-    // So many may wait for their plant; the others have been acknowledged.
+    // Without their dispatches the schedules do not count as waiting for the plant, whose limit is lower.
     for (const one of all) {
       await partner.submit(one);
       await runInDurableObject(siteOf(plant.id), (_site, { storage }) => {
@@ -97,7 +96,7 @@ describe('too many schedules', () => {
     expect((await statuses(plant.id)).slice(0, 2)).toEqual(['FAILED', 'PENDING']);
   });
 
-  it('that have ended: the oldest are forgotten, and all that are left are listed in chunks [rule 9]', async () => {
+  it('the oldest ended schedules over the limit are deleted, and the others are listed in chunks [rule 9]', async () => {
     const { plant, partner } = await newPlannedSite();
     const ended = LIMIT.schedulesKept + 20;
     await partner.submit(schedule([1]));

@@ -1,29 +1,33 @@
-/** Schedules among all else that a plant is told: setpoints, emergencies, modes, limits, and one another [C-7.7], [C-7.9]. */
+/**
+ * Schedules among the other targets of a plant: setpoints, emergencies, modes, limits, and other schedules
+ * [C-7.7], [C-7.9].
+ */
 import { describe, expect, it } from 'vitest';
 import { holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import {
+  deliverEvents,
   endOf,
-  heard,
   newPlannedSite,
   obey,
   type PlannedScene,
   planned,
   rowOf,
-  told,
-  toldCommands,
+  sentCommands,
+  sentTo,
 } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { cancel, type ScheduleWish, type SlotWish, schedule, statuses } from '#workerd/site-schedules.ts';
+import { whole } from '#workerd/site-scenes.ts';
+import { cancel, type ScheduleOptions, type SlotValue, schedule, statuses } from '#workerd/site-schedules.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
 
 holdClock();
 
-/** What the gateway was told since `from`, each of it acknowledged as it came. */
+/** All commands of the gateway so far, each of which is acknowledged here. */
 async function obeyAll(scene: PlannedScene): Promise<unknown[]> {
   for (let answered = 0; ; ) {
-    const { length } = await toldCommands(scene.link, scene.plant);
-    if (answered === length) return await told(scene.link, scene.plant);
+    const { length } = await sentCommands(scene.link, scene.plant);
+    if (answered === length) return await sentTo(scene.link, scene.plant);
     while (answered < length) {
       answered += 1;
       await obey(scene, answered, 'COMPLETED');
@@ -31,21 +35,20 @@ async function obeyAll(scene: PlannedScene): Promise<unknown[]> {
   }
 }
 
-/** A plant that follows a schedule of these slots; what it was told from here on is what the test reads. */
-async function following(slots: readonly SlotWish[], wish: ScheduleWish = {}) {
+/** A plant that follows a schedule of these slots. */
+async function following(slots: readonly SlotValue[], options: ScheduleOptions = {}) {
   const scene = await newPlannedSite();
-  const set = schedule(slots, wish);
+  const set = schedule(slots, options);
   await scene.partner.submit(set);
   await obeyAll(scene);
-  return { ...scene, set };
+  return whole({ ...scene, set });
 }
 
 const set = (payload: object) => submission('config', payload);
 
 describe('a slot', () => {
-  it('stands above a NORMAL setpoint, which resumes where the schedule has none [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a slot is above a NORMAL setpoint, which resumes when the schedule has no slot [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const normal = planned(2, 'NORMAL');
     await partner.submit(normal, schedule([5], { inMs: MINUTE }));
     await obeyAll(scene);
@@ -62,9 +65,8 @@ describe('a slot', () => {
     expect(await obeyAll(scene)).toEqual([2, 'SCHEDULE_SET', 5, 3]);
   });
 
-  it('gives way to HIGH, and behind it the slot is told that is due then [C-7.7]', async () => {
-    const scene = await following([1, 2, 3, 4]);
-    const { plant, partner } = scene;
+  it('a slot gives way to a HIGH setpoint, after which the slot due at that time is sent [C-7.7]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const high = planned(9, 'HIGH', { forMs: 130 * SECOND });
     expect(await partner.acknowledge(high)).toMatchObject({ status: 'ACCEPTED' });
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 9]);
@@ -75,9 +77,8 @@ describe('a slot', () => {
     expect(await endOf(plant, high)).toBe('COMPLETED unmeasured');
   });
 
-  it('is not told while an emergency holds, and that one which is due then once a mode ends it [C-7.7]', async () => {
-    const scene = await following([1, 2, 3, 4]);
-    const { plant, partner } = scene;
+  it('a slot is not sent during an emergency, and the slot due at its end is sent after it [C-7.7]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3, 4]);
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await obeyAll(scene);
     await passTime(plant.id, 2 * MINUTE);
@@ -87,9 +88,8 @@ describe('a slot', () => {
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'EMERGENCY_STOP', 'STANDARD', 3]);
   });
 
-  it('is told again behind a change of the mode in force, and stands above it [C-7.7]', async () => {
-    const scene = await following([1, 2]);
-    const { plant, partner } = scene;
+  it('a slot is sent again after a change of the mode in force, and stays active [C-7.7]', async () => {
+    const { scene, plant, partner } = await following([1, 2]);
     await partner.submit(submission('mode', { mode: 'ZERO_EXPORT' }));
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'ZERO_EXPORT', 1]);
     for (let minute = 0; minute < 2; minute++) {
@@ -99,17 +99,16 @@ describe('a slot', () => {
     expect((await obeyAll(scene)).slice(4)).toEqual([2, 'ZERO_EXPORT']);
   });
 
-  it('stands beside device commands [C-7.7]', async () => {
+  it('a slot and device commands do not affect each other [C-7.7]', async () => {
     const scene = await following([1, 2]);
     await scene.partner.submit(charge(5));
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'BESS_CHARGE']);
   });
 });
 
-describe('an emergency', () => {
-  it('keeps a schedule that is sent while it holds from the plant, QUEUED, until a mode ends it [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+describe('an emergency and schedules', () => {
+  it('a schedule submitted during an emergency is QUEUED, and sent after a mode change ends it [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const scheduleId = crypto.randomUUID();
     await partner.submit(submission('emergency', { type: 'HOLD' }));
     await obeyAll(scene);
@@ -125,9 +124,8 @@ describe('an emergency', () => {
     expect((await obeyAll(scene)).slice(4)).toEqual([3]);
   });
 
-  it('leaves one that waits for its gateway, which is told of it when the emergency is over [C-7.7]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('an emergency keeps a schedule that waits for its gateway, and it is sent after the emergency [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     scene.link.socket.close(1000, 'bye');
     const one = schedule([1, 2, 3], { slotMinutes: 5 });
     expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
@@ -142,9 +140,8 @@ describe('an emergency', () => {
 });
 
 describe('a newer schedule', () => {
-  it('of all the slots that are left makes the older one CANCELLED, once its plant has it [C-7.9]', async () => {
-    const scene = await following([1, 2, 3]);
-    const { plant, partner } = scene;
+  it('a newer schedule over all remaining slots makes the older CANCELLED, once its plant has acknowledged it [C-7.9]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3]);
     const newer = schedule([11, 12, 13, 14]);
     await partner.submit(newer);
     expect(await statuses(plant.id)).toEqual(['ACTIVE', 'PENDING']);
@@ -153,9 +150,8 @@ describe('a newer schedule', () => {
     expect(await endOf(plant, scene.set)).toBe('FAILED CANCELLED');
   });
 
-  it('wins slot by slot: before and behind it the older one goes on [C-7.9]', async () => {
-    const scene = await following([1, 2, 3, 4]);
-    const { plant, partner } = scene;
+  it('a newer schedule wins slot by slot, and the older continues before and after it [C-7.9]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const newer = schedule([12, 13], { inMs: MINUTE });
     await partner.submit(newer);
     await obeyAll(scene);
@@ -167,9 +163,8 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'COMPLETED']);
   });
 
-  it('that takes all behind the present slot lets the older one COMPLETE with that [C-7.9]', async () => {
-    const scene = await following([1, 2, 3]);
-    const { plant, partner } = scene;
+  it('a newer schedule over all slots after the current one lets the older COMPLETE with that slot [C-7.9]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([12, 13], { inMs: 30 * SECOND }));
     await obeyAll(scene);
     expect(await statuses(plant.id)).toEqual(['ACTIVE', 'ACCEPTED']);
@@ -178,9 +173,8 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'ACTIVE']);
   });
 
-  it('that its plant refuses takes nothing: the older one goes on [C-7.9]', async () => {
-    const scene = await following([1, 2, 3]);
-    const { plant, partner } = scene;
+  it('a newer schedule that its plant rejects takes no slot, and the older continues [C-7.9]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([11, 12, 13]));
     await obey(scene, 3, 'FAILED');
     await passTime(plant.id, MINUTE);
@@ -188,9 +182,8 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['ACTIVE', 'FAILED']);
   });
 
-  it('keeps what it has won when it is cancelled: the older one has those slots no more [C-7.7]', async () => {
-    const scene = await following([1, 2, 3, 4]);
-    const { plant, partner } = scene;
+  it('a cancelled newer schedule keeps its slots, which do not return to the older [C-7.7]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([12, 13], { inMs: MINUTE, scheduleId }));
     await obeyAll(scene);
@@ -203,34 +196,31 @@ describe('a newer schedule', () => {
     expect((await obeyAll(scene)).slice(2)).toEqual(['SCHEDULE_SET', 'SCHEDULE_CANCEL', 'STANDARD', 4]);
   });
 
-  it('is the one that was recorded later, whichever was acknowledged first [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('the newer schedule is the one recorded later, in any order of acknowledgement [C-7.9]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(schedule([1, 2, 3]), schedule([11]));
     await obey(scene, 2, 'COMPLETED');
-    expect(await told(scene.link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11]);
+    expect(await sentTo(scene.link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11]);
     await obeyAll(scene);
     await passTime(plant.id, MINUTE);
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11, 2]);
   });
 
-  it('without a slot left by a newer one that was acknowledged before it is CANCELLED at its ack [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('an older schedule without a slot of its own is CANCELLED at its ack [C-7.9]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(schedule([1, 2]), schedule([11, 12]));
     await obey(scene, 2, 'COMPLETED');
     await obey(scene, 1, 'COMPLETED');
-    expect(await told(scene.link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11]);
+    expect(await sentTo(scene.link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11]);
     expect(await statuses(plant.id)).toEqual(['CANCELLED', 'ACTIVE']);
   });
 });
 
 describe('a limit that tightens', () => {
-  it('ends the slot that stands, with its alarm; later ones that no longer fit at their boundaries [C-7.9]', async () => {
-    const scene = await following([60, 20, 70, 30]);
-    const { plant, partner, listener } = scene;
+  it('a tightened limit ends the current slot with an alarm, and skips later ones at their boundaries [C-7.9]', async () => {
+    const { scene, plant, partner, listener } = await following([60, 20, 70, 30]);
     await partner.submit(set({ constraints: { maxImportKw: 50 } }));
-    // The order of what goes out in one turn is nobody's promise.
+    // The order of commands sent in one turn is not guaranteed.
     expect((await obeyAll(scene)).slice(2)).toEqual(expect.arrayContaining(['CONFIG_SET', 'STANDARD']));
     for (let minute = 0; minute < 3; minute++) {
       await passTime(plant.id, MINUTE);
@@ -239,7 +229,7 @@ describe('a limit that tightens', () => {
     expect((await obeyAll(scene)).slice(4)).toEqual([20, 'STANDARD', 30]);
     await passTime(plant.id, MINUTE);
     expect(await endOf(plant, scene.set)).toBe('COMPLETED slots 0, 2 skipped: CONSTRAINT_VIOLATION');
-    await heard(scene);
+    await deliverEvents(scene);
     expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
       {
         type: 'CONSTRAINT_VIOLATION',
@@ -254,9 +244,8 @@ describe('a limit that tightens', () => {
     expect(new Set(ids).size).toBe(2);
   });
 
-  it('below a slot that fits none of them: the schedule is FAILED for it [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a schedule of which no slot fits a tightened limit is FAILED with that reason [C-7.9]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const one = schedule([60, 70], { inMs: MINUTE });
     await partner.submit(one, set({ constraints: { maxImportKw: 50 } }));
     await obeyAll(scene);
@@ -266,19 +255,18 @@ describe('a limit that tightens', () => {
   });
 });
 
-describe('time', () => {
-  it('a site that slept through three slots tells the present one, and none that it missed [C-7.9]', async () => {
+describe('schedules over time', () => {
+  it('a site that slept through three slots sends only the current one [C-7.9]', async () => {
     const scene = await following([1, 2, 3, 4, 5]);
     await evictSite(scene.plant.id);
-    // No alarm went off on the way.
+    // No alarm ran in between.
     setClock(Date.now() + 3 * MINUTE + 10 * SECOND);
     await passTime(scene.plant.id, 0);
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 4]);
   });
 
-  it('a site that slept past the end of all ends them, and tells what the plan says then [C-7.9]', async () => {
-    const scene = await following([1, 2, 3]);
-    const { plant, partner } = scene;
+  it('a site that slept past the end of all schedules ends them, and sends the current target [C-7.9]', async () => {
+    const { scene, plant, partner } = await following([1, 2, 3]);
     const untold = schedule([7, 8], { inMs: 5 * MINUTE });
     await partner.submit(untold);
     await obeyAll(scene);
@@ -288,12 +276,11 @@ describe('time', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'FAILED']);
     expect(await endOf(plant, untold)).toBe('FAILED EXPIRED');
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual(['STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['STANDARD']);
   });
 
-  it('leaves memory at a boundary, in the midst of what is told there, and tells it once [C-7.9]', async () => {
-    const scene = await following([1, 2, 3]);
-    const { plant } = scene;
+  it('a slot is sent once when the site is evicted at its boundary [C-7.9]', async () => {
+    const { scene, plant } = await following([1, 2, 3]);
     setClock(Date.now() + MINUTE);
     await evictSite(plant.id);
     await passTime(plant.id, 0);
@@ -302,7 +289,7 @@ describe('time', () => {
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 2]);
   });
 
-  it('a schedule whose cancel comes behind its end, before its alarm, has COMPLETED [C-7.9]', async () => {
+  it('a schedule whose cancel arrives after its end, but before its alarm, is COMPLETED [C-7.9]', async () => {
     const scheduleId = crypto.randomUUID();
     const scene = await following([1], { scheduleId });
     setClock(Date.now() + 2 * MINUTE);
@@ -310,13 +297,12 @@ describe('time', () => {
     expect(await statuses(scene.plant.id)).toEqual(['COMPLETED']);
   });
 
-  // The last Sunday of March 2030, 01:00 UTC, in Europe; the second of March in North America is of the same kind.
+  // The changes of March and October in Europe, and of March in North America.
   it.each(['2030-03-31T00:30:00+00:00', '2030-10-27T02:30:00+02:00', '2030-03-10T01:30:00-05:00'])(
-    'slots are as long as ever where clocks change: from %s on [C-4.5]',
+    'slots keep their length when clocks change, from %s [C-4.5]',
     async (from) => {
       setClock(Date.parse(from));
-      const scene = await newPlannedSite();
-      const { plant, partner } = scene;
+      const { scene, plant, partner } = await newPlannedSite();
       const startTime = from;
       const slots = [1, 2, 3, 4, 5, 6].map((value, slotIndex) => ({
         slotIndex,
@@ -338,10 +324,9 @@ describe('time', () => {
   );
 });
 
-describe('a gateway that is away', () => {
-  it('is told the slot that is due when it comes back, and of those it missed nothing [C-7.9]', async () => {
-    const scene = await following([1, 2, 3, 4, 5]);
-    const { plant } = scene;
+describe('a gateway that is offline', () => {
+  it('a returning gateway receives the current slot, and none of those it missed [C-7.9]', async () => {
+    const { scene, plant } = await following([1, 2, 3, 4, 5]);
     scene.link.socket.close(1000, 'bye');
     await passTime(plant.id, 3 * MINUTE + SECOND);
     const link = await connectListening(plant);
@@ -353,9 +338,8 @@ describe('a gateway that is away', () => {
     expect(await endOf(plant, scene.set)).toBe('COMPLETED');
   });
 
-  it('within one slot is told that slot again: it may have forgotten [C-3.9]', async () => {
-    const scene = await following([1, 2], { slotMinutes: 15 });
-    const { plant } = scene;
+  it('a gateway that returns within a slot receives that slot again, since it may have forgotten it [C-3.9]', async () => {
+    const { scene, plant } = await following([1, 2], { slotMinutes: 15 });
     scene.link.socket.close(1000, 'bye');
     await passTime(plant.id, SECOND);
     const link = await connectListening(plant);

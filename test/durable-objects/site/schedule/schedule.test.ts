@@ -1,18 +1,21 @@
-/** A schedule from its publish to its end: what its plant is told slot by slot, and what its partner hears [C-7.9]. */
+/**
+ * A schedule from its publish to its end: the slots its plant receives, and the events for its partner
+ * [C-7.9].
+ */
 import { describe, expect, it } from 'vitest';
 import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening } from '#workerd/site-devices.ts';
 import {
+  deliverEvents,
   endOf,
   executionsOf,
-  heard,
   newAwaySite,
   newPlannedSite,
   obey,
   planned,
   rowOf,
-  told,
-  toldCommands,
+  sentCommands,
+  sentTo,
 } from '#workerd/site-plan.ts';
 import { readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
@@ -23,16 +26,15 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 holdClock();
 
 describe('a schedule that its plant follows', () => {
-  it('is PENDING, ACCEPTED by its ack, ACTIVE when its window opens, COMPLETED behind its last slot [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a schedule is PENDING, ACCEPTED by its ack, ACTIVE when its window opens, COMPLETED after its last slot [C-7.9]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const set = schedule([5, -3, 'PEAK_SHAVING'], { inMs: MINUTE });
     expect(await partner.acknowledge(set)).toEqual({ status: 'ACCEPTED', commandType: 'SCHEDULE' });
     expect(await statuses(plant.id)).toEqual(['PENDING']);
     await obey(scene, 1, 'RECEIVED', 'COMPLETED');
     expect(await statuses(plant.id)).toEqual(['ACCEPTED']);
     expect(await endOf(plant, set)).toBe('PENDING');
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
     await passTime(plant.id, MINUTE);
     expect(await statuses(plant.id)).toEqual(['ACTIVE']);
     expect(await endOf(plant, set)).toBe('EXECUTING');
@@ -42,11 +44,11 @@ describe('a schedule that its plant follows', () => {
     await passTime(plant.id, MINUTE);
     await obey(scene, 4, 'RECEIVED');
     await passTime(plant.id, MINUTE - 1);
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 5, -3, 'PEAK_SHAVING']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 5, -3, 'PEAK_SHAVING']);
     expect(await endOf(plant, set)).toBe('EXECUTING');
     await passTime(plant.id, 1);
-    // Behind it the plant does as its mode says.
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 5, -3, 'PEAK_SHAVING', 'STANDARD']);
+    // After the schedule the plant follows its mode.
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 5, -3, 'PEAK_SHAVING', 'STANDARD']);
     expect(await statuses(plant.id)).toEqual(['COMPLETED']);
     expect(await endOf(plant, set)).toBe('COMPLETED');
     expect(await executionsOf(scene, set)).toEqual([
@@ -56,9 +58,8 @@ describe('a schedule that its plant follows', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('tells the gateway all of it for running alone, and each slot as what it is [C-7.9], [C-7.10]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a schedule is sent to the gateway as a whole, so that it can run offline, and each slot as its own command [C-7.9], [C-7.10]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const scheduleId = crypto.randomUUID();
     const startMs = Date.now();
     const payload = scheduleOf([5.25, 'ZERO_EXPORT'], { scheduleId, slotMinutes: 15 });
@@ -67,7 +68,7 @@ describe('a schedule that its plant follows', () => {
     await obey(scene, 1, 'COMPLETED');
     await obey(scene, 2, 'COMPLETED');
     await passTime(plant.id, 15 * MINUTE);
-    const commands = await toldCommands(link, plant);
+    const commands = await sentCommands(link, plant);
     expect(commands.map(({ action, payload: what }) => [action, what])).toEqual([
       [
         'SCHEDULE_SET',
@@ -95,31 +96,30 @@ describe('a schedule that its plant follows', () => {
         { scheduleId, slotIndex: 1, mode: 'ZERO_EXPORT', validUntil: formatInstant(startMs + 30 * MINUTE) },
       ],
     ]);
-    // The mode of a slot is the plant's for its time, and nobody's mode in force.
+    // The mode of a slot applies only during the slot, and is not the mode in force.
     expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
   });
 
-  it('that began before it was sent is followed from the slot on that is due [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a schedule that began before it was sent is followed from the current slot on [C-7.9]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const set = schedule([1, 2, 3], { inMs: -90 * SECOND });
     await partner.submit(set);
     await obey(scene, 1, 'COMPLETED');
     expect(await statuses(plant.id)).toEqual(['ACTIVE']);
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 2]);
-    expect((await toldCommands(link, plant))[1]?.payload.slotIndex).toBe(1);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 2]);
+    expect((await sentCommands(link, plant))[1]?.payload.slotIndex).toBe(1);
   });
 
-  it('has the id of its command where it named none, and tells it the same again when it is sent again [C-7.3]', async () => {
+  it('a schedule without an id has the id of its command, and a re-send gets the same acknowledgement [C-7.3]', async () => {
     const { plant, partner, link } = await newPlannedSite();
     const set = schedule([1]);
     const acknowledgement = await partner.acknowledge(set);
     expect(await partner.acknowledge(set)).toEqual(acknowledgement);
     expect(await readSchedules(plant.id)).toMatchObject([{ id: (await rowOf(plant, set)).id }]);
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
   });
 
-  it('says in the log what it is and when [C-4.3]', async () => {
+  it('the log row of a schedule has its type and window [C-4.3]', async () => {
     const { plant, partner } = await newPlannedSite();
     const set = schedule([1, 2], { inMs: MINUTE });
     await partner.submit(set);
@@ -135,37 +135,35 @@ describe('a schedule that its plant follows', () => {
   });
 });
 
-describe('a schedule that its plant does not take', () => {
-  it('is FAILED when its gateway says so, at once or later, and no slot of it is told any more [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+describe('a schedule that its plant does not accept', () => {
+  it('a schedule that its gateway rejects, at once or later, is FAILED, and no further slot is sent [C-7.9]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const [refused, dropped] = [schedule([1]), schedule([2, 3])];
     await partner.submit(refused);
     await obey(scene, 1, 'FAILED');
     expect(await endOf(plant, refused)).toBe(`FAILED ${plant.gateway.id}: device answered FAILED`);
     await partner.submit(dropped);
     const { cmdId } = await obey(scene, 2, 'RECEIVED');
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2]);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2]);
     expect(cmdId).not.toBe('');
     await obey(scene, 2, 'FAILED');
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2, 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2, 'STANDARD']);
     expect(await endOf(plant, dropped)).toBe(`FAILED ${plant.gateway.id}: device answered FAILED`);
     expect(await statuses(plant.id)).toEqual(['FAILED', 'FAILED']);
   });
 
-  it('is FAILED NO_ACK behind three tries, and was not followed meanwhile [C-7.8]', async () => {
+  it('an unacknowledged schedule is FAILED NO_ACK after three tries, and is not followed meanwhile [C-7.8]', async () => {
     const { plant, link, partner } = await newPlannedSite();
     const set = schedule([1, 2, 3]);
     await partner.submit(set);
     await passTime(plant.id, 90 * SECOND);
-    expect(await told(link, plant)).toEqual(Array(3).fill('SCHEDULE_SET'));
+    expect(await sentTo(link, plant)).toEqual(Array(3).fill('SCHEDULE_SET'));
     expect(await endOf(plant, set)).toBe('FAILED NO_ACK');
     expect(await statuses(plant.id)).toEqual(['FAILED']);
   });
 
-  it('waits for a gateway that is away, to the end of its window, and ends EXPIRED with an alarm [C-7.6]', async () => {
-    const scene = await newAwaySite();
-    const { plant, partner, listener } = scene;
+  it('a schedule waits for an offline gateway until the end of its window, and ends EXPIRED with an alarm [C-7.6]', async () => {
+    const { scene, plant, partner, listener } = await newAwaySite();
     const set = schedule([1, 2]);
     expect(await partner.acknowledge(set)).toEqual({ status: 'QUEUED', commandType: 'SCHEDULE' });
     await passTime(plant.id, 2 * MINUTE - 1);
@@ -173,38 +171,36 @@ describe('a schedule that its plant does not take', () => {
     await passTime(plant.id, 1);
     expect(await endOf(plant, set)).toBe('FAILED EXPIRED');
     expect(await statuses(plant.id)).toEqual(['FAILED']);
-    await heard(scene);
+    await deliverEvents(scene);
     expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
       { type: 'COMMAND_EXPIRED', commandType: 'SCHEDULE' },
     ]);
     expect(await readCommands(plant.id, 1, 10)).toMatchObject({ total: 1 });
   });
 
-  it('that waited goes out when its gateway comes, and is followed from then on [C-7.6]', async () => {
-    const scene = await newAwaySite();
-    const { plant, partner } = scene;
+  it('a waiting schedule is sent when its gateway connects, and is followed from then on [C-7.6]', async () => {
+    const { plant, partner } = await newAwaySite();
     await partner.submit(schedule([1, 2, 3]));
     await passTime(plant.id, 70 * SECOND);
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
     await obey({ link, plant }, 1, 'COMPLETED');
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 2]);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 2]);
     expect(await statuses(plant.id)).toEqual(['ACTIVE']);
   });
 });
 
-describe('a slot that its plant does not take', () => {
-  it('is skipped with an alarm, refused or never answered, and the schedule goes on [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner, listener } = scene;
+describe('a slot that its plant does not accept', () => {
+  it('a rejected or unanswered slot is skipped with an alarm, and the schedule continues [C-7.9]', async () => {
+    const { scene, plant, link, partner, listener } = await newPlannedSite();
     const set = schedule([1, 2, 3], { slotMinutes: 5 });
     await partner.submit(set);
     await obey(scene, 1, 'COMPLETED');
     await obey(scene, 2, 'RECEIVED', 'FAILED');
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 1, 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 1, 'STANDARD']);
     await obey(scene, 3, 'COMPLETED');
     await passTime(plant.id, 5 * MINUTE + 90 * SECOND);
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 1, 'STANDARD', 2, 2, 2, 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 1, 'STANDARD', 2, 2, 2, 'STANDARD']);
     await obey(scene, 7, 'COMPLETED');
     await passTime(plant.id, 5 * MINUTE - 90 * SECOND);
     await obey(scene, 8, 'COMPLETED');
@@ -212,7 +208,7 @@ describe('a slot that its plant does not take', () => {
     expect(await endOf(plant, set)).toBe(
       'COMPLETED slot 0 skipped: device answered FAILED; slot 1 skipped: NO_ACK',
     );
-    await heard(scene);
+    await deliverEvents(scene);
     const alarms = listener.events('alarm').map(({ payload }) => payload);
     expect(alarms).toMatchObject([
       { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 0 is no longer active: device answered FAILED' },
@@ -220,9 +216,8 @@ describe('a slot that its plant does not take', () => {
     ]);
   });
 
-  it('and no other either: the schedule is FAILED for what they were skipped for [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner } = scene;
+  it('a schedule whose slots were all skipped is FAILED with their reasons [C-7.9]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
     const set = schedule([1], { slotMinutes: 5 });
     await partner.submit(set);
     await obey(scene, 1, 'COMPLETED');
@@ -233,21 +228,20 @@ describe('a slot that its plant does not take', () => {
   });
 });
 
-describe('a schedule that is cancelled', () => {
-  it('ends at once, its gateway is told, and the plant does what else the plan says [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+describe('a cancelled schedule', () => {
+  it('a cancelled schedule ends at once, SCHEDULE_CANCEL is sent, and the plant follows the rest of the plan [C-7.9]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const scheduleId = crypto.randomUUID();
     const set = schedule([5, 6], { scheduleId });
     await partner.submit(planned(2, 'NORMAL'), set);
     await obey(scene, 1);
     await obey(scene, 2, 'COMPLETED');
     await obey(scene, 3, 'COMPLETED');
-    expect(await told(link, plant)).toEqual([2, 'SCHEDULE_SET', 5]);
+    expect(await sentTo(link, plant)).toEqual([2, 'SCHEDULE_SET', 5]);
     const end = cancel(scheduleId, { reason: 'the market has moved' });
     expect(await partner.acknowledge(end)).toEqual({ status: 'ACCEPTED', commandType: 'SCHEDULE' });
-    expect(await told(link, plant)).toEqual([2, 'SCHEDULE_SET', 5, 'SCHEDULE_CANCEL', 2]);
-    expect((await toldCommands(link, plant))[3]?.payload).toEqual({
+    expect(await sentTo(link, plant)).toEqual([2, 'SCHEDULE_SET', 5, 'SCHEDULE_CANCEL', 2]);
+    expect((await sentCommands(link, plant))[3]?.payload).toEqual({
       scheduleId,
       reason: 'the market has moved',
     });
@@ -260,25 +254,24 @@ describe('a schedule that is cancelled', () => {
     expect(await executionsOf(scene, end)).toMatchObject([{ status: 'EXECUTING' }, { status: 'COMPLETED' }]);
     await obey(scene, 5);
     await passTime(plant.id, HOUR);
-    expect((await told(link, plant)).slice(5)).toEqual([]);
+    expect((await sentTo(link, plant)).slice(5)).toEqual([]);
   });
 
-  it('before its gateway heard of it is told to nobody but as cancelled [C-7.9]', async () => {
-    const scene = await newAwaySite();
-    const { plant, partner } = scene;
+  it('a schedule cancelled before it was sent is sent only as SCHEDULE_CANCEL [C-7.9]', async () => {
+    const { plant, partner } = await newAwaySite();
     const scheduleId = crypto.randomUUID();
     const set = schedule([5, 6], { scheduleId, inMs: MINUTE });
     await partner.submit(set);
     expect(await partner.acknowledge(cancel(scheduleId))).toMatchObject({ status: 'QUEUED' });
     expect(await endOf(plant, set)).toBe('FAILED CANCELLED');
     const link = await connectListening(plant);
-    expect(await told(link, plant)).toEqual(['SCHEDULE_CANCEL']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_CANCEL']);
     await passTime(plant.id, 2 * MINUTE);
     expect(commandsOf(link).filter(({ action }) => action === 'SITE_SETPOINT')).toEqual([]);
   });
 });
 
-describe('what cannot be', () => {
+describe('an invalid schedule', () => {
   const UNKNOWN = '00000000-0000-4000-8000-00000000dead';
   const at = (offsetMs: number) => formatInstant(Date.now() + offsetMs);
   const slot = (slotIndex: number, more: object = {}) => ({ slotIndex, mode: 'STANDARD', ...more });
@@ -353,18 +346,18 @@ describe('what cannot be', () => {
     ],
     ['an unknown field', () => ({ startTime: at(0), slots: [slot(0)], priority: 'HIGH' }), 'set', /priority/],
     [
-      'an id that is none',
+      'an invalid id',
       () => ({ scheduleId: 'mine', startTime: at(0), slots: [slot(0)] }),
       'set',
       /^scheduleId: /,
     ],
     [
-      'another word',
+      'another last word of the routing key',
       () => ({ startTime: at(0), slots: [slot(0)] }),
       'put',
       /schedule\.put; use schedule\.set or/,
     ],
-    ['a schedule to cancel that is none', () => ({ scheduleId: UNKNOWN }), 'cancel', /no such schedule/],
+    ['an unknown schedule to cancel', () => ({ scheduleId: UNKNOWN }), 'cancel', /no such schedule/],
     ['nothing to cancel', () => ({}), 'cancel', /^scheduleId: /],
     [
       'what sets one under what cancels one',
@@ -372,20 +365,23 @@ describe('what cannot be', () => {
       'cancel',
       /startTime/,
     ],
-  ])('%s is INVALID_PAYLOAD, and nothing is kept of it [C-7.9]', async (_what, payload, word, message) => {
-    const { plant, partner, link } = await newPlannedSite();
-    const routingKey = `acme.schedule.${word}`;
-    expect(await partner.acknowledge(submission('schedule', payload(), { routingKey }))).toMatchObject({
-      status: 'REJECTED',
-      commandType: 'SCHEDULE',
-      rejectionCode: 'INVALID_PAYLOAD',
-      message: expect.stringMatching(message),
-    });
-    expect(await readSchedules(plant.id)).toEqual([]);
-    expect(await told(link, plant)).toEqual([]);
-  });
+  ])(
+    'a schedule message with this error is INVALID_PAYLOAD, and nothing of it is stored: %s [C-7.9]',
+    async (_what, payload, word, message) => {
+      const { plant, partner, link } = await newPlannedSite();
+      const routingKey = `acme.schedule.${word}`;
+      expect(await partner.acknowledge(submission('schedule', payload(), { routingKey }))).toMatchObject({
+        status: 'REJECTED',
+        commandType: 'SCHEDULE',
+        rejectionCode: 'INVALID_PAYLOAD',
+        message: expect.stringMatching(message),
+      });
+      expect(await readSchedules(plant.id)).toEqual([]);
+      expect(await sentTo(link, plant)).toEqual([]);
+    },
+  );
 
-  it('an id that another has, open or ended, and a cancel of one that has ended [C-7.9]', async () => {
+  it('a used scheduleId, open or ended, and the cancel of an ended schedule are rejected [C-7.9]', async () => {
     const { plant, partner } = await newPlannedSite();
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([1], { scheduleId }));
@@ -402,9 +398,8 @@ describe('what cannot be', () => {
     expect(await readSchedules(plant.id)).toHaveLength(1);
   });
 
-  it('a slot over a limit: the whole is CONSTRAINT_VIOLATION, each is named, the first with its alarm [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, partner, listener, link } = scene;
+  it('a schedule with slots over a limit is CONSTRAINT_VIOLATION: it names each slot, and the alarm is for the first [C-7.9]', async () => {
+    const { scene, plant, partner, listener, link } = await newPlannedSite();
     const set = schedule([100, -80, 99, -81, 101]);
     expect(await partner.acknowledge(set)).toMatchObject({
       status: 'REJECTED',
@@ -412,8 +407,8 @@ describe('what cannot be', () => {
       message: 'slot 3: 81 kW exceeds maxExportKw 80 kW; slot 4: 101 kW exceeds maxImportKw 100 kW',
     });
     expect(await readSchedules(plant.id)).toEqual([]);
-    expect(await told(link, plant)).toEqual([]);
-    await heard(scene);
+    expect(await sentTo(link, plant)).toEqual([]);
+    await deliverEvents(scene);
     expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
       {
         type: 'CONSTRAINT_VIOLATION',
@@ -425,7 +420,7 @@ describe('what cannot be', () => {
     ]);
   });
 
-  it('a slot that the plant has nothing for: UNSUPPORTED_FOR_TOPOLOGY, named [C-7.4]', async () => {
+  it('a schedule with a slot that no asset supports is UNSUPPORTED_FOR_TOPOLOGY and names the slot [C-7.4]', async () => {
     const { partner } = await newPlannedSite({ subDevices: [{ externalId: 'METER-1', assetType: 'METER' }] });
     const refused = { status: 'REJECTED', rejectionCode: 'UNSUPPORTED_FOR_TOPOLOGY' };
     expect(await partner.acknowledge(schedule([1, -1]))).toMatchObject({
@@ -440,9 +435,8 @@ describe('what cannot be', () => {
 });
 
 describe('a day of slots', () => {
-  it('survives leaving memory between all steps, and tells each slot once [C-7.9]', async () => {
-    const scene = await newPlannedSite();
-    const { plant, link, partner } = scene;
+  it('a schedule is sent slot by slot, each once, when the site is evicted between all steps [C-7.9]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
     const powers = Array.from({ length: 24 }, (_none, index) => index + 1);
     const set = schedule(powers, { slotMinutes: 15 });
     await partner.submit(set);
@@ -454,7 +448,7 @@ describe('a day of slots', () => {
       await evictSite(plant.id);
       await passTime(plant.id, 15 * MINUTE);
     }
-    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', ...powers, 'STANDARD']);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', ...powers, 'STANDARD']);
     expect((await executionsOf(scene, set)).map(({ status }) => status)).toEqual(['EXECUTING', 'COMPLETED']);
   });
 });

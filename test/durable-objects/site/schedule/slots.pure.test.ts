@@ -1,4 +1,7 @@
-/** The slots of schedules in time: which is due, what newer ones leave of older ones, what is said of those that were skipped. */
+/**
+ * The slots of schedules in time: the current slot, the slots that newer schedules leave to older ones, and
+ * the text about skipped slots.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -15,7 +18,7 @@ import {
 const slotsOf = (count: number): StoredSlot[] =>
   Array.from({ length: count }, (_none, index): StoredSlot => ['STANDARD', index]);
 
-/** From that moment on, so many slots of ten. */
+/** A window of the given number of slots from the given time on. */
 const windowOf = (startsAtMs: number, count: number, slotMs = 10): SlotWindow => ({
   startsAtMs,
   endsAtMs: startsAtMs + count * slotMs,
@@ -26,19 +29,19 @@ describe('the slot of a moment', () => {
   const window = windowOf(100, 3);
   const slots = slotsOf(3);
 
-  it('is [start, end), one behind the other, and none outside of the window [C-7.9]', () => {
+  it('each slot is [start, end), without gaps, and there is no slot outside the window [C-7.9]', () => {
     const at = (atMs: number) => slotAt(window, slots, atMs)?.slotIndex;
     expect([99, 100, 109, 110, 129, 130].map(at)).toEqual([undefined, 0, 0, 1, 2, undefined]);
   });
 
-  it('ends early where it was cut, and is none behind that [C-7.9]', () => {
+  it('a cut slot ends early, and is followed by no slot until the next one starts [C-7.9]', () => {
     const cut = cutSlot(slots, 1, 115, 'REPLACED');
     expect(slotAt(window, cut, 114)).toEqual({ slotIndex: 1, mode: 'STANDARD', targetKw: 1, endsAtMs: 115 });
     expect(slotAt(window, cut, 115)).toBeUndefined();
     expect(slotAt(window, cut, 120)?.slotIndex).toBe(2);
   });
 
-  it('that was cut twice ends at the earlier of both [C-7.9]', () => {
+  it('a slot that is cut twice ends at the earlier cut [C-7.9]', () => {
     const [, once] = cutSlot(cutSlot(slots, 1, 113, 'NO_ACK'), 1, 117, 'REPLACED');
     expect(once?.[2]).toEqual([113, 'NO_ACK']);
     const [, twice] = cutSlot(cutSlot(slots, 1, 117, 'REPLACED'), 1, 113, 'NO_ACK');
@@ -49,7 +52,7 @@ describe('the slot of a moment', () => {
 describe('the next boundary', () => {
   const window = windowOf(100, 3);
 
-  it('is the start of the window, then each start and end of a slot, a cut one included [C-7.9]', () => {
+  it('the next boundary is the start of the window, or the start, end or cut of a slot [C-7.9]', () => {
     const slots = cutSlot(slotsOf(3), 1, 115, 'REPLACED');
     const next = (atMs: number) => nextBoundaryMs(window, () => slots, atMs);
     expect([0, 100, 109, 110, 115, 119, 120, 129, 130].map(next)).toEqual([
@@ -65,7 +68,7 @@ describe('the next boundary', () => {
     ]);
   });
 
-  it('leaves no moment out: between two of them the slot stays what it is [C-7.9]', () => {
+  it('the slot does not change before the next boundary [C-7.9]', () => {
     const cuts = fc.array(fc.tuple(fc.nat(5), fc.integer({ min: 0, max: 80 })), { maxLength: 4 });
     fc.assert(
       fc.property(cuts, fc.integer({ min: -5, max: 70 }), (some, now) => {
@@ -90,28 +93,28 @@ describe('a newer schedule', () => {
     Array.from({ length: to - from }, (_none, index) => from + index);
 
   it.each<[string, SlotWindow, number[]]>([
-    ['before it leaves all', windowOf(60, 4), range(0, 40)],
-    ['behind it leaves all', windowOf(140, 4), range(0, 40)],
+    ['before the older leaves all slots', windowOf(60, 4), range(0, 40)],
+    ['after the older leaves all slots', windowOf(140, 4), range(0, 40)],
     ['of the same slots leaves none', windowOf(100, 4), []],
     ['of one slot takes that one', windowOf(110, 1), [...range(0, 10), ...range(20, 40)]],
     ['that begins in a slot leaves its beginning', windowOf(115, 3), range(0, 15)],
     ['that ends in a slot takes that whole', windowOf(95, 1, 10), range(10, 40)],
     [
-      'of shorter slots takes what it meets from its start on',
+      'of shorter slots takes each overlapped slot from its start on',
       windowOf(112, 1, 2),
       [...range(0, 12), ...range(20, 40)],
     ],
-    ['around it leaves none', windowOf(0, 100), []],
-  ])('%s [C-7.9]', (_what, newer, expected) => {
+    ['around the older leaves none', windowOf(0, 100), []],
+  ])('a newer schedule %s [C-7.9]', (_what, newer, expected) => {
     expect(left(newer)).toEqual(expected);
   });
 
-  it('leaves what is over as it was [C-7.9]', () => {
+  it('a newer schedule does not change slots that are over [C-7.9]', () => {
     const slots = cutByNewer(older, slotsOf(4), older, 115);
     expect(slots.map(([, , cut]) => cut?.[0])).toEqual([undefined, 110, 120, 130]);
   });
 
-  it('decides when the older one is over: at the end of the last slot that has anything left [C-7.9]', () => {
+  it('an older schedule ends with the end of the last slot of which a part is left [C-7.9]', () => {
     expect(lastEndMs(older, slotsOf(4))).toBe(140);
     expect(lastEndMs(older, cutByNewer(older, slotsOf(4), windowOf(115, 100), 0))).toBe(115);
     expect(lastEndMs(older, cutByNewer(older, slotsOf(4), windowOf(115, 1, 10), 0))).toBe(140);
@@ -119,8 +122,8 @@ describe('a newer schedule', () => {
   });
 });
 
-describe('what is said of slots that were skipped', () => {
-  it('names them by reason, in ranges; what a newer schedule took is not among them [C-7.9]', () => {
+describe('the text about skipped slots', () => {
+  it('skipped slots are listed by reason, in ranges, without those that a newer schedule took [C-7.9]', () => {
     const skip = (slots: StoredSlot[], why: string, ...indexes: number[]) =>
       indexes.reduce((left, index) => cutSlot(left, index, 0, why), slots);
     expect(skippedText(slotsOf(9))).toBeUndefined();

@@ -1,4 +1,7 @@
-/** Buckets: the same numbers however the samples were cut and in whatever order the pieces are merged [C-4.5]. */
+/**
+ * Buckets have the same numbers however the samples are cut and in whatever order the pieces are merged
+ * [C-4.5].
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -36,7 +39,7 @@ function seriesOf(own: readonly Sample[]): Series {
   return { atMs: own.map(({ atMs }) => atMs), values: own.map(({ thousandths }) => thousandths / 1_000) };
 }
 
-/** The series in pieces, cut before each of those moments. */
+/** The series in pieces, cut before each of the given moments. */
 function cut(own: readonly Sample[], cutsMs: readonly number[]): Series[] {
   const edges = [Number.NEGATIVE_INFINITY, ...[...cutsMs].sort((left, right) => left - right), Infinity];
   return edges.slice(1).map((untilMs, index) => {
@@ -46,7 +49,7 @@ function cut(own: readonly Sample[], cutsMs: readonly number[]): Series[] {
 }
 
 describe('buckets of a series', () => {
-  it('say of each width what its readings say, counted one by one [C-3.5]', () => {
+  it('the buckets of each width equal the aggregates computed from the readings one by one [C-3.5]', () => {
     fc.assert(
       fc.property(samples, fc.constantFrom(...WIDTHS), (own, widthMs) => {
         const buckets = bucketsOf(seriesOf(own), widthMs);
@@ -72,7 +75,7 @@ describe('buckets of a series', () => {
     );
   });
 
-  it('begin in UTC, at whole multiples of their width [C-4.5]', () => {
+  it('buckets begin in UTC, at whole multiples of their width [C-4.5]', () => {
     const at = MIDNIGHT_MS - 1;
     const starts = WIDTHS.map((widthMs) => new Date(bucketStart(at, widthMs)).toISOString());
     expect(starts).toEqual([
@@ -85,7 +88,7 @@ describe('buckets of a series', () => {
     expect(WIDTHS.map((widthMs) => bucketStart(MIDNIGHT_MS, widthMs))).toEqual(WIDTHS.map(() => MIDNIGHT_MS));
   });
 
-  it('of nothing are none, and an empty one is left out [C-4.5]', () => {
+  it('an empty series has no buckets, and empty buckets are left out [C-4.5]', () => {
     expect(bucketsOf({ atMs: [], values: [] }, HOUR)).toEqual([]);
     expect(mergeBuckets([], [], HOUR)).toEqual([]);
     const apart = seriesOf([0, 5].map((hours) => ({ atMs: MIDNIGHT_MS + hours * HOUR, thousandths: 1 })));
@@ -93,8 +96,8 @@ describe('buckets of a series', () => {
   });
 });
 
-describe('buckets that are merged', () => {
-  it('of any cut at 5 min are at 5 min, 15 min, 1 h and 1 d those of the whole [C-4.5]', () => {
+describe('merged buckets', () => {
+  it('merged buckets of any cut at 5 min equal those of the whole series at 5 min, 15 min, 1 h and 1 d [C-4.5]', () => {
     fc.assert(
       fc.property(samples, fc.array(moment, { maxLength: 8 }), (own, cuts) => {
         const pieces = cut(
@@ -112,7 +115,7 @@ describe('buckets that are merged', () => {
     );
   });
 
-  it('are the same in whatever order the pieces come, and by way of any widths between [C-4.5]', () => {
+  it('merged buckets are the same in any order of the pieces, and through any widths between [C-4.5]', () => {
     const order = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
     const cuts = fc.tuple(moment, moment, moment);
     fc.assert(
@@ -132,7 +135,7 @@ describe('buckets that are merged', () => {
     );
   });
 
-  it('leave what they were made of as it was', () => {
+  it('merging does not change its inputs', () => {
     fc.assert(
       fc.property(samples, (own) => {
         const fine = bucketsOf(seriesOf(own), BUCKET_MS['5m']);
@@ -144,7 +147,7 @@ describe('buckets that are merged', () => {
     );
   });
 
-  it('add digits that no double has: sum and mean are of the decimals, not of what was rounded [C-4.5]', () => {
+  it('merged sums and means are exact decimals, even with digits that no double can hold [C-4.5]', () => {
     const values = [1e12, 0.1, 0.2, 1e-7, -1e12];
     const atMs = values.map((_value, index) => MIDNIGHT_MS + index * BUCKET_MS['5m']);
     const [day] = mergeBuckets(bucketsOf({ atMs, values }, BUCKET_MS['5m']), [], BUCKET_MS['1d']);
@@ -153,7 +156,7 @@ describe('buckets that are merged', () => {
     expect(aggregateOf(day as Bucket, 'sum')).toBe(0.3000001);
   });
 
-  it('keep what a register stands for of the later of two, and none where the later one says it itself [C-4.5]', () => {
+  it('a merged bucket has the register total of the later bucket, and none if its last reading equals the total [C-4.5]', () => {
     const at = (minute: number) => MIDNIGHT_MS + minute * 60_000;
     const one = bucketsOf({ atMs: [at(0), at(1)], values: [5, 1] }, BUCKET_MS['5m'], [undefined, 6]);
     const other = bucketsOf({ atMs: [at(2)], values: [2] }, BUCKET_MS['5m'], [7]);
@@ -167,8 +170,8 @@ describe('buckets that are merged', () => {
   });
 });
 
-describe('without an aggregate', () => {
-  it('a register is answered by what it last said, anything else by its mean [C-4.5]', () => {
+describe('the default aggregate', () => {
+  it('the default aggregate of a register is last, and of any other metric avg [C-4.5]', () => {
     expect(defaultAggregate('METER-1/importRegisterKwh')).toBe('last');
     expect(defaultAggregate('importRegisterKwh')).toBe('last');
     for (const metric of [...SITE_SIGNALS, 'registerKwh/powerKw', 'RegisterKwhs', '__proto__'])

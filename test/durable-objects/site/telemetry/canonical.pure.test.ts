@@ -1,4 +1,7 @@
-/** The canonical payload: from site values where they are sent, else from sub-devices, by asset type [C-3.13]. */
+/**
+ * The canonical payload: site values if they are sent, or else computed from sub-devices by asset type
+ * [C-3.13].
+ */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
@@ -16,7 +19,7 @@ const BESS_2 = subDevice('BESS-2', 'BESS', { capacityKwh: 300 });
 const FVE_1 = subDevice('FVE-1', 'FVE');
 const FVE_2 = subDevice('FVE-2', 'FVE');
 
-/** What a plant with these sub-devices says, by values that came just now. */
+/** The payload of a plant with these sub-devices and values of the given age. */
 function canonical(
   values: Record<string, number>,
   subDevices: readonly SubDevice[] = [],
@@ -42,7 +45,7 @@ const NOTHING: CanonicalTelemetry = {
 };
 
 describe('a plant without data', () => {
-  it('has every number null, and is MISSING [C-4.1]', () => {
+  it('a plant without data has only null numbers, and is MISSING [C-4.1]', () => {
     expect(canonical({})).toStrictEqual(NOTHING);
     expect(canonical({}, [GRID, HOUSE, BESS_1, FVE_1])).toStrictEqual(NOTHING);
   });
@@ -70,7 +73,7 @@ describe('a value of the site', () => {
   const everything = [GRID, HOUSE, FVE_1, BESS_1];
 
   it.each(Object.keys(site) as (keyof typeof site)[])(
-    '%s wins over its parts, and over no other [C-3.13]',
+    'the site value %s replaces its sum, and no other value [C-3.13]',
     (name) => {
       const derived = canonical(parts, everything);
       const { devices: _devices, ...expected } = { ...derived, [name]: site[name] };
@@ -79,11 +82,14 @@ describe('a value of the site', () => {
     },
   );
 
-  it.each(Object.keys(site) as (keyof typeof site)[])('%s of 0 is a value [C-3.13]', (name) => {
-    expect(canonical({ ...parts, [name]: 0 }, everything)[name]).toBe(0);
-  });
+  it.each(Object.keys(site) as (keyof typeof site)[])(
+    'the site value %s of 0 is a value [C-3.13]',
+    (name) => {
+      expect(canonical({ ...parts, [name]: 0 }, everything)[name]).toBe(0);
+    },
+  );
 
-  it('stands without any sub-device [C-3.13]', () => {
+  it('site values need no sub-device [C-3.13]', () => {
     expect(canonical(site)).toStrictEqual({ ...NOTHING, ...site, dataQuality: 'GOOD' });
   });
 });
@@ -113,7 +119,7 @@ describe('a sum', () => {
       { 'BESS-1/availableCapacityKwh': 5, 'BESS-2/availableCapacityKwh': 7 },
       12,
     ],
-  ])('of %s is %s [C-3.13]', (_what, name, subDevices, values, expected) => {
+  ])('the sum of %s is %s [C-3.13]', (_what, name, subDevices, values, expected) => {
     expect(canonical(values, subDevices)[name]).toBe(expected);
   });
 
@@ -128,14 +134,11 @@ describe('a sum', () => {
       { 'METER-2/powerKw': 5 },
     ],
     ['stored energy', 'availableBatteryEnergyKwh', [BESS_1, BESS_2], { 'BESS-2/availableCapacityKwh': 7 }],
-  ])(
-    'of %s with a missing part is null: half of it is no value [C-3.13]',
-    (_what, name, subDevices, values) => {
-      expect(canonical(values, subDevices)[name]).toBeNull();
-    },
-  );
+  ])('the sum of %s with a missing part is null [C-3.13]', (_what, name, subDevices, values) => {
+    expect(canonical(values, subDevices)[name]).toBeNull();
+  });
 
-  it('takes in its own asset type alone [C-3.13]', () => {
+  it('a sum includes only its own asset type [C-3.13]', () => {
     const role = { BESS: 'batteryPowerKw', FVE: 'fvePowerKw' } as const;
     for (const assetType of ASSET_TYPES) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', assetType)]);
@@ -149,7 +152,7 @@ describe('a sum', () => {
     }
   });
 
-  it('takes in meters by their role, and no other asset for its role [C-2.2]', () => {
+  it('a sum includes meters by their role, and no other asset for its role [C-2.2]', () => {
     for (const meterRole of ['FVE', 'BESS'] as const) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'METER', { meterRole })]);
       expect([payload.gridPowerKw, payload.consumptionPowerKw]).toEqual([null, null]);
@@ -158,11 +161,11 @@ describe('a sum', () => {
     expect(pump.gridPowerKw).toBeNull();
   });
 
-  it('knows sub-devices of the plant alone [C-3.13]', () => {
+  it('a sum includes only sub-devices of the plant [C-3.13]', () => {
     expect(canonical({ 'BESS-9/powerKw': 5 }, [BESS_1])).toMatchObject({ batteryPowerKw: null });
   });
 
-  it('has no more than six decimals [C-3.7]', () => {
+  it('a sum has at most six decimals [C-3.7]', () => {
     expect(canonical({ 'FVE-1/powerKw': 0.1, 'FVE-2/powerKw': 0.2 }, [FVE_1, FVE_2]).fvePowerKw).toBe(0.3);
   });
 });
@@ -198,13 +201,13 @@ describe('consumption', () => {
       null,
     ],
     [
-      'the balance where the site speaks for a PV that is silent',
+      'the balance where a site value replaces a PV that is silent',
       { gridPowerKw: 5, fvePowerKw: 2 },
       [FVE_1, FVE_2],
       7,
     ],
     ['of six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
-  ])('is %s [C-3.13]', (_what, values, subDevices, expected) => {
+  ])('consumption is %s [C-3.13]', (_what, values, subDevices, expected) => {
     expect(canonical(values, subDevices).consumptionPowerKw).toBe(expected);
   });
 });
@@ -229,11 +232,11 @@ describe('the state of several batteries', () => {
       40.333333,
     ],
     ['unknown where none is sent', [BESS_1, BESS_2], { 'BESS-1/powerKw': 1 }, null],
-  ])('has the charge %s [C-4.5]', (_what, batteries, values, expected) => {
+  ])('the state of charge of the batteries: %s [C-4.5]', (_what, batteries, values, expected) => {
     expect(canonical(values, batteries).socPercent).toBe(expected);
   });
 
-  it('has the highest temperature, below zero too [C-4.5]', () => {
+  it('the temperature of several batteries is the highest, below zero too [C-4.5]', () => {
     const values = { 'BESS-1/temperatureCelsius': -20, 'BESS-2/temperatureCelsius': -7 };
     expect(canonical(values, [BESS_1, BESS_2]).batteryTemperatureCelsius).toBe(-7);
     expect(canonical(values, [BESS_1]).batteryTemperatureCelsius).toBe(-20);
@@ -244,7 +247,7 @@ describe('the state of several batteries', () => {
 });
 
 describe('the samples of the sub-devices', () => {
-  it('are those with a power, in the order of the plant, each with what it sent (spec: Device sample)', () => {
+  it('the device samples are those with a power, in the order of the plant, each with its values (spec: Device sample)', () => {
     const values = {
       'FVE-1/powerKw': 0,
       'FVE-1/regulationPercent': 60,
@@ -270,14 +273,17 @@ describe('the samples of the sub-devices', () => {
     ]);
   });
 
-  it('are left out where there are none (spec: Canonical telemetry payload)', () => {
+  it('the payload has no devices field if no sub-device sent a power (spec: Canonical telemetry payload)', () => {
     expect(canonical({ 'BESS-1/powerKw': 1 }, [BESS_1]).devices).toHaveLength(1);
     expect(canonical({ gridPowerKw: 1 }, [BESS_1])).not.toHaveProperty('devices');
   });
 });
 
 describe('the mode', () => {
-  it.each(OPERATING_MODES)('is the one in force, %s (spec: Canonical telemetry payload)', (mode) => {
-    expect(canonicalTelemetry(new Snapshot(() => true), [], mode, NOW_MS).currentOperatingMode).toBe(mode);
-  });
+  it.each(OPERATING_MODES)(
+    'the payload has the mode in force, %s (spec: Canonical telemetry payload)',
+    (mode) => {
+      expect(canonicalTelemetry(new Snapshot(() => true), [], mode, NOW_MS).currentOperatingMode).toBe(mode);
+    },
+  );
 });

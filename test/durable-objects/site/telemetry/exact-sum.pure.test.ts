@@ -1,12 +1,12 @@
-/** Sums of readings: exact as decimals, whatever the order, the sizes and the roll-ups between [C-4.5]. */
+/** Sums of readings are exact decimals, whatever their order, sizes and the roll-ups between [C-4.5]. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ExactSum, sumOf } from '../../../../durable-objects/site/telemetry/exact-sum.ts';
 
-/** Big enough for the digits of the smallest double. */
+/** Large enough for the digits of the smallest double. */
 const SCALE = 1_200;
 
-/** What a number or a sum prints as, times 10^SCALE: reckoned apart from what is tested. */
+/** The value of a printed number or sum, times 10^SCALE, computed independently of the tested code. */
 function scaled(text: string): bigint {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(text);
   if (!match) throw new Error(`not a number: ${text}`);
@@ -19,7 +19,7 @@ function total(values: readonly number[]): bigint {
   return values.reduce((sum, value) => sum + scaled(String(value)), 0n);
 }
 
-/** A double as it is in binary, times 10^SCALE. */
+/** The exact binary value of a double, times 10^SCALE. */
 function exact(double: number): bigint {
   let [mantissa, halvings] = [double, 0];
   while (!Number.isInteger(mantissa)) [mantissa, halvings] = [mantissa * 2, halvings + 1];
@@ -37,7 +37,10 @@ function neighbours(double: number): [number, number] {
   return double > 0 ? [step(-1n), step(1n)] : [step(1n), step(-1n)];
 }
 
-/** No other double is nearer to sum / count: the sum lies between the two points halfway to the next ones. */
+/**
+ * Expects that no other double is nearer to sum / count: the sum lies between the midpoints to the
+ * neighbouring doubles.
+ */
 function expectNearest(double: number, sum: bigint, count: number): void {
   const [below, above] = neighbours(double);
   const twice = 2n * sum;
@@ -52,7 +55,7 @@ function sumUp(values: readonly number[]): ExactSum {
   return sum;
 }
 
-/** As devices write them: some decimals, of any size that is allowed. */
+/** Numbers as devices write them: some decimals, of any allowed size. */
 const decimal = fc
   .tuple(fc.integer({ min: -1_000_000_000, max: 1_000_000_000 }), fc.nat(12), fc.boolean())
   .map(([digits, places, isLarge]) => Number(isLarge ? `${digits}e3` : `${digits}e-${places}`));
@@ -65,7 +68,7 @@ const value = fc.oneof(
 const values = fc.array(value, { minLength: 1, maxLength: 60 });
 
 describe('an exact sum', () => {
-  it('is what the decimals add up to, of any values in any order [C-4.5]', () => {
+  it('an exact sum equals the sum of the decimals, for any values in any order [C-4.5]', () => {
     fc.assert(
       fc.property(values, fc.infiniteStream(fc.nat()), (given, keys) => {
         const shuffled = given
@@ -80,7 +83,7 @@ describe('an exact sum', () => {
     );
   });
 
-  it('has one text, plain digits without an exponent or a needless zero, that says all of it [C-4.5]', () => {
+  it('the text of an exact sum is unique: plain digits without an exponent or a needless zero [C-4.5]', () => {
     fc.assert(
       fc.property(values, (given) => {
         const text = sumUp(given).toString();
@@ -92,7 +95,7 @@ describe('an exact sum', () => {
     );
   });
 
-  it('is the same through any sums between, as values or as texts [C-4.5]', () => {
+  it('an exact sum is the same through any partial sums, as values or as texts [C-4.5]', () => {
     fc.assert(
       fc.property(fc.array(values, { minLength: 1, maxLength: 8 }), fc.boolean(), (groups, isReversed) => {
         const texts = groups.map((group) => sumUp(group).toString());
@@ -105,7 +108,7 @@ describe('an exact sum', () => {
     );
   });
 
-  it('answers the double that is nearest to it, and to its mean [C-4.5]', () => {
+  it('an exact sum returns the nearest double of the sum and of its mean [C-4.5]', () => {
     fc.assert(
       fc.property(values, fc.integer({ min: 1, max: 3_000_000 }), (given, count) => {
         const sum = sumUp(given);
@@ -126,14 +129,14 @@ describe('an exact sum', () => {
     ['zero below zero', [-0, -0], '0', 0, 0],
     ['more than a whole number holds', [9e11, 9e11, 9e11, 0.000001], '2700000000000.000001', 2.7e12, 6.75e11],
     ['thirds', [1, 0, 0], '1', 1, 1 / 3],
-  ])('of %s [C-4.5]', (_what, given, text, asNumber, mean) => {
+  ])('the exact sum of %s [C-4.5]', (_what, given, text, asNumber, mean) => {
     const sum = sumUp(given);
     expect(sum.toString()).toBe(text);
     expect(sum.toNumber()).toBe(asNumber);
     expect(sum.mean(given.length)).toBe(mean);
   });
 
-  it('of a million readings is exact [C-4.5]', () => {
+  it('the exact sum of a million readings [C-4.5]', () => {
     const sum = new ExactSum();
     for (let index = 0; index < 1_000_000; index++) sum.addText('31536.1');
     expect(sum.toString()).toBe('31536100000');

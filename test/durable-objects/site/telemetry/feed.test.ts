@@ -1,7 +1,9 @@
-/** What partners are told of a plant's values, when, and who of them [C-8.1] [C-8.2]. */
+/**
+ * The telemetry events of a plant: their content, their times and the keys that receive them [C-8.1] [C-8.2].
+ */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { changeAndTellSite } from '#workerd/registry-changes.ts';
+import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, connectListening, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
@@ -33,28 +35,28 @@ async function scene(settings: Record<string, unknown> = {}): Promise<Scene> {
   return { organization, plant, link, listener };
 }
 
-/** The grid powers told, once there are that many. */
-async function told(listener: Listener, count: number): Promise<unknown[]> {
+/** The grid powers of the telemetry events, once the given number has arrived. */
+async function gridPowersOf(listener: Listener, count: number): Promise<unknown[]> {
   await listener.link.next(() => listener.events('telemetry').length >= count);
   return listener.events('telemetry').map((event) => event.payload.gridPowerKw);
 }
 
-/** Lets time pass with everybody alive and nobody saying anything of the plant. */
+/** Lets time pass with all clients alive and no telemetry of the plant. */
 async function passQuietly({ plant, link }: Scene, listeners: Listener[], durationMs: number): Promise<void> {
   for (let passedMs = 0; passedMs < durationMs; passedMs += LULL_MS) {
     await passTime(plant.id, Math.min(LULL_MS, durationMs - passedMs));
-    // As the bridge does: nothing is published.
+    // The bridge sends a lull when nothing is published.
     link.send({ kind: 'lull' });
     await sendAck(link, plant.gateway, 'none', 'RECEIVED');
   }
   for (const { link: own } of listeners) own.send({ kind: 'credit', drainedBytes: 0 });
 }
 
-describe("a plant's values", () => {
-  it('go out at once, then at most once an interval, the latest of it [C-8.2]', async () => {
+describe('the telemetry events of a plant', () => {
+  it('telemetry is sent at once, then at most once an interval with the latest values [C-8.2]', async () => {
     const { plant, link, listener } = await scene();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
-    expect(await told(listener, 1)).toEqual([1]);
+    expect(await gridPowersOf(listener, 1)).toEqual([1]);
     for (const [second, gridPowerKw] of [
       [2, 2],
       [9, 3],
@@ -65,29 +67,29 @@ describe("a plant's values", () => {
       setClock(START_MS + second * SECOND);
       await sendTelemetry(link, plant.gateway, { gridPowerKw });
     }
-    expect(await told(listener, 3)).toEqual([1, 4, 6]);
+    expect(await gridPowersOf(listener, 3)).toEqual([1, 4, 6]);
   });
 
-  it("follow the organization's interval [C-8.2]", async () => {
+  it('the interval of telemetry is a setting of the organization [C-8.2]', async () => {
     const { plant, link, listener } = await scene({ telemetryIntervalSeconds: 30 });
     for (const second of [0, 10, 20, 29, 30]) {
       setClock(START_MS + second * SECOND);
       await sendTelemetry(link, plant.gateway, { gridPowerKw: second });
     }
-    expect(await told(listener, 2)).toEqual([0, 30]);
+    expect(await gridPowersOf(listener, 2)).toEqual([0, 30]);
   });
 
-  it('that came last are told again each minute while the plant is online [C-8.2]', async () => {
+  it('the last telemetry is repeated each minute while the plant is online [C-8.2]', async () => {
     const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     for (let minute = 0; minute < 3; minute++) await passQuietly(all, [all.listener], 60 * SECOND);
-    expect(await told(all.listener, 4)).toEqual([7, 7, 7, 7]);
+    expect(await gridPowersOf(all.listener, 4)).toEqual([7, 7, 7, 7]);
     const { timestamp } = all.listener.events('telemetry').at(-1) as unknown as { timestamp: string };
     expect(timestamp).toBe(new Date(START_MS + 180 * SECOND).toISOString());
   });
 
   it.each([10, 30])(
-    'that came within an interval of %d s go with the next message that is due, or with the pulse [C-8.2]',
+    'values within an interval of %d s are sent with the next due message, or with the pulse [C-8.2]',
     async (telemetryIntervalSeconds) => {
       const all = await scene({ telemetryIntervalSeconds });
       await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
@@ -95,21 +97,21 @@ describe("a plant's values", () => {
       await passQuietly(all, [all.listener], 59 * SECOND);
       expect(all.listener.events('telemetry')).toHaveLength(1);
       await passQuietly(all, [all.listener], SECOND);
-      expect(await told(all.listener, 2)).toEqual([1, 2]);
+      expect(await gridPowersOf(all.listener, 2)).toEqual([1, 2]);
     },
   );
 
-  it('that wait are told with the pulse though the site was evicted meanwhile [C-8.2]', async () => {
+  it('waiting values are sent with the pulse, even if the site was evicted meanwhile [C-8.2]', async () => {
     const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
     setClock(START_MS + 5 * SECOND);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 2 });
     await evictSite(all.plant.id);
     await passQuietly(all, [all.listener], 55 * SECOND);
-    expect(await told(all.listener, 2)).toEqual([1, 2]);
+    expect(await gridPowersOf(all.listener, 2)).toEqual([1, 2]);
   });
 
-  it('keep their pulse over evictions: each minute one, whatever wakes the site [C-8.2]', async () => {
+  it('the pulse stays at one a minute over evictions, whatever wakes the site [C-8.2]', async () => {
     const all = await scene();
     await answerPings(all.plant.id);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
@@ -117,28 +119,29 @@ describe("a plant's values", () => {
       await evictSite(all.plant.id);
       await passQuietly(all, [all.listener], 15 * SECOND);
     }
-    const events = await told(all.listener, 4);
+    const events = await gridPowersOf(all.listener, 4);
     expect(events).toEqual([7, 7, 7, 7]);
   });
 
-  it('told twice in one millisecond are two events: each has a messageId of its own [C-8.1]', async () => {
+  it('several telemetry events in one millisecond have different messageIds [C-8.1]', async () => {
     const all = await scene();
     const { plant, link, listener } = all;
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
-    // Within the same millisecond a wake forgets, or a restored site does, when it told last.
+    // Resets the time of the last event, as a restored site would, so that more events follow within the
+    // millisecond.
     for (const gridPowerKw of [2, 3]) {
       await rowsOf(plant.id, 'UPDATE journal_block SET event_at_ms = 0');
       await evictSite(plant.id);
       await sendTelemetry(link, plant.gateway, { gridPowerKw });
     }
-    expect(await told(listener, 3)).toEqual([1, 2, 3]);
+    expect(await gridPowersOf(listener, 3)).toEqual([1, 2, 3]);
     const ids = listener.events('telemetry').map((event) => event.messageId);
     expect(new Set(ids).size).toBe(3);
   });
 });
 
-describe('the keys that are told', () => {
-  it('are those that may see the plant, of its own organization [C-8.1]', async () => {
+describe('the keys that get telemetry', () => {
+  it("telemetry goes to the keys of the plant's organization that may see the plant [C-8.1]", async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     const other = await createPlant(organization);
@@ -152,30 +155,30 @@ describe('the keys that are told', () => {
     const link = await connectListening(plant);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     const [all, allowed, barred, foreign] = listeners as [Listener, Listener, Listener, Listener];
-    expect(await told(all, 1)).toEqual([1]);
-    expect(await told(allowed, 1)).toEqual([1]);
+    expect(await gridPowersOf(all, 1)).toEqual([1]);
+    expect(await gridPowersOf(allowed, 1)).toEqual([1]);
 
-    // What reaches these two comes from the plant that the key may see, and from nowhere else.
+    // Only the plant that the key may see sends to these two listeners.
     const otherLink = await connectListening(other);
     await sendTelemetry(otherLink, other.gateway, { gridPowerKw: 2 });
-    expect(await told(barred, 1)).toEqual([2]);
+    expect(await gridPowersOf(barred, 1)).toEqual([2]);
     expect(foreign.events('telemetry')).toEqual([]);
   });
 
-  it('include one made since, from the next pulse on, once the site was told of it [C-8.1]', async () => {
+  it('a new key gets telemetry from the next pulse on, once the site was notified [C-8.1]', async () => {
     const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     const late = await listen(all.organization, await createKey(all.organization));
-    await changeAndTellSite(all.organization, all.plant.id);
+    await changeAndNotifySite(all.organization, all.plant.id);
     await passQuietly(all, [all.listener, late], 60 * SECOND);
-    expect(await told(late, 1)).toEqual([7]);
+    expect(await gridPowersOf(late, 1)).toEqual([7]);
   });
 
-  it('include one made since that nobody told the site of, 16 minutes later at the most [C-8.1]', async () => {
+  it('a new key without a notification gets telemetry after at most 16 minutes [C-8.1]', async () => {
     const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     const late = await listen(all.organization, await createKey(all.organization));
     for (let minute = 0; minute < 16; minute++) await passQuietly(all, [all.listener, late], 60 * SECOND);
-    expect(await told(late, 1)).toContain(7);
+    expect(await gridPowersOf(late, 1)).toContain(7);
   });
 });

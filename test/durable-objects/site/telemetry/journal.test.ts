@@ -1,4 +1,4 @@
-/** The telemetry journal: what it costs, how large its rows grow, and the nonces that it gives back after a wake. */
+/** The telemetry journal: its cost, the size of its rows, and the nonces it restores after a wake. */
 import { describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -32,25 +32,28 @@ async function blocks(siteId: string): Promise<number> {
   return await numberOf(siteId, 'SELECT count(*) FROM journal_block');
 }
 
-/** Messages enough to close the open block by its size. */
+/** Enough messages to close the open block by its size. */
 function largeMessages(plant: Plant): string[] {
   const count = Math.ceil(BLOCK_BYTES / LARGE_DATA.length) + 1;
   return Array.from({ length: count }, () => rawTelemetry(plant.gateway, { data: LARGE_DATA }));
 }
 
 describe('a nonce', () => {
-  const cases = ['one block', 'two blocks by size', 'blocks by time'].flatMap((kept) =>
-    [1, 299, 599].map((after) => ({ kept, after })),
+  const cases = ['one block', 'two blocks by size', 'blocks by time'].flatMap((stored) =>
+    [1, 299, 599].map((after) => ({ stored, after })),
   );
 
   it.each(cases)(
-    'of a message dated 5 min ahead is refused after an eviction $after s later, kept in $kept [C-3.8]',
+    'a nonce of a message dated 5 min ahead is rejected after an eviction $after s later, stored as $stored [C-3.8]',
     async (one) => {
       const { plant, link, gateway } = await newConnectedSite();
       const nonce = 'a "nonce" \\ of\nč 😀';
       const original = rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce, data: '{"gridPowerKw":1}' });
-      await publishAll(link, [original, ...(one.kept === 'two blocks by size' ? largeMessages(plant) : [])]);
-      for (let after = 61; one.kept === 'blocks by time' && after < one.after; after += 60) {
+      await publishAll(link, [
+        original,
+        ...(one.stored === 'two blocks by size' ? largeMessages(plant) : []),
+      ]);
+      for (let after = 61; one.stored === 'blocks by time' && after < one.after; after += 60) {
         setClock(START_MS + after * SECOND);
         await sendTelemetry(link, gateway, { fvePowerKw: 1 });
       }
@@ -67,7 +70,7 @@ describe('a nonce', () => {
     },
   );
 
-  it('counts as new again after ten minutes: the memory has an end [C-3.8]', async () => {
+  it('a nonce counts as new again after ten minutes [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await publish(
       link,
@@ -78,7 +81,7 @@ describe('a nonce', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('is refused through another bridge, and when it comes as a status [C-3.8]', async () => {
+  it('a used nonce is rejected through another bridge, and in a status message [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));
     const other = await connectDevice(plant, { bridge: 'bridge-2' });
@@ -87,7 +90,7 @@ describe('a nonce', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 2 });
   });
 
-  it('is refused inside one batch: the first message has it [C-3.8]', async () => {
+  it('a nonce used several times in one batch is valid only for the first message [C-3.8]', async () => {
     const { plant, link, gateway, site } = await newConnectedSite();
     const messages = [1, 2, 3].map((kw) =>
       rawTelemetry(gateway, { nonce: 'n', data: `{"gridPowerKw":${kw}}` }),
@@ -97,7 +100,7 @@ describe('a nonce', () => {
     expect((await site.readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(1);
   });
 
-  it('is free for another device, after an eviction too [C-3.8]', async () => {
+  it('a nonce of one device can be used by another device, also after an eviction [C-3.8]', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     const second = await createDevice(organization, plant.id, 'SENSOR');
@@ -112,7 +115,7 @@ describe('a nonce', () => {
 });
 
 describe('the rows of the journal', () => {
-  it('stay within 8 KB and one message over 20 000 messages, and cost at most 1.1 each [rule 9]', async () => {
+  it('journal rows stay within 8 KB plus one message, and 20 000 messages cost at most 1.1 rows each [rule 9]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
     const data = '{"gridPowerKw":1.5,"BESS-1/powerKw":-2.25,"BESS-1/socPercent":55,"FVE-1/powerKw":3}';
@@ -138,7 +141,7 @@ describe('the rows of the journal', () => {
     expect(rowsWritten / 20_000).toBeLessThanOrEqual(1.1);
   });
 
-  it('are at most 1.1 per message when each message comes alone, every ten seconds [rule 9]', async () => {
+  it('single messages every ten seconds cost at most 1.1 journal rows each [rule 9]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 0, 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 10 * SECOND);
@@ -151,7 +154,7 @@ describe('the rows of the journal', () => {
     expect(rowsWritten / 360).toBeLessThanOrEqual(1.1);
   });
 
-  it('are keyed by receive time, oldest first, and close after five minutes [rule 9]', async () => {
+  it('journal blocks are ordered by receive time, and close after five minutes [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     for (const minute of [0, 4, 5, 9, 12]) {
       setClock(START_MS + minute * MINUTE);
@@ -173,7 +176,7 @@ describe('the rows of the journal', () => {
 });
 
 describe('the latest values after a wake', () => {
-  it('are those before it, from the open block and from closed ones [C-4.1]', async () => {
+  it('the latest values after a wake are the same, from the open block and from closed ones [C-4.1]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     const first = rawTelemetry(gateway, { data: '{"BESS-1/socPercent":61,"gridPowerKw":1}' });
     await publishAll(link, [first, ...largeMessages(plant), ...largeMessages(plant)]);
@@ -185,7 +188,7 @@ describe('the latest values after a wake', () => {
     expect(await site.readLatestTelemetry(plant.id)).toEqual(expected);
   });
 
-  it('are those of a batch that closed a block in its midst [rule 3]', async () => {
+  it('the latest values after a wake include those of a batch that closed a block in its middle [rule 3]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     const messages = [
       rawTelemetry(gateway, { data: '{"BESS-1/socPercent":40}' }),
@@ -201,9 +204,9 @@ describe('the latest values after a wake', () => {
 });
 
 describe('the message that opens a block', () => {
-  it('is among the latest values after an eviction, also when time passes while its batch is judged', async () => {
+  it('the message that opens a block is among the latest values after an eviction, even if the clock moves during its batch', async () => {
     const { plant, link, gateway } = await newConnectedSite();
-    // As on a slow machine: the clock goes on with each look at it.
+    // As on a slow machine: the clock advances with each read.
     let readMs = Date.now();
     vi.spyOn(Date, 'now').mockImplementation(() => readMs++);
     await publishAll(link, largeMessages(plant));

@@ -1,4 +1,7 @@
-/** Registers of a site over time: what is answered for a quarter of an hour is what was to be known then [C-4.1], [C-4.5]. */
+/**
+ * The register readings of a site over time: the reading of a quarter of an hour is what was known at that
+ * time [C-4.1], [C-4.5].
+ */
 import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -15,7 +18,7 @@ const QUARTER = 15 * MINUTE;
 const IMPORT = 'METER-1/importRegisterKwh';
 const CHARGE = 'BESS-1/chargeRegisterKwh';
 
-/** All calls for it put together. */
+/** All chunks of a range put together. */
 async function readingsOf(siteId: string, fromMs: number, toMs: number): Promise<MeterReading[]> {
   const readings: MeterReading[] = [];
   for (let nextMs: number | null = fromMs; nextMs !== null; ) {
@@ -27,11 +30,14 @@ async function readingsOf(siteId: string, fromMs: number, toMs: number): Promise
   return readings;
 }
 
-/** What it was told at each of those minutes, in Wh by metric. */
-async function tellAt({ tell }: TelemetrySite, told: readonly (readonly [number, Record<string, number>])[]) {
-  for (const [minutes, data] of told) {
+/** Sends registers at the given minutes, in Wh by metric. */
+async function sendAt(
+  { send }: TelemetrySite,
+  messages: readonly (readonly [number, Record<string, number>])[],
+) {
+  for (const [minutes, data] of messages) {
     setClock(Math.max(Date.now(), START_MS + minutes * MINUTE));
-    await tell({ ts: START_MS + minutes * MINUTE, data });
+    await send({ ts: START_MS + minutes * MINUTE, data });
   }
 }
 
@@ -41,9 +47,8 @@ function gridAt(minutes: number, importRegisterKwh: number, dataQuality: string)
 }
 
 describe('meter readings', () => {
-  it('are at each quarter of an hour what the meter state was then, over days, resets and gaps [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell } = scene;
+  it('the meter reading of each quarter equals the meter state at that time, over days, resets and gaps [C-4.5]', async () => {
+    const { plant, send } = await newTelemetrySite();
     const known: MeterReading[] = [];
     const counted = { [IMPORT]: 1_000_000, [CHARGE]: 500_000 };
     const pauses = [3, 7, 4, 11, 1, 22, 2, 9, 4, 70];
@@ -55,7 +60,7 @@ describe('meter readings', () => {
         const isReset = step % 17 === 16 && metric === IMPORT;
         counted[metric] = isReset ? 7 : counted[metric] + step * 13;
       }
-      await tell({ ts: nextMs, data: counted });
+      await send({ ts: nextMs, data: counted });
       if (step % 9 === 0) await evictSite(plant.id);
       const untilMs = nextMs + (pauses[step % pauses.length] ?? 1) * MINUTE;
       const first = Math.ceil(nextMs / QUARTER) * QUARTER;
@@ -70,7 +75,7 @@ describe('meter readings', () => {
     expect(new Set(known.map(({ dataQuality }) => dataQuality))).toEqual(
       new Set(['GOOD', 'DEGRADED', 'ESTIMATED']),
     );
-    // Some of it is packed, with a reset behind it, and some is not.
+    // Some of it is packed, followed by a reset, and some is not.
     const { packedToMs } = await storeState(plant.id);
     expect([packedToMs > fromMs + 5 * HOUR, packedToMs < nextMs - 20 * MINUTE]).toEqual([true, true]);
     expect(await readingsOf(plant.id, fromMs, nextMs)).toEqual(known);
@@ -82,17 +87,16 @@ describe('meter readings', () => {
       [IMPORT, 'METER-1', 'importRegisterKwh'],
       [CHARGE, 'BESS-1', 'chargeRegisterKwh'],
     ] as const) {
-      const told = known.flatMap(({ meters }) =>
+      const values = known.flatMap(({ meters }) =>
         meters.filter((one) => one.deviceId === deviceId).map((one) => one[name] ?? 0),
       );
-      expect(told, metric).toEqual(told.toSorted((left, right) => left - right));
+      expect(values, metric).toEqual(values.toSorted((left, right) => left - right));
     }
   });
 
-  it('stand from registers younger than 15 min: of the very moment too, where nothing came behind it [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant } = scene;
-    await tellAt(scene, [
+  it('a meter reading uses registers younger than 15 min, including one of the same moment if none follows [C-4.5]', async () => {
+    const { scene, plant } = await newTelemetrySite();
+    await sendAt(scene, [
       [0, { [IMPORT]: 1_000 }],
       [15, { [IMPORT]: 2_000 }],
       [45, { [IMPORT]: 3_000 }],
@@ -106,7 +110,8 @@ describe('meter readings', () => {
     const expected = [
       gridAt(0, 1, 'GOOD'),
       gridAt(15, 2, 'GOOD'),
-      // At 30 min the one of 15 min is too old; at 45 min nobody knows what came before 46 min within its five minutes.
+      // At 30 min the register of 15 min is too old; at 45 min no register is known within the five minutes
+      // before 46 min.
       gridAt(60, 5, 'GOOD'),
       gridAt(90, 6, 'GOOD'),
       gridAt(105, 8, 'DEGRADED'),
@@ -123,18 +128,17 @@ describe('meter readings', () => {
     [5, 'DEGRADED'],
     [14.99, 'DEGRADED'],
     [15, null],
-  ])('of a register that is %d min old then are %s [C-4.6]', async (ageMinutes, expected) => {
+  ])('the meter reading of a register that is %d min old is %s [C-4.6]', async (ageMinutes, expected) => {
     const scene = await newTelemetrySite();
-    await tellAt(scene, [[30 - ageMinutes, { [IMPORT]: 1_000 }]]);
+    await sendAt(scene, [[30 - ageMinutes, { [IMPORT]: 1_000 }]]);
     setClock(START_MS + HOUR);
     const [reading] = await readingsOf(scene.plant.id, START_MS + 30 * MINUTE, START_MS + 30 * MINUTE + 1);
     expect(reading ?? null).toEqual(expected && gridAt(30, 1, expected));
   });
 
-  it('take a late reading in where it belongs, and none that came earlier back [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant } = scene;
-    await tellAt(scene, [
+  it('a meter reading includes a late register in its place, and a later quarter is not affected by it [C-4.5]', async () => {
+    const { scene, plant } = await newTelemetrySite();
+    await sendAt(scene, [
       [14, { [IMPORT]: 1_000 }],
       [18, { [IMPORT]: 3_000 }],
       [14.5, { [IMPORT]: 2_000 }],
@@ -147,10 +151,9 @@ describe('meter readings', () => {
     expect(await readingsOf(plant.id, START_MS, START_MS + 31 * MINUTE)).toEqual(expected);
   });
 
-  it('are of quarters that are over, from the first on, before the end [C-4.1]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant } = scene;
-    await tellAt(scene, [
+  it('meter readings are listed for past quarters in [from, to) [C-4.1]', async () => {
+    const { scene, plant } = await newTelemetrySite();
+    await sendAt(scene, [
       [0, { [IMPORT]: 1_000 }],
       [14, { [IMPORT]: 2_000 }],
       [29, { [IMPORT]: 3_000 }],
@@ -169,10 +172,9 @@ describe('meter readings', () => {
     expect(await at(DAY, 2 * DAY)).toEqual([]);
   });
 
-  it('of months cost a page for each day: what waits to be packed is read once, if at all [rule 9]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant } = scene;
-    await tellAt(
+  it('meter readings of months without data read a few rows per day [rule 9]', async () => {
+    const { scene, plant } = await newTelemetrySite();
+    await sendAt(
       scene,
       Array.from({ length: 20 }, (_none, index) => [index * 6, { [IMPORT]: index }] as const),
     );
@@ -184,22 +186,21 @@ describe('meter readings', () => {
 });
 
 describe('the meter state', () => {
-  it('goes on over packing and wakes: a reset is added to what was counted before it [C-4.6]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant } = scene;
+  it('the meter state continues over packing and wakes: a reset is added to the previous count [C-4.6]', async () => {
+    const { scene, plant } = await newTelemetrySite();
     const stateOf = async () => await siteOf(plant.id).readMeterState(plant.id);
     expect(await stateOf()).toBeNull();
-    await tellAt(scene, [[0, { [IMPORT]: 100_000 }]]);
+    await sendAt(scene, [[0, { [IMPORT]: 100_000 }]]);
     await untilPacked(plant.id);
     expect(await stateOf()).toBeNull();
     const minutes = (Date.now() - START_MS) / MINUTE;
-    await tellAt(scene, [[minutes, { [IMPORT]: 2_000 }]]);
+    await sendAt(scene, [[minutes, { [IMPORT]: 2_000 }]]);
     expect(await stateOf()).toEqual(gridAt(minutes, 102, 'ESTIMATED'));
     await evictSite(plant.id);
     await untilPacked(plant.id);
     await evictSite(plant.id);
     const later = (Date.now() - START_MS) / MINUTE;
-    await tellAt(scene, [[later, { [IMPORT]: 2_500 }]]);
+    await sendAt(scene, [[later, { [IMPORT]: 2_500 }]]);
     expect(await stateOf()).toEqual(gridAt(later, 102.5, 'ESTIMATED'));
   });
 });

@@ -1,4 +1,4 @@
-/** Meter readings: what the registers of a plant's meters say at a moment, and how good that is [C-4.5], [C-4.6]. */
+/** Meter readings: the registers of a plant's meters at a moment, and their quality [C-4.5], [C-4.6]. */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
@@ -15,21 +15,21 @@ const IMPORT = 'METER-1/importRegisterKwh';
 const EXPORT = 'METER-1/exportRegisterKwh';
 const CHARGE = 'BESS-1/chargeRegisterKwh';
 
-/** By metric how old it is, what it says, and whether that is reckoned. */
+/** By metric: the age, the total, and whether the total is computed. */
 type Ages = Record<string, readonly [ageMs: number, total?: number, isComputed?: boolean]>;
 
 function readingOf(ages: Ages, subDevices: readonly SubDevice[] = [GRID, BATTERY]) {
-  const heard = (metric: string): Heard | undefined => {
+  const latest = (metric: string): Heard | undefined => {
     const own = Object.hasOwn(ages, metric) ? ages[metric] : undefined;
     return own && { atMs: NOW_MS - own[0], total: own[1] ?? 1, isComputed: own[2] ?? false };
   };
-  const reading = meterReading(subDevices, heard, NOW_MS);
+  const reading = meterReading(subDevices, latest, NOW_MS);
   if (reading) expect(schema.parse(reading)).toEqual(reading);
   return reading;
 }
 
 describe('a meter reading', () => {
-  it('lists each meter that was heard with its role and its registers, dated when it is told [spec: Meter state]', () => {
+  it('a meter reading lists each known meter with its role and its registers, dated at the read [spec: Meter state]', () => {
     const ages: Ages = { [EXPORT]: [1, 7.25], [IMPORT]: [2, 1_000], [CHARGE]: [3, 0] };
     expect(readingOf(ages)).toEqual({
       readingAt: '2030-03-05T09:00:00.000Z',
@@ -41,7 +41,7 @@ describe('a meter reading', () => {
     });
   });
 
-  it('has all six registers of one meter, whatever kind of asset it is [spec: Meter state]', () => {
+  it('a meter reading has all six registers of one meter, for any asset type [spec: Meter state]', () => {
     const ages = Object.fromEntries(REGISTERS.map((name, index) => [`X/${name}`, [0, index] as const]));
     for (const assetType of ASSET_TYPES) {
       const [meter] =
@@ -54,7 +54,7 @@ describe('a meter reading', () => {
     }
   });
 
-  it('takes the role from the kind of asset where the registry names none [C-2.2]', () => {
+  it('a meter reading derives the role from the asset type if the registry has none [C-2.2]', () => {
     const roles = ASSET_TYPES.map((assetType) => {
       const ages: Ages = { 'X/consumptionRegisterKwh': [0] };
       return [assetType, readingOf(ages, [subDevice('X', assetType)])?.meters[0]?.role ?? null];
@@ -71,7 +71,7 @@ describe('a meter reading', () => {
     });
   });
 
-  it('leaves out what has no role, what nobody sent, and what belongs to no sub-device [spec: Meter state]', () => {
+  it('a meter reading omits meters without a role, registers never sent, and registers of no sub-device [spec: Meter state]', () => {
     const inverter = subDevice('INV-1', 'INVERTER');
     const ages: Ages = {
       'INV-1/productionRegisterKwh': [0],
@@ -85,12 +85,12 @@ describe('a meter reading', () => {
     ]);
   });
 
-  it('is null without sub-devices, and without any register [C-4.6]', () => {
+  it('a meter reading is null without sub-devices, and without any register [C-4.6]', () => {
     expect(readingOf({}, [])).toBeNull();
     expect(readingOf({})).toBeNull();
   });
 
-  it('may tell of a moment that lies ahead: a device is allowed its clock [spec: Limits]', () => {
+  it('a meter reading may use a register dated ahead, within the clock tolerance of devices [spec: Limits]', () => {
     expect(readingOf({ [IMPORT]: [-5 * MINUTE] })).toMatchObject({ dataQuality: 'GOOD' });
   });
 });
@@ -103,17 +103,17 @@ describe('the quality of a meter reading', () => {
     ['all are a millisecond younger than 15 min', { [IMPORT]: [15 * MINUTE - 1] }, 'DEGRADED'],
     ['the only one is 15 min old', { [IMPORT]: [15 * MINUTE] }, null],
     ['all are older', { [IMPORT]: [15 * MINUTE], [EXPORT]: [365 * 24 * 60 * MINUTE] }, null],
-    ['one is too old to be told, the others are new', { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] }, 'GOOD'],
-    ['a whole meter is too old to be told', { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] }, 'GOOD'],
-    ['one is reckoned', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
-    ['one is reckoned, another 5 min old', { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] }, 'ESTIMATED'],
-    ['one is reckoned and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
-    ['the one that is reckoned is too old', { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] }, 'GOOD'],
-  ])('where %s [C-4.6]', (_what, ages, expected) => {
+    ['one is too old to be shown, the others are new', { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] }, 'GOOD'],
+    ['a whole meter is too old to be shown', { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] }, 'GOOD'],
+    ['one is computed', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
+    ['one is computed, another 5 min old', { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] }, 'ESTIMATED'],
+    ['one is computed and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
+    ['the computed one is too old', { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] }, 'GOOD'],
+  ])('the quality of a meter reading if %s [C-4.6]', (_what, ages, expected) => {
     expect(readingOf(ages)?.dataQuality ?? null).toBe(expected);
   });
 
-  it('is not changed by what nobody is answered [C-4.6]', () => {
+  it('the quality of a meter reading ignores registers that it does not contain [C-4.6]', () => {
     const inverter = subDevice('INV-1', 'INVERTER');
     const ages: Ages = {
       [IMPORT]: [0],
@@ -123,7 +123,7 @@ describe('the quality of a meter reading', () => {
     expect(readingOf(ages, [GRID, inverter])).toMatchObject({ dataQuality: 'GOOD' });
   });
 
-  it('leaves a register out that is too old, and its meter where it has no other [C-4.6]', () => {
+  it('a meter reading omits a register that is too old, and its meter if it has no other [C-4.6]', () => {
     const ages: Ages = { [IMPORT]: [15 * MINUTE], [EXPORT]: [15 * MINUTE - 1, 3], [CHARGE]: [15 * MINUTE] };
     expect(readingOf(ages)?.meters).toEqual([{ deviceId: 'METER-1', role: 'GRID', exportRegisterKwh: 3 }]);
   });

@@ -1,17 +1,17 @@
-/** Eight bytes for a nonce: HalfSipHash-2-4 as its authors' vectors have it, and keyed. */
+/** The 8-byte hash of a nonce: HalfSipHash-2-4, checked against the authors' test vectors, with a key. */
 import { describe, expect, it } from 'vitest';
 import { hashNonce, randomNonceKey } from '../../../../durable-objects/site/telemetry/nonce-hash.ts';
 
 /** The key of the reference vectors: bytes 0 to 7. */
 const KEY = [0x03020100, 0x07060504] as const;
 
-/** A text whose UTF-16 units are these bytes, two to a unit. */
+/** A text whose UTF-16 units are these bytes, two per unit. */
 function ofBytes(count: number): string {
   const units = Array.from({ length: count / 2 }, (_, index) => index * 2 + ((index * 2 + 1) << 8));
   return String.fromCharCode(...units);
 }
 
-/** As the reference prints its output: little-endian, byte by byte. */
+/** The hash as the reference prints it: little-endian, byte by byte. */
 function bytesOf([first, second]: [number, number]): string {
   const bytes = new DataView(new ArrayBuffer(8));
   bytes.setUint32(0, first, true);
@@ -27,11 +27,11 @@ describe('the hash of a nonce', () => {
     [6, 'ce3e91358aa2bc25'],
     [8, 'edfee820bce4858c'],
     [62, 'f90b3ab572d46693'],
-  ])('of %d bytes is that of the algorithm [C-3.8]', (count, expected) => {
+  ])('the hash of %d bytes equals the reference vector [C-3.8]', (count, expected) => {
     expect(bytesOf(hashNonce(KEY, ofBytes(count)))).toBe(expected);
   });
 
-  it('is another for every text, also of one unit more, and under every key [C-3.8]', () => {
+  it('the hash of a nonce differs for every text, also one unit longer, and for every key [C-3.8]', () => {
     const texts = Array.from({ length: 20_000 }, (_, index) => `device|${index}`);
     texts.push('', 'a', 'aa', 'aaa', 'ab', 'ba', 'č', '\u0000', '\u0000\u0000');
     const hashes = new Set(texts.map((text) => hashNonce(KEY, text).join()));

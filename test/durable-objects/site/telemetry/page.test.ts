@@ -1,4 +1,7 @@
-/** Pages of roll-ups in their rows: buckets are added to them again and again, and each metric has all of its own [C-4.5]. */
+/**
+ * Pages of roll-ups in their rows: buckets are added again and again, and each metric keeps all of its own
+ * [C-4.5].
+ */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { alarmAt, DAY, holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
@@ -9,15 +12,13 @@ import { turnsOf } from '#workerd/turns.ts';
 import { siteOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
 import { type Bucket, bucketsOf, mergeBuckets } from '../../../../durable-objects/site/telemetry/bucket.ts';
-import { mergePage } from '../../../../durable-objects/site/telemetry/page.ts';
-import { PART_BYTES, unpackBuckets } from '../../../../durable-objects/site/telemetry/part.ts';
-import { PartRows } from '../../../../durable-objects/site/telemetry/part-rows.ts';
+import { SEGMENT_BYTES, unpackBuckets } from '../../../../durable-objects/site/telemetry/segment.ts';
+import { SegmentRows } from '../../../../durable-objects/site/telemetry/segment-rows.ts';
 
 holdClock();
 
 const DAY_MS = Date.parse('2030-03-05T00:00:00.000Z');
 const FIVE = 5 * MINUTE;
-const PAGE = { startMs: DAY_MS, endMs: DAY_MS + DAY, widthMs: FIVE };
 
 let noise = 7;
 
@@ -26,7 +27,7 @@ function nextNoise(): number {
   return noise / 1_000;
 }
 
-/** Of each metric so many buckets of two readings, from that one on. */
+/** The given number of buckets for each metric, from the given one on, each of two readings. */
 function someBuckets(metrics: readonly string[], first: number, count: number): Map<string, Bucket[]> {
   const atMs = Array.from(
     { length: 2 * count },
@@ -35,7 +36,7 @@ function someBuckets(metrics: readonly string[], first: number, count: number): 
   return new Map(metrics.map((metric) => [metric, bucketsOf({ atMs, values: atMs.map(nextNoise) }, FIVE)]));
 }
 
-/** Names that sort apart in UTF-16 and UTF-8, and that objects have by themselves. */
+/** Names whose order differs between UTF-16 and UTF-8, and names that every object has. */
 const NAMES = [
   'a',
   'constructor',
@@ -51,18 +52,18 @@ const NAMES = [
 ].flatMap((name) => Array.from({ length: 9 }, (_none, index) => `${name}${index === 0 ? '' : index}`));
 
 describe('a page', () => {
-  it('has all that was ever added to it, each metric in one part that a read by name finds [C-4.5]', async () => {
+  it('a page has all buckets ever added, each metric in one segment that a read by name finds [C-4.5]', async () => {
     const { plant } = await newTelemetrySite();
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
-      const rows = new PartRows(new Sql(state.storage), '5m');
+      const rows = new SegmentRows(new Sql(state.storage), '5m');
       const runAt = turnsOf(state, () => {});
       const all = new Map<string, Bucket[]>();
       let bytes = 0;
       for (let round = 0; round < 12; round++) {
-        // Some are silent for a while, new ones come; the first bucket of a round may be one that is there.
+        // Some metrics pause, new ones begin; the first bucket of a round may exist already.
         const own = NAMES.filter((_name, index) => (index + round) % 4 > 0 && index < 40 + round * 10);
         const added = someBuckets(own, round * 24 - (round % 2), 24);
-        bytes += runAt(Date.now(), (turn) => mergePage(turn, rows, PAGE, added));
+        bytes += runAt(Date.now(), (turn) => rows.merge(turn, DAY_MS, added));
         for (const [metric, more] of added) all.set(metric, mergeBuckets(all.get(metric) ?? [], more, FIVE));
       }
       const heads = rows.page(DAY_MS);
@@ -70,14 +71,14 @@ describe('a page', () => {
       expect([heads[0]?.fromMetric, heads.at(-1)?.untilMetric]).toEqual(['', null]);
       for (const [index, { fromMetric, size }] of heads.entries()) {
         if (index > 0) expect(heads[index - 1]?.untilMetric).toBe(fromMetric);
-        expect(size).toBeLessThan(2 * PART_BYTES);
+        expect(size).toBeLessThan(2 * SEGMENT_BYTES);
       }
       expect(heads.reduce((sum, { size }) => sum + size, 0)).toBe(bytes);
       for (const [metric, expected] of all) {
         const found = [...rows.between(DAY_MS, DAY_MS + 1, metric)];
         expect(found, metric).toHaveLength(1);
         expect(
-          found.flatMap((part) => unpackBuckets(part, metric, FIVE)),
+          found.flatMap((segment) => unpackBuckets(segment, metric, FIVE)),
           metric,
         ).toEqual(expected);
       }
@@ -88,26 +89,26 @@ describe('a page', () => {
     });
   });
 
-  it('stays within a few parts, however often a little is added to it, and loses none of it [rule 9]', async () => {
+  it('a page stays within a few segments after many small additions, and loses none of them [rule 9]', async () => {
     const { plant } = await newTelemetrySite();
     const metrics = Array.from({ length: 60 }, (_none, index) => `metric-${index}`);
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
-      const rows = new PartRows(new Sql(state.storage), '5m');
+      const rows = new SegmentRows(new Sql(state.storage), '5m');
       const runAt = turnsOf(state, () => {});
       const all = new Map<string, Bucket[]>();
       let bytes = 0;
-      // Parts that grow alike are full at once.
+      // Parts that grow equally become full at the same time.
       for (let first = 0; first < 576; first += 24) {
         const added = someBuckets(metrics, first, 24);
-        bytes += runAt(Date.now(), (turn) => mergePage(turn, rows, PAGE, added));
+        bytes += runAt(Date.now(), (turn) => rows.merge(turn, DAY_MS, added));
         for (const [metric, more] of added) all.set(metric, [...(all.get(metric) ?? []), ...more]);
       }
-      expect(bytes).toBeGreaterThan(4 * PART_BYTES);
-      expect(rows.page(DAY_MS).length).toBeLessThanOrEqual(Math.ceil((2.2 * bytes) / PART_BYTES));
+      expect(bytes).toBeGreaterThan(4 * SEGMENT_BYTES);
+      expect(rows.page(DAY_MS).length).toBeLessThanOrEqual(Math.ceil((2.2 * bytes) / SEGMENT_BYTES));
       for (const [metric, expected] of all) {
         const found = [...rows.between(DAY_MS, DAY_MS + 1, metric)];
         expect(
-          found.flatMap((part) => unpackBuckets(part, metric, FIVE)),
+          found.flatMap((segment) => unpackBuckets(segment, metric, FIVE)),
           metric,
         ).toEqual(expected);
       }
@@ -115,13 +116,13 @@ describe('a page', () => {
   });
 });
 
-describe('a day of many parts', () => {
-  it('is rolled up part by part: reads are the same all along, and each hour is there once [C-4.5]', async () => {
+describe('a day of many segments', () => {
+  it('a day is rolled up segment by segment: reads are the same throughout, and each hour exists once [C-4.5]', async () => {
     const { plant, model } = await newTelemetrySite();
     const metrics = Array.from({ length: 700 }, (_none, index) => `metric-${index}`);
     const valueAt = (atMs: number) => {
       const thousandths = ((atMs / FIVE) * 48_271) % 999_983;
-      model.tell('metric', atMs, thousandths);
+      model.add('metric', atMs, thousandths);
       return thousandths / 1_000;
     };
     const filling = {
@@ -134,13 +135,13 @@ describe('a day of many parts', () => {
     };
     await fillHistory(plant.id, filling);
     const { bytes } = await storeState(plant.id);
-    // As it was before the day was over.
+    // The state before the day was over.
     for (const level of ['1h', '1d']) await rowsOf(plant.id, `DELETE FROM telemetry_${level}`);
     const state = `json_set(value, '$.rolledToMs', ${DAY_MS - DAY}, '$.bytes.1h', 0, '$.bytes.1d', 0)`;
     await rowsOf(plant.id, `UPDATE fact SET value = ${state} WHERE name = 'telemetry'`);
     await evictSite(plant.id);
     expect((await partCounts(plant.id))['5m']).toBeGreaterThan(4);
-    // From a day on that is rolled up.
+    // From a day that is rolled up.
     const range = [DAY_MS - 2 * DAY, DAY_MS] as const;
     const check = async () => {
       for (const metric of ['metric-0', 'metric-350', 'metric-699']) {

@@ -1,4 +1,4 @@
-/** The quality of the canonical payload: of the signals that it shows, and of no others [C-4.5]. */
+/** The quality of the canonical payload, which depends only on the signals that it shows [C-4.5]. */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
@@ -21,21 +21,21 @@ describe('a value of the site', () => {
     ['that is fresh stands over its parts', 9, { batteryPowerKw: { value: 9, atMs: NOW_MS - 299_999 } }],
     ['that is stale gives way to parts that are fresh', 2, { batteryPowerKw: BATTERY }],
     ['that is missing leaves its parts', 2, {}],
-  ])('%s [C-3.13]', (_what, expected, samples) => {
+  ])('a site value %s [C-3.13]', (_what, expected, samples) => {
     expect(battery({ 'BESS-1/powerKw': { value: 2, atMs: NOW_MS }, ...samples }, [BESS_1])).toBe(expected);
   });
 
   it.each<[string, Record<string, { value: number; atMs: number }>]>([
     ['are stale, too', { 'BESS-1/powerKw': { value: 2, atMs: NOW_MS - 300_000 } }],
     ['are missing', {}],
-  ])('stays, however old, where its parts %s [C-3.13]', (_what, samples) => {
+  ])('a stale site value stays if its parts %s [C-3.13]', (_what, samples) => {
     expect(battery({ batteryPowerKw: BATTERY, ...samples }, [BESS_1])).toBe(9);
   });
 });
 
 describe('the quality', () => {
   const STALE_MS = 5 * 60_000;
-  /** As `canonical`, each value with an age of its own. */
+  /** Like `canonical`, with an age for each value. */
   const qualityOf = (ages: Record<string, number>, subDevices: readonly SubDevice[] = []) => {
     const samples = Object.fromEntries(
       Object.entries(ages).map(([name, ageMs]) => [name, { value: 1, atMs: NOW_MS - ageMs }]),
@@ -48,7 +48,7 @@ describe('the quality', () => {
     [STALE_MS - 1, 'GOOD'],
     [STALE_MS, 'STALE'],
     [86_400_000, 'STALE'],
-  ])('of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
+  ])('the quality of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
     expect(qualityOf({ consumptionPowerKw: ageMs })).toBe(expected);
   });
 
@@ -79,7 +79,7 @@ describe('the quality', () => {
       [BESS_1],
     ],
     [
-      'a part is old that the site speaks over',
+      'a part that a site value replaces is old',
       'GOOD',
       { 'METER-2/powerKw': STALE_MS, consumptionPowerKw: 0 },
       [],
@@ -98,31 +98,31 @@ describe('the quality', () => {
       [BESS_1, BESS_2],
     ],
     [
-      'the site speaks for all of its parts, one of which is missing',
+      'a site value replaces all of its parts, one of which is missing',
       'GOOD',
       { batteryPowerKw: 0, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
       [BESS_1, BESS_2],
     ],
     [
-      'the site speaks no more, and its parts are fresh',
+      'the site value is stale, and its parts are fresh',
       'GOOD',
       { batteryPowerKw: STALE_MS, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
       [BESS_1],
     ],
     [
-      'the site speaks no more, and a part is missing',
+      'the site value is stale, and a part is missing',
       'STALE',
       { batteryPowerKw: STALE_MS, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
       [BESS_1, BESS_2],
     ],
     ['the consumption is metered', 'GOOD', { gridPowerKw: 0, 'METER-2/powerKw': 0 }, [HOUSE]],
     [
-      'only signals are known that no field shows',
+      'all known signals are shown by no field',
       'MISSING',
       { nonsense: 0, 'FVE-1/productionRegisterKwh': 0 },
       [FVE_1],
     ],
-  ])('where %s is %s [C-4.5]', (_what, expected, ages, subDevices) => {
+  ])('the quality if %s is %s [C-4.5]', (_what, expected, ages, subDevices) => {
     expect(qualityOf(ages, subDevices)).toBe(expected);
   });
 });

@@ -1,4 +1,7 @@
-/** Registers: what a meter has counted since it was first heard never falls, whatever it says [C-4.5]. */
+/**
+ * Registers: the total that a meter has counted since its first reading never falls, whatever its values are
+ * [C-4.5].
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -11,13 +14,13 @@ import {
 
 const METRIC = 'METER-1/importRegisterKwh';
 
-interface Told {
+interface Counted {
   total: number;
   isComputed: boolean;
 }
 
-/** What a register stands for after each value. */
-function tell(values: readonly number[]): Told[] {
+/** The total of a register after each value. */
+function count(values: readonly number[]): Counted[] {
   let state: RegisterState | undefined;
   return values.map((value, index) => {
     state = advanceRegister(state, value, index);
@@ -26,7 +29,7 @@ function tell(values: readonly number[]): Told[] {
 }
 
 function totalsOf(values: readonly number[]): number[] {
-  return tell(values).map(({ total }) => total);
+  return count(values).map(({ total }) => total);
 }
 
 const value = fc.oneof(
@@ -37,31 +40,31 @@ const value = fc.oneof(
 );
 
 describe('a register', () => {
-  it('that rises is answered as it was sent [C-4.5]', () => {
+  it('a rising register is returned unchanged [C-4.5]', () => {
     fc.assert(
       fc.property(fc.array(value, { minLength: 1 }), (values) => {
         const rising = values.toSorted((left, right) => left - right);
-        for (const [index, told] of tell(rising).entries()) {
-          expect(told.total === rising[index], `${told.total} is ${rising[index]}`).toBe(true);
-          expect(told.isComputed).toBe(false);
+        for (const [index, counted] of count(rising).entries()) {
+          expect(counted.total === rising[index], `${counted.total} is ${rising[index]}`).toBe(true);
+          expect(counted.isComputed).toBe(false);
         }
       }),
     );
   });
 
-  it('never falls, whatever it says [C-4.5]', () => {
+  it('the total of a register never falls, for any values [C-4.5]', () => {
     fc.assert(
       fc.property(fc.array(value, { minLength: 2, maxLength: 40 }), (values) => {
-        const told = totalsOf(values);
-        for (const [index, total] of told.slice(1).entries())
-          expect(total).toBeGreaterThanOrEqual(told[index] ?? 0);
+        const counted = totalsOf(values);
+        for (const [index, total] of counted.slice(1).entries())
+          expect(total).toBeGreaterThanOrEqual(counted[index] ?? 0);
       }),
       { numRuns: 2_000 },
     );
   });
 
-  it('that is reset goes on from what it had counted, each time [C-4.5]', () => {
-    expect(tell([100, 120.5, 0, 3, 3.25, 0.5, 1])).toEqual([
+  it('a register that is reset continues from its previous total, each time [C-4.5]', () => {
+    expect(count([100, 120.5, 0, 3, 3.25, 0.5, 1])).toEqual([
       { total: 100, isComputed: false },
       { total: 120.5, isComputed: false },
       { total: 120.5, isComputed: true },
@@ -79,33 +82,33 @@ describe('a register', () => {
     ['0.0001 of 0.001', [0.001, 0.0001], [0.001, 0.0011], [false, true]],
     ['0 of 0', [0, 0, 1], [0, 0, 1], [false, false, false]],
   ])(
-    'that says %s: less than a tenth is a slip that holds, more is a reset [C-4.5]',
+    'a register that falls to %s: less than a tenth is ignored as a glitch, more is a reset [C-4.5]',
     (_what, values, expected, computed) => {
-      const told = tell(values);
-      expect(told.map(({ total }) => total)).toEqual(expected);
-      expect(told.map((one) => one.isComputed)).toEqual(computed);
+      const counted = count(values);
+      expect(counted.map(({ total }) => total)).toEqual(expected);
+      expect(counted.map((one) => one.isComputed)).toEqual(computed);
     },
   );
 
-  it('that slips and is reset then is reset from the most that it had said [C-4.5]', () => {
+  it('a register that falls slightly and is then reset continues from its highest value [C-4.5]', () => {
     expect(totalsOf([100, 95, 10, 12])).toEqual([100, 100, 110, 112]);
   });
 
-  it('that says less than nothing holds what it had, and counts from nothing [C-4.5]', () => {
+  it('a negative register keeps its total, and counts from zero [C-4.5]', () => {
     expect(totalsOf([-5, -3, -4, -100, 0, 2])).toEqual([-5, -3, -3, -3, -3, -1]);
-    expect(tell([10, -1, -2, 4])).toEqual([
+    expect(count([10, -1, -2, 4])).toEqual([
       { total: 10, isComputed: false },
       { total: 10, isComputed: true },
       { total: 10, isComputed: true },
       { total: 14, isComputed: true },
     ]);
-    expect(tell([0, -1])).toEqual([
+    expect(count([0, -1])).toEqual([
       { total: 0, isComputed: false },
       { total: 0, isComputed: true },
     ]);
   });
 
-  it('adds decimals: no digit that nobody sent shows [C-4.5]', () => {
+  it('register totals are added as decimals, without rounding digits [C-4.5]', () => {
     expect(totalsOf([0.1, 0, 0.2])).toEqual([0.1, 0.1, 0.3]);
     expect(totalsOf([1.0000004, 0])).toEqual([1.0000004, 1.0000004]);
     expect(totalsOf([1e12, 0, 1e-7])).toEqual([1e12, 1e12, 1e12]);
@@ -115,13 +118,13 @@ describe('a register', () => {
 describe('the totals of a series', () => {
   const series = { atMs: [1, 2, 3, 4], values: [5, 1, 2, 2] };
 
-  it('are told where they are something else than the register says [C-4.5]', () => {
+  it("totals are stored only where they differ from the register's value [C-4.5]", () => {
     const registers: Record<string, RegisterState> = {};
     expect(totals(registers, METRIC, series)).toEqual([undefined, 6, 7, 7]);
     expect(registers).toEqual({ [METRIC]: { counted: 2, offset: 5, atMs: 4 } });
   });
 
-  it('are the same in one piece or in many: the state goes on where it ended [C-4.5]', () => {
+  it('totals are the same for one piece or many, because the state continues [C-4.5]', () => {
     fc.assert(
       fc.property(fc.array(value, { maxLength: 20 }), fc.nat(20), (values, at) => {
         const atMs = values.map((_value, index) => index);
@@ -137,7 +140,7 @@ describe('the totals of a series', () => {
     );
   });
 
-  it('of what is no register are none, and nothing is remembered of it [C-4.5]', () => {
+  it('a metric that is not a register has no totals and no state [C-4.5]', () => {
     const registers: Record<string, RegisterState> = {};
     for (const metric of ['METER-1/powerKw', 'importRegisterKwh/x', '__proto__', 'constructor'])
       expect(totals(registers, metric, series)).toBeUndefined();

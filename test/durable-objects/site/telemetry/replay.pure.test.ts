@@ -1,4 +1,4 @@
-/** Nonces seen: a re-send, a replay or new, per device, and for exactly how long [C-3.8]. */
+/** Seen nonces: a re-send, a replay or new, per device, and exactly how long a nonce counts [C-3.8]. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import {
@@ -8,7 +8,7 @@ import {
 } from '../../../../durable-objects/site/telemetry/replay.ts';
 
 const MIB = 1_024 * 1_024;
-/** Frames of one link message, at most. */
+/** The maximum number of frames in one link message. */
 const BATCH = 256;
 const T = Date.parse('2030-03-05T09:00:00.000Z');
 const WINDOW_MS = 300_000;
@@ -33,16 +33,16 @@ describe('a nonce', () => {
     ['again with other bytes', 'replay', { digest: 'e' }],
     ['of another device', 'new', { deviceId: 'device-2', digest: 'e' }],
     ['that is another', 'new', { nonce: 'N', digest: 'e' }],
-  ])('%s is %s [C-3.8]', (_what, expected, changes) => {
+  ])('a nonce %s is %s [C-3.8]', (_what, expected, changes) => {
     expect(guardThatSaw(use(T)).judge(use(T + 1, changes))).toBe(expected);
   });
 
-  it('that nobody used is new, also of a device that used others [C-3.8]', () => {
+  it('an unused nonce is new, also for a device that used others [C-3.8]', () => {
     expect(new ReplayGuard().judge(use(T))).toBe('new');
     expect(guardThatSaw(use(T, { nonce: 'a' }), use(T, { nonce: 'b' })).judge(use(T))).toBe('new');
   });
 
-  it('is not remembered by being judged [C-3.8]', () => {
+  it('judging a nonce does not store it [C-3.8]', () => {
     const guard = new ReplayGuard();
     guard.judge(use(T));
     expect(guard.judge(use(T, { digest: 'e' }))).toBe('new');
@@ -54,7 +54,7 @@ describe('a nonce', () => {
     ['dated a minute ahead', T + 60_000, T + 60_000 + WINDOW_MS],
     ['dated five minutes back', T - WINDOW_MS, T + WINDOW_MS],
   ])(
-    'of a message %s counts until 300 s after the later of both, that moment included [C-3.8]',
+    'a nonce of a message %s counts until 300 s after the later of both times, inclusive [C-3.8]',
     (_dated, ts, untilMs) => {
       const guard = guardThatSaw(use(T, { ts }));
       expect(guard.judge(use(untilMs, { digest: 'e' }))).toBe('replay');
@@ -63,20 +63,20 @@ describe('a nonce', () => {
     },
   );
 
-  it('that counts no more is free, and counts anew with what it then says [C-3.8]', () => {
+  it('an expired nonce can be used again, and then counts with its new message [C-3.8]', () => {
     const guard = guardThatSaw(use(T), use(T + WINDOW_MS + 1, { digest: 'e' }));
     expect(guard.judge(use(T + WINDOW_MS + 2))).toBe('replay');
     expect(guard.judge(use(T + WINDOW_MS + 2, { digest: 'e' }))).toBe('repeat');
   });
 
-  it('outlives the purges that others bring: each is kept to its own end and no longer [C-3.8]', () => {
+  it('each nonce survives the purges up to its own expiry, and no longer [C-3.8]', () => {
     const guard = new ReplayGuard();
     const stepMs = 1_000;
-    const kept = WINDOW_MS / stepMs;
-    for (let step = 0; step < 3 * kept; step++) {
+    const stored = WINDOW_MS / stepMs;
+    for (let step = 0; step < 3 * stored; step++) {
       const now = T + step * stepMs;
       guard.remember(use(now, { nonce: `n-${step}`, deviceId: `device-${step % 3}` }));
-      const oldest = Math.max(0, step - kept);
+      const oldest = Math.max(0, step - stored);
       const judge = (n: number) =>
         guard.judge(use(now, { nonce: `n-${n}`, deviceId: `device-${n % 3}`, digest: 'e' }));
       expect(judge(oldest)).toBe('replay');
@@ -84,12 +84,12 @@ describe('a nonce', () => {
     }
   });
 
-  it('of a device that used no other outlives them too [C-3.8]', () => {
+  it('the only nonce of a device survives the purges of other devices too [C-3.8]', () => {
     const guard = guardThatSaw(use(T), use(T + 31_000, { deviceId: 'device-2' }));
     expect(guard.judge(use(T + WINDOW_MS, { digest: 'e' }))).toBe('replay');
   });
 
-  it('is asked for in blocks of the last ten minutes: none older can count [C-3.8]', () => {
+  it('no nonce counts longer than ten minutes, the horizon of the blocks that are read back [C-3.8]', () => {
     expect(REPLAY_HORIZON_MS).toBe(600_000);
     const latest = use(T, { ts: T + WINDOW_MS });
     const guard = guardThatSaw(latest);
@@ -99,7 +99,7 @@ describe('a nonce', () => {
 });
 
 describe('the memory of nonces', () => {
-  /** The sizes of the tables that were made, in bytes, in order. */
+  /** Records the sizes in bytes of the tables that the guard allocates, in order. */
   function tablesMade(): number[] {
     const made: number[] = [];
     const Table = Uint32Array;
@@ -115,7 +115,7 @@ describe('the memory of nonces', () => {
     return made;
   }
 
-  it('is filled to its cap, and by one batch more, in 32 MiB, and as much again while it grows [rule 9]', () => {
+  it('a full nonce memory plus one batch fits in 32 MiB, and in 64 MiB while it grows [rule 9]', () => {
     const tables = tablesMade();
     const guard = new ReplayGuard();
     const count = SITE_BOUNDS.nonces;
@@ -123,13 +123,13 @@ describe('the memory of nonces', () => {
       if (guard.isFull(T)) throw new Error(`it is full at ${n}`);
       guard.remember(use(T, { nonce: `n-${n}` }));
     }
-    // A batch is asked for as a whole before it is remembered.
+    // A batch is checked as a whole before it is remembered.
     for (let n = count; n < count + BATCH; n++) guard.remember(use(T, { nonce: `n-${n}` }));
     expect(guard.isFull(T)).toBe(true);
     const asked = tables.length;
     for (let n = 0; n < 10; n++) expect(guard.isFull(T + n)).toBe(true);
     vi.unstubAllGlobals();
-    // Who waits asks again and again: the answer must not cost a table each time.
+    // A waiting caller asks again and again: the answer must not allocate a table each time.
     expect(tables.length - asked).toBeLessThanOrEqual(1);
     const atOnce = tables.map((bytes, index) => bytes + (tables[index - 1] ?? 0));
     expect(Math.max(...atOnce)).toBeLessThanOrEqual(64 * MIB);
@@ -140,7 +140,7 @@ describe('the memory of nonces', () => {
     expect(guard.isFull(T + WINDOW_MS + 1_000)).toBe(false);
   }, 60_000);
 
-  it('does not grow with time: what is over makes room for what comes [rule 9]', () => {
+  it('the nonce memory does not grow over time: expired nonces make room for new ones [rule 9]', () => {
     const tables = tablesMade();
     const guard = new ReplayGuard();
     for (let second = 0; second < 24 * 3_600; second++) {

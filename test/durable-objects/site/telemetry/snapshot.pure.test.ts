@@ -1,4 +1,7 @@
-/** The latest value of every signal: whose a name is, what overwrites what, and what is kept of a sub-device. */
+/**
+ * The latest value of every signal: the owner of a name, the order of values, and the data kept of a
+ * sub-device.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type SignalOrigin, Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
@@ -13,23 +16,23 @@ const GATEWAY: SignalOrigin = { deviceId: 'gateway-1', servesSite: true, subDevi
 const LINKED: SignalOrigin = { deviceId: 'inverter-1', servesSite: false, subDeviceId: 'BESS-1' };
 const SENSOR: SignalOrigin = { deviceId: 'sensor-1', servesSite: false, subDeviceId: undefined };
 
-/** A message that was received as it was made, unless told otherwise. */
+/** The times of a message, by default received when it was made. */
 const at = (ts: number, receivedMs = ts) => ({ ts, receivedMs });
 
-/** A snapshot that took in these messages, each by a gateway. */
+/** A snapshot with these messages, all from a gateway. */
 function snapshotOf(...messages: [atMs: number, data: Record<string, number>][]): Snapshot {
   const snapshot = new Snapshot(isSubDevice);
   for (const [atMs, data] of messages) snapshot.apply(GATEWAY, at(atMs), data);
   return snapshot;
 }
 
-/** As it is stored and read back. */
+/** The snapshot after it was stored and read back. */
 function readBack(snapshot: Snapshot): Snapshot {
   return new Snapshot(isSubDevice, JSON.parse(JSON.stringify(snapshot)));
 }
 
 describe('a site whose sub-device is registered late', () => {
-  it('keeps what that told while nobody knew it, beside as much of the unknown as ever (rule 9)', () => {
+  it('signals of a sub-device registered later are kept, in addition to the limit of unknown signals (rule 9)', () => {
     let isKnown = false;
     const snapshot = new Snapshot((externalId) => isKnown && externalId.startsWith('NEW-'));
     const names = Array.from({ length: UNKNOWN_PER_SITE / 2 }, (_none, index) => `NEW-${index}/powerKw`);
@@ -70,7 +73,7 @@ describe('a signal', () => {
     expect(snapshot.get(metric)).toMatchObject({ value: 5, atMs: T });
   });
 
-  it("of a sensor is never the site's nor a sub-device's [C-3.13]", () => {
+  it("a signal of a sensor is never the site's or a sub-device's [C-3.13]", () => {
     const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(SENSOR, at(T), { gridPowerKw: 1 });
     expect(snapshot.get('gridPowerKw')).toBeUndefined();
@@ -81,18 +84,18 @@ describe('a signal', () => {
     ['a newer one overwrites', T + 1, 2],
     ['an equal one, received later, overwrites', T, 2],
     ['an older one does not', T - 1, 1],
-  ])('%s [C-3.13]', (_what, atMs, expected) => {
+  ])('of two values of a signal, %s [C-3.13]', (_what, atMs, expected) => {
     const snapshot = snapshotOf([T, { gridPowerKw: 1 }], [atMs, { gridPowerKw: 2 }]);
     expect(snapshot.get('gridPowerKw')).toMatchObject({ value: expected, atMs: Math.max(T, atMs) });
   });
 
-  it('stands for itself: a message without it leaves it as it was [C-3.13]', () => {
+  it('a message without a signal leaves its value unchanged [C-3.13]', () => {
     const snapshot = snapshotOf([T, { a: 1, b: 2 }], [T + 1, { b: 3 }]);
     expect(snapshot.toJSON()).toMatchObject({ a: { value: 1, atMs: T }, b: { value: 3, atMs: T + 1 } });
   });
 
   it.each(['__proto__', 'constructor', 'toString', '__proto__/powerKw', ' ', 'č/😀'])(
-    'may be called %j, and is read back under that name [C-3.13]',
+    'a signal may have the name %j, and is read back under it [C-3.13]',
     (name) => {
       const data = JSON.parse(`{${JSON.stringify(name)}:5}`) as Record<string, number>;
       const snapshot = readBack(snapshotOf([T, data]));
@@ -108,7 +111,7 @@ describe('the number of signals', () => {
     Object.fromEntries(Array.from({ length: count }, (_none, index) => [nameOf(index), index]));
   const names = (snapshot: Snapshot) => Object.keys(snapshot.toJSON());
 
-  it('is at most 2 000 a site, in one message and over many: the stalest make room [C-3.13]', () => {
+  it('a site keeps at most 2 000 signals, from one message or many: the stalest are dropped [C-3.13]', () => {
     const snapshot = new Snapshot(() => true);
     snapshot.apply(
       GATEWAY,
@@ -138,27 +141,30 @@ describe('the number of signals', () => {
     ['no signal of a sub-device', (index: number) => `BESS-1/s-${index}`],
     ['no sub-device of the site', (index: number) => `D-${index}/powerKw`],
     ['a device that serves nothing here', (index: number) => `@d/${index}`],
-  ])('is at most 500 of names with %s: the stalest of these make room [C-3.13]', (_what, nameOf) => {
-    const snapshot = snapshotOf([T, { gridPowerKw: 1, 'BESS-1/powerKw': 2 }]);
-    for (const state of ['as it came', 'read back']) {
-      const kept = state === 'read back' ? readBack(snapshot) : snapshot;
-      for (let round = 0; round < 3; round++) {
-        kept.apply(
-          GATEWAY,
-          at(T + 1 + round),
-          named(400, (index) => nameOf(index + 400 * round)),
-        );
+  ])(
+    'a site keeps at most 500 signals of names with %s: the stalest of these are dropped [C-3.13]',
+    (_what, nameOf) => {
+      const snapshot = snapshotOf([T, { gridPowerKw: 1, 'BESS-1/powerKw': 2 }]);
+      for (const state of ['as it came', 'read back']) {
+        const current = state === 'read back' ? readBack(snapshot) : snapshot;
+        for (let round = 0; round < 3; round++) {
+          current.apply(
+            GATEWAY,
+            at(T + 1 + round),
+            named(400, (index) => nameOf(index + 400 * round)),
+          );
+        }
+        expect(names(current), state).toHaveLength(UNKNOWN_PER_SITE + 2);
+        expect(current.get(nameOf(1_199))?.atMs).toBe(T + 3);
+        expect(current.get(nameOf(0))).toBeUndefined();
+        expect([current.get('gridPowerKw')?.value, current.get('BESS-1/powerKw')?.value]).toEqual([1, 2]);
       }
-      expect(names(kept), state).toHaveLength(UNKNOWN_PER_SITE + 2);
-      expect(kept.get(nameOf(1_199))?.atMs).toBe(T + 3);
-      expect(kept.get(nameOf(0))).toBeUndefined();
-      expect([kept.get('gridPowerKw')?.value, kept.get('BESS-1/powerKw')?.value]).toEqual([1, 2]);
-    }
-  });
+    },
+  );
 });
 
-describe('when a sub-device was last heard of', () => {
-  it('is the time of its latest signal, whichever that is and whoever sent it [C-2.5]', () => {
+describe('the last sample of a sub-device', () => {
+  it('the last sample of a sub-device is its latest signal, from any sender [C-2.5]', () => {
     const snapshot = snapshotOf(
       [T, { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 }],
       [T + 1, { 'BESS-1/fault': 0 }],
@@ -171,12 +177,12 @@ describe('when a sub-device was last heard of', () => {
     expect(snapshot.lastSampleAtMs('METER-1')).toBeUndefined();
   });
 
-  it("has nothing to do with the site's own signals, nor with names that begin alike [C-2.5]", () => {
+  it("the last sample of a sub-device ignores the site's own signals and names with the same beginning [C-2.5]", () => {
     const snapshot = snapshotOf([T, { gridPowerKw: 1, '/powerKw': 1 }], [T + 1, { 'BESS-10/powerKw': 1 }]);
     for (const id of ['gridPowerKw', '', 'BESS-1']) expect(snapshot.lastSampleAtMs(id)).toBeUndefined();
   });
 
-  it('is read back as the latest of all its signals, in whatever order they are stored [C-2.5]', () => {
+  it('the last sample of a sub-device is read back as its latest signal, in any stored order [C-2.5]', () => {
     const samples = {
       'BESS-1/socPercent': { value: 1, atMs: T + 5 },
       'BESS-1/powerKw': { value: 1, atMs: T },
@@ -186,8 +192,8 @@ describe('when a sub-device was last heard of', () => {
   });
 });
 
-describe('a sub-device whose messages come late', () => {
-  /** A reading, then one that was made before it and came after it. */
+describe('a sub-device with late messages', () => {
+  /** A reading, then one that was made earlier and received later. */
   const late = () => {
     const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(GATEWAY, at(T, T), { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 });
@@ -196,14 +202,14 @@ describe('a sub-device whose messages come late', () => {
     return snapshot;
   };
 
-  it('was heard of when they came, whatever they are dated, and keeps its newer value [C-2.5]', () => {
+  it('a late message counts for the last sample by its receive time, and does not replace a newer value [C-2.5]', () => {
     expect(late().lastSampleAtMs('BESS-1')).toBe(T + 60_000);
     expect(late().lastSampleAtMs('FVE-1')).toBe(T + 60_000);
     expect(late().get('BESS-1/powerKw')?.value).toBe(1);
   });
 
   it.each(['BESS-1', 'FVE-1'])(
-    'was heard of then after a wake too: presence does not flap, %s [C-2.5]',
+    'a late message still counts after a wake, so that presence does not flap: %s [C-2.5]',
     (id) => {
       expect(readBack(late()).lastSampleAtMs(id)).toBe(T + 60_000);
     },
@@ -211,12 +217,12 @@ describe('a sub-device whose messages come late', () => {
 });
 
 describe('a snapshot', () => {
-  it('is as fresh as its latest signal; an empty one is not [C-4.1]', () => {
+  it('the time of a snapshot is that of its latest signal, and undefined if it is empty [C-4.1]', () => {
     expect(new Snapshot(isSubDevice).latestAtMs()).toBeUndefined();
     expect(snapshotOf([T + 5, { a: 1 }], [T, { b: 1 }]).latestAtMs()).toBe(T + 5);
   });
 
-  it('is the same after it was stored and read back, and takes more [C-4.1]', () => {
+  it('a snapshot is the same after it was stored and read back, and accepts more messages [C-4.1]', () => {
     const message = fc.tuple(
       fc.integer({ min: T, max: T + 9 }),
       fc.dictionary(fc.constantFrom('a', 'b', 'BESS-1/a', 'BESS-1/b', 'FVE-1/a'), fc.integer()),

@@ -1,7 +1,10 @@
-/** What telemetry costs a site and how far it grows: rows written, rows kept, bytes, names that devices invent [rule 9]. */
+/**
+ * The cost and growth of telemetry in a site: rows written, rows kept, bytes, and names that devices invent
+ * [rule 9].
+ */
 import { describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
-import { changeAndTellSite, changeSettings } from '#workerd/registry-changes.ts';
+import { changeAndNotifySite, changeSettings } from '#workerd/registry-changes.ts';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
@@ -24,14 +27,8 @@ const METRIC = 'gridPowerKw';
 const MAX_ROW_BYTES = 1024 * 1024;
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
 const BLOCKS = 'SELECT count(*) FROM journal_block';
-const LEVEL_BYTES = {
-  raw: 'rawBytes',
-  '5m': 'fiveMinuteBytes',
-  '1h': 'hourBytes',
-  '1d': 'dayBytes',
-} as const;
 
-/** The bytes of a level as it counts them, which are those that it holds. */
+/** The bytes of a level as the site counts them, which equal the stored bytes. */
 async function bytesOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number]): Promise<number> {
   const held = await numberOf(
     siteId,
@@ -41,7 +38,7 @@ async function bytesOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number])
   return held;
 }
 
-/** When each stretch of a level begins and ends, oldest first. */
+/** The begin and end of each segment of a level, oldest first. */
 async function stretchesOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number]) {
   return await rowsOf<{ start_ms: number; end_ms: number }>(
     siteId,
@@ -56,22 +53,22 @@ async function metricsOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number
 }
 
 describe('the journal of a site', () => {
-  it('has no more rows from the 27th hour on: a new block takes the row of a packed one [rule 9]', async () => {
-    const { plant, tell, model } = await newTelemetrySite();
-    const tellUntil = async (hours: number) => {
+  it('the journal stops growing after 27 hours, because a new block reuses the row of a packed one [rule 9]', async () => {
+    const { plant, send, model } = await newTelemetrySite();
+    const sendUntil = async (hours: number) => {
       while (Date.now() < START_MS + hours * HOUR) {
         setClock(Date.now() + 30 * MINUTE);
-        await tell({ ts: Date.now(), data: { [METRIC]: Date.now() % 977 } });
+        await send({ ts: Date.now(), data: { [METRIC]: Date.now() % 977 } });
         await passTime(plant.id, SECOND);
       }
     };
-    await tellUntil(29);
+    await sendUntil(29);
     const blocks = await numberOf(plant.id, BLOCKS);
     const newest = await numberOf(plant.id, 'SELECT max(id) FROM journal_block');
-    await tellUntil(45);
+    await sendUntil(45);
     expect(await numberOf(plant.id, BLOCKS)).toBe(blocks);
     expect(await numberOf(plant.id, 'SELECT max(id) FROM journal_block')).toBe(newest + 32);
-    // Verdicts read them as they came.
+    // Verdicts read the original messages of the last 26 hours.
     const oldest = await numberOf(plant.id, 'SELECT min(last_at_ms) FROM journal_block');
     expect(Date.now() - oldest).toBeGreaterThan(26 * HOUR - 30 * MINUTE);
     await evictSite(plant.id);
@@ -80,8 +77,8 @@ describe('the journal of a site', () => {
   });
 });
 
-describe('a history at its age', () => {
-  it('gives whole stretches back, oldest first, by the settings of its organization [rule 9]', async () => {
+describe('a history at its age limit', () => {
+  it('whole segments over the age limit of the organization are deleted, oldest first [rule 9]', async () => {
     const { organization, plant } = await newTelemetrySite();
     const untilMs = MIDNIGHT_MS - 2 * DAY;
     const fromMs = untilMs - 500 * DAY;
@@ -93,7 +90,7 @@ describe('a history at its age', () => {
         TELEMETRY_LEVELS.map(async (level) => [level, await stretchesOf(plant.id, level)] as const),
       ),
     );
-    await changeAndTellSite(organization, plant.id, changeSettings(settings));
+    await changeAndNotifySite(organization, plant.id, changeSettings(settings));
     await passTime(plant.id, HOUR);
     const now = Date.now();
     const days = { raw: 7, '5m': 30, '1h': 365, '1d': 365 };
@@ -110,11 +107,11 @@ describe('a history at its age', () => {
     expect(year.map(({ value }) => value)).toEqual(Array(year.length).fill(11));
   });
 
-  it('rests when its site has fallen silent: the newest stretch stays, and nothing wakes for it [rule 9]', async () => {
-    const { plant, tell } = await newTelemetrySite();
+  it('a silent site keeps its newest segment and rests, without alarms [rule 9]', async () => {
+    const { plant, send } = await newTelemetrySite();
     for (const atMs of [START_MS, START_MS + DAY]) {
       setClock(atMs);
-      await tell({ ts: atMs, data: { [METRIC]: 1_000 } });
+      await send({ ts: atMs, data: { [METRIC]: 1_000 } });
       await untilPacked(plant.id);
     }
     await passTime(plant.id, MINUTE);
@@ -131,7 +128,7 @@ describe('a history at its age', () => {
 
 describe('a history at its budget', () => {
   it.each(TELEMETRY_LEVELS)(
-    'of %s gives whole stretches back, oldest first, until it is within it [rule 9]',
+    'the level %s deletes whole segments, oldest first, until it is within its budget [rule 9]',
     async (level) => {
       const { plant } = await newTelemetrySite();
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
@@ -147,9 +144,9 @@ describe('a history at its budget', () => {
       const before = await stretchesOf(plant.id, level);
       const all = await bytesOf(plant.id, level);
       expect(before.length).toBeGreaterThan(3);
-      // Their age takes none of them.
+      // Makes all segments young, so that none is deleted for its age.
       await rowsOf(plant.id, `UPDATE telemetry_${level} SET end_ms = ${Date.now()}`);
-      await boundSite(plant.id, { [LEVEL_BYTES[level]]: Math.floor(all / 2) });
+      await boundSite(plant.id, { [`${level}Bytes`]: Math.floor(all / 2) });
       await passTime(plant.id, HOUR);
       const left = await stretchesOf(plant.id, level);
       expect(left.map(({ start_ms }) => start_ms)).toEqual(
@@ -158,7 +155,7 @@ describe('a history at its budget', () => {
       const held = await bytesOf(plant.id, level);
       expect(held).toBeLessThanOrEqual(all / 2);
       expect(held).toBeGreaterThan(all / 2 - (3 * all) / before.length);
-      await boundSite(plant.id, { [LEVEL_BYTES[level]]: 1 });
+      await boundSite(plant.id, { [`${level}Bytes`]: 1 });
       await passTime(plant.id, HOUR);
       expect((await stretchesOf(plant.id, level)).map(({ start_ms }) => start_ms)).toEqual([
         before.at(-1)?.start_ms,
@@ -168,15 +165,14 @@ describe('a history at its budget', () => {
 });
 
 describe('names that a device invents', () => {
-  it('fill no more than their part of a page and of a row, and what was known goes on [rule 9]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell, model, gateway } = scene;
+  it('invented names fill at most their part of a page and of a row, and known metrics continue [rule 9]', async () => {
+    const { plant, send, model, gateway } = await newTelemetrySite();
     const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
     await boundSite(plant.id, { unpackedBlocks: 1, signalsPerPage: 1_200 });
     for (let round = 0; round < 8; round++) {
       setClock(START_MS + round * 30 * MINUTE);
-      await tell({ ts: Date.now(), data: { [METRIC]: round } });
-      // Names as long as JSON makes them; registers are remembered, too.
+      await send({ ts: Date.now(), data: { [METRIC]: round } });
+      // Names as long as JSON allows. Registers also have a stored state.
       const names = Array.from({ length: 700 }, (_none, index) => {
         const end = `${round}-${index}${index % 2 ? 'RegisterKwh' : ''}`;
         return `${'"'.repeat(128 - end.length)}${end}`;
@@ -191,7 +187,7 @@ describe('names that a device invents', () => {
     const inPage = (await metricsOf(plant.id, '5m')).flat();
     expect(inPage).toHaveLength(1_200);
     expect(inPage).toContain(METRIC);
-    // Of those that mean nothing as many as are remembered.
+    // Of the unknown names, at most the number in the snapshot.
     const packed = await metricsOf(plant.id, 'raw');
     expect(Math.max(...packed.map((metrics) => metrics.length))).toBeLessThanOrEqual(
       LIMIT.unknownSignalsPerSite + 1,
@@ -211,7 +207,7 @@ describe('names that a device invents', () => {
       );
   });
 
-  it('of which a full page is full still fit their rows, as long as they may be [rule 9]', async () => {
+  it('a full page of the longest names fits its rows [rule 9]', async () => {
     const { plant } = await newTelemetrySite();
     const names = Array.from({ length: 3_000 }, (_none, index) => {
       const end = String(index);

@@ -1,4 +1,7 @@
-/** The telemetry store against a model of what was sent: late, out of order, across midnights, gaps and wakes [C-4.5]. */
+/**
+ * The telemetry store compared with a model of the sent data: late, out of order, across midnights, gaps and
+ * wakes [C-4.5].
+ */
 import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -8,16 +11,15 @@ import {
   partCounts,
   readOfDevice,
   readPoints,
+  type TelemetryMessage,
   type TelemetrySite,
-  type Told,
   untilPacked,
 } from '#workerd/telemetry-site.ts';
-import { AGGREGATES, BUCKETS } from '../../../../protocol/telemetry.ts';
+import { AGGREGATES, BUCKETS, GRANULARITIES } from '../../../../protocol/telemetry.ts';
 
 holdClock();
 restoreBounds();
 
-const GRANULARITIES = ['raw', '5m', '1h', '1d'] as const;
 const TOLERANCE = 5 * MINUTE;
 const NAMES = [
   'gridPowerKw',
@@ -30,7 +32,7 @@ const NAMES = [
   '😀/č',
 ];
 
-/** The same numbers in each run. */
+/** The same pseudo-random numbers in each run. */
 function dice(seed: number): (sides: number) => number {
   let state = seed;
   return (sides) => {
@@ -39,24 +41,30 @@ function dice(seed: number): (sides: number) => number {
   };
 }
 
-/** What a gateway sends at once, dated anywhere within its tolerance: late, early, at the edges, twice the same moment. */
-function someMessages(roll: (sides: number) => number): Told[] {
+/**
+ * The messages of one batch, dated anywhere within the tolerance: late, early, at the limits, or twice the
+ * same moment.
+ */
+function someMessages(roll: (sides: number) => number): TelemetryMessage[] {
   const now = Date.now();
-  const told: Told[] = [];
+  const messages: TelemetryMessage[] = [];
   for (let count = 3 + roll(12); count > 0; count--) {
-    const edges = [now - TOLERANCE, now + TOLERANCE, now, told.at(-1)?.ts ?? now];
+    const edges = [now - TOLERANCE, now + TOLERANCE, now, messages.at(-1)?.ts ?? now];
     const ts = roll(4) === 0 ? (edges[roll(4)] ?? now) : now - TOLERANCE + roll(2 * TOLERANCE + 1);
     const names = NAMES.filter(() => roll(3) > 0);
-    told.push({
+    messages.push({
       ts,
       data: Object.fromEntries(names.map((name) => [name, roll(2_000_001) - 1_000_000] as const)),
     });
   }
-  return told;
+  return messages;
 }
 
-/** Every granularity, every bucket and aggregate, of the whole and of some part of it. */
-async function expectAsTold(scene: TelemetrySite, roll: (sides: number) => number): Promise<void> {
+/**
+ * Compares every granularity, bucket and aggregate with the model, for the whole history and for a part of
+ * it.
+ */
+async function expectAsSent(scene: TelemetrySite, roll: (sides: number) => number): Promise<void> {
   const { plant, gateway, model } = scene;
   const [first = 0, last = 0] = [model.moments[0], model.moments.at(-1)];
   const within = first + roll(last - first);
@@ -96,27 +104,26 @@ describe('a history', () => {
     ['a few messages at a time', 3, { unpackedBlocks: 1, blockChars: 300, packChars: 1_500 }],
     ['late, in large blocks', 4, { unpackedBlocks: 1_000, blockChars: 100_000, packMs: 2 * HOUR }],
   ])(
-    'packed %s is what was told, packed or not, over days with gaps and wakes [C-4.5]',
+    'a history packed %s equals the sent data, packed or not, over days with gaps and wakes [C-4.5]',
     async (_what, seed, bounds) => {
-      const scene = await newTelemetrySite();
-      const { plant, tell } = scene;
+      const { scene, plant, send } = await newTelemetrySite();
       const roll = dice(seed);
       await boundSite(plant.id, bounds);
       setClock(START_MS + 10 * HOUR);
       for (let step = 0; step < 28; step++) {
-        await tell(...someMessages(roll));
+        await send(...someMessages(roll));
         if (roll(6) === 0) await evictSite(plant.id);
         const gaps = [30 * HOUR, 5 * HOUR, HOUR];
         const pause = roll(10) === 0 ? (gaps[roll(3)] ?? HOUR) : roll(20 * MINUTE);
         setClock(Date.now() + pause);
         await passTime(plant.id, SECOND);
       }
-      await expectAsTold(scene, roll);
+      await expectAsSent(scene, roll);
       await untilPacked(plant.id);
       await evictSite(plant.id);
       const { raw, '5m': fives, '1h': hours, '1d': days } = await partCounts(plant.id);
       expect(Math.min(raw ?? 0, fives ?? 0, hours ?? 0, days ?? 0)).toBeGreaterThan(0);
-      await expectAsTold(scene, roll);
+      await expectAsSent(scene, roll);
     },
   );
 });

@@ -1,7 +1,7 @@
-/** What a device's bare names meant when they came is what its history is called, whatever becomes of it later [C-3.13]. */
+/** The history of a device's bare names keeps the meaning they had when they were received [C-3.13]. */
 import { describe, expect, it } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
-import { changeAndTellSite, linkSubDevice } from '#workerd/registry-changes.ts';
+import { changeAndNotifySite, linkSubDevice } from '#workerd/registry-changes.ts';
 import { DAY, HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectTo, type DeviceCredential } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
@@ -19,12 +19,12 @@ holdClock();
 
 const ALWAYS = [0, START_MS + DAY] as const;
 
-/** A second device, and a sub-device that it may be linked to. */
+/** A site with a second device, and a sub-device that can be linked to it. */
 async function newSiteWithSensor() {
   const scene = await newTelemetrySite({ subDevices: [{ externalId: 'METER-2', assetType: 'METER' }] });
   const sensor = await createDevice(scene.organization, scene.plant.id, 'SENSOR');
   const link = async (deviceId: string | null) => {
-    await changeAndTellSite(
+    await changeAndNotifySite(
       scene.organization,
       scene.plant.id,
       linkSubDevice(scene.plant, 'METER-2', deviceId),
@@ -33,7 +33,7 @@ async function newSiteWithSensor() {
   return { ...scene, sensor, link };
 }
 
-/** One value a second later, in thousandths. */
+/** Sends one value a second later, in thousandths. */
 async function say(
   { plant }: Pick<TelemetrySite, 'plant'>,
   device: DeviceCredential,
@@ -55,7 +55,7 @@ async function rowsOfDevice(siteId: string, deviceId: string, metric?: string): 
   return rows.map((row) => [row.metric, row.value]);
 }
 
-/** The same before it is packed, after a wake, and packed. */
+/** Runs a check before packing, after a wake, and after packing. */
 async function each(siteId: string, check: () => Promise<void>): Promise<void> {
   await check();
   await evictSite(siteId);
@@ -67,7 +67,7 @@ async function each(siteId: string, check: () => Promise<void>): Promise<void> {
 }
 
 describe('bare names', () => {
-  it('of a device that is linked later, and unlinked, are of the sub-device for that time alone [C-3.13]', async () => {
+  it('bare names of a device belong to a sub-device only while the device is linked to it [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, sensor, link } = scene;
     await say(scene, sensor, 'powerKw', 1);
@@ -86,7 +86,7 @@ describe('bare names', () => {
     });
   });
 
-  it('of a device that is deleted stay what they were, before they are packed and after [C-3.13]', async () => {
+  it('bare names of a deleted device keep their meaning, before and after packing [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, gateway, sensor, link } = scene;
     await link(sensor.id);
@@ -100,7 +100,7 @@ describe('bare names', () => {
     });
   });
 
-  it('of a gateway that has moved stay of the old plant, and new ones are of the new one [C-3.1]', async () => {
+  it('bare names of a moved gateway stay with the old plant, and new ones belong to the new plant [C-3.1]', async () => {
     const { organization, plant, gateway } = await newSiteWithSensor();
     const { id: toId } = await createPlant(organization);
     const fromId = plant.id;
@@ -117,7 +117,7 @@ describe('bare names', () => {
 });
 
 describe('the history of a device', () => {
-  it('names each signal as the device does, a gateway’s those of sub-devices that no other is linked to [C-3.5]', async () => {
+  it("the history uses the device's own names; a gateway's includes sub-devices that no other device is linked to [C-3.5]", async () => {
     const scene = await newSiteWithSensor();
     const { plant, gateway, sensor, link } = scene;
     await say(scene, sensor, 'powerKw', 1);
@@ -147,7 +147,7 @@ describe('the history of a device', () => {
     });
   });
 
-  it('of a device that its object does not know is empty [C-3.5]', async () => {
+  it('the history of an unknown device is empty [C-3.5]', async () => {
     const scene = await newSiteWithSensor();
     await say(scene, scene.gateway, 'gridPowerKw', 1);
     expect(await rowsOfDevice(scene.plant.id, crypto.randomUUID())).toEqual([]);
@@ -155,16 +155,16 @@ describe('the history of a device', () => {
     expect(await rowsOfDevice(scene.plant.id, scene.sensor.id)).toEqual([]);
   });
 
-  it('comes in pages by time and then by name, which together are the whole [C-3.5]', async () => {
+  it('the history is paged by time and then by name, and the pages together are the whole [C-3.5]', async () => {
     const { plant, gateway } = await newSiteWithSensor();
     const link = await connectDevice(plant);
     for (const hour of [0, 3, 6]) {
       setClock(START_MS + hour * HOUR);
-      const told = [2, 1, 0].map((minutes) => ({
+      const messages = [2, 1, 0].map((minutes) => ({
         ts: Date.now() - minutes * MINUTE,
         data: { b: 1_000, a: 2_000, '😀': 3_000, ﬀ: 4_000 },
       }));
-      await sendAll(hour === 0 ? link : await connectDevice(plant), gateway, told);
+      await sendAll(hour === 0 ? link : await connectDevice(plant), gateway, messages);
       if (hour === 3) await untilPacked(plant.id);
     }
     const range = { fromMs: ALWAYS[0], toMs: ALWAYS[1] };

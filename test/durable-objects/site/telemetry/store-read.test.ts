@@ -1,4 +1,5 @@
-/** Reading a history: what belongs into a range, and in how many calls it comes [C-4.5]. */
+/** Reading a history: the points of a range, and the number of calls [C-4.5]. */
+
 import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -9,30 +10,29 @@ import {
   readOfDevice,
   readPoints,
   storeState,
+  type TelemetryMessage,
   type TelemetrySite,
-  type Told,
   untilPacked,
 } from '#workerd/telemetry-site.ts';
+import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
 
 holdClock();
 restoreBounds();
 
 const METRIC = 'gridPowerKw';
-const GRANULARITIES = ['raw', '5m', '1h', '1d'] as const;
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
 
-function reading(ts: number, thousandths = 1_000): Told {
+function reading(ts: number, thousandths = 1_000): TelemetryMessage {
   return { ts, data: { [METRIC]: thousandths } };
 }
 
-/** Some readings each hour of days that are over, packed and rolled up, and some of today that are not packed. */
+/** A site with some readings each hour: past days packed and rolled up, and today's not packed. */
 async function newSiteOfDays(days: number): Promise<TelemetrySite> {
-  const scene = await newTelemetrySite();
-  const { plant, tell } = scene;
+  const { scene, plant, send } = await newTelemetrySite();
   setClock(MIDNIGHT_MS - 2 * HOUR);
   for (let hour = 0; hour < 24 * days + 5; hour++) {
     setClock(MIDNIGHT_MS + (hour - 2) * HOUR);
-    await tell(
+    await send(
       ...[4, 3, 2, 1, 0].map((minutes) => reading(Date.now() - minutes * MINUTE, hour * 100 + minutes)),
     );
     await passTime(plant.id, SECOND);
@@ -44,20 +44,19 @@ async function newSiteOfDays(days: number): Promise<TelemetrySite> {
 }
 
 describe('a range', () => {
-  it('begins with its start and ends before its end; a bucket belongs by its start and is answered whole [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, gateway, tell, model } = scene;
+  it('a range is [from, to), and contains whole buckets by their start [C-4.5]', async () => {
+    const { plant, gateway, send, model } = await newTelemetrySite();
     const moments = [0, 4.5, 5, 60].map((minutes) => START_MS + minutes * MINUTE);
     for (const ts of moments) {
       setClock(ts);
-      await tell(reading(ts, ts - START_MS));
+      await send(reading(ts, ts - START_MS));
     }
     const edges = [START_MS - 1, ...moments.flatMap((ts) => [ts, ts + 1]), MIDNIGHT_MS - DAY, MIDNIGHT_MS];
     for (const state of ['not packed', 'packed', 'rolled up']) {
       if (state === 'packed') await untilPacked(plant.id);
       if (state === 'rolled up') {
         setClock(MIDNIGHT_MS + HOUR);
-        await tell(reading(Date.now()));
+        await send(reading(Date.now()));
         await untilPacked(plant.id);
         await passTime(plant.id, MINUTE);
         expect((await storeState(plant.id)).rolledToMs).toBe(MIDNIGHT_MS);
@@ -77,16 +76,15 @@ describe('a range', () => {
     }
   });
 
-  it('without readings is empty, whichever side of them it lies on [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell } = scene;
+  it('a range without readings is empty, before or after the readings [C-4.5]', async () => {
+    const { plant, send } = await newTelemetrySite();
     const ranges = [
       [0, 1],
       [0, START_MS],
       [START_MS + 1, START_MS + DAY],
       [Date.parse('9998-01-01T00:00:00Z'), Date.parse('9999-01-01T00:00:00Z')],
     ] as const;
-    await tell(reading(START_MS));
+    await send(reading(START_MS));
     for (const state of ['not packed', 'packed']) {
       if (state === 'packed') await untilPacked(plant.id);
       for (const range of ranges) expect(await readPoints(plant.id, METRIC, 'raw', range), state).toEqual([]);
@@ -97,10 +95,10 @@ describe('a range', () => {
 });
 
 describe('a history in many calls', () => {
-  it('of a few points each is whole, without a gap or a repeat, however few [C-4.5]', async () => {
+  it('a history in calls of a few points is complete, without gaps or repeats [C-4.5]', async () => {
     const scene = await newSiteOfDays(2);
     const { plant, model } = scene;
-    // Behind the end of every page.
+    // After the end of every page.
     const last = Date.now() + 600 * DAY;
     const ranges = [
       [0, last],
@@ -121,9 +119,9 @@ describe('a history in many calls', () => {
     }
   });
 
-  it('is whole where it is packed and rolled up between two of them [C-4.5]', async () => {
+  it('a history is complete if it is packed and rolled up between two calls [C-4.5]', async () => {
     const scene = await newSiteOfDays(1);
-    const { plant, model, tell } = scene;
+    const { plant, model, send } = scene;
     await boundSite(plant.id, { pointsPerCall: 1 });
     for (const granularity of GRANULARITIES) {
       const range = [0, Date.now() + 600 * DAY] as const;
@@ -135,7 +133,7 @@ describe('a history in many calls', () => {
       await passTime(plant.id, SECOND);
       const rest = await readPoints(plant.id, METRIC, granularity, [first.nextMs ?? 0, range[1]]);
       expect([...first.points, ...rest], granularity).toEqual(expected);
-      await tell(reading(Date.now()));
+      await send(reading(Date.now()));
     }
   });
 });

@@ -1,4 +1,5 @@
-/** What becomes of readings on their way from the journal into the store: none is lost, moved or counted twice [C-4.5]. */
+/** Readings on their way from the journal into the store: none is lost, moved or counted twice [C-4.5]. */
+
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
@@ -21,39 +22,41 @@ import {
   partCounts,
   readPoints,
   storeState,
+  type TelemetryMessage,
   type TelemetrySite,
-  type Told,
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
+import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
 
 holdClock();
 restoreBounds();
 
-const GRANULARITIES = ['raw', '5m', '1h', '1d'] as const;
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
 const METRIC = 'gridPowerKw';
 
-function reading(ts: number, thousandths: number): Told {
+function reading(ts: number, thousandths: number): TelemetryMessage {
   return { ts, data: { [METRIC]: thousandths } };
 }
 
-function toldEach(fromMs: number, stepMs: number, count: number): Told[] {
+function messagesEach(fromMs: number, stepMs: number, count: number): TelemetryMessage[] {
   return Array.from({ length: count }, (_none, index) => reading(fromMs + index * stepMs, index * 37 - 500));
 }
 
-/** Each five minutes of that time ten readings, sent at its end; alarms run when they are due, but for a backlog. */
-async function tellFor({ plant, tell }: TelemetrySite, durationMs: number, isBacklog = false) {
+/**
+ * Sends ten readings for each five minutes, at their end. Alarms run when they are due, except for a backlog.
+ */
+async function sendFor({ plant, send }: TelemetrySite, durationMs: number, isBacklog = false) {
   const untilMs = Date.now() + durationMs;
   while (Date.now() < untilMs) {
     const fromMs = Date.now();
     setClock(fromMs + 5 * MINUTE);
-    await tell(...toldEach(fromMs, 30 * SECOND, 10));
+    await send(...messagesEach(fromMs, 30 * SECOND, 10));
     if (!isBacklog) await passTime(plant.id, 0);
   }
 }
 
-async function expectAsTold({ plant, model }: TelemetrySite, metrics = model.metrics): Promise<void> {
+async function expectAsSent({ plant, model }: TelemetrySite, metrics = model.metrics): Promise<void> {
   const range = [0, Date.now() + DAY] as const;
   for (const metric of metrics) {
     for (const granularity of GRANULARITIES) {
@@ -63,7 +66,7 @@ async function expectAsTold({ plant, model }: TelemetrySite, metrics = model.met
   }
 }
 
-/** Every answer to the letter. */
+/** The exact text of every answer. */
 async function answersOf({ id }: Plant): Promise<string[]> {
   const texts: string[] = [];
   for (const granularity of GRANULARITIES) {
@@ -80,31 +83,29 @@ async function answersOf({ id }: Plant): Promise<string[]> {
 }
 
 describe('a reading', () => {
-  it('that comes five minutes late or early lands in its own bucket, packed and not [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell } = scene;
+  it('a reading that arrives five minutes late or early is in its own bucket, packed or not [C-4.5]', async () => {
+    const { scene, plant, send } = await newTelemetrySite();
     for (const atMs of [START_MS, START_MS + 10 * MINUTE, START_MS + 20 * MINUTE]) {
       setClock(atMs);
-      await tell(reading(atMs, 1_000), reading(atMs - 5 * MINUTE, 2_000), reading(atMs + 5 * MINUTE, 4_000));
-      await tell(reading(atMs - 1, 8_000), reading(atMs + 5 * MINUTE - 1, 16_000));
+      await send(reading(atMs, 1_000), reading(atMs - 5 * MINUTE, 2_000), reading(atMs + 5 * MINUTE, 4_000));
+      await send(reading(atMs - 1, 8_000), reading(atMs + 5 * MINUTE - 1, 16_000));
     }
-    await expectAsTold(scene);
+    await expectAsSent(scene);
     await untilPacked(plant.id);
-    await expectAsTold(scene);
+    await expectAsSent(scene);
     expect(await readPoints(plant.id, METRIC, '5m', [START_MS - 5 * MINUTE, START_MS + 1])).toEqual([
       { timestamp: '2030-03-05T08:55:00.000Z', value: 5, count: 2 },
       { timestamp: '2030-03-05T09:00:00.000Z', value: 8.5, count: 2 },
     ]);
   });
 
-  it('of a moment that had one takes its place: the later received wins, in any batch and over a wake [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell } = scene;
-    await tell(reading(START_MS, 1_000), reading(START_MS + 1, 5_000), reading(START_MS, 2_000));
-    await tell(reading(START_MS, 3_000));
+  it('a later received reading replaces one of the same moment, in any batch and over a wake [C-4.5]', async () => {
+    const { scene, plant, send } = await newTelemetrySite();
+    await send(reading(START_MS, 1_000), reading(START_MS + 1, 5_000), reading(START_MS, 2_000));
+    await send(reading(START_MS, 3_000));
     await evictSite(plant.id);
     setClock(START_MS + 5 * MINUTE);
-    await tell(reading(START_MS, 4_000));
+    await send(reading(START_MS, 4_000));
     for (const state of ['not packed', 'packed']) {
       if (state === 'packed') await untilPacked(plant.id);
       expect(await readPoints(plant.id, METRIC, 'raw', [START_MS, START_MS + HOUR]), state).toEqual([
@@ -112,60 +113,57 @@ describe('a reading', () => {
         { timestamp: '2030-03-05T09:00:00.001Z', value: 5 },
       ]);
     }
-    await expectAsTold(scene);
+    await expectAsSent(scene);
   });
 
-  it('belongs to its own day in UTC, on whichever side of midnight it came [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell } = scene;
+  it('a reading belongs to its own UTC day, whenever it arrives around midnight [C-4.5]', async () => {
+    const { scene, plant, send } = await newTelemetrySite();
     setClock(MIDNIGHT_MS - MINUTE);
-    await tell(
+    await send(
       reading(MIDNIGHT_MS - 1, 1_000),
       reading(MIDNIGHT_MS, 2_000),
       reading(MIDNIGHT_MS + 3 * MINUTE, 4_000),
     );
     setClock(MIDNIGHT_MS + 4 * MINUTE);
-    await tell(reading(MIDNIGHT_MS - MINUTE, 8_000), reading(MIDNIGHT_MS + 1, 16_000));
-    await expectAsTold(scene);
+    await send(reading(MIDNIGHT_MS - MINUTE, 8_000), reading(MIDNIGHT_MS + 1, 16_000));
+    await expectAsSent(scene);
     await untilPacked(plant.id);
     await passTime(plant.id, 2 * DAY);
-    await expectAsTold(scene);
+    await expectAsSent(scene);
     expect(await readPoints(plant.id, METRIC, '1d', [MIDNIGHT_MS - DAY, MIDNIGHT_MS + 1])).toEqual([
       { timestamp: '2030-03-05T00:00:00.000Z', value: 4.5, count: 2 },
       { timestamp: '2030-03-06T00:00:00.000Z', value: 22 / 3, count: 3 },
     ]);
   });
 
-  it('called __proto__ has no effect, whatever it holds: all else is kept, packed and answered [C-3.7]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, gateway, model } = scene;
+  it('a reading named __proto__ has no effect, and all others are kept, packed and returned [C-3.7]', async () => {
+    const { scene, plant, gateway, model } = await newTelemetrySite();
     const link = await connectDevice(plant);
     const held = ['{"polluted":1}', '"text"', 'null', '7', '[1]'];
     const payloads = held.map((text, index) => {
-      model.tell(METRIC, START_MS + index, index);
+      model.add(METRIC, START_MS + index, index);
       const data = `{"__proto__":${text},"${METRIC}":${index / 1_000},"constructor":1}`;
       return rawTelemetry(gateway, { ts: START_MS + index, data });
     });
     expect(await publishAll(link, payloads)).toEqual(held.map(() => true));
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
     await evictSite(plant.id);
-    await expectAsTold(scene, [METRIC]);
+    await expectAsSent(scene, [METRIC]);
     await untilPacked(plant.id);
-    await expectAsTold(scene, [METRIC]);
+    await expectAsSent(scene, [METRIC]);
     expect(await readPoints(plant.id, '__proto__', 'raw', [0, Date.now()])).toEqual([]);
     expect(await readPoints(plant.id, 'constructor', 'raw', [0, Date.now()])).toHaveLength(held.length);
   });
 });
 
 describe('packing', () => {
-  it('changes no answer: each is to the letter what it was before [C-4.5]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, tell } = scene;
+  it('packing changes no byte of any answer [C-4.5]', async () => {
+    const { plant, send } = await newTelemetrySite();
     setClock(MIDNIGHT_MS - HOUR);
     for (const stepMs of [0, HOUR, HOUR]) {
       setClock(Date.now() + stepMs);
-      await tell(
-        ...toldEach(Date.now() - 4 * MINUTE, 13_007, 30),
+      await send(
+        ...messagesEach(Date.now() - 4 * MINUTE, 13_007, 30),
         reading(Date.now(), 1),
         reading(Date.now() + 7, -333),
       );
@@ -185,42 +183,43 @@ describe('packing', () => {
     ['hours', 'INSERT ON telemetry_1h', '1'],
     ['days', 'INSERT ON telemetry_1d', '1'],
     ['its own state', 'INSERT ON fact', `NEW.name = 'telemetry'`],
-  ])('that cannot write %s loses nothing, and packs when it can [rule 9]', async (_what, write, when) => {
-    const scene = await newTelemetrySite();
-    const { plant } = scene;
-    vi.spyOn(console, 'error').mockReturnValue(undefined);
-    setClock(MIDNIGHT_MS - 2 * HOUR);
-    await tellFor(scene, HOUR);
-    await breakWrites(plant.id, write, when);
-    setClock(MIDNIGHT_MS + 5 * HOUR);
-    await tellFor(scene, HOUR);
-    await evictSite(plant.id);
-    await passTime(plant.id, 5 * MINUTE);
-    await expectAsTold(scene);
-    await repair(plant.id);
-    await passTime(plant.id, MINUTE);
-    await untilPacked(plant.id);
-    await expectAsTold(scene);
-    const { bytes, rolledToMs } = await storeState(plant.id);
-    expect(rolledToMs).toBe(MIDNIGHT_MS);
-    for (const [level, size] of Object.entries(bytes)) {
-      expect([level, size]).toEqual([
-        level,
-        await numberOf(plant.id, `SELECT sum(size) FROM telemetry_${level}`),
-      ]);
-    }
-  });
+  ])(
+    'packing that cannot write %s loses nothing, and continues when it can [rule 9]',
+    async (_what, write, when) => {
+      const { scene, plant } = await newTelemetrySite();
+      vi.spyOn(console, 'error').mockReturnValue(undefined);
+      setClock(MIDNIGHT_MS - 2 * HOUR);
+      await sendFor(scene, HOUR);
+      await breakWrites(plant.id, write, when);
+      setClock(MIDNIGHT_MS + 5 * HOUR);
+      await sendFor(scene, HOUR);
+      await evictSite(plant.id);
+      await passTime(plant.id, 5 * MINUTE);
+      await expectAsSent(scene);
+      await repair(plant.id);
+      await passTime(plant.id, MINUTE);
+      await untilPacked(plant.id);
+      await expectAsSent(scene);
+      const { bytes, rolledToMs } = await storeState(plant.id);
+      expect(rolledToMs).toBe(MIDNIGHT_MS);
+      for (const [level, size] of Object.entries(bytes)) {
+        expect([level, size]).toEqual([
+          level,
+          await numberOf(plant.id, `SELECT sum(size) FROM telemetry_${level}`),
+        ]);
+      }
+    },
+  );
 });
 
 describe('a journal of days that was never packed', () => {
-  it('is packed stretch by stretch, each within a day, and answers the same all along [rule 9]', async () => {
-    const scene = await newTelemetrySite();
-    const { plant, model } = scene;
+  it('an unpacked journal is packed in segments within a day, and answers are the same throughout [rule 9]', async () => {
+    const { scene, plant, model } = await newTelemetrySite();
     await boundSite(plant.id, { packChars: 20_000, unpackedBlocks: 2 });
     setClock(MIDNIGHT_MS - 3 * HOUR);
     for (const pauseMs of [0, 8 * HOUR, 30 * HOUR]) {
       setClock(Date.now() + pauseMs);
-      await tellFor(scene, 2 * HOUR, true);
+      await sendFor(scene, 2 * HOUR, true);
     }
     expect(await partCounts(plant.id)).toMatchObject({ raw: 0, '5m': 0 });
     const range = [0, Date.now() + DAY] as const;
@@ -231,7 +230,7 @@ describe('a journal of days that was never packed', () => {
       if (alarms % 3 === 0) await evictSite(plant.id);
       expect(await readPoints(plant.id, METRIC, '1h', range)).toEqual(model.points(METRIC, '1h', range));
     }
-    await expectAsTold(scene);
+    await expectAsSent(scene);
     const stretches = await rowsOf<{ start_ms: number; end_ms: number }>(
       plant.id,
       'SELECT id / 1024 * 60000 AS start_ms, end_ms FROM telemetry_raw ORDER BY id',

@@ -1,7 +1,7 @@
-/** What a device's message must be to count, and what is read of it afterwards. */
+/** The conditions for a valid device message, the values read from it, and readings out of order. */
 import { describe, expect, it } from 'vitest';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
-import { holdClock, MINUTE, setClock } from '#workerd/site-clock.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   droppedOf,
@@ -13,23 +13,23 @@ import {
   sendTelemetry,
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
-import { numberOf, untilRegistered } from '#workerd/site-rows.ts';
-import { newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
+import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
+import { type LinkedScene, newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
-import { createOrganization, createPlant } from '#workerd/world.ts';
+import { createOrganization, createPlant, siteOf } from '#workerd/world.ts';
 import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
 
 holdClock();
 
 describe('the signature of a device message', () => {
-  it('counts with the secret as its hex text [C-3.7]', async () => {
+  it('a signature with the secret as hex text is valid [C-3.7]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     expect(await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7}' }))).toBe(true);
     expect(await gridPowerKw(plant)).toBe(7);
   });
 
-  it('counts with the bytes of the secret, and commands are signed in that form from then on [C-3.7]', async () => {
+  it('a signature with the bytes of the secret is valid, and later commands are signed in that form [C-3.7]', async () => {
     const { plant, gateway, link, partner } = await newListeningSite();
     const bytes = hexBytes(gateway.hmacSecret);
     const forms: [string, string | Uint8Array][] = [
@@ -58,14 +58,14 @@ describe('the signature of a device message', () => {
     ['more digits than a number holds', '{"gridPowerKw":123456789012.12345678}', 123456789012.12346],
     ['-0', '{"gridPowerKw":-0}', 0],
     ['__proto__ and constructor as names', '{"__proto__":1,"constructor":2,"gridPowerKw":3}', 3],
-  ])('covers the text as it was sent: %s [C-3.7]', async (_what, data, expected) => {
+  ])('the signature covers the text as it was sent: %s [C-3.7]', async (_what, data, expected) => {
     const { plant, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data }));
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
     expect(await gridPowerKw(plant)).toBeCloseTo(expected, 9);
   });
 
-  it('drops the whitespace outside strings before it is checked, and only there [C-3.7]', async () => {
+  it('the signature is checked without the whitespace outside strings [C-3.7]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const signedData = '{"a b":1.0,"gridPowerKw":8}';
     const data = '{ "a b" : 1.0,\n\t"gridPowerKw" :\r8 }';
@@ -77,7 +77,7 @@ describe('the signature of a device message', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ SIGNATURE: 1 });
   });
 
-  it('that is missing, of another shape or over other text drops the message, which is still stored [C-3.8]', async () => {
+  it('a missing, malformed or wrong signature drops the message, which is still answered as stored [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const good = '0'.repeat(64);
     const data = '{"gridPowerKw":1,"b":2}';
@@ -95,7 +95,7 @@ describe('the signature of a device message', () => {
     expect(await gridPowerKw(plant)).toBeNull();
   });
 
-  it('of one device never counts for another [spec: Device MQTT]', async () => {
+  it('a signature of one device is not valid for another [spec: Device MQTT]', async () => {
     const { plant, link } = await newConnectedSite();
     const other = await createPlant(await createOrganization());
     await publish(link, rawTelemetry(other.gateway, { data: '{"gridPowerKw":1}' }));
@@ -109,15 +109,15 @@ describe('the time and shape of a device message', () => {
     [300_000, true],
     [-300_001, false],
     [300_001, false],
-  ])('ts %i ms off the clock: kept %s [spec: Limits]', async (offsetMs, kept) => {
+  ])('a message with a ts %i ms off the clock is kept: %s [spec: Limits]', async (offsetMs, isStored) => {
     const { plant, link, gateway } = await newConnectedSite();
     const payload = rawTelemetry(gateway, { ts: Date.now() + offsetMs, data: '{"gridPowerKw":1}' });
     expect(await publish(link, payload)).toBe(true);
-    expect(await gridPowerKw(plant)).toBe(kept ? 1 : null);
-    expect(await droppedOf(plant.id, gateway.id)).toEqual(kept ? {} : { TIMESTAMP: 1 });
+    expect(await gridPowerKw(plant)).toBe(isStored ? 1 : null);
+    expect(await droppedOf(plant.id, gateway.id)).toEqual(isStored ? {} : { TIMESTAMP: 1 });
   });
 
-  it('drops and counts what is malformed, each by its reason, and answers stored [C-3.8]', async () => {
+  it('malformed messages are dropped, counted by reason and answered as stored [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const data = '{"gridPowerKw":1}';
     const now = Date.now();
@@ -155,8 +155,8 @@ describe('the time and shape of a device message', () => {
   });
 });
 
-describe('what is kept of a device message', () => {
-  it('stores identical bytes once, in one batch, in two, and over another link [C-3.8]', async () => {
+describe('the stored data of a device message', () => {
+  it('identical messages are stored once, in one batch, in two, and over another link [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const payload = telemetryMessage(gateway, '{"gridPowerKw":3}');
     expect(await publishAll(link, [payload, payload])).toEqual([true, true]);
@@ -169,7 +169,7 @@ describe('what is kept of a device message', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('answers numbers null, MISSING and the time of the read while there is no data [C-4.1]', async () => {
+  it('the latest values without data are null and MISSING, with the time of the read [C-4.1]', async () => {
     const { plant, site } = await newConnectedSite();
     const { timestamp, payload } = await site.readLatestTelemetry(plant.id);
     expect(timestamp).toBe(new Date().toISOString());
@@ -186,7 +186,7 @@ describe('what is kept of a device message', () => {
     });
   });
 
-  it('reads the latest value of each signal, site values first, else sums by asset type [C-3.13]', async () => {
+  it('the latest values are site values first, or else sums by asset type [C-3.13]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { 'BESS-1/powerKw': -5, 'FVE-1/powerKw': 20, 'METER-1/powerKw': -12 });
     setClock(Date.now() + 1_000);
@@ -211,10 +211,79 @@ describe('what is kept of a device message', () => {
     expect((await site.readLatestTelemetry(plant.id)).payload.dataQuality).toBe('STALE');
   });
 
-  it('tells the registry the status that a device reports [C-3.1]', async () => {
+  it('the registry receives the status that a device reports [C-3.1]', async () => {
     const { link, gateway } = await newConnectedSite();
     expect(await sendStatus(link, gateway, 'MAINTENANCE')).toBe(true);
-    const told = { connection_status: 'MAINTENANCE', last_seen_at_ms: Date.now() };
-    await untilRegistered('devices', gateway.id, told);
+    const device = { connection_status: 'MAINTENANCE', last_seen_at_ms: Date.now() };
+    await untilRegistered('devices', gateway.id, device);
+  });
+});
+
+const reading = ({ gateway }: LinkedScene, ts: number, kw: number) =>
+  rawTelemetry(gateway, { ts, data: `{"gridPowerKw":${kw}}` });
+
+/** The grid power before and after a wake. */
+async function awakeAndWoken({ plant }: LinkedScene): Promise<unknown[]> {
+  const awake = await gridPowerKw(plant);
+  await evictSite(plant.id);
+  return [awake, await gridPowerKw(plant)];
+}
+
+describe('a reading', () => {
+  it('an older reading that arrives later does not replace the current one [C-3.13]', async () => {
+    const scene = await newConnectedSite();
+    await publish(scene.link, reading(scene, START_MS, 1));
+    setClock(START_MS + 10 * SECOND);
+    await publish(scene.link, reading(scene, START_MS - MINUTE, 2));
+    expect(await awakeAndWoken(scene)).toEqual([1, 1]);
+  });
+
+  it('a later reading of the same moment replaces the current one [C-4.5]', async () => {
+    const scene = await newConnectedSite();
+    await publishAll(scene.link, [reading(scene, START_MS, 1), reading(scene, START_MS, 2)]);
+    setClock(START_MS + 10 * SECOND);
+    await publish(scene.link, reading(scene, START_MS, 3));
+    expect(await awakeAndWoken(scene)).toEqual([3, 3]);
+  });
+
+  it('a backlog sent newest first leaves the newest value of each signal [C-3.13]', async () => {
+    const scene = await newConnectedSite();
+    const ages = [0, 1, 2, 3, 4];
+    const backlog = ages.map((age) => reading(scene, START_MS - age * MINUTE, age));
+    backlog.push(
+      rawTelemetry(scene.gateway, { ts: START_MS - 4 * MINUTE, data: '{"fvePowerKw":8,"gridPowerKw":99}' }),
+    );
+    await publishAll(scene.link, backlog);
+    expect(await awakeAndWoken(scene)).toEqual([0, 0]);
+    expect((await siteOf(scene.plant.id).readLatestTelemetry(scene.plant.id)).payload.fvePowerKw).toBe(8);
+  });
+
+  it('an older reading does not replace a newer one from the stored latest values after a wake [C-3.13]', async () => {
+    const scene = await newConnectedSite();
+    for (const minute of [0, 6, 12]) {
+      setClock(START_MS + minute * MINUTE);
+      await publish(scene.link, reading(scene, START_MS + minute * MINUTE, minute));
+    }
+    await evictSite(scene.plant.id);
+    await publish(scene.link, reading(scene, START_MS + 8 * MINUTE, 99));
+    expect(await awakeAndWoken(scene)).toEqual([12, 12]);
+  });
+
+  it('a reading dated ahead stays the latest only until a newer one arrives [C-3.13]', async () => {
+    const scene = await newConnectedSite();
+    await publish(scene.link, reading(scene, START_MS + 5 * MINUTE, 1));
+    setClock(START_MS + MINUTE);
+    await publish(scene.link, reading(scene, START_MS + MINUTE, 2));
+    expect(await awakeAndWoken(scene)).toEqual([1, 1]);
+    setClock(START_MS + 6 * MINUTE);
+    await publish(scene.link, reading(scene, START_MS + 6 * MINUTE, 3));
+    expect(await awakeAndWoken(scene)).toEqual([3, 3]);
+  });
+
+  it('the timestamp of the latest values is the newest ts of a reading [C-4.1]', async () => {
+    const scene = await newConnectedSite();
+    await publish(scene.link, reading(scene, START_MS - 30 * SECOND, 1));
+    const { timestamp } = await siteOf(scene.plant.id).readLatestTelemetry(scene.plant.id);
+    expect(timestamp).toBe(new Date(START_MS - 30 * SECOND).toISOString());
   });
 });

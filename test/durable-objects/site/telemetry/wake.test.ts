@@ -1,17 +1,13 @@
-/** What a wake reads of the journal: nothing until a message comes, then the last ten minutes, and all where it must. */
+/**
+ * Journal reads after a wake: none until they are needed, then the last ten minutes, and all of it if
+ * necessary.
+ */
 import { describe, expect, it, vi } from 'vitest';
 import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
-import {
-  connectListening,
-  droppedOf,
-  publish,
-  publishAll,
-  rawTelemetry,
-  sendTelemetry,
-} from '#workerd/site-devices.ts';
+import { droppedOf, publish, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
-import { newConnectedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { noteStatements } from '#workerd/site-statements.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { siteOf } from '#workerd/world.ts';
@@ -20,11 +16,11 @@ import { JournalRows } from '../../../../durable-objects/site/telemetry/rows.ts'
 
 holdClock();
 
-/** Those that read messages, not only where blocks begin and end. */
+/** The statements that read messages, and not only the bounds of blocks. */
 const ofJournal = (statements: readonly string[]) =>
   statements.filter((one) => /journal_block/.test(one) && /^SELECT (\*|data\b|.*, data\b)/.test(one));
 
-/** The blocks that are read from here on, of all objects, until `vi.restoreAllMocks()`: for each reading, how long each is. */
+/** Records the lengths of the blocks that each read takes, of all objects, until `vi.restoreAllMocks()`. */
 function noteBlocks(): number[][] {
   const readings: number[][] = [];
   const { since } = JournalRows.prototype;
@@ -44,7 +40,7 @@ async function latest(siteId: string) {
 }
 
 describe('a wake', () => {
-  it('leaves the journal alone, with a device connected too: it is read when somebody needs it [rule 9]', async () => {
+  it('a wake does not read the journal until it is needed, even with a connected device [rule 9]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await noteStatements(plant.id);
@@ -60,7 +56,7 @@ describe('a wake', () => {
   it.each<[string, (siteId: string) => Promise<unknown>]>([
     ['the command log', (siteId) => readCommands(siteId)],
     ['the configuration', (siteId) => readConfig(siteId)],
-  ])('for %s alone never looks into it [rule 9]', async (_what, read) => {
+  ])('a wake for a read of %s does not read the journal [rule 9]', async (_what, read) => {
     const { plant, link, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await noteStatements(plant.id);
@@ -70,7 +66,7 @@ describe('a wake', () => {
     expect(ofJournal(statements)).toEqual([]);
   });
 
-  it('never takes more than one block at a time, and no more blocks than hold the last ten minutes [rule 9]', async () => {
+  it('a wake reads one block at a time, and only the blocks of the last ten minutes [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const filler = JSON.stringify(
       Object.fromEntries(Array.from({ length: 300 }, (_none, index) => [`signal-${index}`, index])),
@@ -89,7 +85,7 @@ describe('a wake', () => {
     const readings = noteBlocks();
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
     vi.restoreAllMocks();
-    // The nonces of ten minutes, and the values since the last snapshot: once each.
+    // One read for the nonces of ten minutes, and one for the values since the last snapshot.
     expect(readings.map((lengths) => lengths.length).sort((left, right) => right - left)).toEqual([
       young,
       expect.toSatisfy((since: number) => since > 0 && since < young),
@@ -100,7 +96,7 @@ describe('a wake', () => {
 });
 
 describe('the latest values of a plant', () => {
-  it('that is new stand over its first wake, however long after its last message that is [C-4.1]', async () => {
+  it('the latest values of a new plant survive its first wake, however late that is [C-4.1]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7, 'BESS-1/socPercent': 50 });
     for (const afterMs of [11 * MINUTE, HOUR, 30 * 24 * HOUR]) {
@@ -110,7 +106,7 @@ describe('the latest values of a plant', () => {
     }
   });
 
-  it('are read from its first block where no snapshot is stored [C-4.1]', async () => {
+  it('the latest values are read from the first block if no snapshot is stored [C-4.1]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { 'BESS-1/socPercent': 50 });
     for (let minute = 6; minute <= 60; minute += 6) {
@@ -122,7 +118,7 @@ describe('the latest values of a plant', () => {
     expect(await latest(plant.id)).toMatchObject({ gridPowerKw: 60, socPercent: 50 });
   });
 
-  it('are stored by the clock, not by the block: every five minutes of data, and no more often [rule 9]', async () => {
+  it('the latest values are stored by the clock, not per block: at most once in five minutes [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const filler = 'x'.repeat(100);
     const large = JSON.stringify(
@@ -143,7 +139,7 @@ describe('the latest values of a plant', () => {
     expect(writes).toBeLessThanOrEqual(6);
   });
 
-  it('that cannot be stored cost no reading: all are there, and after a wake too [rule 9]', async () => {
+  it('latest values that cannot be stored cost no reading, also after a wake [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await breakWrites(plant.id, 'INSERT ON fact', `NEW.name = 'snapshot'`);
@@ -160,7 +156,7 @@ describe('the latest values of a plant', () => {
 });
 
 describe('the nonces of the last ten minutes', () => {
-  it('are known at a wake, each block of them, and a nonce of another message is none of them [C-3.8]', async () => {
+  it('all nonces of the last ten minutes are known after a wake, and other messages with them are rejected [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const filler = JSON.stringify(
       Object.fromEntries(Array.from({ length: 100 }, (_none, index) => [`signal-${index}`, index])),
@@ -175,7 +171,7 @@ describe('the nonces of the last ten minutes', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBeGreaterThan(5);
     await evictSite(plant.id);
     const before = await numberOf(plant.id, 'SELECT sum(size) FROM journal_block');
-    // The same bytes again: known, and stored once.
+    // The same messages again: known, and stored once.
     expect(await publishAll(link, sent)).toEqual(Array(sent.length).fill(true));
     expect(await numberOf(plant.id, 'SELECT sum(size) FROM journal_block')).toBe(before);
     const forged = sent.map((message) =>
@@ -187,9 +183,8 @@ describe('the nonces of the last ten minutes', () => {
     expect((await latest(plant.id)).gridPowerKw).toBe(1);
   });
 
-  it('are known to a wake that an acknowledgement brought, before telemetry comes [C-3.8]', async () => {
-    const { plant, partner } = await newSite();
-    const link = await connectListening(plant);
+  it('nonces are known after a wake by a command, before telemetry arrives [C-3.8]', async () => {
+    const { plant, partner, link } = await newListeningSite();
     const first = rawTelemetry(plant.gateway, { nonce: 'n', data: '{"gridPowerKw":1}' });
     await publish(link, first);
     await evictSite(plant.id);

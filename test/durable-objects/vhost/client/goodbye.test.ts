@@ -4,14 +4,13 @@
  */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { expectGoodbye } from '#workerd/link-two.ts';
+import type { VhostTestLink } from '#workerd/links.ts';
 import { type Partner, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 const LIFE_MS = 30_000;
-const VERSIONS = [1, 2];
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -19,13 +18,19 @@ afterEach(() => {
 });
 
 /** A key with two clients, which expires after LIFE_MS. */
-async function twoClients(link: number) {
+async function twoClients() {
   vi.useFakeTimers({ toFake: ['Date'] });
   const expiresAtMs = Date.now() + LIFE_MS;
   const scene = await openPartner({ expiresAtMs });
-  const first = await scene.connect({ link });
-  const second = await scene.connect({ link });
+  const first = await scene.connect();
+  const second = await scene.connect();
   return { ...scene, expiresAtMs, clients: [first, second] as const };
+}
+
+/** The object closes the link with that code, and its last frame before gives the reason. */
+async function expectGoodbye(link: VhostTestLink, code: number): Promise<void> {
+  expect(await link.untilClosed()).toMatchObject({ code });
+  expect(link.received.at(-1)).toMatchObject({ kind: 'goodbye', code, reason: expect.stringMatching(/\S/) });
 }
 
 async function expectGoodbyes(clients: readonly Partner[], code: number): Promise<void> {
@@ -38,70 +43,67 @@ async function breakConsumers(key: Key): Promise<void> {
   await vhostRows(key, sql);
 }
 
-describe.each(VERSIONS)(
-  'a client on a link of version %i receives goodbye before its link is closed',
-  (link) => {
-    it('when its key is revoked [C-5.6]', async () => {
-      const { key, clients } = await twoClients(link);
-      await vhostOf(key.id).revoke();
-      await expectGoodbyes(clients, CLOSE_CODES.revoked);
-    });
+describe('a client receives goodbye before its link is closed', () => {
+  it('when its key is revoked [C-5.6]', async () => {
+    const { key, clients } = await twoClients();
+    await vhostOf(key.id).revoke();
+    await expectGoodbyes(clients, CLOSE_CODES.revoked);
+  });
 
-    it('when its key is revoked while the object sleeps [C-5.6]', async () => {
-      const { key, clients } = await twoClients(link);
-      await evictDurableObject(vhostOf(key.id));
-      await vhostOf(key.id).revoke();
-      await expectGoodbyes(clients, CLOSE_CODES.revoked);
-    });
+  it('when its key is revoked while the object sleeps [C-5.6]', async () => {
+    const { key, clients } = await twoClients();
+    await evictDurableObject(vhostOf(key.id));
+    await vhostOf(key.id).revoke();
+    await expectGoodbyes(clients, CLOSE_CODES.revoked);
+  });
 
-    it('when its key expires, by the alarm of an object that sleeps [C-5.6]', async () => {
-      const { key, clients, expiresAtMs } = await twoClients(link);
-      await evictDurableObject(vhostOf(key.id));
-      vi.setSystemTime(expiresAtMs);
-      await runDurableObjectAlarm(vhostOf(key.id));
-      await expectGoodbyes(clients, CLOSE_CODES.expired);
-    });
+  it('when its key expires, by the alarm of an object that sleeps [C-5.6]', async () => {
+    const { key, clients, expiresAtMs } = await twoClients();
+    await evictDurableObject(vhostOf(key.id));
+    vi.setSystemTime(expiresAtMs);
+    await runDurableObjectAlarm(vhostOf(key.id));
+    await expectGoodbyes(clients, CLOSE_CODES.expired);
+  });
 
-    it('when it sends something after its key expired [C-5.6]', async () => {
-      const { clients, expiresAtMs } = await twoClients(link);
-      vi.setSystemTime(expiresAtMs);
-      clients[0].link.send({ kind: 'credit', drainedBytes: 1 });
-      await expectGoodbyes(clients, CLOSE_CODES.expired);
-    });
+  it('when it sends something after its key expired [C-5.6]', async () => {
+    const { clients, expiresAtMs } = await twoClients();
+    vi.setSystemTime(expiresAtMs);
+    clients[0].link.send({ kind: 'credit', drainedBytes: 1 });
+    await expectGoodbyes(clients, CLOSE_CODES.expired);
+  });
 
-    it('when its bridge has rebooted (rule 8)', async () => {
-      const { clients, connect } = await twoClients(link);
-      const elsewhere = await connect({ bridge: 'bridge-2' });
-      await connect({ boot: 'boot-2', link });
-      await expectGoodbyes(clients, CLOSE_CODES.takenOver);
-      expect(elsewhere.link.closed).toBeUndefined();
-    });
+  it('when its bridge has rebooted (rule 8)', async () => {
+    const { clients, connect } = await twoClients();
+    const elsewhere = await connect({ bridge: 'bridge-2' });
+    await connect({ boot: 'boot-2' });
+    await expectGoodbyes(clients, CLOSE_CODES.takenOver);
+    expect(elsewhere.link.closed).toBeUndefined();
+  });
 
-    it('when it has been silent for two minutes (rule 2)', async () => {
-      vi.useFakeTimers({ toFake: ['Date'] });
-      const { key, connect } = await openPartner();
-      const client = await connect({ link });
-      vi.setSystemTime(Date.now() + 121_000);
-      await runDurableObjectAlarm(vhostOf(key.id));
-      await expectGoodbye(client.link, CLOSE_CODES.takenOver);
-    });
+  it('when it has been silent for two minutes (rule 2)', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { key, connect } = await openPartner();
+    const client = await connect();
+    vi.setSystemTime(Date.now() + 121_000);
+    await runDurableObjectAlarm(vhostOf(key.id));
+    await expectGoodbye(client.link, CLOSE_CODES.takenOver);
+  });
 
-    it('when its frames are malformed (rule 1)', async () => {
-      const { clients } = await twoClients(link);
-      clients[0].link.socket.send('hello');
-      await expectGoodbye(clients[0].link, CLOSE_CODES.protocolError);
-      await clients[1].quiet();
-      expect(clients[1].link.closed).toBeUndefined();
-    });
+  it('when its frames are malformed (rule 1)', async () => {
+    const { clients } = await twoClients();
+    clients[0].link.socket.send('hello');
+    await expectGoodbye(clients[0].link, CLOSE_CODES.protocolError);
+    await clients[1].quiet();
+    expect(clients[1].link.closed).toBeUndefined();
+  });
 
-    it('when its frames cannot be handled (rule 3)', async () => {
-      vi.spyOn(console, 'error').mockReturnValue(undefined);
-      const { key, clients } = await twoClients(link);
-      await breakConsumers(key);
-      const [client] = clients;
-      const settings = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0 };
-      client.link.send({ kind: 'consume', seq: 1, queue: client.queueName('event.alarm'), ...settings });
-      await expectGoodbye(client.link, CLOSE_CODES.protocolError);
-    });
-  },
-);
+  it('when its frames cannot be handled (rule 3)', async () => {
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const { key, clients } = await twoClients();
+    await breakConsumers(key);
+    const [client] = clients;
+    const settings = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0, priority: 0 };
+    client.link.send({ kind: 'consume', seq: 1, queue: client.queueName('event.alarm'), ...settings });
+    await expectGoodbye(client.link, CLOSE_CODES.protocolError);
+  });
+});

@@ -5,8 +5,7 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
-import { sendOpen } from '#workerd/link-two.ts';
-import { openLink, type VhostTestLink } from '#workerd/links.ts';
+import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { Partner } from '#workerd/partner.ts';
 import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
@@ -18,27 +17,27 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A key whose client connected through the Worker, from a bridge that speaks version 2. */
+/** A key whose client dialled through the Worker. */
 async function dialled() {
   const organization = await createOrganization();
   const key = await createKey(organization);
-  const headers = { 'sitewire-link': '2' };
-  const response = await dialAmqp(organization, key, { headers, proof: { address: ADDRESS } });
+  const response = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
   const link: VhostTestLink = openLink(response);
-  const open = (vhost: string) => link.send({ kind: 'open', vhost } as never);
+  const open = (vhost: string) => link.send({ kind: 'open', vhost });
   return { organization, key, link, open, vhost: `partner-${key.id}` };
 }
 
-/** A key whose first client dials its object as the Worker does. */
-async function atItsObject(link: number) {
+/** A key whose first client has a link and has opened nothing. */
+async function atItsObject() {
   const organization = await createOrganization();
   const key = await createKey(organization);
   const siteId = crypto.randomUUID();
-  const partner = await Partner.connect(organization, key, { link });
-  return { organization, key, siteId, partner };
+  const partner = new Partner(openLink(await dialVhost(key.id)), organization, key);
+  const open = (vhost = `partner-${key.id}`) => openVhost(partner.link, vhost);
+  return { organization, key, siteId, partner, open };
 }
 
-describe('a client on a link of version 2', () => {
+describe('a client', () => {
   it('that is accepted and has opened nothing is not logged, and its key does not count as used [C-8.4]', async () => {
     const { organization, key, link } = await dialled();
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });
@@ -100,31 +99,23 @@ describe('a client on a link of version 2', () => {
 
 describe('the queues of a key', () => {
   it('stay empty until a client has opened its vhost, and fill from then on [C-6.1]', async () => {
-    const { key, siteId, partner } = await atItsObject(2);
+    const { key, siteId, partner, open } = await atItsObject();
     await hand(key, siteId, 1, 1);
-    sendOpen(partner, '/');
+    await open('/');
     expect(await partner.readyCount('event.status')).toBe(0);
     await hand(key, siteId, 2, 1);
     expect(await partner.readyCount('event.status')).toBe(0);
-    sendOpen(partner);
-    await partner.quiet();
+    await open();
     await hand(key, siteId, 3, 1);
     expect(await partner.readyCount('event.status')).toBe(1);
   });
 
   it('go on filling after the client has gone and the object has slept [C-6.1]', async () => {
-    const { organization, key, siteId, partner } = await atItsObject(2);
-    sendOpen(partner);
-    await partner.quiet();
+    const { organization, key, siteId, open } = await atItsObject();
+    await open();
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     await hand(key, siteId, 1, 2);
-    const again = await Partner.connect(organization, key, { link: 2 });
+    const again = await Partner.connect(organization, key);
     expect(await again.readyCount('event.status')).toBe(2);
-  });
-
-  it('fill from the accept of a client whose bridge speaks version 1 [C-6.1]', async () => {
-    const { key, siteId, partner } = await atItsObject(1);
-    await hand(key, siteId, 1, 1);
-    expect(await partner.readyCount('event.status')).toBe(1);
   });
 });

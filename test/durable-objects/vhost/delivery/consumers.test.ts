@@ -105,6 +105,7 @@ describe('a consumer tag', () => {
       noAck: false,
       exclusive: false,
       prefetch: 0,
+      priority: 0,
     });
     const answer = await Promise.race([
       partner.link.next((frame) => frame.kind === 'refused'),
@@ -124,7 +125,7 @@ describe('the consumers of a connection', () => {
     const other = await Partner.connect(organization, key);
     const queue = partner.queueName('event.status');
     const consumers = Array.from({ length: 256 }, (_, index) => {
-      const settings = { noAck: true, exclusive: false, prefetch: 0 };
+      const settings = { noAck: true, exclusive: false, prefetch: 0, priority: 0 };
       return { kind: 'consume', channel: 1, tag: `${index}`, queue, ...settings } as const;
     });
     const answers = await partner.askAll(...consumers);
@@ -154,7 +155,7 @@ describe('the rule on which queues a partner may read', () => {
       403,
       `ACCESS_REFUSED - access to queue '${queue}' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
     );
-    const consumer = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0 };
+    const consumer = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0, priority: 0 };
     expect(await partner.ask({ kind: 'consume', queue, ...consumer })).toMatchObject(expected);
     expect(await partner.ask({ kind: 'get', queue, channel: 1, noAck: false })).toMatchObject(expected);
   });

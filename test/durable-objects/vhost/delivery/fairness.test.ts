@@ -8,8 +8,7 @@ const MIB = 1024 * 1024;
 
 describe('a backlog of telemetry that its client is reading', () => {
   it('lets an acknowledgement and an alarm through with the next bytes that the client drains [C-6.4]', async () => {
-    const { key, siteId, connect } = await openPartner();
-    const partner = await connect({ link: 2 });
+    const { key, siteId, partner } = await openPartner();
     // Six full windows.
     for (let from = 1; from <= 600; from += 50) {
       await hand(key, siteId, from, 50, { kind: 'telemetry', chars: 10_000 });

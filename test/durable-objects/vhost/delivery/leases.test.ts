@@ -1,7 +1,7 @@
 /** Leases when their link is lost, their bridge reboots, or another connection settles them. */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { hand, numberOf, range, told } from '#workerd/outbox-events.ts';
+import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';
 import { commandLog, eventOf, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -47,7 +47,7 @@ describe('a link that is lost', () => {
     await other.consume('event.status');
     partner.link.socket.close();
     await other.delivered(3);
-    expect(told(other)).toEqual(['1*', '2*', '3*']);
+    expect(markedNumbers(other)).toEqual(['1*', '2*', '3*']);
   });
 
   it('while a command is in progress loses nothing: the next client gets its acknowledgement [C-6.4]', async () => {
@@ -75,7 +75,7 @@ describe('a lease', () => {
     expect(fresh.map(({ lease }) => lease)).not.toEqual(stale.map(({ lease }) => lease));
     for (const outcome of ['ack', 'requeue', 'discard'] as const) again.settle(outcome, stale);
     await again.quiet();
-    expect(told(again)).toEqual(['1*', '2*', '3*']);
+    expect(markedNumbers(again)).toEqual(['1*', '2*', '3*']);
     again.link.socket.close();
     const third = await connect();
     expect(await third.readyCount('event.status')).toBe(3);
@@ -94,7 +94,7 @@ describe('a lease', () => {
     expect(await other.readyCount('event.status')).toBe(0);
     partner.settle('requeue', held.slice(0, 1));
     await partner.delivered(4);
-    expect(told(partner)).toEqual(['1', '2', '3', '1*']);
+    expect(markedNumbers(partner)).toEqual(['1', '2', '3', '1*']);
   });
 
   it('number is never reused, over sleeps and connections', async () => {
@@ -127,8 +127,8 @@ describe('a bridge that reconnects under a new boot', () => {
     await again.consume('event.status');
     await again.delivered(2);
     await again.quiet();
-    expect(told(again)).toEqual(['1*', '2*']);
-    expect(told(elsewhere)).toEqual(['3']);
+    expect(markedNumbers(again)).toEqual(['1*', '2*']);
+    expect(markedNumbers(elsewhere)).toEqual(['3']);
   });
 
   it('has the sockets of its old boot closed, and no others (rule 8)', async () => {
@@ -172,6 +172,7 @@ describe('a frame that cannot be handled', () => {
       noAck: false,
       exclusive: false,
       prefetch: 0,
+      priority: 0,
     });
     expect(await other.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
     await vhostRows(key, 'DROP TRIGGER broken');

@@ -72,7 +72,7 @@ describe('two thousand waiting messages', () => {
     const { partner } = scene;
     await fill(scene);
     const seen = watchTurns();
-    const settings = { channel: 1, noAck: false, exclusive: false, prefetch: 0 };
+    const settings = { channel: 1, noAck: false, exclusive: false, prefetch: 0, priority: 0 };
     const queue = partner.queueName('event.status');
     await partner.askAll(...['a', 'b'].map((tag) => ({ kind: 'consume', queue, tag, ...settings }) as const));
     await readAll(partner);

@@ -3,7 +3,7 @@
  * written.
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import { Partner, storedMessages, untilStored, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
@@ -15,6 +15,15 @@ async function storedThrough(key: Key): Promise<number | undefined> {
   return row?.sequence;
 }
 
+/** The vhost stores what is held after a second; without this a slow test might wait so long. */
+function stopTimers(): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+}
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
 /** A partner that holds its events, and a site that has handed over the given number of them. */
 async function holding(count: number, prefetch = 0) {
   const scene = await openPartner();
@@ -25,6 +34,7 @@ async function holding(count: number, prefetch = 0) {
 
 describe('events that are delivered as they arrive', () => {
   it('are not stored, and their site is asked to keep them (rule 5)', async () => {
+    stopTimers();
     const { key, partner, receipt } = await holding(3);
     expect(await partner.delivered(3)).toHaveLength(3);
     expect(receipt).toEqual({ received: 0, seen: 3, gone: false });
@@ -47,6 +57,7 @@ describe('events that are delivered as they arrive', () => {
   });
 
   it('and acknowledged in part are kept by their site from the first unacknowledged one on (rule 5)', async () => {
+    stopTimers();
     const { key, partner, siteId } = await holding(3);
     const [first, , third] = await partner.delivered(3);
     partner.settle('ack', first && third ? [first, third] : []);

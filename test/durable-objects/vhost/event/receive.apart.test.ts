@@ -21,16 +21,18 @@ function telemetry(from: number, count: number): PassingEvent[] {
   return outboxEvents(from, count, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
 }
 
-/** Makes every insert of a message fail, as a full disk would. */
+/** Makes every write of a message fail, as a full disk would. */
 async function breakStorage(key: Key): Promise<void> {
-  await vhostRows(
-    key,
-    "CREATE TRIGGER broken BEFORE INSERT ON message BEGIN SELECT RAISE(ABORT, 'broken'); END",
-  );
+  for (const write of ['INSERT', 'UPDATE']) {
+    await vhostRows(
+      key,
+      `CREATE TRIGGER broken_${write} BEFORE ${write} ON chunk BEGIN SELECT RAISE(ABORT, 'broken'); END`,
+    );
+  }
 }
 
 async function mendStorage(key: Key): Promise<void> {
-  await vhostRows(key, 'DROP TRIGGER broken');
+  for (const write of ['INSERT', 'UPDATE']) await vhostRows(key, `DROP TRIGGER broken_${write}`);
 }
 
 describe('events of many sites at once', () => {
@@ -53,11 +55,11 @@ describe('events of many sites at once', () => {
     const { receipts, transactions } = await handTogether(key, siteIds);
     expect(receipts).toEqual(siteIds.map(() => ({ received: 2, gone: false })));
     expect(transactions).toBe(2);
-    const told = (await partner.delivered(40)).map((delivery) => [
+    const seen = (await partner.delivered(40)).map((delivery) => [
       eventOf(delivery).siteId,
       numberOf(delivery),
     ]);
-    expect(told).toEqual(siteIds.flatMap((siteId) => [1, 2].map((number) => [siteId, number])));
+    expect(seen).toEqual(siteIds.flatMap((siteId) => [1, 2].map((number) => [siteId, number])));
     for (const siteId of siteIds) expect(await hand(key, siteId, 1, 2)).toEqual(receipts[0]);
     await partner.quiet();
     expect(partner.deliveries()).toHaveLength(40);
@@ -71,7 +73,7 @@ describe('events of many sites at once', () => {
       { received: 0, gone: true },
       { received: 0, gone: true },
     ]);
-    expect(await vhostRows(key, 'SELECT * FROM message')).toEqual([]);
+    expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
     expect(await vhostRows(key, 'SELECT * FROM received')).toEqual([]);
   });
 });
@@ -238,11 +240,7 @@ describe('a write that fails', () => {
   it('of a lease delivers nothing: the restarted object does, and not as redelivered (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
-    await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => {
-      storage.sql.exec(
-        "CREATE TRIGGER broken BEFORE UPDATE ON message BEGIN SELECT RAISE(ABORT, 'broken'); END",
-      );
-    });
+    await breakStorage(key);
     partner.link.send({
       kind: 'consume',
       seq: 1,
@@ -252,6 +250,7 @@ describe('a write that fails', () => {
       noAck: false,
       exclusive: false,
       prefetch: 0,
+      priority: 0,
     });
     await partner.link.untilClosed();
     expect(partner.deliveries()).toEqual([]);

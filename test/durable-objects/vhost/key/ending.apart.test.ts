@@ -197,7 +197,7 @@ describe('a key that is discarded', () => {
     const facts = await factsOf(key);
     expect(facts.map(({ name }) => name)).not.toContain('key');
     expect(JSON.stringify(facts)).not.toContain(organization.slug);
-    for (const table of ['message', 'chunk', 'queue', 'consumer', 'connection', 'received']) {
+    for (const table of ['chunk', 'queue', 'consumer', 'connection', 'received']) {
       expect([table, await vhostRows(key, `SELECT * FROM ${table}`)]).toEqual([table, []]);
     }
     // The discard also removes the agenda's work, and writes nothing to D1, which has no such key.

@@ -17,7 +17,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const TABLES = ['message', 'chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
+const TABLES = ['chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
 
 /** Rows that remain of a key's queues. */
 async function leftOver(key: Key): Promise<number> {

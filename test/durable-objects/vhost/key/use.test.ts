@@ -11,18 +11,22 @@ import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world
 
 const START_MS = Date.UTC(2026, 0, 15, 10);
 const MINUTE_MS = 60_000;
+const OPENED_MS = START_MS - MINUTE_MS;
 const NOBODYS_SITE = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 
 afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A client that is connected when the clock starts and has done nothing yet. */
+/** A client that opened its connection a minute before the clock starts, and has done nothing since. */
 async function connected(): Promise<{ key: Key; partner: Partner }> {
-  vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
+  vi.useFakeTimers({ toFake: ['Date'], now: OPENED_MS });
   const organization = await createOrganization();
   const key = await createKey(organization);
-  return { key, partner: await Partner.connect(organization, key) };
+  const partner = await Partner.connect(organization, key);
+  await expectUsedAt(key, OPENED_MS);
+  at(0);
+  return { key, partner };
 }
 
 function at(laterMs: number): number {
@@ -30,7 +34,7 @@ function at(laterMs: number): number {
   return START_MS + laterMs;
 }
 
-async function expectUsedAt(key: Key, atMs: number | null): Promise<void> {
+async function expectUsedAt(key: Key, atMs: number): Promise<void> {
   await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBe(atMs));
 }
 
@@ -67,7 +71,7 @@ it('lastUsedAt is the minute of a publish, and a later publish updates it a minu
 it('lastUsedAt is the minute in which a consumer receives an event', async () => {
   const { key, partner } = await connected();
   await partner.consume('event.status');
-  expect(await lastUsedAtMs(key.id)).toBeNull();
+  expect(await lastUsedAtMs(key.id)).toBe(OPENED_MS);
   const takenMs = at(MINUTE_MS / 2);
   await hand(key, NOBODYS_SITE, 1, 1);
   await expectUsedAt(key, takenMs);
@@ -77,7 +81,7 @@ it('lastUsedAt is the minute of a get that returned a message, and never of an e
   const { key, partner } = await connected();
   await partner.get('event.status');
   await partner.quiet();
-  expect(await lastUsedAtMs(key.id)).toBeNull();
+  expect(await lastUsedAtMs(key.id)).toBe(OPENED_MS);
   await hand(key, NOBODYS_SITE, 1, 1);
   const gotMs = at(MINUTE_MS / 2);
   await partner.get('event.status');

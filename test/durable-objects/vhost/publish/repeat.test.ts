@@ -26,7 +26,7 @@ async function openWithDevice() {
 }
 
 /** The identity and content of an acknowledgement; its time may differ. */
-function told(partner: Partner) {
+function acknowledgements(partner: Partner) {
   return partner.deliveries().map((delivery) => {
     const { messageId, correlationId, payload } = eventOf(delivery);
     return { messageId, correlationId, payload };
@@ -40,7 +40,7 @@ describe('a repeated messageId', () => {
     for (let time = 0; time < 3; time++)
       expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
     await partner.delivered(3);
-    const [first, ...repeats] = told(partner);
+    const [first, ...repeats] = acknowledgements(partner);
     expect(first?.payload).toMatchObject({ status: 'ACCEPTED' });
     for (const repeat of repeats) expect(repeat).toEqual(first);
     await expectOneEffect();
@@ -52,7 +52,7 @@ describe('a repeated messageId', () => {
     const answers = await partner.askAll(question, question, question, question);
     expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'stored', 'stored']);
     await partner.delivered(4);
-    const [first, ...repeats] = told(partner);
+    const [first, ...repeats] = acknowledgements(partner);
     for (const repeat of repeats) expect(repeat).toEqual(first);
     await expectOneEffect();
   });
@@ -64,7 +64,7 @@ describe('a repeated messageId', () => {
     const answers = await Promise.all([partner.ask(question), twin.ask(question)]);
     expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
     await partner.delivered(2);
-    const [first, second] = told(partner);
+    const [first, second] = acknowledgements(partner);
     expect(second).toEqual(first);
     await expectOneEffect();
   });
@@ -98,7 +98,7 @@ describe('a repeated messageId', () => {
     await evictDurableObject(siteOf(plant.id));
     await partner.ask(question);
     await partner.delivered(2);
-    const [first, second] = told(partner);
+    const [first, second] = acknowledgements(partner);
     expect(second).toEqual(first);
     await expectOneEffect();
   });
@@ -110,7 +110,7 @@ describe('a repeated messageId', () => {
     const upper = { messageId: messageId.toUpperCase(), correlationId: null };
     await partner.ask(partner.command(plant.id, 'device', charge(), upper));
     await partner.delivered(2);
-    const [first, second] = told(partner);
+    const [first, second] = acknowledgements(partner);
     expect(second).toEqual(first);
     await expectOneEffect();
   });
@@ -122,7 +122,7 @@ describe('a repeated messageId', () => {
     await partner.ask(partner.command(plant.id, 'device', charge(6), { messageId }));
     await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint(), { messageId }));
     await partner.delivered(3);
-    const [first, ...others] = told(partner);
+    const [first, ...others] = acknowledgements(partner);
     expect(first?.payload).toMatchObject({ status: 'ACCEPTED' });
     for (const other of others) {
       expect(other.payload).toMatchObject({ rejectionCode: 'INVALID_PAYLOAD', message: 'messageId reused' });
@@ -151,6 +151,6 @@ describe('a repeated messageId', () => {
     await partner.ask(partner.command(plant.id, 'device', charge(), forged));
     await partner.ask(partner.command(plant.id, 'device', charge(), { messageId }));
     await partner.delivered(2);
-    expect(told(partner).map(({ payload }) => payload.status)).toEqual(['REJECTED', 'ACCEPTED']);
+    expect(acknowledgements(partner).map(({ payload }) => payload.status)).toEqual(['REJECTED', 'ACCEPTED']);
   });
 });

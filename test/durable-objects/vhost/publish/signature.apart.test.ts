@@ -16,7 +16,7 @@ import {
   sign,
 } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
-import { changeAndTellVhost, changeSettings } from '#workerd/registry-changes.ts';
+import { changeAndNotifyVhost, changeSettings } from '#workerd/registry-changes.ts';
 import { createKey, createOrganization, createPlant, vhostOf } from '#workerd/world.ts';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { sliceMembers } from '../../../../protocol/compact-json.ts';
@@ -209,7 +209,7 @@ describe('an organization that requires signed commands', () => {
     const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
     expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
     const settings = changeSettings({ requireSignedCommands: true });
-    await changeAndTellVhost(organization, key.id, settings);
+    await changeAndNotifyVhost(organization, key.id, settings);
     expect(await payloadOfAck(partner, unsigned())).toMatchObject(rejectedAs('signature missing'));
   });
 });
@@ -247,9 +247,9 @@ describe('an organization with signatureHints', () => {
     const { organization, plant, key, partner } = await openReader();
     const forged = () => partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
     expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
-    await changeAndTellVhost(organization, key.id, changeSettings({ signatureHints: true }));
+    await changeAndNotifyVhost(organization, key.id, changeSettings({ signatureHints: true }));
     expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
-    await changeAndTellVhost(organization, key.id, changeSettings({ signatureHints: false }));
+    await changeAndNotifyVhost(organization, key.id, changeSettings({ signatureHints: false }));
     expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
   });
 });

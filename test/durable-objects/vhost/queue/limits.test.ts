@@ -1,23 +1,21 @@
 /**
- * The limits of a stored queue in size and age: beyond them its oldest messages are dropped and counted
+ * The limits of an event queue in size and age: beyond them its oldest messages are dropped and counted
  * [C-6.4].
  */
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
-import { publishOf, vhostRows } from '#workerd/partner.ts';
+import { publishOf, untilStored, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
-import { turnsOf } from '#workerd/turns.ts';
+import { onQueue } from '#workerd/queues.ts';
 import { vhostOf } from '#workerd/world.ts';
-import { Sql } from '../../../../durable-objects/object/sql.ts';
-import type { Turn } from '../../../../durable-objects/object/turn.ts';
-import type { Taken } from '../../../../durable-objects/vhost/queue/queue.ts';
-import { type Message, QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
-import { StoredQueue } from '../../../../durable-objects/vhost/queue/stored-queue.ts';
+import { LIMIT } from '../../../../protocol/limits.ts';
 import type { QueueName } from '../../../../protocol/routing-keys.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const MIB = 1024 * 1024;
+/** The body of a message that counts as less than 1 MiB. */
+const ALMOST_A_MIB = MIB - 1_000;
 
 afterEach(() => {
   vi.useRealTimers();
@@ -28,39 +26,6 @@ async function droppedCount(key: Parameters<typeof vhostRows>[0], queue: QueueNa
   return rows.find(({ name }) => name === queue)?.dropped_count ?? 0;
 }
 
-type Commit = <Value>(work: (turn: Turn) => Value) => Value;
-
-/**
- * Works on a queue without its vhost, in the storage of a test object; each step is a turn, as in a vhost.
- */
-async function onQueue<Value>(
-  name: QueueName,
-  work: (queue: StoredQueue, commit: Commit, rows: QueueRows) => Value,
-): Promise<Value> {
-  const stub = vhostOf(crypto.randomUUID());
-  return await runInDurableObject(stub, (_vhost, state) => {
-    const rows = new QueueRows(new Sql(state.storage));
-    const isConnected = () => true;
-    const queue = new StoredQueue(name, rows, () => {}, isConnected);
-    const runAt = turnsOf(state, (turn) => {
-      if (queue.mustStore) queue.storeNew(turn);
-      queue.save(turn);
-    });
-    return work(queue, (step) => runAt(1_000, step), rows);
-  });
-}
-
-function message(chars: number, mark: string): Message {
-  const body = mark.padEnd(chars, '.');
-  return { routingKey: 'acme.event.alarm', properties: {}, body, encoding: 'utf8', createdAtMs: 1_000 };
-}
-
-function markOf(taken: Taken | undefined): string | undefined {
-  return taken?.message.body.split('.')[0];
-}
-
-const owner = { connectionId: 'connection-1', channel: 1, tag: null };
-
 describe('the size of a queue', () => {
   it.each([
     ['dead-letter', 16],
@@ -68,49 +33,37 @@ describe('the size of a queue', () => {
   ] as const)(
     '%s is limited to %d MiB: the oldest message is dropped and counted [C-6.4]',
     async (name, mebibytes) => {
-      const outcome = await onQueue(name, (queue, commit, rows) => {
-        // Each message counts as slightly more than its body, so one fewer fits.
-        for (let index = 1; index <= mebibytes + 2; index++) {
-          commit((turn) => queue.push(turn, message(MIB, `${index}`)));
-        }
-        const first = commit((turn) => queue.take(turn, owner, null));
-        return { first: markOf(first), ready: queue.readyCount, counts: rows.counts(name) };
+      const outcome = await onQueue(name, (bench) => {
+        for (let number = 1; number <= mebibytes + 2; number++) bench.push(number, ALMOST_A_MIB);
+        const first = bench.next();
+        return {
+          ...{ first, ready: bench.queue.readyCount, dropped: bench.dropped() },
+          bytes: bench.rows.chunks().reduce((sum, chunk) => sum + chunk.byte_count, 0),
+        };
       });
-      expect(outcome.first).toBe('4');
-      expect(outcome.ready).toBe(mebibytes - 2);
-      expect(outcome.counts).toMatchObject({ message_count: mebibytes - 2, dropped_count: 3 });
-      expect(outcome.counts?.byte_count).toBeLessThanOrEqual(mebibytes * MIB);
+      expect(outcome).toMatchObject({ first: 3, ready: mebibytes - 1, dropped: 2 });
+      expect(outcome.bytes).toBeLessThanOrEqual(mebibytes * MIB);
     },
   );
 
   it('limits the waiting messages: a leased one is skipped, and the oldest waiting one is dropped [C-6.4]', async () => {
-    const outcome = await onQueue('dead-letter', (queue, commit, rows) => {
-      const push = (index: number) => commit((turn) => queue.push(turn, message(MIB, `${index}`)));
-      push(1);
-      push(2);
-      commit((turn) => queue.take(turn, owner, 7));
-      for (let index = 3; index <= 16; index++) push(index);
-      commit((turn) => queue.requeue(turn, 7));
-      const next = [1, 2].map(() => commit((turn) => queue.take(turn, owner, null)));
-      return { marks: next.map(markOf), counts: rows.counts('dead-letter') };
+    const outcome = await onQueue('dead-letter', (bench) => {
+      bench.push(1, ALMOST_A_MIB);
+      bench.push(2, ALMOST_A_MIB);
+      bench.next(1_000, 7);
+      for (let number = 3; number <= 17; number++) bench.push(number, ALMOST_A_MIB);
+      bench.requeue(7);
+      return { next: [bench.next(), bench.next()], dropped: bench.dropped() };
     });
-    expect(outcome.marks).toEqual(['1', '3']);
-    expect(outcome.counts?.dropped_count).toBe(1);
+    expect(outcome).toEqual({ next: [1, 3], dropped: 1 });
   });
 
   it('is limited to 100 000 messages: the oldest is dropped and counted [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await hand(key, siteId, 1, 3, { kind: 'alarm' });
-    // As if 99 995 more messages came before.
-    await vhostRows(key, "UPDATE queue SET message_count = 99998 WHERE name = 'event.alarm'");
-    await evictDurableObject(vhostOf(key.id));
-    await hand(key, siteId, 4, 2, { kind: 'alarm' });
-    expect(await droppedCount(key, 'event.alarm')).toBe(0);
-    await hand(key, siteId, 6, 2, { kind: 'alarm' });
-    expect(await droppedCount(key, 'event.alarm')).toBe(2);
-    const next = await partner.get('event.alarm');
-    expect(next.delivery && numberOf(next.delivery)).toBe(3);
-    expect(next.messageCount).toBe(99_999);
+    const outcome = await onQueue('event.alarm', (bench) => {
+      for (let number = 1; number <= 100_002; number++) bench.push(number, 20);
+      return { dropped: bench.dropped(), first: bench.next(), ready: bench.queue.readyCount };
+    });
+    expect(outcome).toEqual({ dropped: 2, first: 3, ready: 99_999 });
   });
 
   it('is right after sleep and settling: nothing is left over', async () => {
@@ -124,8 +77,8 @@ describe('the size of a queue', () => {
     await partner.quiet();
     const dead = await partner.get('dead-letter', { noAck: true });
     expect(dead.delivery && numberOf(dead.delivery)).toBe(4);
-    const rows = await vhostRows<{ message_count: number; byte_count: number }>(key, 'SELECT * FROM queue');
-    for (const row of rows) expect(row).toMatchObject({ message_count: 0, byte_count: 0 });
+    await untilStored(key, 0);
+    expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
   it('is right for a body that contains NUL or characters outside the basic plane', async () => {
@@ -139,11 +92,19 @@ describe('the size of a queue', () => {
     await evictDurableObject(vhostOf(key.id));
     partner.settle('ack', dead);
     await partner.quiet();
-    const rows = await vhostRows<{ byte_count: number }>(
-      key,
-      "SELECT * FROM queue WHERE name = 'dead-letter'",
-    );
-    expect(rows).toMatchObject([{ message_count: 0, byte_count: 0 }]);
+    await untilStored(key, 0);
+    expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
+  });
+
+  it('is right for the longest body of control characters: the dead letter is stored and comes back unchanged', async () => {
+    const { key, partner, connect } = await openPartner();
+    const body = '\u0001'.repeat(LIMIT.amqpBodyBytes);
+    await partner.ask(publishOf(partner.routingKey('mode'), body));
+    partner.link.socket.close();
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const { delivery } = await (await connect()).get('dead-letter');
+    expect(delivery?.encoding).toBe('base64');
+    expect(atob(delivery?.body ?? '')).toBe(body);
   });
 });
 

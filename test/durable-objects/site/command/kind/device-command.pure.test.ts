@@ -1,4 +1,4 @@
-/** A device command as a rule, item by item: target, constraint, asset and fault, in this order [C-7.4]. */
+/** The rules of a device command, per item: target, constraint, asset and fault, in this order [C-7.4]. */
 import { describe, expect, it } from 'vitest';
 import {
   chargeItem,
@@ -29,7 +29,7 @@ describe('the target of an item', () => {
     ['is silent while its device is there', silent, { offline: ['BESS-1'] }],
     ['is silent while its device is away too', 'ok', { offline: ['BESS-1'], away: [GATEWAY] }],
     ['is heard of while its device is away', 'ok', { away: [GATEWAY] }],
-    ['stands beside a silent one', 'ok', { offline: ['BESS-2'] }],
+    ['is next to a silent one', 'ok', { offline: ['BESS-2'] }],
     ['only its linked device serves', 'ok', { ...served, gatewayId: undefined }],
     ['has a retired linked device and no gateway', unserved, { ...served, active: [], gatewayId: undefined }],
     ['has a retired linked device and a gateway', 'ok', { ...served, active: [] }],
@@ -43,7 +43,7 @@ describe('the target of an item', () => {
       'ok',
       { ...served, away: ['inverter-1'], offline: ['BESS-1'] },
     ],
-  ])('that %s is told: %s [C-7.4]', (_what, expected, options) => {
+  ])('a target that %s gives: %s [C-7.4]', (_what, expected, options) => {
     expect(textsOf([chargeItem(5)], options)).toEqual([expected]);
     expect(codesOf([chargeItem(5)], options)).toEqual([expected === 'ok' ? 'ok' : 'DEVICE_OFFLINE']);
   });
@@ -63,19 +63,16 @@ describe('the constraint of an item', () => {
     FVE_STOP: undefined,
   };
 
-  it.each(DEVICE_COMMAND_TYPES)(
-    'of %s is the limit of its own direction, and no other [C-7.4]',
-    (command) => {
-      const isBattery = command.startsWith('BESS_');
-      const target = isBattery ? { deviceId: 'BESS-1' } : ({ deviceId: 'FVE-1', assetType: 'FVE' } as const);
-      const item = chargeItem(1_000, { ...target, command });
-      for (const name of ['maxChargeKw', 'maxDischargeKw', 'maxImportKw', 'maxExportKw'] as const) {
-        const expected = name === limitOf[command] ? ['CONSTRAINT_VIOLATION'] : ['ok'];
-        expect([name, codesOf([item], { constraints: { [name]: 50 } })]).toEqual([name, expected]);
-        expect([name, codesOf([item], { hardLimits: { [name]: 50 } })]).toEqual([name, expected]);
-      }
-    },
-  );
+  it.each(DEVICE_COMMAND_TYPES)('%s is limited only by the limit of its own direction [C-7.4]', (command) => {
+    const isBattery = command.startsWith('BESS_');
+    const target = isBattery ? { deviceId: 'BESS-1' } : ({ deviceId: 'FVE-1', assetType: 'FVE' } as const);
+    const item = chargeItem(1_000, { ...target, command });
+    for (const name of ['maxChargeKw', 'maxDischargeKw', 'maxImportKw', 'maxExportKw'] as const) {
+      const expected = name === limitOf[command] ? ['CONSTRAINT_VIOLATION'] : ['ok'];
+      expect([name, codesOf([item], { constraints: { [name]: 50 } })]).toEqual([name, expected]);
+      expect([name, codesOf([item], { hardLimits: { [name]: 50 } })]).toEqual([name, expected]);
+    }
+  });
 
   const at = (powerKw: number, options: FactsOptions) =>
     judgeItems([chargeItem(powerKw)], options).items[0]?.refusal;
@@ -86,7 +83,7 @@ describe('the constraint of an item', () => {
     [0, { constraints: { maxChargeKw: 0 } }],
     [1e9, { constraints: null, hardLimits: null }],
     [1e9, { constraints: {}, hardLimits: {} }],
-  ])('lets %d kW pass under %j [C-7.4]', (powerKw, options) => {
+  ])('%d kW passes under %j [C-7.4]', (powerKw, options) => {
     expect(at(powerKw, options)).toBeUndefined();
   });
 
@@ -96,15 +93,18 @@ describe('the constraint of an item', () => {
     [51, { hardLimits: { maxChargeKw: 50 } }, 'hardLimits.maxChargeKw', 50],
     [51, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'hardLimits.maxChargeKw', 50],
     [61, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'maxChargeKw', 60],
-  ])('names whose, what and how much where %d kW meets %j [C-8.3]', (value, options, constraint, limit) => {
-    expect(at(value, options)).toEqual({
-      rejectionCode: 'CONSTRAINT_VIOLATION',
-      message: `BESS-1: ${value} kW exceeds ${constraint} ${limit} kW`,
-      violation: { constraint, limit, value, unit: 'kW', deviceId: 'BESS-1' },
-    });
-  });
+  ])(
+    'a violation by %d kW under %j names the limit, its value and the unit [C-8.3]',
+    (value, options, constraint, limit) => {
+      expect(at(value, options)).toEqual({
+        rejectionCode: 'CONSTRAINT_VIOLATION',
+        message: `BESS-1: ${value} kW exceeds ${constraint} ${limit} kW`,
+        violation: { constraint, limit, value, unit: 'kW', deviceId: 'BESS-1' },
+      });
+    },
+  );
 
-  it('counts the rated power where powerKw is absent, and nothing else of the parameters [C-7.4]', () => {
+  it('an item without powerKw counts with its rated power, and other parameters do not matter [C-7.4]', () => {
     const limit39 = { constraints: { maxChargeKw: 39 } };
     expect(textsOf([chargeItem()], limit39)).toEqual(['BESS-1: 40 kW exceeds maxChargeKw 39 kW']);
     const percent = chargeItem(undefined, { params: { percent: 1, respectLimits: true } });
@@ -113,19 +113,19 @@ describe('the constraint of an item', () => {
     expect(codesOf([chargeItem(0)], { constraints: { maxChargeKw: 0 } })).toEqual(['ok']);
   });
 
-  it('asks for no rated power where that direction has no limit [C-7.4]', () => {
+  it('an item without powerKw needs no rated power where its direction has no limit [C-7.4]', () => {
     const unrated = chargeItem(undefined, { deviceId: 'BESS-3' });
     expect(codesOf([unrated], { constraints: { maxDischargeKw: 1 } })).toEqual(['ok']);
   });
 
-  it('cannot be judged where neither powerKw nor rated power is known: INVALID_PAYLOAD [C-7.4]', () => {
+  it('an item with neither powerKw nor rated power is INVALID_PAYLOAD under a limit [C-7.4]', () => {
     const unrated = chargeItem(undefined, { deviceId: 'BESS-3' });
     expect(codesOf([unrated], CHARGE_50)).toEqual(['INVALID_PAYLOAD']);
     expect(codesOf([unrated], { hardLimits: { maxChargeKw: 50 } })).toEqual(['INVALID_PAYLOAD']);
     expect(codesOf([chargeItem(0, { deviceId: 'BESS-3' })], CHARGE_50)).toEqual(['ok']);
   });
 
-  it('holds whether the item respects limits or not [C-7.4]', () => {
+  it('a constraint applies whether or not the item sets respectLimits [C-7.4]', () => {
     for (const respectLimits of [true, false]) {
       const item = chargeItem(undefined, { params: { powerKw: 51, respectLimits } });
       expect(codesOf([item], CHARGE_50)).toEqual(['CONSTRAINT_VIOLATION']);
@@ -144,14 +144,14 @@ describe('the asset of an item', () => {
       { deviceId: 'METER-1', assetType: 'METER' },
     ],
     ['a command of its kind', 'ok', { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }],
-  ])('with %s is told: %s [C-7.4]', (_what, expected, changes) => {
+  ])('an item with %s gives: %s [C-7.4]', (_what, expected, changes) => {
     expect(textsOf([chargeItem(5, changes)])).toEqual([expected]);
     expect(codesOf([chargeItem(5, changes)])).toEqual([expected === 'ok' ? 'ok' : 'INVALID_COMMAND']);
   });
 });
 
 describe('the fault of an item', () => {
-  it('is DEVICE_FAULT for itself, and nothing for others [C-7.4]', () => {
+  it('an item whose asset is in fault is DEVICE_FAULT, and the other items pass [C-7.4]', () => {
     const items = [chargeItem(5), chargeItem(5, { deviceId: 'BESS-2' })];
     expect(textsOf(items, { inFault: ['BESS-1', 'FVE-1'] })).toEqual(['BESS-1 reports a fault', 'ok']);
     expect(codesOf(items, { inFault: ['BESS-1'] })).toEqual(['DEVICE_FAULT', 'ok']);
@@ -170,38 +170,41 @@ describe('the checks of an item', () => {
     subsetsOf(breaks).map(
       (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
     ),
-  )('have the code of the first and the words of all where %s is wrong [C-7.4]', (_names, broken) => {
-    const isBroken = (name: string) => broken.some(([known]) => known === name);
-    const item = chargeItem(isBroken('constraint') ? 51 : 5, isBroken('asset') ? { assetType: 'FVE' } : {});
-    const options: FactsOptions = {
-      ...CHARGE_50,
-      offline: isBroken('target') ? ['BESS-1'] : [],
-      inFault: isBroken('fault') ? ['BESS-1'] : [],
-    };
-    expect(codesOf([item], options)).toEqual([broken[0]?.[1] ?? 'ok']);
-    const words = {
-      target: 'BESS-1 is offline',
-      constraint: 'BESS-1: 51 kW exceeds maxChargeKw 50 kW',
-      asset: 'BESS-1 is a BESS, not a FVE',
-      fault: 'BESS-1 reports a fault',
-    };
-    expect(textsOf([item], options)).toEqual([broken.map(([name]) => words[name]).join('; ') || 'ok']);
-    const [judged] = judgeItems([item], options).items;
-    // An alarm is raised for what decided, alone.
-    expect(judged?.refusal?.violation !== undefined).toBe(broken[0]?.[0] === 'constraint');
-  });
+  )(
+    'an item with these errors: %s has the code of the first and the texts of all [C-7.4]',
+    (_names, broken) => {
+      const isBroken = (name: string) => broken.some(([known]) => known === name);
+      const item = chargeItem(isBroken('constraint') ? 51 : 5, isBroken('asset') ? { assetType: 'FVE' } : {});
+      const options: FactsOptions = {
+        ...CHARGE_50,
+        offline: isBroken('target') ? ['BESS-1'] : [],
+        inFault: isBroken('fault') ? ['BESS-1'] : [],
+      };
+      expect(codesOf([item], options)).toEqual([broken[0]?.[1] ?? 'ok']);
+      const words = {
+        target: 'BESS-1 is offline',
+        constraint: 'BESS-1: 51 kW exceeds maxChargeKw 50 kW',
+        asset: 'BESS-1 is a BESS, not a FVE',
+        fault: 'BESS-1 reports a fault',
+      };
+      expect(textsOf([item], options)).toEqual([broken.map(([name]) => words[name]).join('; ') || 'ok']);
+      const [judged] = judgeItems([item], options).items;
+      // A violation (and so an alarm) is reported only if the constraint decided.
+      expect(judged?.refusal?.violation !== undefined).toBe(broken[0]?.[0] === 'constraint');
+    },
+  );
 
-  it('ask no rated power of what the plant does not have [C-7.4]', () => {
+  it('an item for a sub-device that the plant does not have needs no rated power [C-7.4]', () => {
     const item = chargeItem(undefined, { deviceId: 'BESS-9' });
     expect(textsOf([item], CHARGE_50)).toEqual(["BESS-9 is not in the site's topology"]);
   });
 
-  it('say of an item that is wrong that it is named twice, too [C-7.4]', () => {
+  it('the result of a rejected item also says that it is named twice [C-7.4]', () => {
     const texts = textsOf([chargeItem(5), chargeItem(51)], CHARGE_50);
     expect(texts).toEqual(['ok', 'BESS-1: 51 kW exceeds maxChargeKw 50 kW; BESS-1 is named twice']);
   });
 
-  it('come before a name said twice, which comes before the sums [C-7.4]', () => {
+  it('the checks of an item come before the check for a repeated name, and that before the sums [C-7.4]', () => {
     const items = [chargeItem(30), chargeItem(51), chargeItem(30), chargeItem(20, { deviceId: 'BESS-2' })];
     expect(codesOf(items, CHARGE_50)).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'INVALID_COMMAND', 'ok']);
   });

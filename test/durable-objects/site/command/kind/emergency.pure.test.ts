@@ -1,4 +1,4 @@
-/** An emergency as a rule: it needs somebody to reach, and reaches everybody in service [C-2.4]. */
+/** The rules of an emergency: it needs at least one device in service, and goes to all of them [C-2.4]. */
 import { describe, expect, it } from 'vitest';
 import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice } from '#workerd/site-view.ts';
 import { emergencyKind } from '../../../../../durable-objects/site/command/kind/emergency.ts';
@@ -23,23 +23,23 @@ describe('the check of an emergency', () => {
   const linkedAlone = { gatewayId: undefined, subDevices: LINKED };
 
   it.each<[string, string, FactsOptions]>([
-    ['a gateway alone', 'passes', { subDevices: [] }],
+    ['only a gateway', 'passes', { subDevices: [] }],
     ['a gateway that is away', 'passes', { away: [GATEWAY] }],
-    ['a linked device alone', 'passes', { ...linkedAlone, active: ['inverter-2'] }],
-    ['linked devices out of service alone', 'no gateway serves this site', linkedAlone],
+    ['only a linked device', 'passes', { ...linkedAlone, active: ['inverter-2'] }],
+    ['only linked devices out of service', 'no gateway serves this site', linkedAlone],
     ['nobody', 'no gateway serves this site', { gatewayId: undefined }],
-  ])('with %s to reach is told: %s [C-2.4]', (_who, expected, options) => {
+  ])('an emergency with %s as recipients gives: %s [C-2.4]', (_who, expected, options) => {
     const refused = { rejectionCode: 'DEVICE_OFFLINE', message: expected };
     expect(refusalOf(options)).toEqual(expected === 'passes' ? undefined : refused);
   });
 
-  it('looks neither at limits, topology nor faults [C-7.4]', () => {
+  it('an emergency is not checked against limits, topology or faults [C-7.4]', () => {
     const options = { constraints: { maxImportKw: 0 }, inFault: ['BESS-1'], offline: ['BESS-1'] };
     expect(refusalOf(options)).toBeUndefined();
   });
 });
 
-describe('what an emergency becomes', () => {
+describe('the MQTT commands of an emergency', () => {
   it.each<[string, FactsOptions, string[]]>([
     ['the gateway', {}, [GATEWAY]],
     [
@@ -54,23 +54,23 @@ describe('what an emergency becomes', () => {
     ],
     ['linked devices where no gateway is', { gatewayId: undefined, active: ['inverter-1'] }, ['inverter-1']],
     ['each once, a gateway that is linked too', { gatewayId: 'inverter-1' }, ['inverter-1']],
-    ['nobody who is not linked', { active: ['sensor-1'] }, [GATEWAY]],
-  ])('is one MQTT command for %s [C-2.4]', (_who, options, expected) => {
+    ['no device that is not linked', { active: ['sensor-1'] }, [GATEWAY]],
+  ])('an emergency is one MQTT command for %s [C-2.4]', (_who, options, expected) => {
     expect(reached({ subDevices: LINKED, ...options })).toEqual(expected);
   });
 
   it.each<[Emergency, string, string]>([
     [{ type: 'STOP' }, 'EMERGENCY_STOP', '{"type":"STOP"}'],
     [{ type: 'HOLD', reason: 'oheň' }, 'EMERGENCY_HOLD', '{"type":"HOLD","reason":"ohe\\u0148"}'],
-  ])('says %j as %s [C-7.10]', (payload, action, payloadText) => {
+  ])('the emergency %j is sent as %s [C-7.10]', (payload, action, payloadText) => {
     expect(emergencyKind.plan(payload, [], siteView())).toEqual([
       { deviceId: GATEWAY, action, payloadText, items: [] },
     ]);
   });
 });
 
-describe('what an emergency is beside that', () => {
-  it('has no window, no priority, the site for its target, and ends by the acks [C-7.8]', () => {
+describe('other rules of an emergency', () => {
+  it('an emergency has no window and no priority, and targets the site [C-7.8]', () => {
     expect(emergencyKind.window({ type: 'STOP' })).toEqual({});
     expect(emergencyKind.logColumns({ type: 'STOP' })).toEqual({
       priority: null,
@@ -79,7 +79,7 @@ describe('what an emergency is beside that', () => {
     });
   });
 
-  it('that waited always goes out [C-7.6]', () => {
+  it('an emergency that waited is always sent [C-7.6]', () => {
     const facts = siteView({ gatewayId: undefined, constraints: { maxImportKw: 0 } });
     expect(emergencyKind.recheck({ type: 'STOP' }, {} as Waiting, facts)).toBeUndefined();
   });

@@ -1,4 +1,4 @@
-/** A site setpoint as a rule: target, constraint, topology; its window, its log columns, its MQTT command, its end. */
+/** The rules of a site setpoint: target, constraint, topology, window, log columns, MQTT command and end. */
 import { describe, expect, it } from 'vitest';
 import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice, subsetsOf } from '#workerd/site-view.ts';
 import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
@@ -38,7 +38,7 @@ function refusalOf(setpoint: SiteSetpoint, options: FactsOptions = {}) {
 }
 
 describe('the target of a setpoint', () => {
-  it('is the gateway: without one it is DEVICE_OFFLINE, also where linked devices are there [C-2.4]', () => {
+  it('a setpoint without a gateway is DEVICE_OFFLINE, even if linked devices are connected [C-2.4]', () => {
     const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
     expect(refusalOf(power(5), { gatewayId: undefined, subDevices, active: ['inverter-1'] })).toEqual({
       rejectionCode: 'DEVICE_OFFLINE',
@@ -46,7 +46,7 @@ describe('the target of a setpoint', () => {
     });
   });
 
-  it('may be away: then it waits [C-7.6]', () => {
+  it('a setpoint for an offline gateway passes and waits [C-7.6]', () => {
     expect(refusalOf(power(5), { away: [GATEWAY] })).toBeUndefined();
   });
 });
@@ -59,7 +59,7 @@ describe('the constraint of a setpoint', () => {
     ['import over it is refused', power(100.5), { constraints: both }, ['maxImportKw', 100, 100.5]],
     ['export at the limit passes', power(80, EXPORT), { constraints: both }, undefined],
     [
-      'export over it is refused, told as a magnitude',
+      'export over it is refused, with its magnitude',
       power(81, EXPORT),
       { constraints: both },
       ['maxExportKw', 80, 81],
@@ -103,7 +103,7 @@ describe('the constraint of a setpoint', () => {
       { constraints: both },
       undefined,
     ],
-  ])('%s [C-7.8]', (_what, setpoint, options, expected) => {
+  ])('the constraint of a setpoint: %s [C-7.8]', (_what, setpoint, options, expected) => {
     const why = refusalOf(setpoint, options);
     if (!expected) expect(why).toBeUndefined();
     else {
@@ -116,12 +116,12 @@ describe('the constraint of a setpoint', () => {
     }
   });
 
-  it.each(PRIORITIES)('holds whatever the priority: %s [C-7.7]', (priority) => {
+  it.each(PRIORITIES)('the constraint of a setpoint applies to the priority %s [C-7.7]', (priority) => {
     const options = { constraints: { maxImportKw: 10 } };
     expect(refusalOf(power(11, { priority }), options)?.rejectionCode).toBe('CONSTRAINT_VIOLATION');
   });
 
-  it('is not lifted by leaving consumption out [C-7.8]', () => {
+  it('the constraint of a setpoint applies without includeConsumption too [C-7.8]', () => {
     const options = { constraints: { maxImportKw: 10 } };
     expect(refusalOf(power(11, { includeConsumption: false }), options)).toBeDefined();
   });
@@ -129,7 +129,7 @@ describe('the constraint of a setpoint', () => {
 
 describe('the topology of a setpoint', () => {
   it.each(ASSET_TYPES)(
-    'where %s stands alone, an export needs one that can give power [C-7.4]',
+    'with %s as the only asset, an export is accepted only if the asset can supply power [C-7.4]',
     (assetType) => {
       const options = { subDevices: [subDevice('ONE', assetType)] };
       const gives = ['FVE', 'INVERTER', 'BESS'].includes(assetType);
@@ -142,7 +142,7 @@ describe('the topology of a setpoint', () => {
     },
   );
 
-  it('of a plant without sub-devices lets it import only [C-7.4]', () => {
+  it('a plant without sub-devices accepts only imports [C-7.4]', () => {
     expect(refusalOf(power(5), { subDevices: [] })).toBeUndefined();
     expect(refusalOf(power(5, EXPORT), { subDevices: [] })?.rejectionCode).toBe('UNSUPPORTED_FOR_TOPOLOGY');
   });
@@ -159,17 +159,17 @@ describe('the checks of a setpoint', () => {
     subsetsOf(breaks).map(
       (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
     ),
-  )('tell of the first alone where %s is wrong [C-7.4]', (_names, broken) => {
+  )('a setpoint with these errors: %s has the code of the first [C-7.4]', (_names, broken) => {
     const options: FactsOptions = Object.assign({}, ...broken.map(([, , some]) => some));
     expect(refusalOf(power(5, EXPORT), options)?.rejectionCode).toBe(broken[0]?.[1]);
   });
 });
 
-describe('what a setpoint is beside its checks', () => {
+describe('other rules of a setpoint', () => {
   const plan = (setpoint: SiteSetpoint, options: FactsOptions = {}) =>
     siteSetpointKind.plan(setpoint, [], siteView(options));
 
-  it('has the window that it names; an open one has no end [C-7.6]', () => {
+  it('the window of a setpoint is the one in its payload, and an open one has no end [C-7.6]', () => {
     expect(siteSetpointKind.window(power(5))).toEqual({ fromMs: FROM_MS, untilMs: undefined });
     const validUntil = '2030-03-05T11:30:00+02:00';
     expect(siteSetpointKind.window(power(5, { validUntil }))).toEqual({
@@ -185,7 +185,7 @@ describe('what a setpoint is beside its checks', () => {
     ['imported energy', 'EMERGENCY', 120, energy(30, 15, { priority: 'EMERGENCY' })],
     ['exported energy', 'NORMAL', -30, energy(30, 60, EXPORT)],
   ])(
-    'is logged with its priority and signed power: %s is %s, %d kW [C-7.8]',
+    'the log shows the priority and signed power of a setpoint: %s is %s, %d kW [C-7.8]',
     (_what, priority, kw, setpoint) => {
       expect(siteSetpointKind.logColumns(setpoint)).toEqual({
         priority,
@@ -195,7 +195,7 @@ describe('what a setpoint is beside its checks', () => {
     },
   );
 
-  it('becomes one MQTT command for the gateway: the payload and its signed power [C-7.10]', () => {
+  it('a setpoint becomes one MQTT command for the gateway with its payload and signed power [C-7.10]', () => {
     const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
     const planned = plan(power(5, EXPORT), { subDevices, active: ['inverter-1'] });
     expect(planned).toEqual([
@@ -210,12 +210,12 @@ describe('what a setpoint is beside its checks', () => {
     ]);
   });
 
-  it('is signed with plain decimals of at most six places [C-3.7]', () => {
+  it('targetSignedKw is a plain decimal with at most six places [C-3.7]', () => {
     const [planned] = plan(energy(10, 7));
     expect(planned?.payloadText).toContain('"targetSignedKw":85.714286}');
   });
 
-  it('that waited is held to the limits of now [C-7.6]', () => {
+  it('a setpoint that waited is checked against the current limits [C-7.6]', () => {
     const recheck = (setpoint: SiteSetpoint, options: FactsOptions) =>
       siteSetpointKind.recheck(setpoint, {} as Waiting, siteView(options));
     expect(recheck(power(5), { constraints: { maxImportKw: 5 } })).toBeUndefined();

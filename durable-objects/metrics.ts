@@ -1,0 +1,72 @@
+/**
+ * The metrics object: the metrics of the whole edge in one place. Sites and Vhosts report their counts and
+ * queues, the Worker its responses, and Prometheus scrapes the result. Every scrape stores the counts first,
+ * so a counter never decreases; a crash may lose the counts of the last few seconds.
+ */
+
+import { DurableObject } from 'cloudflare:workers';
+import type { Env } from './env.ts';
+import { expose } from './metrics/expose.ts';
+import type { Counts } from './metrics/families.ts';
+import { type Ledger, METRICS_MIGRATIONS, readLedger, storeLedger } from './metrics/ledger.ts';
+import type { MetricsRpc, Report } from './metrics/report.ts';
+import { Clock } from './object/clock.ts';
+import { migrate } from './object/migrate.ts';
+import { reasonOf } from './object/reason.ts';
+import { Sql } from './object/sql.ts';
+import { Turns } from './object/turn.ts';
+
+/** How long a report may stay unstored: the runtime evicts an idle object after ten seconds. */
+const STORE_MS = 5_000;
+
+export class Metrics extends DurableObject<Env> implements MetricsRpc {
+  readonly #clock = new Clock();
+  readonly #turns: Turns;
+  readonly #ledger: Ledger;
+  #isAlarmSet = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    migrate(ctx.storage, METRICS_MIGRATIONS);
+    this.#turns = new Turns(ctx, this.#clock, { ending: () => {}, ended: () => {} });
+    this.#ledger = readLedger(new Sql(ctx.storage));
+  }
+
+  report(report: Report): void {
+    this.#ledger.take(report, this.#clock.now());
+    // A queue that fills and then stays unchanged is reported only once, so its report must not be lost.
+    if (report.queues || report.isOver) this.#store();
+    else this.#storeLater();
+  }
+
+  add(counts: Counts): void {
+    this.#ledger.add(counts);
+    this.#storeLater();
+  }
+
+  expose(version: string): string {
+    const now = this.#clock.now();
+    this.#ledger.forgetQuiet(now);
+    this.#store();
+    return expose(this.#ledger, version, now);
+  }
+
+  override alarm(): void {
+    this.#isAlarmSet = false;
+    this.#store();
+  }
+
+  #storeLater(): void {
+    if (this.#isAlarmSet || !this.#ledger.isChanged) return;
+    this.#isAlarmSet = true;
+    this.ctx.storage.setAlarm(this.#clock.now() + STORE_MS).catch((error: unknown) => {
+      console.error('wake-up alarm of the object not set', { reason: reasonOf(error) });
+      this.#isAlarmSet = false;
+    });
+  }
+
+  #store(): void {
+    if (!this.#ledger.isChanged) return;
+    this.#turns.run((turn) => storeLedger(turn, this.#ledger));
+  }
+}

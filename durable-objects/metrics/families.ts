@@ -1,0 +1,168 @@
+/**
+ * The metrics of the edge for Prometheus: each name, its labels and the closed lists of their values. The key
+ * of a count consists of the family's key and the label values, separated by slashes.
+ */
+import {
+  ACKNOWLEDGEMENT_STATUSES,
+  DEVICE_DROP_REASONS,
+  type DeviceDropReason,
+  type ExecutionStatus,
+  REJECTION_CODES,
+  type RejectionCode,
+} from '../../protocol/enums.ts';
+import { ERROR_STATUS } from '../../protocol/errors.ts';
+import { type Acknowledgement, ALARM_TYPES, type Alarm } from '../../protocol/event.ts';
+
+export interface Family {
+  name: `sitewire_edge_${string}`;
+  type: 'counter' | 'gauge';
+  help: string;
+  labels: readonly string[];
+}
+
+/** A family of counts. Each of `values` is exposed from the beginning, starting at 0. */
+export interface CountFamily extends Family {
+  key: string;
+  values: readonly (readonly string[])[];
+}
+
+type Answered = Exclude<Acknowledgement['status'], 'REJECTED'>;
+type Ended = Exclude<ExecutionStatus, 'EXECUTING'>;
+export type PartnerRefusal = (typeof PARTNER_REFUSALS)[number];
+type DeviceRefusal = (typeof DEVICE_REFUSALS)[number];
+
+export type CountKey =
+  | `acknowledgements/${Answered}/`
+  | `acknowledgements/REJECTED/${RejectionCode}`
+  | `executions/${Ended}`
+  | `alarms/${Alarm['type']}`
+  | `device_dropped/${DeviceDropReason}`
+  | `refused_dials/partner/${PartnerRefusal}`
+  | `refused_dials/device/${DeviceRefusal}`
+  | `answers/${number}`
+  | `left_out/${(typeof LEFT_OUT)[number]}`;
+
+/** Counts by key; during a deploy newer code may send keys that are unknown here. */
+export type Counts = Readonly<Record<string, number>>;
+
+/** The reasons in audit rows. */
+const PARTNER_REFUSALS = [
+  'bad key',
+  'missing scope',
+  'address',
+  'connection limit',
+  'key ended',
+  'vhost',
+] as const;
+const DEVICE_REFUSALS = ['bad credential', 'not active'] as const;
+/** What is dropped when a limit of the metrics object is reached. */
+const LEFT_OUT = ['report', 'queue', 'count'] as const;
+const ENDED: readonly Ended[] = ['COMPLETED', 'DEVIATED', 'FAILED'];
+const ANSWERED = ACKNOWLEDGEMENT_STATUSES.filter((status) => status !== 'REJECTED');
+const GOOD = [200, 201, 202];
+const STATUSES = [...new Set<number>([...GOOD, ...Object.values(ERROR_STATUS), 405, 412])].sort();
+
+const COUNTS: readonly Omit<CountFamily, 'type'>[] = [
+  {
+    key: 'acknowledgements',
+    name: 'sitewire_edge_command_acknowledgements_total',
+    help: "Acknowledgements of partners' commands, by status and, if REJECTED, by code; a repeated acknowledgement counts once",
+    labels: ['status', 'code'],
+    values: [...ANSWERED.map((status) => [status, '']), ...REJECTION_CODES.map((code) => ['REJECTED', code])],
+  },
+  {
+    key: 'executions',
+    name: 'sitewire_edge_executions_total',
+    help: 'Commands that have ended, by final status',
+    labels: ['status'],
+    values: ENDED.map((status) => [status]),
+  },
+  {
+    key: 'alarms',
+    name: 'sitewire_edge_alarms_raised_total',
+    help: 'Alarms raised, by type; an alarm counts once, however many keys receive it',
+    labels: ['type'],
+    values: ALARM_TYPES.map((type) => [type]),
+  },
+  {
+    key: 'device_dropped',
+    name: 'sitewire_edge_device_dropped_messages_total',
+    help: 'Dropped messages from devices, by reason',
+    labels: ['reason'],
+    values: DEVICE_DROP_REASONS.map((reason) => [reason]),
+  },
+  {
+    key: 'refused_dials',
+    name: 'sitewire_edge_refused_dials_total',
+    help: 'Rejected connection attempts of partners and devices, by reason',
+    labels: ['client', 'reason'],
+    values: [
+      ...PARTNER_REFUSALS.map((reason) => ['partner', reason]),
+      ...DEVICE_REFUSALS.map((reason) => ['device', reason]),
+    ],
+  },
+  {
+    key: 'answers',
+    name: 'sitewire_edge_http_answers_total',
+    help: 'Responses of the REST API, by status code',
+    labels: ['code'],
+    values: STATUSES.map((status) => [String(status)]),
+  },
+  {
+    key: 'left_out',
+    name: 'sitewire_edge_metrics_left_out_total',
+    help: 'Object reports, queues and counts that were dropped because a limit of these metrics was reached',
+    labels: ['what'],
+    values: LEFT_OUT.map((what) => [what]),
+  },
+];
+
+export const COUNTED = COUNTS.map((own): CountFamily => ({ ...own, type: 'counter' }));
+
+/**
+ * Why a message left a queue without being acknowledged; after the last two it goes to the dead-letter queue.
+ */
+export const QUEUE_DROPS = ['limit', 'age', 'deliveries', 'rejected'] as const;
+export type QueueDrop = (typeof QUEUE_DROPS)[number];
+
+const QUEUE = ['organization', 'key', 'queue'];
+
+export const QUEUE_MESSAGES: Family = {
+  name: 'sitewire_edge_queue_messages',
+  type: 'gauge',
+  help: 'Messages in a queue: ready (waiting for a consumer) or unacked (delivered, not yet acknowledged)',
+  labels: [...QUEUE, 'state'],
+};
+export const QUEUE_AGE: Family = {
+  name: 'sitewire_edge_queue_oldest_message_age_seconds',
+  type: 'gauge',
+  help: 'Age of the oldest message that is ready or unacked; 0 if the queue is empty',
+  labels: QUEUE,
+};
+export const QUEUE_DROPPED: Family = {
+  name: 'sitewire_edge_queue_dropped_messages_total',
+  type: 'counter',
+  help: 'Messages that left a queue without being acknowledged, by reason: limit, age, or (dead-lettered) deliveries, rejected',
+  labels: [...QUEUE, 'reason'],
+};
+export const AWAKE: Family = {
+  name: 'sitewire_edge_objects_awake',
+  type: 'gauge',
+  help: 'Objects that reported within the last five minutes, by class',
+  labels: ['class'],
+};
+export const BUILD: Family = {
+  name: 'sitewire_edge_build_info',
+  type: 'gauge',
+  help: 'Always 1; version is the id of the deployed version, if Cloudflare reports it',
+  labels: ['version'],
+};
+
+export const FAMILIES: readonly Family[] = [
+  ...COUNTED,
+  QUEUE_MESSAGES,
+  QUEUE_AGE,
+  QUEUE_DROPPED,
+  AWAKE,
+  BUILD,
+];

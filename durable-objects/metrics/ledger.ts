@@ -1,0 +1,193 @@
+/**
+ * All reports in memory: the total counts, the last report of each object, and which of them are not stored
+ * yet. Storage has one row with all counts, and one row per object.
+ */
+import type { Migration } from '../object/migrate.ts';
+import { boundedRow } from '../object/row-size.ts';
+import type { Sql } from '../object/sql.ts';
+import type { Turn } from '../object/turn.ts';
+import type { CountKey, Counts } from './families.ts';
+import type { KeyQueues, Report } from './report.ts';
+
+/** Anything above a limit is dropped and counted. */
+export const METRICS_BOUNDS = {
+  objects: 30_000,
+  /** Of all keys together. Each queue is three or more lines of a scrape. */
+  queues: 5_000,
+  /** Count keys: about twice the number that exists. */
+  counts: 200,
+} as const;
+
+export const METRICS_MIGRATIONS: readonly Migration[] = [
+  {
+    lowest: 1,
+    sql: `
+    -- All counts since the beginning, in one row: JSON, counts by key.
+    CREATE TABLE total (
+      id INTEGER PRIMARY KEY CHECK (id = 1),
+      counts TEXT NOT NULL
+    );
+    -- The last report of each object.
+    CREATE TABLE reporter (
+      object TEXT PRIMARY KEY,
+      class TEXT NOT NULL,
+      -- JSON: the queues of a vhost.
+      queues TEXT,
+      -- Time of the last report.
+      seen_ms INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    `,
+  },
+];
+
+type ReporterRow = { object: string; class: Report['class']; queues: string | null; seen_ms: number };
+
+export interface Entry {
+  class: Report['class'];
+  queues: KeyQueues | undefined;
+  /** Time of the last report. */
+  seenMs: number;
+  /** The stored value of `seenMs`. */
+  storedSeenMs: number;
+  /** Time of the report by the clock of its object; 0 if it was read from storage. */
+  atMs: number;
+}
+
+/** Changes that are not stored yet; an undefined entry was deleted. */
+interface Unstored {
+  totals: Counts | undefined;
+  entries: [object: string, entry: Entry | undefined][];
+}
+
+/** How often `seenMs` is stored; shorter than the time for which an object counts as awake. */
+const SEEN_MS = 150_000;
+/** An object without queues that sent no report for this time is forgotten: it may no longer exist. */
+const QUIET_MS = 24 * 3_600_000;
+
+export class Ledger {
+  readonly #totals: Map<string, number>;
+  readonly #entries: Map<string, Entry>;
+  readonly #changed = new Set<string>();
+  #areTotalsChanged = false;
+  #queueCount = 0;
+
+  constructor(totals: Counts, entries: Iterable<[object: string, entry: Entry]>) {
+    this.#totals = new Map(Object.entries(totals));
+    this.#entries = new Map(entries);
+    for (const { queues } of this.#entries.values()) this.#queueCount += queues?.queues.length ?? 0;
+  }
+
+  /** Counts by key since the beginning. */
+  get totals(): ReadonlyMap<string, number> {
+    return this.#totals;
+  }
+
+  queues(): KeyQueues[] {
+    return [...this.#entries.values()].flatMap(({ queues }) => queues ?? []);
+  }
+
+  /** Number of objects of a class that reported after `sinceMs`. */
+  seenSince(of: Entry['class'], sinceMs: number): number {
+    return [...this.#entries.values()].filter((entry) => entry.class === of && entry.seenMs > sinceMs).length;
+  }
+
+  get isChanged(): boolean {
+    return this.#areTotalsChanged || this.#changed.size > 0;
+  }
+
+  takeUnstored(): Unstored {
+    const totals = this.#areTotalsChanged ? Object.fromEntries(this.#totals) : undefined;
+    const entries: Unstored['entries'] = [...this.#changed].map((one) => [one, this.#entries.get(one)]);
+    this.#areTotalsChanged = false;
+    this.#changed.clear();
+    return { totals, entries };
+  }
+
+  add(counts: Counts): void {
+    for (const [key, by] of Object.entries(counts)) {
+      if (this.#totals.has(key) || this.#totals.size < METRICS_BOUNDS.counts) this.#count(key, by);
+      else this.#leaveOut('count', by);
+    }
+  }
+
+  take(report: Report, now: number): void {
+    const known = this.#entries.get(report.object);
+    if (report.isOver) {
+      if (known) this.#forget(report.object, known);
+      return;
+    }
+    if (known && report.atMs < known.atMs) return;
+    if (!known && this.#entries.size >= METRICS_BOUNDS.objects) {
+      this.#leaveOut('report', 1);
+      return;
+    }
+    const entry = known ?? { class: report.class, queues: undefined, seenMs: 0, storedSeenMs: 0, atMs: 0 };
+    this.#entries.set(report.object, entry);
+    entry.seenMs = now;
+    entry.atMs = report.atMs;
+    const isOther = JSON.stringify(entry.queues) !== JSON.stringify(report.queues);
+    if (isOther) this.#setQueues(entry, report.queues);
+    // Storing every report would write a row each time.
+    if (!isOther && now - entry.storedSeenMs < SEEN_MS) return;
+    entry.storedSeenMs = now;
+    this.#changed.add(report.object);
+  }
+
+  forgetQuiet(now: number): void {
+    for (const [object, entry] of this.#entries) {
+      if (!entry.queues && entry.seenMs <= now - QUIET_MS) this.#forget(object, entry);
+    }
+  }
+
+  #forget(object: string, entry: Entry): void {
+    this.#setQueues(entry, undefined);
+    this.#entries.delete(object);
+    this.#changed.add(object);
+  }
+
+  #setQueues(entry: Entry, queues: KeyQueues | undefined): void {
+    this.#queueCount -= entry.queues?.queues.length ?? 0;
+    const room = METRICS_BOUNDS.queues - this.#queueCount;
+    entry.queues = queues && { ...queues, queues: queues.queues.slice(0, room) };
+    const kept = entry.queues?.queues.length ?? 0;
+    this.#queueCount += kept;
+    this.#leaveOut('queue', (queues?.queues.length ?? 0) - kept);
+  }
+
+  /** Counts what was dropped; these counts are exempt from the limits. */
+  #leaveOut(what: 'report' | 'queue' | 'count', by: number): void {
+    const key: CountKey = `left_out/${what}`;
+    if (by > 0) this.#count(key, by);
+  }
+
+  #count(key: string, by: number): void {
+    this.#totals.set(key, (this.#totals.get(key) ?? 0) + by);
+    this.#areTotalsChanged = true;
+  }
+}
+
+export function readLedger(sql: Sql): Ledger {
+  const total = sql.one<{ counts: string }>('SELECT counts FROM total');
+  const rows = sql.all<ReporterRow>('SELECT object, class, queues, seen_ms FROM reporter');
+  const entries = rows.map(({ object, class: of, queues: json, seen_ms: seenMs }): [string, Entry] => {
+    const queues = json === null ? undefined : (JSON.parse(json) as KeyQueues);
+    return [object, { class: of, queues, seenMs, storedSeenMs: seenMs, atMs: 0 }];
+  });
+  return new Ledger(JSON.parse(total?.counts ?? '{}') as Counts, entries);
+}
+
+/** Stores what has changed since the last call. */
+export function storeLedger(turn: Turn, ledger: Ledger): void {
+  const { totals, entries } = ledger.takeUnstored();
+  if (totals) {
+    turn.replace('total', { id: 1, counts: boundedRow(JSON.stringify(totals)) });
+  }
+  for (const [object, entry] of entries) {
+    if (!entry) {
+      turn.write('DELETE FROM reporter WHERE object = ?', object);
+      continue;
+    }
+    const queues = entry.queues ? boundedRow(JSON.stringify(entry.queues)) : null;
+    turn.replace('reporter', { object, class: entry.class, queues, seen_ms: entry.seenMs });
+  }
+}

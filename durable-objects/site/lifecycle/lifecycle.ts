@@ -1,0 +1,290 @@
+/**
+ * The lifecycle of a site's devices (spec: Device lifecycle): their status and secrets, their moves, the end of the
+ * plant, and what a device that comes or goes means for dispatches, plan and configuration. A new status takes effect
+ * here at once and reaches the registry through the outbox.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
+import type { Clock } from '../../object/clock.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import type { AuditEntry, RegistryWrite } from '../../registry/entries.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
+import type { DevicePack, RefusedLogin, SecretRotation } from '../../rpc.ts';
+import type { Alerts } from '../alert/alerts.ts';
+import type { Commands } from '../command/commands.ts';
+import type { Configuration } from '../config/configuration.ts';
+import type { Devices } from '../device/devices.ts';
+import type { Diagnostics } from '../device/diagnostics.ts';
+import type { DeviceRow, DeviceTables } from '../device/rows.ts';
+import type { DeviceSecrets } from '../device/secrets.ts';
+import type { DeviceSessions } from '../device/sessions.ts';
+import { hasEnded } from '../dispatch/dispatch.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { Departure } from '../dispatch/owner.ts';
+import { auditRow, statusRow, toRegistryWrite } from '../event/event-rows.ts';
+import type { Outbox } from '../event/outbox.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Presence } from '../presence/presence.ts';
+import type { Schedules } from '../schedule/schedules.ts';
+import type { ViewOf } from '../site-view.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import type { MovedNonces } from '../telemetry/moved-nonces.ts';
+
+/** The status that each status is entered from (spec: Device lifecycle). */
+const FROM: Record<DeviceRow['status'], DeviceRow['status']> = {
+  SUSPENDED: 'ACTIVE',
+  ACTIVE: 'SUSPENDED',
+  DECOMMISSIONED: 'ACTIVE',
+};
+
+/** A refused login that repeats the last one within this time, and does not count, is not written. */
+const REPEAT_MS = 60_000;
+
+interface StatusChange {
+  status: DeviceRow['status'];
+  reason: string | null;
+  audit: AuditEntry | undefined;
+}
+
+export interface LifecycleHost {
+  clock: Pick<Clock, 'now'>;
+  turns: Turns;
+  registry: PlantCopy;
+  devices: Devices;
+  secrets: DeviceSecrets;
+  sessions: DeviceSessions;
+  tables: DeviceTables;
+  diagnostics: Diagnostics;
+  journal: Journal;
+  movedNonces: MovedNonces;
+  presence: Presence;
+  outbox: Outbox;
+  alerts: Alerts;
+  commands: Commands;
+  dispatches: Dispatches;
+  plan: Plan;
+  schedules: Schedules;
+  configuration: Configuration;
+  view: ViewOf;
+}
+
+export class Lifecycle {
+  readonly #host: LifecycleHost;
+
+  constructor(host: LifecycleHost) {
+    this.#host = host;
+  }
+
+  /** Returns the registry updates; undefined where the device is not here or its status does not allow the change. */
+  setStatus(
+    deviceId: string,
+    status: DeviceRow['status'],
+    reason: string | null,
+    audit?: AuditEntry,
+  ): RegistryWrite[] | undefined {
+    const { devices, turns } = this.#host;
+    const device = devices.find(deviceId);
+    if (device?.status !== FROM[status]) return undefined;
+    const writes = turns.run((turn) => this.#changeStatus(turn, device, { status, reason, audit }));
+    if (status === 'DECOMMISSIONED') this.#leave(deviceId, 'DEVICE_GONE');
+    return writes;
+  }
+
+  #changeStatus(turn: Turn, device: DeviceRow, { status, reason, audit }: StatusChange): RegistryWrite[] {
+    const { devices, outbox, sessions, diagnostics, presence } = this.#host;
+    const { id } = device;
+    const atMs = devices.setStatus(turn, device, status, reason);
+    const isSuspended = status === 'SUSPENDED';
+    const columns = {
+      status,
+      statusAtMs: atMs,
+      suspendedAtMs: isSuspended ? atMs : null,
+      suspendReason: isSuspended ? reason : null,
+      updatedAtMs: turn.now,
+    };
+    const rows = [statusRow('device', id, columns, turn.now)];
+    if (audit) rows.push(auditRow(`${audit.event}|${id}|${atMs}`, audit, turn.now));
+    outbox.emit(turn, ...rows);
+    if (status !== 'ACTIVE') sessions.cut(turn, id, CLOSE_CODES.revoked, status, turn.now);
+    else diagnostics.clearFailures(turn, id);
+    presence.update(turn);
+    return rows.map(toRegistryWrite);
+  }
+
+  /** Stores a new secret; the previous one stays valid for the grace period [C-3.3]. */
+  rotateSecret(
+    deviceId: string,
+    hmacSecret: string,
+    audit: AuditEntry | undefined,
+  ): SecretRotation | undefined {
+    const { devices, secrets, outbox, turns } = this.#host;
+    if (devices.find(deviceId)?.status !== 'ACTIVE') return undefined;
+    return turns.run((turn) => {
+      const { version, graceUntilMs } = secrets.rotate(turn, deviceId, hmacSecret);
+      const columns = { hmacGraceUntilMs: graceUntilMs, updatedAtMs: turn.now };
+      const rows = [statusRow('device', deviceId, columns, turn.now)];
+      if (audit) rows.push(auditRow(`${audit.event}|${deviceId}|${version}`, audit, turn.now));
+      outbox.emit(turn, ...rows);
+      return { rotatedAtMs: turn.now, graceUntilMs, writes: rows.map(toRegistryWrite) };
+    });
+  }
+
+  /** Records a rejected login for the diagnostics, and counts it toward the suspension where it counts [C-3.11]. */
+  noteRefusedLogin(deviceId: string, refused: RefusedLogin): void {
+    const { devices, diagnostics, turns, clock } = this.#host;
+    const device = devices.find(deviceId);
+    if (!device) return;
+    const { address, reason } = refused;
+    const counts = refused.counts && device.status === 'ACTIVE';
+    const [last] = diagnostics.connects(deviceId);
+    const isRepeat = last?.address === address && last.reason === reason && last.outcome === 'REFUSED';
+    if (!counts && isRepeat && clock.now() - last.at_ms < REPEAT_MS) return;
+    turns.run((turn) => {
+      diagnostics.addConnect(turn, deviceId, { address, outcome: 'REFUSED', reason });
+      if (counts) this.#countFailure(turn, device, refused);
+    });
+  }
+
+  /** Ten failed logins within five minutes suspend a device (spec: Device lifecycle). */
+  #countFailure(turn: Turn, device: DeviceRow, { address, organizationId }: RefusedLogin): void {
+    const sinceMs = turn.now - LIMIT.authFailuresMs;
+    const addresses = this.#host.diagnostics.addFailure(turn, device.id, address, sinceMs);
+    if (addresses.length < LIMIT.authFailures) return;
+    const minutes = LIMIT.authFailuresMs / 60_000;
+    const from = [...new Set(addresses)].join(', ');
+    const reason = `${addresses.length} failed logins within ${minutes} minutes, from ${from}`;
+    const audit: AuditEntry = {
+      organizationId,
+      event: 'device.suspended',
+      actor: { type: 'SYSTEM', id: 'authentication', name: 'authentication' },
+      target: { type: 'DEVICE', id: device.id },
+      address,
+      outcome: 'SUCCESS',
+      details: { reason },
+    };
+    this.#changeStatus(turn, device, { status: 'SUSPENDED', reason, audit });
+  }
+
+  /** Deletes a device: its credentials, its history and what it had open. */
+  forget(deviceId: string): void {
+    const { devices, presence, turns } = this.#host;
+    const device = devices.find(deviceId);
+    if (!device) return;
+    turns.run((turn) => {
+      this.#changeStatus(turn, device, { status: 'DECOMMISSIONED', reason: null, audit: undefined });
+    });
+    this.#leave(deviceId, 'DEVICE_GONE');
+    turns.run((turn) => {
+      this.#remove(turn, deviceId);
+      presence.update(turn);
+    });
+  }
+
+  // moves: each step may be repeated; between two steps the device is in neither object and retries later
+
+  /** Cuts the session of a device that moves to the object `to`, and returns its data. Undefined where it is not here. */
+  release(deviceId: string, to: string): DevicePack | undefined {
+    const { devices, sessions, presence, turns, journal, tables } = this.#host;
+    if (devices.find(deviceId)) {
+      turns.run((turn) => {
+        sessions.cut(turn, deviceId, CLOSE_CODES.takenOver, 'moved', turn.now);
+        devices.setLeaving(turn, deviceId, to);
+        presence.update(turn);
+      });
+    }
+    if (!devices.isLeaving(deviceId)) return undefined;
+    this.#leave(deviceId, 'MOVED');
+    return { tables: tables.read(deviceId), nonces: [...journal.noncesOf(deviceId)] };
+  }
+
+  /** Takes over the data of a device from another object. Does nothing for a device that is here. */
+  take(deviceId: string, pack: DevicePack): void {
+    const { devices, turns, tables, movedNonces, journal, secrets, presence } = this.#host;
+    if (devices.find(deviceId)) return;
+    turns.attempt((turn) => {
+      // The device left and comes back before its old data was deleted.
+      if (devices.isLeaving(deviceId)) tables.remove(turn, deviceId);
+      tables.write(turn, pack.tables);
+      movedNonces.add(turn, pack.nonces);
+      turn.remember(() => journal.forgetReplay());
+      devices.changed(turn);
+      secrets.changed(turn);
+      presence.update(turn);
+    });
+  }
+
+  /** Deletes what a moved device left behind; keeps a device that is here. */
+  drop(deviceId: string): void {
+    const { devices, turns } = this.#host;
+    if (devices.isLeaving(deviceId)) turns.run((turn) => this.#remove(turn, deviceId));
+  }
+
+  #remove(turn: Turn, deviceId: string): void {
+    const { tables, devices, secrets } = this.#host;
+    tables.remove(turn, deviceId);
+    devices.changed(turn);
+    secrets.changed(turn);
+  }
+
+  #leave(deviceId: string, why: Departure): void {
+    const { turns, presence } = this.#host;
+    turns.run((turn) => {
+      this.#left(turn, deviceId, why);
+      presence.update(turn);
+    });
+  }
+
+  // what a device that comes or goes means for the site
+
+  /**
+   * A device has just subscribed: sends what is open for it. In a new session a serving gateway also gets the
+   * configuration that it lacks and the current target of the plan.
+   */
+  subscribed(turn: Turn, deviceId: string): void {
+    const { sessions, dispatches, plan, configuration, view } = this.#host;
+    plan.catchUp(turn);
+    const isNewSession = sessions.handOver(deviceId);
+    const isOwed = configuration.state.isOwedTo(deviceId);
+    dispatches.resume(turn, deviceId, isNewSession);
+    if (!isNewSession || view(turn).gatewayId !== deviceId) return;
+    if (isOwed) configuration.sendTo(turn, deviceId);
+    plan.resend(turn, deviceId);
+  }
+
+  /** A device has left: what is open for it goes to the device that serves instead, or ends. */
+  #left(turn: Turn, deviceId: string, why: Departure): void {
+    const { devices, sessions, dispatches, plan, configuration, view } = this.#host;
+    // Read before any dispatch goes to another gateway.
+    const owed = devices.all().filter(({ id }) => configuration.state.isOwedTo(id));
+    dispatches.deviceGone(turn, deviceId, why);
+    const { gatewayId } = view(turn);
+    if (!gatewayId || !sessions.isLive(gatewayId, turn.now)) return;
+    if (owed.some(({ id }) => id === gatewayId)) configuration.sendTo(turn, gatewayId);
+    plan.resend(turn, gatewayId);
+  }
+
+  /** The registry's plant has changed. `isGone`: the registry has no such plant any more. */
+  plantChanged(turn: Turn, isGone: boolean): void {
+    const { registry, devices, dispatches, alerts, presence } = this.#host;
+    const deviceTypes = registry.record?.deviceTypes ?? {};
+    for (const id of devices.allLeaving()) if (!(id in deviceTypes)) this.#remove(turn, id);
+    for (const device of devices.all()) devices.setType(turn, device, deviceTypes[device.id] ?? device.type);
+    if (isGone) this.#endAll(turn);
+    else dispatches.recheckWaiting(turn);
+    alerts.rulesChanged(turn);
+    turn.send(() => presence.noteChange());
+  }
+
+  #endAll(turn: Turn): void {
+    const { devices, sessions, dispatches, commands, plan, schedules } = this.#host;
+    for (const { cmd_id: cmdId } of dispatches.rows.all()) {
+      // An earlier dispatch of the loop may have ended its command.
+      const row = dispatches.rows.find(cmdId);
+      if (row && !hasEnded(row.state)) dispatches.fail(turn, row, 'PLANT_GONE');
+    }
+    for (const { sequence } of [...plan.state.entries.all(), ...schedules.rows.open()])
+      commands.fail(turn, sequence, 'PLANT_GONE');
+    for (const { id } of devices.all())
+      sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
+  }
+}

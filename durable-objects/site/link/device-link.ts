@@ -1,0 +1,184 @@
+/**
+ * A device's link: whether a dial is accepted, whether a message comes from the device's current session, and what a
+ * batch of frames changes (rule 3): each message is judged without a write, then everything valid is written in one
+ * turn, and only what is stored is answered.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { parseFrames } from '../../../protocol/link/batch.ts';
+import { type DeviceLinkUp, deviceLinkUp } from '../../../protocol/link/device.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
+import type { OwnCounts } from '../../metrics/counts.ts';
+import type { Clock } from '../../object/clock.ts';
+import { sendFrames } from '../../object/sockets.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
+import { type DeviceDial, notFoundResponse, refusalResponse } from '../../rpc.ts';
+import type { Alerts } from '../alert/alerts.ts';
+import type { Devices } from '../device/devices.ts';
+import type { Diagnostics } from '../device/diagnostics.ts';
+import type { DeviceRow } from '../device/rows.ts';
+import type { DeviceSecrets } from '../device/secrets.ts';
+import type { DeviceSessions } from '../device/sessions.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { Lifecycle } from '../lifecycle/lifecycle.ts';
+import type { Presence } from '../presence/presence.ts';
+import type { TelemetryFeed } from '../telemetry/feed.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import { explainTopic } from './explain.ts';
+import { BatchFindings, type Dropped, type PublishFrame } from './messages.ts';
+import { DeviceRates } from './rates.ts';
+import type { DeviceTokens } from './tokens.ts';
+
+export interface DeviceLinkHost {
+  clock: Pick<Clock, 'now'>;
+  turns: Turns;
+  registry: PlantCopy;
+  devices: Devices;
+  secrets: DeviceSecrets;
+  sessions: DeviceSessions;
+  diagnostics: Diagnostics;
+  journal: Journal;
+  feed: TelemetryFeed;
+  alerts: Alerts;
+  presence: Presence;
+  dispatches: Dispatches;
+  lifecycle: Lifecycle;
+  tokens: DeviceTokens;
+  counts: OwnCounts;
+}
+
+export class DeviceLink {
+  readonly #host: DeviceLinkHost;
+  readonly #rates = new DeviceRates();
+
+  constructor(host: DeviceLinkHost) {
+    this.#host = host;
+  }
+
+  /** The upgrade of an authenticated device. */
+  accept(dial: DeviceDial): Response {
+    const { devices, sessions, presence, diagnostics, turns } = this.#host;
+    if (sessions.isReplay(dial)) return notFoundResponse();
+    const device = devices.find(dial.deviceId);
+    if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is still moving here: try again');
+    if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
+    const socket = turns.run((turn) => {
+      const opened = sessions.accept(turn, dial);
+      const accepted = { address: dial.address, outcome: 'ACCEPTED' as const, reason: null };
+      diagnostics.addConnect(turn, device.id, accepted);
+      presence.update(turn);
+      return opened;
+    });
+    return new Response(null, { status: 101, webSocket: socket });
+  }
+
+  /** Ignores messages of older sessions; cuts a session whose credential has ended or whose frames are invalid. */
+  receive(socket: WebSocket, message: string | ArrayBuffer): void {
+    const { devices, sessions, presence, turns, clock } = this.#host;
+    const attachment = sessions.current(socket);
+    const device = attachment && devices.find(attachment.deviceId);
+    if (!device) return;
+    const now = clock.now();
+    const cut = (code: number, reason: string) =>
+      turns.run((turn) => {
+        sessions.cut(turn, device.id, code, reason, now);
+        presence.update(turn);
+      });
+    const hasExpired = (device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now;
+    if (device.status !== 'ACTIVE' || hasExpired) {
+      cut(device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked, 'credential ended');
+      return;
+    }
+    const frames = parseFrames(deviceLinkUp, message);
+    if (!frames.ok) cut(CLOSE_CODES.protocolError, frames.refusal);
+    else this.#receive(socket, device, frames.value, now);
+  }
+
+  /** A batch of a valid session. Its answers are sent before anything else that follows from it. */
+  #receive(socket: WebSocket, device: DeviceRow, frames: readonly DeviceLinkUp[], now: number): void {
+    const { turns, registry, devices, secrets, sessions, journal, feed, presence } = this.#host;
+    const wasLive = sessions.isLive(device.id, now);
+    sessions.noteFrame(device.id, now);
+
+    // 1. judge each frame; nothing is written yet
+    const findings = new BatchFindings({
+      device,
+      keys: (at) => secrets.keys(device, at),
+      replay: journal.replay,
+    });
+    const waiting: number[] = [];
+    const quietSinceMs = sessions.quietSinceMs(device.id);
+    for (const frame of frames) {
+      if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
+      else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
+      // A lull only wakes the site: the agenda runs after the batch.
+      else if (frame.kind === 'lull') continue;
+      else if (frame.kind === 'strayed')
+        findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
+      else if (waiting.length === 0 && this.#isWithinRate(device.id, frame, now)) findings.take(frame, now);
+      else waiting.push(frame.seq);
+    }
+    // The device subscribes now, or it was taken for gone: it gets what waited for it.
+    const isBack = !wasLive && sessions.isLive(device.id, now);
+
+    // 2. write once; the answers are sent first
+    const isEventDue = findings.hasData && feed.isDue(now);
+    const alerts = findings.hasData ? this.#host.alerts.judge(findings.entries, now) : undefined;
+    turns.run((turn) => {
+      turn.send(() => {
+        const answers = findings.answers();
+        if (waiting.length > 0) answers.push(this.#rates.wait(device.id, waiting, this.#messagesPerSecond));
+        if (answers.length > 0) sendFrames(socket, answers);
+        if (findings.hasData) {
+          if (isEventDue) feed.emit(now);
+          registry.keepUp();
+        }
+      });
+      journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs, alerts?.text);
+      alerts?.report(turn);
+      this.#noteDropped(turn, device.id, findings.dropped);
+      if (findings.verifiedBy) devices.setLastKey(turn, device, findings.verifiedBy);
+      if (findings.reportedStatus) devices.setReportedStatus(turn, device.id, findings.reportedStatus);
+      this.#applyAcks(turn, device.id, findings);
+      if (isBack) this.#host.lifecycle.subscribed(turn, device.id);
+    });
+
+    // 3. what the new values mean for presence
+    const isQuietOther = sessions.quietSinceMs(device.id) !== quietSinceMs;
+    if (findings.entries.length === 0 && !isQuietOther) return;
+    if (isQuietOther || !findings.hasData || presence.isStale(now))
+      turns.run((turn) => presence.update(turn));
+  }
+
+  #applyAcks(turn: Turn, deviceId: string, findings: BatchFindings): void {
+    for (const { seq, ack } of findings.acks) {
+      const of = { deviceId, cmdId: ack.cmdId, status: ack.status };
+      if (this.#host.tokens.noteAck(of)) continue;
+      if (!turn.step(() => this.#host.dispatches.applyAck(turn, of))) findings.refuseAck(seq);
+    }
+  }
+
+  /** Counts every dropped message by reason; stores the explanation of the last ones. */
+  #noteDropped(turn: Turn, deviceId: string, dropped: readonly Dropped[]): void {
+    const { diagnostics, counts } = this.#host;
+    for (const [reason, of] of Map.groupBy(dropped, (one) => one.reason)) {
+      diagnostics.countDropped(turn, deviceId, reason, of.length);
+      counts.add(turn, `device_dropped/${reason}`, of.length);
+    }
+    for (const { topic, reason, detail, expected = null } of dropped.slice(-LIMIT.diagnosticsEntries)) {
+      diagnostics.addDrop(turn, deviceId, { topic, reason, detail, expected });
+    }
+  }
+
+  /** The device's rate and the room for its nonce; checked before anything is read or stored. */
+  #isWithinRate(deviceId: string, { topic, payload }: PublishFrame, now: number): boolean {
+    // An ack has no nonce, and expires if it waits for the nonces of other messages.
+    if (topic !== 'ack' && this.#host.journal.replay.isFull(now)) return false;
+    return this.#rates.take(deviceId, payload.length, this.#messagesPerSecond, now);
+  }
+
+  /** The organization's setting. */
+  get #messagesPerSecond(): number {
+    return this.#host.registry.record?.settings.deviceRatePerSecond ?? LIMIT.deviceMessagesPerSecond;
+  }
+}

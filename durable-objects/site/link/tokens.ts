@@ -1,0 +1,170 @@
+/**
+ * New tokens for devices [C-3.12]. A connected device is sent one at 80 % of its token's life, again while it does not
+ * acknowledge one, and signed again each time: no token is stored. A device without a valid token requests one, signed
+ * with its secret.
+ */
+import { signableJson } from '../../../protocol/compact-json.ts';
+import type { TokenRenewal } from '../../../protocol/device-record.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { renewalSigningString } from '../../../protocol/signing.ts';
+import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Clock } from '../../object/clock.ts';
+import { reasonOf } from '../../object/reason.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import { signDeviceToken } from '../../secrets/device-tokens.ts';
+import { verifyHmac } from '../../secrets/hmac.ts';
+import type { Devices } from '../device/devices.ts';
+import type { Diagnostics } from '../device/diagnostics.ts';
+import type { DeviceRow } from '../device/rows.ts';
+import type { DeviceSecrets } from '../device/secrets.ts';
+import type { DeviceSessions } from '../device/sessions.ts';
+import type { DeviceAck } from '../dispatch/dispatches.ts';
+import type { CommandSender } from '../dispatch/sender.ts';
+import { statusRow } from '../event/event-rows.ts';
+import type { Outbox } from '../event/outbox.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import type { MovedNonces } from '../telemetry/moved-nonces.ts';
+import { type Explanation, explainNonce, explainTimestamp } from './explain.ts';
+
+const REFRESH_AT = 0.8;
+/** Within the rest of the old token's life. */
+const TRIES = 3;
+/** Stands for the topic of a request in the diagnostics. */
+const WHERE = 'mqtt-token/renew';
+/** Anybody can send requests with a wrong signature: one per this time is stored in the diagnostics. */
+const UNVERIFIED_MS = 60_000;
+
+export interface DeviceTokensHost {
+  clock: Pick<Clock, 'now'>;
+  turns: Turns;
+  devices: Devices;
+  secrets: DeviceSecrets;
+  sessions: DeviceSessions;
+  diagnostics: Diagnostics;
+  journal: Journal;
+  movedNonces: MovedNonces;
+  sender: CommandSender;
+  outbox: Outbox;
+  tokenKeys: string;
+  /** Keeps the object awake while a token is signed. */
+  keepAlive(work: Promise<void>): void;
+}
+
+export class DeviceTokens implements DueSource {
+  readonly name = 'tokens';
+  readonly #host: DeviceTokensHost;
+
+  constructor(host: DeviceTokensHost) {
+    this.#host = host;
+  }
+
+  dueMs(): number | undefined {
+    const now = this.#host.clock.now();
+    return earliest(this.#host.devices.all().map((device) => this.#dueMs(device, now)));
+  }
+
+  run(turn: Turn): void {
+    for (const device of this.#host.devices.all()) {
+      const dueMs = this.#dueMs(device, turn.now);
+      if (dueMs !== undefined && dueMs <= turn.now) this.#refresh(turn, device);
+    }
+  }
+
+  /** Returns whether the ack answers a new token. A device that answered FAILED is sent another one. */
+  noteAck({ deviceId, cmdId, status }: DeviceAck): boolean {
+    const { sessions } = this.#host;
+    const refresh = sessions.refreshOf(deviceId);
+    if (refresh?.cmdId !== cmdId) return false;
+    const taken = status !== 'FAILED';
+    if (refresh.taken !== taken) sessions.setRefresh(deviceId, { ...refresh, taken });
+    return true;
+  }
+
+  /** A token that is due for a device that is not subscribed waits until it is. */
+  #dueMs(device: DeviceRow, now: number): number | undefined {
+    const dueMs = this.#refreshAtMs(device);
+    if (dueMs === undefined || dueMs > now) return dueMs;
+    return this.#host.sessions.isLive(device.id, now) ? dueMs : undefined;
+  }
+
+  #refreshAtMs({
+    id,
+    session_issued_at_ms: issuedAtMs,
+    session_expires_at_ms: expiresAtMs,
+  }: DeviceRow): number | undefined {
+    if (issuedAtMs === null || expiresAtMs === null) return undefined;
+    const { tries = 0, taken = false } = this.#host.sessions.refreshOf(id) ?? {};
+    if (taken || tries >= TRIES) return undefined;
+    const lifeMs = expiresAtMs - issuedAtMs;
+    return issuedAtMs + REFRESH_AT * lifeMs + (tries * (1 - REFRESH_AT) * lifeMs) / TRIES;
+  }
+
+  #refresh(turn: Turn, device: DeviceRow): void {
+    const { sessions, outbox, tokenKeys, keepAlive } = this.#host;
+    const { session_issued_at_ms: issuedAtMs, session_expires_at_ms: expiresAtMs } = device;
+    const lifetimeSeconds = Math.round(((expiresAtMs ?? 0) - (issuedAtMs ?? 0)) / 1_000);
+    const cmdId = crypto.randomUUID();
+    const tries = (sessions.refreshOf(device.id)?.tries ?? 0) + 1;
+    const columns = { tokenExpiresAtMs: (Math.floor(turn.now / 1_000) + lifetimeSeconds) * 1_000 };
+    outbox.emit(turn, statusRow('device', device.id, columns, turn.now));
+    turn.remember(() => sessions.setRefresh(device.id, { tries, cmdId }));
+    const signed = () => signDeviceToken(tokenKeys, device.id, lifetimeSeconds, turn.now);
+    turn.send(() => keepAlive(this.#send(device, cmdId, signed())));
+  }
+
+  /** A token that could not be sent is sent with the next try. */
+  async #send(
+    { id, epoch }: DeviceRow,
+    cmdId: string,
+    signed: ReturnType<typeof signDeviceToken>,
+  ): Promise<void> {
+    const { devices, sender } = this.#host;
+    try {
+      const { token, expiresAtMs } = await signed;
+      const payloadText = signableJson({ token, expiresAt: formatInstant(expiresAtMs) });
+      const device = devices.find(id);
+      // The device has reconnected with another token, or may no longer connect.
+      if (device?.status !== 'ACTIVE' || device.epoch !== epoch) return;
+      sender.send(id, { cmdId, action: 'TOKEN_REFRESH', payloadText });
+    } catch (error) {
+      console.error('token not refreshed', { deviceId: id, reason: reasonOf(error) });
+    }
+  }
+
+  /** Whether the request is valid; a valid request is accepted once. Rejected requests appear in the diagnostics. */
+  verifyRenewal(deviceId: string, renewal: TokenRenewal): boolean {
+    const { devices, secrets, journal, clock, turns, movedNonces, diagnostics } = this.#host;
+    const device = devices.find(deviceId);
+    if (device?.status !== 'ACTIVE') return false;
+    const now = clock.now();
+    const { ts, nonce, sig } = renewal;
+    const signed = renewalSigningString(deviceId, ts, nonce);
+    const key = [...secrets.keys(device, now)].find((one) => verifyHmac(one.key, signed, sig));
+    const drop = (reason: string, { detail, expected }: Explanation) =>
+      turns.run((turn) => {
+        diagnostics.countDropped(turn, deviceId, reason, 1);
+        diagnostics.addDrop(turn, deviceId, { topic: WHERE, reason, detail, expected: expected ?? null });
+        return false;
+      });
+    if (!key) {
+      const [last] = diagnostics.drops(deviceId);
+      const isRecent =
+        last?.topic === WHERE && last.reason === 'SIGNATURE' && now - last.at_ms < UNVERIFIED_MS;
+      if (isRecent) return false;
+      const detail = 'sig is not the HMAC-SHA256 of what should have been signed';
+      return drop('SIGNATURE', { detail, expected: signed });
+    }
+    if (Math.abs(now - ts) > LIMIT.timestampToleranceMs) return drop('TIMESTAMP', explainTimestamp(ts, now));
+    const use = { deviceId, nonce, digest: sig.slice(0, 16), ts, receivedMs: now };
+    // A repeated request is rejected, too: it would get another token.
+    if (journal.replay.judge(use) !== 'new' || journal.replay.isFull(now))
+      return drop('NONCE', explainNonce(nonce));
+    turns.run((turn) => {
+      movedNonces.add(turn, [use]);
+      devices.setLastKey(turn, device, key);
+      turn.remember(() => journal.replay.remember(use));
+    });
+    return true;
+  }
+}

@@ -1,0 +1,360 @@
+/**
+ * The edge's metrics, from the objects that count to the scrape: nothing counted twice, nothing lost, and no
+ * object waits for them.
+ */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { figure, metricsStub } from '#workerd/metrics.ts';
+import { hand, outboxEvents } from '#workerd/outbox-events.ts';
+import { charge as chargePayload } from '#workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { nthCommand, publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newKeyedSite, newListeningSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
+import { METRICS_BOUNDS } from '../../../durable-objects/metrics/ledger.ts';
+import { Metrics } from '../../../durable-objects/metrics.ts';
+
+holdClock();
+
+// The metrics object's clock never goes back, and each test begins at the same moment.
+beforeEach(async () => {
+  await metricsStub().expose('');
+  await evictDurableObject(metricsStub());
+});
+
+/** Each alarm of a vhost runs at its own moment. */
+async function passTimeOf(key: Key, ms: number): Promise<void> {
+  const untilMs = Date.now() + ms;
+  for (;;) {
+    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
+    if (dueMs === null || dueMs > untilMs) {
+      setClock(untilMs);
+      return;
+    }
+    setClock(Math.max(dueMs, Date.now()));
+    await runDurableObjectAlarm(vhostOf(key.id));
+  }
+}
+
+/** The metrics of one queue of a key. */
+async function ofQueue(name: string, key: Key, queue: string, more: Record<string, string> = {}) {
+  return await figure(name, { key: key.id, queue, ...more });
+}
+
+async function untilFigure(
+  read: () => Promise<number | undefined>,
+  value: number | undefined,
+): Promise<void> {
+  await vi.waitFor(async () => expect(await read()).toBe(value), 5_000);
+}
+
+describe('a queue', () => {
+  it('that filled quickly and then does not change appears a minute later, with its depth and age, though its vhost sleeps', async () => {
+    const { key, siteId, partner, organization } = await openPartner();
+    await hand(key, siteId, 1, 7, { kind: 'alarm' });
+    partner.link.socket.close();
+    await partner.link.untilClosed();
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    await passTimeOf(key, MINUTE);
+    const queue = partner.queueName('event.alarm');
+    await untilFigure(() => ofQueue('queue_messages', key, queue, { state: 'ready' }), 7);
+    setClock(Date.now() + HOUR);
+    // The clock moves on a little while a test waits.
+    const ageS = (await ofQueue('queue_oldest_message_age_seconds', key, queue)) ?? 0;
+    expect(Math.floor(ageS / 60)).toBe(61);
+    expect(await figure('queue_messages', { organization: organization.slug, key: key.id })).toBe(7);
+  });
+
+  it('that is consumed is at 0 again, with its age; a delivered message is unacked until the client acknowledges it', async () => {
+    const { key, siteId, partner } = await openPartner();
+    const queue = partner.queueName('event.status');
+    const read = async () => [
+      await ofQueue('queue_messages', key, queue, { state: 'ready' }),
+      await ofQueue('queue_messages', key, queue, { state: 'unacked' }),
+      await ofQueue('queue_oldest_message_age_seconds', key, queue),
+    ];
+    await hand(key, siteId, 1, 5);
+    await partner.consume('event.status', { prefetch: 3 });
+    const held = await partner.delivered(3);
+    await partner.quiet();
+    await passTimeOf(key, MINUTE);
+    await vi.waitFor(async () => expect(await read()).toEqual([2, 3, expect.closeTo(60, -1)]), 5_000);
+    partner.settle('ack', held);
+    partner.settle('ack', (await partner.delivered(5)).slice(3));
+    await vi.waitFor(async () => expect(await partner.readyCount('event.status')).toBe(0));
+    await partner.quiet();
+    await passTimeOf(key, 2 * MINUTE);
+    await vi.waitFor(async () => expect(await read()).toEqual([0, 0, 0]), 5_000);
+  });
+
+  it('of telemetry, and a partner queue, appear as well', async () => {
+    const { key, siteId, partner, organization } = await openPartner();
+    await partner.declare('mine "1"');
+    await partner.ask({
+      kind: 'bind',
+      queue: 'mine "1"',
+      pattern: `${organization.slug}.event.telemetry`,
+    });
+    const passing = outboxEvents(1, 4, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
+    await vhostOf(key.id).receivePassing(siteId, passing);
+    await passTimeOf(key, MINUTE);
+    for (const queue of [partner.queueName('event.telemetry'), 'mine "1"']) {
+      await untilFigure(() => ofQueue('queue_messages', key, queue, { state: 'ready' }), 4);
+      expect(await ofQueue('queue_oldest_message_age_seconds', key, queue)).toBeCloseTo(60, -1);
+    }
+  });
+
+  it('counts the messages that left it unconsumed by reason: age, too many deliveries, rejected', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await hand(key, siteId, 1, 3);
+    const [first] = [(await partner.get('event.status')).delivery];
+    partner.settle('discard', first ? [first] : []);
+    await partner.quiet();
+    for (let time = 0; time < 20; time++) {
+      const { delivery } = await partner.get('event.status');
+      partner.settle('requeue', delivery ? [delivery] : []);
+    }
+    await partner.quiet();
+    expect((await partner.get('event.status')).delivery).not.toBeNull();
+    partner.link.socket.close();
+    await passTimeOf(key, 8 * DAY);
+    const queue = partner.queueName('event.status');
+    await vi.waitFor(async () => {
+      const drops = await Promise.all(
+        ['limit', 'age', 'deliveries', 'rejected'].map((reason) =>
+          ofQueue('queue_dropped_messages_total', key, queue, { reason }),
+        ),
+      );
+      expect(drops).toEqual([0, 1, 1, 1]);
+    }, 5_000);
+  });
+
+  it('of a revoked key disappears', async () => {
+    const { key, siteId } = await openPartner();
+    await hand(key, siteId, 1, 2);
+    await passTimeOf(key, MINUTE);
+    await untilFigure(() => figure('queue_messages', { key: key.id }), 2);
+    await vhostOf(key.id).revoke();
+    await passTimeOf(key, 2 * MINUTE);
+    await untilFigure(() => figure('queue_messages', { key: key.id }), undefined);
+  });
+
+  it('that clients empty as it fills changes nothing: the vhost sends no report and sets no alarm for it', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await partner.consume('event.status');
+    await passTimeOf(key, 61 * SECOND);
+    // The client shows a sign of life, or the vhost would send it nothing.
+    await partner.quiet();
+    const report = vi.spyOn(Metrics.prototype, 'report');
+    for (let index = 1; index <= 5; index++) {
+      await hand(key, siteId, index, 1);
+      partner.settle('ack', (await partner.delivered(index)).slice(-1));
+      await partner.quiet();
+    }
+    await passTimeOf(key, 90 * SECOND);
+    expect(report).not.toHaveBeenCalled();
+  });
+});
+
+describe('commands', () => {
+  it('are counted by result; a result repeated for a repeated publish counts once', async () => {
+    const { plant, partner } = await newKeyedSite();
+    const REJECTED = { status: 'REJECTED', code: 'INVALID_COMMAND' };
+    const before = [
+      (await figure('command_acknowledgements_total', REJECTED)) ?? 0,
+      (await figure('command_acknowledgements_total', { status: 'QUEUED' })) ?? 0,
+      (await figure('command_acknowledgements_total')) ?? 0,
+    ];
+    const wrong = submission('device', batch(batteryCommand(5, { deviceId: 'nobody' })), {
+      publishId: 'p|1',
+    });
+    for (let time = 0; time < 3; time++) {
+      expect(await partner.acknowledge(wrong)).toMatchObject({ status: 'REJECTED' });
+    }
+    const { rejectionCode = '' } = await partner.acknowledge(wrong);
+    await partner.submit(charge());
+    await evictSite(plant.id);
+    await passTime(plant.id, 2 * MINUTE);
+    await vi.waitFor(async () => {
+      const after = [
+        await figure('command_acknowledgements_total', { status: 'REJECTED', code: rejectionCode }),
+        await figure('command_acknowledgements_total', { status: 'QUEUED' }),
+        await figure('command_acknowledgements_total'),
+      ];
+      expect(after).toEqual([(before[0] ?? 0) + 1, (before[1] ?? 0) + 1, (before[2] ?? 0) + 2]);
+    }, 5_000);
+  });
+
+  it('that end are counted by outcome, and alarms by type; an expired command counts as both', async () => {
+    const { plant, partner } = await newKeyedSite();
+    const [failed, expired] = [
+      (await figure('executions_total', { status: 'FAILED' })) ?? 0,
+      (await figure('alarms_raised_total', { type: 'COMMAND_EXPIRED' })) ?? 0,
+    ];
+    await partner.submit(charge());
+    await passTime(plant.id, 20 * MINUTE);
+    await untilFigure(() => figure('executions_total', { status: 'FAILED' }), failed + 1);
+    expect(await figure('alarms_raised_total', { type: 'COMMAND_EXPIRED' })).toBe(expired + 1);
+  });
+
+  it('to an unknown site are counted by their vhost', async () => {
+    const { partner, key } = await openPartnerWithPlant();
+    const OFFLINE = { status: 'REJECTED', code: 'DEVICE_OFFLINE' };
+    const before = (await figure('command_acknowledgements_total', OFFLINE)) ?? 0;
+    await partner.ask(partner.command(crypto.randomUUID(), 'device', chargePayload()));
+    await passTimeOf(key, MINUTE);
+    await untilFigure(() => figure('command_acknowledgements_total', OFFLINE), before + 1);
+  });
+});
+
+describe('messages of devices', () => {
+  it('that are dropped are counted by reason', async () => {
+    const { gateway, link } = await newListeningSite();
+    const signature = (await figure('device_dropped_messages_total', { reason: 'SIGNATURE' })) ?? 0;
+    await sendTelemetry(link, gateway, { gridPowerKw: 1 });
+    await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":3}', sig: '0'.repeat(64) }));
+    await publish(link, 'not JSON');
+    await untilFigure(() => figure('device_dropped_messages_total', { reason: 'SIGNATURE' }), signature + 1);
+  });
+});
+
+describe('the metrics object', () => {
+  it('keeps the scraped values after a restart: no counter goes back, and an unchanged queue is still listed', async () => {
+    const { plant, partner } = await newKeyedSite();
+    await partner.submit(charge());
+    await passTime(plant.id, 2 * MINUTE);
+    const { key, siteId } = await openPartner();
+    await hand(key, siteId, 1, 3);
+    await passTimeOf(key, MINUTE);
+    await untilFigure(() => figure('queue_messages', { key: key.id }), 3);
+    const total = async () => await figure('command_acknowledgements_total');
+    const before = await total();
+    await evictDurableObject(metricsStub());
+    expect([await total(), await figure('queue_messages', { key: key.id })]).toEqual([before, 3]);
+  });
+
+  it('stores unscraped values in its alarm, before it may leave memory', async () => {
+    const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
+    await metricsStub().add({ 'answers/418': 2 });
+    const storesAtMs = await runInDurableObject(metricsStub(), (_metrics, { storage }) => storage.getAlarm());
+    expect((storesAtMs ?? Number.POSITIVE_INFINITY) - Date.now()).toBeLessThan(10 * SECOND);
+    await runDurableObjectAlarm(metricsStub());
+    await evictDurableObject(metricsStub());
+    expect(await figure('http_answers_total', { code: '418' })).toBe(before + 2);
+  });
+
+  it('starts with the maximum number of objects, and still answers [rule 9]', async () => {
+    await metricsStub().add({ 'answers/418': 1 });
+    const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
+    const leftOut = (await figure('metrics_left_out_total', { what: 'report' })) ?? 0;
+    await runInDurableObject(metricsStub(), (_metrics, { storage }) => {
+      const { count } = storage.sql.exec<{ count: number }>('SELECT count(*) AS count FROM reporter').one();
+      storage.sql.exec(
+        `INSERT INTO reporter (object, class, seen_ms)
+           WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+           SELECT printf('filled-%058d', i), 'Site', ? FROM n`,
+        METRICS_BOUNDS.objects - count,
+        Date.now(),
+      );
+    });
+    await evictDurableObject(metricsStub());
+    const more = { object: 'one more', class: 'Site', atMs: 1 } as const;
+    await metricsStub().report(more);
+    const read = async () => [
+      await figure('http_answers_total', { code: '418' }),
+      await figure('metrics_left_out_total', { what: 'report' }),
+    ];
+    expect(await read()).toEqual([before, leftOut + 1]);
+    await evictDurableObject(metricsStub());
+    expect(await read()).toEqual([before, leftOut + 1]);
+    // After a day the metrics object forgets them and has room again.
+    setClock(Date.now() + 25 * HOUR);
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
+    await metricsStub().report(more);
+    expect(await read()).toEqual([before, leftOut + 1]);
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(1);
+  });
+
+  it('counts an object as awake for five minutes after its last report, even when the metrics object itself slept', async () => {
+    const { plant, link, gateway } = await newListeningSite();
+    // Other tests used other times.
+    await runInDurableObject(metricsStub(), (_metrics, { storage }) => {
+      storage.sql.exec('UPDATE reporter SET seen_ms = 0');
+    });
+    await evictDurableObject(metricsStub());
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
+    for (let minute = 0; minute < 6; minute++) {
+      await sendTelemetry(link, gateway, { gridPowerKw: minute });
+      await passTime(plant.id, MINUTE);
+    }
+    await untilFigure(() => figure('objects_awake', { class: 'Site' }), 1);
+    // Nothing calls the metrics object between two scrapes.
+    await evictDurableObject(metricsStub());
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(1);
+    setClock(Date.now() + 5 * MINUTE);
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
+  });
+
+  it('hears from a site that works continuously every three minutes, with all counts made since', async () => {
+    const report = vi.spyOn(Metrics.prototype, 'report');
+    const add = vi.spyOn(Metrics.prototype, 'add');
+    const { plant, partner, link, gateway } = { ...(await newListeningSite()) };
+    report.mockClear();
+    add.mockClear();
+    for (let second = 0; second < 600; second += 5) {
+      await partner.submit(charge(1 + (second % 5)));
+      await sendTelemetry(link, gateway, { gridPowerKw: second });
+      await passTime(plant.id, 5 * SECOND);
+    }
+    expect(report.mock.calls.length).toBeGreaterThanOrEqual(2);
+    expect(report.mock.calls.length).toBeLessThanOrEqual(4);
+    const counted = add.mock.calls.map(([counts]) => counts['acknowledgements/ACCEPTED/'] ?? 0);
+    expect(counted.reduce((sum, by) => sum + by, 0)).toBe(120);
+  });
+});
+
+describe('a failing metrics object', () => {
+  const hung = Promise.withResolvers<void>();
+
+  it.each([
+    ['does not answer', () => hung.promise],
+    ['throws', () => Promise.reject(new Error('metrics are broken'))],
+  ])(
+    'that %s stops no commands, events or alarms, and receives the counts when it recovers',
+    async (_title, answer) => {
+      vi.spyOn(console, 'warn').mockReturnValue(undefined);
+      const report = vi.spyOn(Metrics.prototype, 'report').mockImplementation(answer as () => never);
+      const add = vi.spyOn(Metrics.prototype, 'add').mockImplementation(answer as () => never);
+      const { plant, gateway, partner, link } = await newListeningSite();
+      const executed = (await figure('executions_total', { status: 'COMPLETED' })) ?? 0;
+      for (let n = 1; n <= 3; n++) {
+        expect(await partner.acknowledge(charge(n))).toMatchObject({ status: 'ACCEPTED' });
+        await sendAck(link, gateway, (await nthCommand(link, n)).cmdId, 'COMPLETED');
+        await passTime(plant.id, MINUTE);
+      }
+      expect(report).toHaveBeenCalled();
+      expect(add).toHaveBeenCalled();
+      // The same for a vhost: events arrive and leave while its reports fail.
+      const scene = await openPartner();
+      await hand(scene.key, scene.siteId, 1, 3);
+      await passTimeOf(scene.key, 2 * MINUTE);
+      await scene.partner.consume('event.status');
+      expect(await scene.partner.delivered(3)).toHaveLength(3);
+      expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed);
+      report.mockRestore();
+      add.mockRestore();
+      // The call to an object that does not answer times out by a real clock; its counts go with the next
+      // report.
+      const untilReported = async () => {
+        await passTime(plant.id, 2 * MINUTE);
+        await partner.submit(charge());
+        expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed + 3);
+      };
+      await vi.waitFor(untilReported, { timeout: 10_000, interval: 500 });
+      hung.resolve();
+    },
+  );
+});

@@ -1,0 +1,169 @@
+/** The limits of partner queues in size and age, and their cost [C-6.6], [C-6.4]. */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf, outboxEvents } from '#workerd/outbox-events.ts';
+import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
+import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const FLAGS = { passive: false, durable: true, exclusive: false, autoDelete: false };
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+/** A partner with queues that receive all of its events. */
+async function openOwn(names: readonly string[], ttlMs?: number) {
+  const scene = await openPartner();
+  const typed = ttlMs === undefined ? [] : [{ name: 'x-message-ttl', type: 'signedint', value: ttlMs }];
+  for (const queue of names) {
+    expect(await scene.partner.ask({ kind: 'declare', queue, ...FLAGS, arguments: typed })).toMatchObject({
+      kind: 'ok',
+    });
+    await scene.partner.ask({ kind: 'bind', queue, pattern: `${scene.organization.slug}.event.#` });
+  }
+  return scene;
+}
+
+async function countOf(partner: Partner, queue: string): Promise<number> {
+  const answer = await partner.declare(queue, { passive: true });
+  return answer.kind === 'ok' ? (answer.messageCount ?? -1) : -1;
+}
+
+async function takeOne(partner: Partner, queue: string): Promise<number | undefined> {
+  const answer = await partner.ask({ kind: 'get', queue, channel: 1, noAck: true });
+  return answer.kind === 'got' && answer.delivery ? numberOf(answer.delivery) : undefined;
+}
+
+interface Stored {
+  chunks: number;
+  dropped: number;
+}
+
+async function stored(key: Key, queue: string): Promise<Stored | undefined> {
+  const [row] = await vhostRows<{ chunks: number; dropped: number }>(
+    key,
+    `SELECT (SELECT count(*) FROM chunk WHERE queue = 'partner/${queue}') AS chunks,
+      (SELECT coalesce(sum(dropped_count), 0) FROM queue WHERE name = 'partner/${queue}') AS dropped`,
+  );
+  return row;
+}
+
+/** Runs the object's alarm as often as it is due until then. */
+async function passTime(key: Key, ms: number): Promise<number> {
+  const untilMs = Date.now() + ms;
+  for (let rings = 0; rings < 100; rings++) {
+    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
+    if (dueMs === null || dueMs > untilMs) {
+      vi.setSystemTime(untilMs);
+      return rings;
+    }
+    vi.setSystemTime(Math.max(dueMs, Date.now()));
+    await runDurableObjectAlarm(vhostOf(key.id));
+  }
+  throw new Error('the alarm does not come to rest');
+}
+
+describe('x-message-ttl', () => {
+  it('counts from the arrival of a message in its queue: older ones are neither delivered nor counted', async () => {
+    const { partner, key, siteId } = await openOwn(['mine'], 10_000);
+    await hand(key, siteId, 1, 2);
+    vi.setSystemTime(Date.now() + 8_000);
+    await hand(key, siteId, 3, 1);
+    vi.setSystemTime(Date.now() + 3_000);
+    expect(await countOf(partner, 'mine')).toBe(1);
+    expect(await takeOne(partner, 'mine')).toBe(3);
+    expect(await takeOne(partner, 'mine')).toBeUndefined();
+  });
+
+  it('of zero delivers a message only to consumers that can take it at once', async () => {
+    const { partner, key, siteId } = await openOwn(['mine'], 0);
+    await hand(key, siteId, 1, 1);
+    vi.setSystemTime(Date.now() + 1);
+    await partner.consumeFrom('mine');
+    await hand(key, siteId, 2, 1);
+    expect((await partner.delivered(1)).map(numberOf)).toEqual([2]);
+  });
+
+  it('is applied by few alarms, without any client, in an object that slept', async () => {
+    const { partner, key, siteId } = await openOwn(['mine'], 1_000);
+    await hand(key, siteId, 1, 3);
+    partner.link.socket.close();
+    await partner.link.untilClosed();
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const rings = await passTime(key, HOUR);
+    expect(await stored(key, 'mine')).toEqual({ chunks: 0, dropped: 3 });
+    expect(rings).toBeLessThan(10);
+  });
+});
+
+it('messages without a ttl are dropped after seven days', async () => {
+  const { partner, key, siteId } = await openOwn(['mine']);
+  await hand(key, siteId, 1, 3);
+  partner.link.socket.close();
+  await partner.link.untilClosed();
+  await passTime(key, 7 * DAY - HOUR);
+  expect(await stored(key, 'mine')).toMatchObject({ chunks: 1 });
+  await passTime(key, 2 * HOUR);
+  expect(await stored(key, 'mine')).toEqual({ chunks: 0, dropped: 3 });
+});
+
+describe('all partner queues together', () => {
+  const CHARS = 100_000;
+
+  it('hold 64 MiB: beyond it the largest queue drops its oldest messages, and a wake finds the rest', async () => {
+    const { partner, key, siteId } = await openOwn(['one', 'two']);
+    const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS / 2) * 1.2);
+    for (let from = 1; from <= total; from += 10)
+      await hand(key, siteId, from, Math.min(10, total - from + 1), { kind: 'telemetry', chars: CHARS });
+    const counts = [await countOf(partner, 'one'), await countOf(partner, 'two')];
+    const held = counts.reduce((sum, count) => sum + count, 0);
+    expect(held * CHARS).toBeLessThanOrEqual(VHOST_BOUNDS.partnerQueueBytes);
+    expect((held + 2) * (CHARS + 1_000)).toBeGreaterThan(VHOST_BOUNDS.partnerQueueBytes);
+    expect(Math.abs((counts[0] ?? 0) - (counts[1] ?? 0))).toBeLessThanOrEqual(1);
+    await evictDurableObject(vhostOf(key.id));
+    expect([await countOf(partner, 'one'), await countOf(partner, 'two')]).toEqual(counts);
+    expect(await takeOne(partner, 'one')).toBe(total - (counts[0] ?? 0) + 1);
+  });
+
+  it('hold no more than that when every message is leased and none acknowledged', async () => {
+    const { partner, key, siteId } = await openOwn(['one']);
+    const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS) * 1.2);
+    for (let from = 1; from <= total; from += 10) {
+      await hand(key, siteId, from, 10, { kind: 'telemetry', chars: CHARS });
+      for (let taken = 0; taken < 10; taken++) {
+        await partner.ask({ kind: 'get', queue: 'one', channel: 1, noAck: false });
+      }
+    }
+    const rows = await vhostRows<{ bytes: number }>(
+      key,
+      "SELECT sum(length(data)) AS bytes FROM chunk WHERE queue = 'partner/one'",
+    );
+    expect(rows[0]?.bytes ?? 0).toBeLessThan(VHOST_BOUNDS.partnerQueueBytes + 3 * CHARS);
+    expect(await countOf(partner, 'one')).toBe(0);
+  });
+});
+
+it('telemetry that is consumed as it arrives costs at most 0.2 rows for each event', async () => {
+  const { partner, key, siteId } = await openOwn(['mine']);
+  await partner.consumeFrom('mine');
+  await partner.consume('event.telemetry');
+  const rowsBefore = await vhostRows<{ changes: number }>(key, 'SELECT total_changes() AS changes');
+  for (let from = 1; from <= 100; from++) {
+    await vhostOf(key.id).receivePassing(siteId, outboxEvents(from, 1, { kind: 'telemetry' }));
+    const deliveries = await partner.delivered(2 * from);
+    partner.settle('ack', deliveries.slice(-2));
+  }
+  await partner.quiet();
+  const rowsAfter = await vhostRows<{ changes: number }>(key, 'SELECT total_changes() AS changes');
+  expect((rowsAfter[0]?.changes ?? 0) - (rowsBefore[0]?.changes ?? 0)).toBeLessThanOrEqual(20);
+});

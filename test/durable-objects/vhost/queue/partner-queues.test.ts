@@ -1,0 +1,441 @@
+/** Partner queues: declared, bound, read, and deleted [C-6.6]. */
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { hand, numberOf } from '#workerd/outbox-events.ts';
+import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
+import type { VhostLinkUp } from '../../../../protocol/link/vhost.ts';
+
+type Question = Parameters<Partner['ask']>[0];
+type Typed = Extract<VhostLinkUp, { kind: 'declare' }>['arguments'];
+
+const MAX_LENGTH = (value: number): Typed => [{ name: 'x-max-length', type: 'signedint', value }];
+
+function refused(code: number, text: string) {
+  return { kind: 'refused', severity: 'channel', code, text: expect.stringContaining(text) };
+}
+
+/** A partner with a queue `mine` that is bound to these patterns; `$` stands for its slug. */
+async function openOwn(
+  patterns: readonly string[] = ['$.event.#'],
+  options: Parameters<Partner['declare']>[1] = {},
+) {
+  const scene = await openPartner();
+  const { partner, organization } = scene;
+  expect(await partner.declare('mine', options)).toMatchObject({
+    kind: 'ok',
+    messageCount: 0,
+    consumerCount: 0,
+  });
+  for (const pattern of patterns) {
+    const answer = await partner.ask({
+      kind: 'bind',
+      queue: 'mine',
+      pattern: pattern.replace('$', organization.slug),
+    });
+    expect(answer).toMatchObject({ kind: 'ok' });
+  }
+  return scene;
+}
+
+async function countOf(partner: Partner, queue = 'mine'): Promise<number | undefined> {
+  const answer = await partner.declare(queue, { passive: true });
+  return answer.kind === 'ok' ? answer.messageCount : undefined;
+}
+
+/** Takes all waiting messages of a queue without acknowledging them. */
+async function drain(partner: Partner, queue = 'mine'): Promise<number[]> {
+  const taken: number[] = [];
+  for (;;) {
+    const answer = await partner.ask({ kind: 'get', queue, channel: 1, noAck: true });
+    if (answer.kind !== 'got' || !answer.delivery) return taken;
+    taken.push(numberOf(answer.delivery));
+  }
+}
+
+async function partnerQueues(key: Key): Promise<string[]> {
+  return (await vhostRows<{ name: string }>(key, 'SELECT name FROM partner_queue ORDER BY name')).map(
+    ({ name }) => name,
+  );
+}
+
+describe('declaring', () => {
+  it('creates a queue, and finds it again with equal arguments, after a sleep too', async () => {
+    const { partner, key } = await openOwn([], { durable: true, arguments: MAX_LENGTH(5) });
+    expect(
+      await partner.declare('mine', { arguments: [{ name: 'x-max-length', type: 'byte', value: 5 }] }),
+    ).toMatchObject({
+      kind: 'ok',
+    });
+    await evictDurableObject(vhostOf(key.id));
+    expect(await countOf(partner)).toBe(0);
+    expect(await partnerQueues(key)).toEqual(['mine']);
+  });
+
+  it('without a name gets a generated one', async () => {
+    const { partner, key } = await openPartner();
+    const answer = await partner.declare('', { exclusive: true });
+    expect(answer).toMatchObject({
+      kind: 'ok',
+      queue: expect.stringMatching(/^amq\.gen-[A-Za-z0-9_-]{22}$/),
+    });
+    expect(await partnerQueues(key)).toEqual([answer.kind === 'ok' ? answer.queue : '']);
+  });
+
+  it.each([
+    ['amq.mine', "queue name 'amq.mine' contains reserved prefix 'amq.*'"],
+    ['vcp.mine', "access to queue 'vcp.mine'"],
+  ])('a reserved name (%s) is refused: 403', async (name, text) => {
+    const { partner } = await openPartner();
+    expect(await partner.declare(name)).toMatchObject(refused(403, `ACCESS_REFUSED - ${text}`));
+  });
+
+  it.each<[string, Question, number, string]>([
+    [
+      'x-message-ttl',
+      declareWith('x-message-ttl', 'signedint', -1),
+      406,
+      "'x-message-ttl' for queue 'q' in vhost 'V': {value_negative,-1}",
+    ],
+    [
+      'x-max-length',
+      declareWith('x-max-length', 'longstr', '5'),
+      406,
+      `'x-max-length' for queue 'q' in vhost 'V': "expected integer, got longstr"`,
+    ],
+    [
+      'an argument that is not offered',
+      declareWith('x-dead-letter-exchange', 'longstr', ''),
+      406,
+      "'x-dead-letter-exchange' for queue 'q' in vhost 'V': not supported",
+    ],
+    [
+      'another type',
+      declareWith('x-queue-type', 'longstr', 'quorum'),
+      406,
+      "'x-queue-type' for queue 'q' in vhost 'V': not supported",
+    ],
+  ])('with an invalid argument (%s) is refused', async (_title, question, code, text) => {
+    const { partner, key } = await openPartner();
+    const said = `PRECONDITION_FAILED - invalid arg ${text.replace("'V'", `'partner-${key.id}'`)}`;
+    expect(await partner.ask(question)).toMatchObject(refused(code, said));
+    expect(await partnerQueues(key)).toEqual([]);
+  });
+
+  it('is limited to 32 queues; the next is refused until one is deleted', async () => {
+    const { partner } = await openPartner();
+    for (let count = 1; count <= 32; count++)
+      expect(await partner.declare(`q${count}`)).toMatchObject({ kind: 'ok' });
+    expect(await partner.declare('one more')).toMatchObject(refused(406, '(32) is reached'));
+    expect(await partner.declare('q7')).toMatchObject({ kind: 'ok' });
+    expect(await partner.ask({ kind: 'delete', queue: 'q7', ifUnused: false, ifEmpty: false })).toMatchObject(
+      { kind: 'ok' },
+    );
+    expect(await partner.declare('one more')).toMatchObject({ kind: 'ok' });
+  });
+
+  it.each<[string, Parameters<Partner['declare']>[1], number, string]>([
+    ['durable', { durable: false }, 406, "inequivalent arg 'durable' for queue 'mine'"],
+    ['auto_delete', { autoDelete: true }, 406, "inequivalent arg 'auto_delete' for queue 'mine'"],
+    ['exclusive', { exclusive: true }, 405, "locked queue 'mine'"],
+    ['another argument', { arguments: MAX_LENGTH(6) }, 406, "received '6' but current is '5'"],
+    ['no argument', { arguments: [] }, 406, "received none but current is the value '5' of type 'signedint'"],
+  ])('again with another %s is refused', async (_title, options, code, text) => {
+    const { partner } = await openOwn([], { arguments: MAX_LENGTH(5) });
+    expect(await partner.declare('mine', { arguments: MAX_LENGTH(5), ...options })).toMatchObject(
+      refused(code, text),
+    );
+  });
+});
+
+function declareWith(name: string, type: string, value: string | number): Question {
+  const flags = { passive: false, durable: true, exclusive: false, autoDelete: false };
+  return { kind: 'declare', queue: 'q', ...flags, arguments: [{ name, type, value }] };
+}
+
+describe('a binding', () => {
+  it.each([
+    [['$.event.#'], [1, 2, 3, 4]],
+    [['$.event.*'], [2, 3, 4]],
+    [['$.event.*.*'], [1]],
+    [['$.event.command.ack'], [1]],
+    [
+      ['$.event.alarm', '$.event.execution'],
+      [2, 3],
+    ],
+    [
+      ['$.event.alarm', '$.event.#.alarm', '$.event.#'],
+      [1, 2, 3, 4],
+    ],
+    [['$.event.nothing'], []],
+    [[], []],
+  ])('to %j delivers every matching event once', async (patterns, expected) => {
+    const { partner, key, siteId } = await openOwn(patterns);
+    for (const [index, kind] of (['ack', 'alarm', 'execution'] as const).entries())
+      await hand(key, siteId, index + 1, 1, { kind });
+    await hand(key, siteId, 4, 1, { kind: 'telemetry' });
+    expect(await drain(partner)).toEqual(expected);
+    // The event queues get their events all the same.
+    expect(await partner.readyCount('event.status')).toBe(1);
+  });
+
+  it.each(['other.event.#', 'vcp', '', '#', '*.event.alarm'])(
+    'to %j, which belongs to another key, is refused: 403',
+    async (pattern) => {
+      const { partner } = await openOwn([]);
+      expect(await partner.ask({ kind: 'bind', queue: 'mine', pattern })).toMatchObject(
+        refused(403, `ACCESS_REFUSED - access to topic '${pattern}' in exchange 'vcp'`),
+      );
+    },
+  );
+
+  it('survives a sleep until it is removed; removing an unknown binding is not an error', async () => {
+    const { partner, key, siteId, organization } = await openOwn();
+    const pattern = `${organization.slug}.event.#`;
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, siteId, 1, 1);
+    for (let times = 0; times < 2; times++)
+      expect(await partner.ask({ kind: 'unbind', queue: 'mine', pattern })).toMatchObject({ kind: 'ok' });
+    await hand(key, siteId, 2, 1);
+    expect(await drain(partner)).toEqual([1]);
+  });
+
+  it('is limited to 64 for each queue', async () => {
+    const { partner, organization } = await openOwn([]);
+    for (let count = 0; count < 64; count++)
+      expect(
+        await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w${count}` }),
+      ).toMatchObject({
+        kind: 'ok',
+      });
+    expect(
+      await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w3` }),
+    ).toMatchObject({ kind: 'ok' });
+    expect(
+      await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w64` }),
+    ).toMatchObject(refused(406, '64 bindings'));
+  });
+
+  it('of an unknown queue, or one that the partner does not own, is refused', async () => {
+    const { partner, organization } = await openPartner();
+    expect(
+      await partner.ask({ kind: 'bind', queue: 'nope', pattern: `${organization.slug}.event.#` }),
+    ).toMatchObject(refused(404, "no queue 'nope'"));
+    const ours = partner.queueName('event.alarm');
+    expect(await partner.ask({ kind: 'bind', queue: ours, pattern: '#' })).toMatchObject(refused(403, ours));
+  });
+});
+
+describe('messages', () => {
+  it('of a partner queue are delivered in order, settled, requeued and redelivered as in event queues', async () => {
+    const { partner, key, siteId } = await openOwn();
+    await hand(key, siteId, 1, 3);
+    await partner.consumeFrom('mine', { prefetch: 2 });
+    const [first, second] = await partner.delivered(2);
+    if (first && second) {
+      partner.settle('requeue', [second]);
+      partner.settle('ack', [first]);
+    }
+    const all = await partner.delivered(4);
+    expect(all.map((one) => [numberOf(one), one.redelivered])).toEqual([
+      [1, false],
+      [2, false],
+      [2, true],
+      [3, false],
+    ]);
+  });
+
+  it('of their sites are stored in the turn that brought them: a crash neither loses nor duplicates any', async () => {
+    const { partner, key, siteId, connect } = await openOwn(['$.event.command.ack']);
+    await partner.consumeFrom('mine');
+    await hand(key, siteId, 1, 3);
+    await partner.delivered(3);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    // Its site did not learn that they arrived.
+    await hand(key, siteId, 1, 3);
+    expect(await drain(await connect({ boot: 'boot-2' }))).toEqual([1, 2, 3]);
+  });
+
+  it('beyond x-max-length are dropped, the oldest first', async () => {
+    const { partner, key, siteId } = await openOwn(['$.event.#'], { arguments: MAX_LENGTH(3) });
+    await hand(key, siteId, 1, 10);
+    await evictDurableObject(vhostOf(key.id));
+    expect(await countOf(partner)).toBe(3);
+    expect(await drain(partner)).toEqual([8, 9, 10]);
+  });
+
+  it('that are rejected go to the dead-letter queue with their origin; a purged queue is empty', async () => {
+    const { partner, key, siteId, organization } = await openOwn(['$.event.alarm']);
+    await hand(key, siteId, 1, 1, { kind: 'alarm' });
+    const got = await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: false });
+    if (got.kind === 'got' && got.delivery) partner.settle('discard', [got.delivery]);
+    const { delivery } = await partner.get('dead-letter', { noAck: false });
+    expect(delivery?.properties.death).toEqual({
+      reason: 'rejected',
+      queue: 'mine',
+      exchange: 'vcp',
+      routingKeys: [`${organization.slug}.event.alarm`],
+      atMs: expect.any(Number),
+      count: 1,
+    });
+    if (delivery) partner.settle('requeue', [delivery]);
+    const name = partner.queueName('dead-letter');
+    expect(await partner.ask({ kind: 'purge', queue: name })).toMatchObject({ kind: 'ok', messageCount: 1 });
+    expect(await partner.readyCount('dead-letter')).toBe(0);
+  });
+
+  it('go to the consumer of the highest priority with room, in turn among equals', async () => {
+    const { partner, key, siteId } = await openOwn();
+    await partner.consumeFrom('mine', { tag: 'low', priority: -1 });
+    await partner.consumeFrom('mine', { tag: 'a', priority: 5, prefetch: 2 });
+    await partner.consumeFrom('mine', { tag: 'b', priority: 5, prefetch: 1 });
+    await hand(key, siteId, 1, 5);
+    await partner.delivered(5);
+    const numbersOf = (tag: string) => partner.deliveries(tag).map(numberOf);
+    expect([numbersOf('a'), numbersOf('b'), numbersOf('low')]).toEqual([[1, 3], [2], [4, 5]]);
+  });
+});
+
+describe('an exclusive queue', () => {
+  const questions: [string, Question][] = [
+    ['a declaration', { ...declareWith('x-mine', 'bool', 1), queue: 'mine' } as Question],
+    [
+      'a consumer',
+      {
+        kind: 'consume',
+        channel: 1,
+        tag: 't',
+        queue: 'mine',
+        noAck: false,
+        exclusive: false,
+        prefetch: 0,
+        priority: 0,
+      },
+    ],
+    ['a get', { kind: 'get', channel: 1, queue: 'mine', noAck: true }],
+    ['a purge', { kind: 'purge', queue: 'mine' }],
+    ['a bind', { kind: 'bind', queue: 'mine', pattern: '$.event.#' }],
+    ['a delete', { kind: 'delete', queue: 'mine', ifUnused: false, ifEmpty: false }],
+  ];
+
+  it.each(questions)('refuses %s of another connection: 405', async (_title, question) => {
+    const { connect, organization } = await openOwn([], { exclusive: true });
+    const other = await connect();
+    const own =
+      'pattern' in question
+        ? { ...question, pattern: question.pattern.replace('$', organization.slug) }
+        : question;
+    expect(await other.ask(own)).toMatchObject(
+      refused(405, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine'"),
+    );
+  });
+
+  it('is deleted with its connection, closed or lost in a crash, without leftovers', async () => {
+    const { partner, key, siteId, connect } = await openOwn(['$.event.#'], { exclusive: true });
+    await hand(key, siteId, 1, 3);
+    const second = await connect({ bridge: 'bridge-2' });
+    await second.declare('other', { exclusive: true });
+    partner.link.socket.close();
+    await partner.link.untilClosed();
+    expect(await countOf(second, 'mine')).toBeUndefined();
+    // A newer boot of its bridge: the connection has ended without a close.
+    const third = await connect({ bridge: 'bridge-2', boot: 'boot-2' });
+    expect(await countOf(third, 'other')).toBeUndefined();
+    expect(await partnerQueues(key)).toEqual([]);
+    expect(await vhostRows(key, "SELECT 1 AS one FROM chunk WHERE queue LIKE 'partner/%'")).toEqual([]);
+    expect(await vhostRows(key, 'SELECT 1 AS one FROM binding')).toEqual([]);
+  });
+});
+
+describe('an auto-delete queue', () => {
+  it('exists until its last consumer is cancelled', async () => {
+    const { partner } = await openOwn([], { autoDelete: true });
+    expect(await countOf(partner)).toBe(0);
+    await partner.consumeFrom('mine', { tag: 'a' });
+    await partner.consumeFrom('mine', { tag: 'b' });
+    await partner.ask({ kind: 'cancel', channel: 1, tag: 'a' });
+    expect(await countOf(partner)).toBe(0);
+    await partner.ask({ kind: 'cancel', channel: 1, tag: 'b' });
+    expect(await countOf(partner)).toBeUndefined();
+  });
+
+  it.each<[string, (partner: Partner) => void]>([
+    ['channel', (partner) => partner.link.send({ kind: 'close-channel', channel: 1 })],
+    ['connection', (partner) => partner.link.socket.close()],
+  ])('goes with the %s of its last consumer', async (_title, end) => {
+    const { partner, connect, key } = await openOwn([], { autoDelete: true });
+    await partner.consumeFrom('mine');
+    end(partner);
+    const other = await connect();
+    await expect.poll(() => countOf(other)).toBeUndefined();
+    expect(await partnerQueues(key)).toEqual([]);
+  });
+});
+
+describe('deleting and purging', () => {
+  it('removes a queue with its messages, and notifies its consumers', async () => {
+    const { partner, connect, key, siteId } = await openOwn();
+    const other = await connect();
+    await partner.consumeFrom('mine', { tag: 'mine', prefetch: 1 });
+    await hand(key, siteId, 1, 5);
+    await other.consumeFrom('mine', { tag: 'theirs', prefetch: 1 });
+    const [held] = await other.delivered(1);
+    const answer = await partner.ask({ kind: 'delete', queue: 'mine', ifUnused: false, ifEmpty: false });
+    expect(answer).toMatchObject({ kind: 'ok', messageCount: 3 });
+    for (const [{ link }, tag] of [
+      [other, 'theirs'],
+      [partner, 'mine'],
+    ] as const)
+      expect(await link.next(({ kind }) => kind === 'cancelled')).toEqual({
+        kind: 'cancelled',
+        channel: 1,
+        tag,
+      });
+    if (held) other.settle('ack', [held]);
+    await other.quiet();
+    expect(await countOf(partner)).toBeUndefined();
+    expect(await vhostRows(key, "SELECT 1 AS one FROM chunk WHERE queue LIKE 'partner/%'")).toEqual([]);
+    // A new queue of the same name is a different queue.
+    await partner.declare('mine');
+    expect(await countOf(partner)).toBe(0);
+  });
+
+  it('refuses a queue that is in use or not empty when asked to; deleting an unknown queue succeeds', async () => {
+    const { partner, key, siteId } = await openOwn();
+    await hand(key, siteId, 1, 2);
+    const wish = { kind: 'delete', queue: 'mine', ifUnused: true, ifEmpty: true } as const;
+    await partner.consumeFrom('mine', { prefetch: 1 });
+    expect(await partner.ask(wish)).toMatchObject(refused(406, 'in use'));
+    await partner.ask({ kind: 'cancel', channel: 1, tag: 'mine' });
+    expect(await partner.ask(wish)).toMatchObject(refused(406, 'not empty'));
+    expect(await partner.ask({ kind: 'purge', queue: 'mine' })).toMatchObject({
+      kind: 'ok',
+      messageCount: 1,
+    });
+    expect(await partner.ask(wish)).toMatchObject({ kind: 'ok', messageCount: 0 });
+    expect(await partner.ask(wish)).toMatchObject({ kind: 'ok', messageCount: 0 });
+    expect(await partner.ask({ kind: 'purge', queue: 'mine' })).toMatchObject(
+      refused(404, "no queue 'mine'"),
+    );
+  });
+
+  it('refuses event queues: 403', async () => {
+    const { partner } = await openPartner();
+    const queue = partner.queueName('event.alarm');
+    const forbidden = refused(403, `access to queue '${queue}'`);
+    expect(await partner.ask({ kind: 'delete', queue, ifUnused: false, ifEmpty: false })).toMatchObject(
+      forbidden,
+    );
+    expect(await partner.ask({ kind: 'purge', queue })).toMatchObject(forbidden);
+    expect(await partner.ask({ kind: 'unbind', queue, pattern: '#' })).toMatchObject(forbidden);
+  });
+});
+
+it('the revocation of a key removes all of its partner queues', async () => {
+  const { key, siteId } = await openOwn();
+  await hand(key, siteId, 1, 5);
+  await vhostOf(key.id).revoke();
+  for (const table of ['partner_queue', 'binding', 'chunk', 'consumer'])
+    expect(await vhostRows(key, `SELECT 1 AS one FROM ${table}`)).toEqual([]);
+});

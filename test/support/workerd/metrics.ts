@@ -1,0 +1,21 @@
+/** The edge's metrics as they stand, read from their object. */
+import { env } from 'cloudflare:workers';
+import { metricsOf } from '../../../durable-objects/metrics/report.ts';
+import { type Family, parseExposition } from '../exposition.ts';
+
+export function metricsStub() {
+  return metricsOf(env);
+}
+
+export async function scrape(): Promise<Map<string, Family>> {
+  return parseExposition(await metricsStub().expose('v1'));
+}
+
+/** Of a family (without its prefix) the sum of the samples with these labels. */
+export async function figure(name: string, labels: Record<string, string> = {}): Promise<number | undefined> {
+  const samples = (await scrape()).get(`sitewire_edge_${name}`)?.samples ?? [];
+  const own = samples.filter((sample) =>
+    Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+  );
+  return own.length === 0 ? undefined : own.reduce((sum, { value }) => sum + value, 0);
+}

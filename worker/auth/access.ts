@@ -1,0 +1,53 @@
+/**
+ * The plant, device or site of a path. A foreign one, and one that the key may not see, is not found [C-1.3],
+ * [C-4.2].
+ */
+import type { Context } from 'hono';
+import type { SiteStub } from '../../durable-objects/env.ts';
+import type { AppContext, Tenant } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { settledDevice } from '../lifecycle/device-move.ts';
+import { siteById } from '../lifecycle/device-site.ts';
+import { type DeviceRow, findDevice } from '../registry/devices.ts';
+import { findPlant, isPlantOf, type PlantRow } from '../registry/plants.ts';
+
+/** Whether the caller may see the plant. A caller without allowedPlantIds sees all plants. */
+export function maySee({ allowedPlantIds }: Pick<Tenant, 'allowedPlantIds'>, plantId: string): boolean {
+  return allowedPlantIds?.includes(plantId) ?? true;
+}
+
+/** The object of a site. Throws SITE_NOT_FOUND if the key may not see the site. */
+export async function requireSite(c: Context<AppContext>, siteId: string): Promise<SiteStub> {
+  const apiKey = c.get('apiKey');
+  const isThere = await isPlantOf(c.env.DB, apiKey.organizationId, siteId);
+  if (!isThere || !maySee(apiKey, siteId)) throw new ApiError('SITE_NOT_FOUND', 'Site not found');
+  return siteById(c.env, siteId);
+}
+
+export async function requirePlant(c: Context<AppContext>, plantId: string): Promise<PlantRow> {
+  const tenant = c.get('tenant');
+  const plant = await findPlant(c.env.DB, tenant.organizationId, plantId);
+  if (!plant || !maySee(tenant, plantId)) throw plantNotFound();
+  return plant;
+}
+
+export function plantNotFound(): ApiError {
+  return new ApiError('PLANT_NOT_FOUND', 'Plant not found');
+}
+
+export async function requireDevice(c: Context<AppContext>, id: string): Promise<DeviceRow> {
+  const tenant = c.get('tenant');
+  const device = await findDevice(c.env.DB, tenant.organizationId, id);
+  // A key that is limited to plants does not see devices without a plant.
+  if (!device || !maySee(tenant, device.plantId ?? '')) throw deviceNotFound();
+  return device;
+}
+
+/** As `requireDevice`, but finishes an interrupted move first, so that the device is in the Site that D1 names. */
+export async function requireSettledDevice(c: Context<AppContext>, id: string): Promise<DeviceRow> {
+  return await settledDevice(c.env, await requireDevice(c, id), Date.now());
+}
+
+export function deviceNotFound(): ApiError {
+  return new ApiError('NOT_FOUND', 'Device not found');
+}

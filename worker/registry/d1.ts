@@ -1,0 +1,78 @@
+/** What all tables of D1 share: transactions, pages of rows, and the constraint that a failed write violated. */
+import { count, type SQL, sql } from 'drizzle-orm';
+import type { BatchItem } from 'drizzle-orm/batch';
+import type { DrizzleD1Database } from 'drizzle-orm/d1';
+import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core';
+import { causesOf } from '../../durable-objects/object/reason.ts';
+import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+
+export type Statement = BatchItem<'sqlite'>;
+type Query<Row> = Statement & PromiseLike<Row[]>;
+type Count = Query<{ total: number }>;
+
+/** Runs all statements or none. Returns their results in order. */
+export async function runBatch(db: DrizzleD1Database, statements: readonly Statement[]): Promise<unknown[]> {
+  const [first, ...rest] = statements;
+  return first ? await db.batch([first, ...rest]) : [];
+}
+
+/** Whether a statement with `returning` changed no row. */
+export function isEmpty(rows: unknown): boolean {
+  return (rows as unknown[]).length === 0;
+}
+
+interface OrderedRows<Row> {
+  limit(most: number): { offset(skipped: number): Query<Row> };
+}
+
+/** Reads the requested page of `rows`, and their number from `counted`, in one round trip. */
+export async function readPage<Row>(
+  db: DrizzleD1Database,
+  request: PageRequest,
+  rows: OrderedRows<Row>,
+  counted: Count,
+): Promise<FoundPage<Row>> {
+  const [found, totals] = await db.batch([pageOf(rows, request), counted]);
+  return { rows: found as Row[], total: (totals as { total: number }[])[0]?.total ?? 0 };
+}
+
+/** As `readPage`, for rows of two tables: in a batch their equally named columns would collide. */
+export async function readJoinedPage<Row>(
+  request: PageRequest,
+  rows: OrderedRows<Row>,
+  counted: Count,
+): Promise<FoundPage<Row>> {
+  const [found, [total]] = await Promise.all([pageOf(rows, request), counted]);
+  return { rows: found, total: total?.total ?? 0 };
+}
+
+function pageOf<Row>(rows: OrderedRows<Row>, { page, limit }: PageRequest): Query<Row> {
+  return rows.limit(limit).offset((page - 1) * limit);
+}
+
+/** The query that counts the rows of a table. */
+export function countOf(db: DrizzleD1Database, table: SQLiteTable, condition: SQL | undefined) {
+  return db.select({ total: count() }).from(table).where(condition);
+}
+
+/** Condition: the column has one of these values. They are one parameter, because D1 binds at most a hundred. */
+export function isAmong(column: SQLiteColumn | SQL, values: readonly string[] | null): SQL | undefined {
+  return values === null
+    ? undefined
+    : sql`${column} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`;
+}
+
+/** The columns of the violated unique index, comma-separated (`api_keys.key_hash`); undefined if none. */
+export function brokenUnique(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  for (const { message } of causesOf(error)) {
+    const match = /UNIQUE constraint failed: ([^:]+)/.exec(message);
+    if (match?.[1]) return match[1].trim();
+  }
+  return undefined;
+}
+
+export function brokeForeignKey(error: unknown): boolean {
+  const isForeign = ({ message }: Error) => message.includes('FOREIGN KEY constraint failed');
+  return error instanceof Error && causesOf(error).some(isForeign);
+}

@@ -1,0 +1,54 @@
+/** Routes about the platform itself, which anybody may call: health, API documents and browsers' CSP reports. */
+import { z } from 'zod';
+import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
+import { CSP_REPORT_PATH } from '../http/json-body.ts';
+import { shedLoad } from '../http/rate.ts';
+import { openApiDocument } from '../openapi.ts';
+import { type AnyRoute, route } from '../route.ts';
+
+const MAX_LOGGED_CHARACTERS = 2_000;
+const ANYBODY = { door: 'public' } as const;
+const anyObject = z.record(z.string(), z.unknown());
+
+/** `all` is a function because the list of all routes contains these routes themselves. */
+export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
+  return [
+    // Reads no storage: a 200 shows only that the Worker runs.
+    route('GET /healthz', {
+      summary: 'Check the health of the edge',
+      who: ANYBODY,
+      answer: { description: 'The edge is healthy', body: z.strictObject({ status: z.literal('ok') }) },
+      handler: () => ({ status: 'ok' as const }),
+    }),
+    route('GET /api/v1/openapi.json', {
+      summary: 'Get this OpenAPI document',
+      who: ANYBODY,
+      answer: { description: 'The OpenAPI 3.1 document', body: anyObject },
+      handler: () => openApiDocument(all()),
+    }),
+    route('GET /api/v1/asyncapi.json', {
+      summary: 'Get the AsyncAPI document of AMQP and MQTT, with schemas and signed examples',
+      who: ANYBODY,
+      answer: { description: 'The AsyncAPI 3.0 document', body: anyObject },
+      // Imported on the first request, so that the Worker does not build schemas and signatures at its start.
+      handler: async () => (await import('../asyncapi/document.ts')).asyncApiDocument(),
+    }),
+    // Logs each report and answers 200 [C-1.6], [C-10].
+    route(`POST ${CSP_REPORT_PATH}`, {
+      summary: 'Report a content security policy violation',
+      who: ANYBODY,
+      body: z.unknown(),
+      examples: {
+        body: {
+          'csp-report': { 'document-uri': 'https://example.com/', 'violated-directive': 'script-src' },
+        },
+      },
+      answer: { description: 'The report was logged: CSP_VIOLATION_LOGGED', body: errorEnvelope },
+      handler: async (c, { body }) => {
+        await shedLoad(c);
+        console.warn('csp violation', { report: JSON.stringify(body).slice(0, MAX_LOGGED_CHARACTERS) });
+        return errorBody('CSP_VIOLATION_LOGGED', 'The report was logged');
+      },
+    }),
+  ];
+}
