@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { StallReporter } from './test/support/stall-reporter.ts';
 import { TOKEN_PRIVATE_KEY } from './test/support/workerd/tokens.ts';
 import { ensureDeviceCa } from './tools/certificates.ts';
 
@@ -112,6 +113,7 @@ export default defineConfig({
     // By default a machine with two cores gets one worker, but many suites wait for sockets, not for the processor.
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
+    reporters: ['default', new StallReporter()],
     // Steps and seed of the plan's model test; `npm run model` sets both and uses another seed each time.
     provide: {
       modelSteps: Number(process.env.SITEWIRE_MODEL_STEPS ?? 10_000),
