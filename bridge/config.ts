@@ -9,7 +9,9 @@ const ranges = z
   .pipe(z.array(z.string().refine(isRange, { error: 'must be comma-separated addresses or CIDR ranges' })));
 
 const variables = z.object({
-  SITEWIRE_EDGE_URL: z.url({ protocol: /^https?$/ }),
+  SITEWIRE_EDGE_URL: z
+    .url({ protocol: /^https?$/ })
+    .refine(isProtected, { error: 'must begin with https:// unless its host is this machine' }),
   SITEWIRE_BRIDGE_SECRET: z.string().min(32),
   /** Unique per bridge: when a bridge with this id starts, the connections of its previous boot end. */
   SITEWIRE_BRIDGE_ID: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
@@ -27,6 +29,12 @@ const variables = z.object({
   SITEWIRE_METRICS_PORT: port.default(9464),
   SITEWIRE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
 });
+
+/** Keys and tokens pass over the link, so only a link inside this machine may do without TLS. */
+function isProtected(url: string): boolean {
+  if (!url.startsWith('http://') || !URL.canParse(url)) return true;
+  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname);
+}
 
 const environment = variables.transform((values) => ({
   edgeUrl: values.SITEWIRE_EDGE_URL,

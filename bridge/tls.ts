@@ -84,10 +84,23 @@ export function createTlsListener(
   };
 }
 
+/** TLS 1.3, and of TLS 1.2 the suites with forward secrecy and authenticated encryption. */
+const CIPHERS = [
+  'TLS_AES_128_GCM_SHA256',
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+].join(':');
+
 /** Disables session tickets where certificates are required: a resumed session presents no certificate. */
 function contextOf({ cert, key, ca }: TlsMaterial, demandsCertificate: boolean): SecureContextOptions {
   const demanding = ca && demandsCertificate ? { ca, secureOptions: constants.SSL_OP_NO_TICKET } : {};
-  return { cert, key, minVersion: 'TLSv1.2', ...demanding };
+  return { cert, key, minVersion: 'TLSv1.2', ciphers: CIPHERS, ...demanding };
 }
 
 /**

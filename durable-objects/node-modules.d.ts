@@ -23,7 +23,12 @@ declare module 'node:crypto' {
   export function createHmac(algorithm: 'sha256', key: string | Uint8Array): Digest;
   export function createHash(algorithm: 'sha256'): Digest;
   export function createCipheriv(algorithm: 'aes-256-gcm', key: Uint8Array, iv: Uint8Array): Cipher;
-  export function createDecipheriv(algorithm: 'aes-256-gcm', key: Uint8Array, iv: Uint8Array): Decipher;
+  export function createDecipheriv(
+    algorithm: 'aes-256-gcm',
+    key: Uint8Array,
+    iv: Uint8Array,
+    options: { authTagLength: number },
+  ): Decipher;
   export function scryptSync(
     password: string,
     salt: Uint8Array,

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { uuid } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';
 import { LIMIT } from './limits.ts';
+import { plainText } from './text.ts';
 import { displayName } from './user.ts';
 
 export const ALERT_KINDS = ['ALERT', 'RULE'] as const;
@@ -18,13 +19,13 @@ export type AlertType = (typeof ALERT_TYPES)[number];
 
 const seconds = z.int().min(0).max(LIMIT.alertSecondsMax);
 const threshold = z.number().min(-LIMIT.signalMagnitude).max(LIMIT.signalMagnitude);
-const note = z.string().max(LIMIT.alertNoteCharacters);
+const note = plainText.max(LIMIT.alertNoteCharacters);
 
 /** The fields of a rule that may be changed. The target (plant or device) is fixed. */
 const RULE = {
   name: displayName,
   severity: z.enum(ALERT_SEVERITIES),
-  metric: z.string().min(1).max(LIMIT.metricCharacters),
+  metric: plainText.min(1).max(LIMIT.metricCharacters),
   operator: z.enum(ALERT_OPERATORS),
   threshold: threshold.nullable(),
   forSeconds: seconds,

@@ -12,22 +12,16 @@ import {
 } from './enums.ts';
 import { instant, uuid } from './ids.ts';
 import { LIMIT } from './limits.ts';
+import { plainObject, plainText } from './text.ts';
 import { displayName } from './user.ts';
 
-const serialNumber = z.string().max(LIMIT.serialNumberCharacters).regex(/\S/, 'must not be blank');
-const jsonObject = (maxCharacters: number) =>
-  z
-    .record(z.string(), z.unknown())
-    .refine(
-      (value) => JSON.stringify(value).length <= maxCharacters,
-      `must be at most ${maxCharacters} characters as JSON`,
-    );
+const serialNumber = plainText.max(LIMIT.serialNumberCharacters).regex(/\S/, 'must not be blank');
 
 /** The fields of a device that may be changed. */
 const changeable = {
   name: displayName,
   type: z.enum(DEVICE_TYPES),
-  metadata: jsonObject(LIMIT.deviceMetadataCharacters),
+  metadata: plainObject(LIMIT.deviceMetadataCharacters),
   plantId: uuid.nullable(),
 };
 
@@ -147,14 +141,14 @@ export const secretRotation = z.strictObject({
 });
 
 export const reasonRequest = z.strictObject({
-  reason: z.string().max(LIMIT.commandReasonCharacters).optional(),
+  reason: plainText.max(LIMIT.commandReasonCharacters).optional(),
 });
 
 export const restCommandRequest = z.strictObject({
   action: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be upper-case letters, digits and _, at most 64'),
-  payload: jsonObject(LIMIT.restCommandPayloadCharacters).default({}),
+  payload: plainObject(LIMIT.restCommandPayloadCharacters).default({}),
   validUntil: instant.optional(),
-  idempotencyKey: z.string().min(1).max(LIMIT.nameCharacters).optional(),
+  idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters).optional(),
 });
 export type RestCommandRequest = z.infer<typeof restCommandRequest>;
 

@@ -1,11 +1,12 @@
 /** Users, their registration and login ([C-1.2], [C-1.4], [C-1.5]). No answer contains a password hash. */
 import { z } from 'zod';
 import { ROLES } from './enums.ts';
-import { SLUG } from './ids.ts';
+import { isReservedSlug, SLUG } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';
 import { LIMIT } from './limits.ts';
+import { plainText } from './text.ts';
 
-export const displayName = z.string().max(LIMIT.nameCharacters).regex(/\S/, 'must not be blank');
+export const displayName = plainText.max(LIMIT.nameCharacters).regex(/\S/, 'must not be blank');
 
 /** Stored in lower case. */
 export const email = z
@@ -13,13 +14,14 @@ export const email = z
   .max(LIMIT.emailCharacters)
   .transform((text) => text.toLowerCase());
 
-const password = z.string().min(LIMIT.passwordMinCharacters).max(LIMIT.passwordMaxCharacters);
+export const password = z.string().min(LIMIT.passwordMinCharacters).max(LIMIT.passwordMaxCharacters);
 /** A password that is only compared. Without a minimum, errors do not reveal the password rules. */
 const givenPassword = z.string().max(LIMIT.passwordMaxCharacters);
 
 export const slug = z
   .string()
-  .regex(SLUG, 'must be lower-case letters, digits and inner hyphens, at most 40');
+  .regex(SLUG, 'must be lower-case letters, digits and inner hyphens, at most 40')
+  .refine((text) => !isReservedSlug(text), 'is reserved: choose another one');
 
 export const registration = z
   .strictObject({

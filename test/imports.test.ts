@@ -14,7 +14,7 @@ const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
-const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
 /** Only the probe may use amqplib; the rule on its mention enforces that. */
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
 
@@ -114,6 +114,7 @@ describe('the import rules', () => {
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,
     'durable-objects/object/reason.ts': '',
+    'durable-objects/secrets/base64.ts': '',
     'durable-objects/secrets/hmac.ts': `import 'node:crypto'; const exec = /x/.exec('x'); sql(exec);`,
     'durable-objects/secrets/device-tokens.ts': `import 'jose';`,
     'durable-objects/registry/key.ts': `import 'drizzle-orm/d1'; import '../../migrations/schema.ts';`,

@@ -4,10 +4,13 @@
  * decrypt.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto';
+import { base64, bytesOf } from './base64.ts';
 import { hexBytes } from './hmac.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
+/** The length of the tag that `seal` writes. Without it, shorter tags would be accepted. */
+const TAG_BYTES = 16;
 
 export class SecretBox {
   readonly #keys: Map<string, Uint8Array>;
@@ -37,10 +40,12 @@ export class SecretBox {
 
   open(purpose: string, sealed: string): string {
     const [version = '', iv = '', body = '', tag = ''] = sealed.split('.');
-    const decipher = createDecipheriv('aes-256-gcm', this.#key(version), bytes(iv));
+    const decipher = createDecipheriv('aes-256-gcm', this.#key(version), bytesOf(iv), {
+      authTagLength: TAG_BYTES,
+    });
     decipher.setAAD(encoder.encode(purpose));
-    decipher.setAuthTag(bytes(tag));
-    return decoder.decode(concat([decipher.update(bytes(body)), decipher.final()]));
+    decipher.setAuthTag(bytesOf(tag));
+    return decoder.decode(concat([decipher.update(bytesOf(body)), decipher.final()]));
   }
 
   #key(version: string): Uint8Array {
@@ -59,12 +64,4 @@ function concat(parts: Uint8Array[]): Uint8Array {
     offset += part.length;
   }
   return whole;
-}
-
-function base64(value: Uint8Array): string {
-  return btoa(String.fromCharCode(...value));
-}
-
-function bytes(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }

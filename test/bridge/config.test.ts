@@ -65,6 +65,13 @@ describe('the configuration', () => {
     expect(readConfig({ ...GOOD, SITEWIRE_PROXIES }).proxies).toEqual(proxies);
   });
 
+  it.each(['http://localhost:8787', 'http://127.0.0.1', 'http://[::1]:8787', 'https://10.0.0.1'])(
+    'the edge may be %s: its traffic stays on this machine, or is encrypted',
+    (SITEWIRE_EDGE_URL) => {
+      expect(readConfig({ ...GOOD, SITEWIRE_EDGE_URL }).edgeUrl).toBe(SITEWIRE_EDGE_URL);
+    },
+  );
+
   it('a device authority opens a listener on the standard port or another [C-3.3]', () => {
     const clientAuthority = '/etc/sitewire/device-ca.pem';
     const withAuthority = { ...GOOD, SITEWIRE_DEVICE_CA: clientAuthority };
@@ -100,6 +107,10 @@ describe('the configuration', () => {
     ['SITEWIRE_EDGE_URL', 'edge.example'],
     ['SITEWIRE_EDGE_URL', 'ftp://edge.example'],
     ['SITEWIRE_EDGE_URL', 'ws://edge.example'],
+    ['SITEWIRE_EDGE_URL', 'http://edge.example'],
+    ['SITEWIRE_EDGE_URL', 'http://localhost.example'],
+    ['SITEWIRE_EDGE_URL', 'http://10.0.0.1:8787'],
+    ['SITEWIRE_EDGE_URL', 'http://127.0.0.1.example'],
     ['SITEWIRE_EDGE_URL', ''],
     ['SITEWIRE_BRIDGE_SECRET', 's'.repeat(31)],
     ['SITEWIRE_BRIDGE_ID', ''],

@@ -38,6 +38,20 @@ describe('the TLS listener', () => {
     expect(await read(socket)).toBe('hello');
   });
 
+  it('the listener rejects suites without authenticated encryption or forward secrecy', async ({
+    start,
+    dial,
+  }) => {
+    const { port, addresses } = await start();
+    for (const ciphers of ['ECDHE-ECDSA-AES128-SHA256', 'ECDHE-ECDSA-AES256-SHA', 'AES128-GCM-SHA256']) {
+      const [error] = (await once(dial(port, { maxVersion: 'TLSv1.2', ciphers }), 'error')) as [
+        NodeJS.ErrnoException,
+      ];
+      expect([ciphers, error.code]).toEqual([ciphers, 'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE']);
+    }
+    expect(addresses).toEqual([]);
+  });
+
   it('the listener rejects TLS 1.1', async ({ start, dial }) => {
     const { port, addresses } = await start();
     const [error] = (await once(dial(port, OLD_TLS), 'error')) as [Error & { code?: string }];

@@ -364,10 +364,13 @@ describe.each([
     ['Latin letters', 'r'],
     ['letters with a diacritic', 'č'],
     ['emoji, two UTF-16 units each', '\u{1F50B}'],
-    ['lone surrogates', '\ud83d'],
   ])('may be 500 characters long, not 501, in %s [spec: Limits]', (_title, character) => {
     expect(refusal(family, { ...payload, reason: character.repeat(500) })).toBeUndefined();
     expect(refusal(family, { ...payload, reason: character.repeat(501) })).toMatch(/^reason: .*500/);
+  });
+
+  it.each(['a\nb', '\u0000', '\ud83d', '\u202e'])('cannot contain %j [C-1.0]', (reason) => {
+    expect(refusal(family, { ...payload, reason })).toMatch(/^reason: must not contain/);
   });
 
   it('counts a combining mark as a separate character [spec: Limits]', () => {
