@@ -53,6 +53,7 @@ const BUNDLED = [
   'fast-check',
   'hono',
   'hono/cookie',
+  'hono/etag',
   'hono/factory',
   'hono/http-exception',
   'hono/request-id',

@@ -5,7 +5,7 @@
  * that keeps retrying a bad credential does not lock out clients with other credentials at the same address
  * [C-3.11], [C-6.5].
  */
-import ipaddr from 'ipaddr.js';
+import { networkOf } from '../protocol/address-range.ts';
 import { LIMIT } from '../protocol/limits.ts';
 import type { DialResult } from './link.ts';
 import type { NoLink } from './refusal.ts';
@@ -138,12 +138,6 @@ function noteRefused(known: Known, credential: string, device: string | undefine
   known.refusedAs.add(device);
   const isGuessing = known.refusedAs.size >= MAX_DEVICES || known.refused >= LIMIT.refusedLoginsPerMinute;
   if (isGuessing) known.uncountedUntilMs = Date.now() + MINUTE_MS;
-}
-
-/** An IPv6 address counts as its /64 network, because one client usually has all addresses of it. */
-function networkOf(address: string): string {
-  if (!ipaddr.IPv6.isValid(address)) return address;
-  return ipaddr.IPv6.parse(address).parts.slice(0, 4).join(':');
 }
 
 function left(): NoLink {

@@ -7,8 +7,6 @@ export interface Env extends MetricsEnv {
   SITE: DurableObjectNamespace<SiteRpc & Rpc.DurableObjectBranded>;
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
-  /** Approximate rate limit that sheds load before any request is counted. */
-  SHED?: { limit(options: { key: string }): Promise<{ success: boolean }> };
   /**
    * Comma-separated secrets that authenticate bridges (rule 1): the newest, then older ones that bridges
    * still use.
@@ -43,8 +41,15 @@ export interface Env extends MetricsEnv {
    */
   DEVICE_CA_CERTIFICATE?: string;
   DEVICE_CA_KEY?: string;
+  /**
+   * Public origin of REST, for example `https://api.example.com`, as connection bundles contain it. Absent: the origin
+   * of the request, which the caller chooses.
+   */
+  PUBLIC_URL?: string;
   /** `platform`: the edge runs on Cloudflare, so its client address header can be trusted. */
   CLIENT_ADDRESS?: string;
+  /** Requests per minute of one client address (IPv6: one /64 network); default 1 200 [C-14.2]. */
+  ADDRESS_RATE_PER_MINUTE?: string;
 }
 
 /** Stubs for calls to a Site and to a Vhost. */

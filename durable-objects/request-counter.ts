@@ -1,5 +1,5 @@
 /**
- * Counts the REST requests of one API key or user per minute [C-4.7]. The counter is kept only in memory and
+ * Counts the REST requests of one API key, user or client address per minute [C-4.7] [C-14.2]. The counter is kept only in memory and
  * restarts at zero when the object was evicted, so after a pause a new minute may begin early.
  */
 import { DurableObject } from 'cloudflare:workers';
@@ -13,17 +13,25 @@ export class RequestCounter extends DurableObject<Env> implements RequestCounter
   #count = 0;
 
   take(perMinute: number): RequestCount {
+    const resetMs = this.#resetMs();
+    const isOver = this.#count >= perMinute;
+    if (!isOver) this.#count++;
+    return { isOver, remaining: Math.max(0, perMinute - this.#count), resetMs };
+  }
+
+  add(count: number): { count: number; resetMs: number } {
+    const resetMs = this.#resetMs();
+    this.#count += count;
+    return { count: this.#count, resetMs };
+  }
+
+  /** Begins a new minute if the last one is over; returns the milliseconds that are left of it. */
+  #resetMs(): number {
     const now = Date.now();
     if (now >= this.#startedAtMs + WINDOW_MS) {
       this.#startedAtMs = now;
       this.#count = 0;
     }
-    const isOver = this.#count >= perMinute;
-    if (!isOver) this.#count++;
-    return {
-      isOver,
-      remaining: Math.max(0, perMinute - this.#count),
-      resetMs: this.#startedAtMs + WINDOW_MS - now,
-    };
+    return this.#startedAtMs + WINDOW_MS - now;
   }
 }

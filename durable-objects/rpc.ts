@@ -250,7 +250,7 @@ export interface VhostRpc {
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
 }
 
-/** The REST requests of one key or user in the current minute. */
+/** The REST requests of one key, user or address in the current minute. */
 export interface RequestCount {
   isOver: boolean;
   /** Requests left in the current minute; `resetMs`: milliseconds until the next one. */
@@ -261,6 +261,8 @@ export interface RequestCount {
 export interface RequestCounterRpc {
   /** Counts one request if the limit of `perMinute` is not yet reached. */
   take(perMinute: number): RequestCount;
+  /** Adds requests that an isolate has let through; returns those of the current minute, and its end. */
+  add(count: number): { count: number; resetMs: number };
 }
 
 // the upgrade of a client's link

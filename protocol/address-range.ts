@@ -19,6 +19,17 @@ export function isInRanges(address: string, ranges: readonly string[]): boolean 
   });
 }
 
+/** An IPv6 address counts as its /64 network, because one client usually has all addresses of it. */
+export function networkOf(address: string): string {
+  if (!ipaddr.IPv6.isValid(address)) return address;
+  const parsed = ipaddr.IPv6.parse(address);
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString();
+  return `${parsed.parts
+    .slice(0, 4)
+    .map((part) => part.toString(16))
+    .join(':')}::/64`;
+}
+
 /** Parses a CIDR range; a single address becomes /32 or /128. Returns undefined for any other text. */
 function parseRange(range: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
   try {

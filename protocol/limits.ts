@@ -24,6 +24,7 @@ export const LIMITS = {
   listPage: [1_000_000, 'pages', 'ours'],
   listRows: [100, 'rows', 'spec: Limits'],
   listRowsDefault: [20, 'rows', 'spec: Limits'],
+  addressRequestsPerMinute: [1_200, 'requests', 'C-14.2'],
   requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
   restBodyDepth: [64, 'levels', 'ours'],
@@ -42,6 +43,9 @@ export const LIMITS = {
   // A login over the limit ends the oldest session.
   sessionsPerUser: [100, 'sessions', 'ours'],
   organizationsPerUser: [100, 'organizations', 'ours'],
+  invitationMs: [7 * DAY, 'ms', 'C-11.2'],
+  invitationsPerDay: [100, 'invitations', 'C-14.2'],
+  invitationChecksPerMinute: [20, 'requests', 'C-11.2'],
   membersPerOrganization: [1_000, 'members', 'ours'],
   plantsPerOrganization: [10_000, 'plants', 'ours'],
   subDevicesPerPlant: [500, 'assets', 'ours'],

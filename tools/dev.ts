@@ -49,6 +49,11 @@ const edge = await startEdge({
     ca: certificates.ca,
     deviceCa: certificates.deviceCa,
   },
+  bindings: {
+    // The edge listens on this machine only, so a forged address harms nobody else.
+    CLIENT_ADDRESS: 'platform',
+    ADDRESS_RATE_PER_MINUTE: process.env.ADDRESS_RATE_PER_MINUTE ?? '60000',
+  },
 }).catch(refuse);
 // Again, because starting the edge installs handlers that end the process before its children have stopped.
 takeSignals();
@@ -73,6 +78,8 @@ const bridgeEnvironment = {
   SITEWIRE_TLS_CERT: certificates.certificate,
   SITEWIRE_TLS_KEY: certificates.key,
   SITEWIRE_DEVICE_CA: certificates.deviceCa.certificate,
+  // Only this machine, unless another address is requested.
+  SITEWIRE_HOST: process.env.SITEWIRE_HOST ?? '127.0.0.1',
   SITEWIRE_LOG_LEVEL: process.env.SITEWIRE_LOG_LEVEL ?? 'warn',
   ...portsEnvironment(ports),
 };

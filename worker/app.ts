@@ -5,6 +5,7 @@ import { secureHeaders } from 'hono/secure-headers';
 import { LINK_PATHS, READY_PATH } from '../protocol/link/proof.ts';
 import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
+import { countAddress } from './http/address-rate.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { jsonBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
@@ -61,15 +62,17 @@ app.get(LINK_PATHS.amqp, linkAmqp);
 app.get(LINK_PATHS.mqtt, linkMqtt);
 app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 
-app.use(requestId());
-app.use(secureHeaders());
+// limitLength 0: no request id of a client is taken as ours.
+app.use(requestId({ limitLength: 0 }));
+app.use(secureHeaders({ contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } }));
 app.get(METRICS_PATH, getMetrics);
 app.use('/api/v1/*', countAnswers);
-// Responses may contain data that only the caller may see, so no cache may store them.
+// Responses may contain data that only the caller may see, so no cache may store them. Documents are public.
 app.use('/api/v1/*', async (c, next) => {
   await next();
-  c.header('cache-control', 'no-store');
+  if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
 });
+app.use('/api/v1/*', countAddress);
 app.use(jsonBody);
 mount(app, ROUTES);
 // Unknown partner paths also require a key, so that they do not reveal which paths exist.

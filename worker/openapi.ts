@@ -59,6 +59,9 @@ function operationOf(one: AnyRoute): Json {
           },
         },
       },
+      ...(one.hasTag && one.method === 'GET'
+        ? { 304: { description: 'The client has the current answer' } }
+        : {}),
       ...errorResponses(one),
     },
   };
@@ -119,8 +122,9 @@ function parametersOf(schema: z.ZodObject<z.ZodRawShape>, place: 'path' | 'query
 }
 
 function matchParameter({ hasTag, method }: AnyRoute): Json[] {
-  if (!hasTag || method === 'GET') return [];
-  return [{ name: 'If-Match', in: 'header', required: false, schema: { type: 'string' } }];
+  if (!hasTag) return [];
+  const name = method === 'GET' ? 'If-None-Match' : 'If-Match';
+  return [{ name, in: 'header', required: false, schema: { type: 'string' } }];
 }
 
 /** Returns one response per status; its description lists the error codes with that status. */

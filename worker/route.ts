@@ -3,6 +3,7 @@
  * document and the security matrix of the tests are all built from the same list of routes.
  */
 import type { Context, Hono } from 'hono';
+import { etag } from 'hono/etag';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from 'zod';
 import type { ApiErrorCode } from '../protocol/errors.ts';
@@ -31,7 +32,7 @@ interface Definition<Path, Query, Body, Answer> {
   answer: { status?: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
   /** Error codes that do not follow from `who`, `params`, `query` and `body`; see `errorsOf`. */
   errors?: readonly ApiErrorCode[];
-  /** The response has an ETag. A route that writes also accepts If-Match. */
+  /** The response has an ETag. A route that reads accepts If-None-Match, one that writes If-Match. */
   hasTag?: true;
   /** Statuses that differ from the usual status of a code, for example 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
@@ -90,7 +91,9 @@ function pathCode({ door }: Who): 'VALIDATION_ERROR' | 'INVALID_UUID' {
 /** Registers the routes. A known path answers 405 to other methods, after its access check. */
 export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void {
   for (const one of routes) {
-    app.on(one.method, honoPath(one.path), doorOf(one.who), async (c) => {
+    // Answers 304 to a client that already has the answer.
+    const compare = one.hasTag && one.method === 'GET' ? [etag()] : [];
+    app.on(one.method, honoPath(one.path), doorOf(one.who), ...compare, async (c) => {
       const query = readQuery(c, one.query) as never;
       const params = readPath(c, one.params, pathCode(one.who)) as never;
       const body = (

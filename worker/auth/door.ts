@@ -3,7 +3,7 @@
  * Authentication; [C-1.3]). The security matrix of the tests uses the same list.
  */
 import type { Context, MiddlewareHandler } from 'hono';
-import { includesRole, type Role } from '../../protocol/enums.ts';
+import type { Role } from '../../protocol/enums.ts';
 import type { ApiErrorCode } from '../../protocol/errors.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
@@ -23,6 +23,7 @@ import {
   requireOwnOrganization,
   requireUser,
 } from './principal.ts';
+import { requireRole } from './rank.ts';
 
 /** The callers that a route accepts. */
 export type Who =
@@ -30,8 +31,8 @@ export type Who =
   /** The partner surface: only API keys. */
   | { door: 'api-key'; scope: ApiKeyScope }
   | { door: 'user' }
-  /** A member of the organization in the path. */
-  | { door: 'organization'; role: Role }
+  /** A member of the organization in the path. With `orSelf` also the member that the path names, in any role. */
+  | { door: 'organization'; role: Role; orSelf?: true }
   /** A member of the organization in `x-org-id`; if `scope` is set, also an API key with this scope. */
   | { door: 'member'; role: Role; scope?: ApiKeyScope; isHeaderNeeded?: boolean };
 
@@ -75,7 +76,7 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
     case 'user':
       return await openToUser(c);
     case 'organization':
-      return await openToOrganization(c, who.role);
+      return await openToOrganization(c, who.role, who.orSelf ?? false);
     case 'member':
       if (who.scope && c.req.header('x-api-key') !== undefined) {
         requireOwnOrganization(c, await openToKey(c, who.scope));
@@ -102,14 +103,15 @@ async function openToUser(c: Context<AppContext>): Promise<void> {
   c.set('user', user);
 }
 
-async function openToOrganization(c: Context<AppContext>, role: Role): Promise<void> {
+async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: boolean): Promise<void> {
   const user = await requireUser(c);
   const id = (c.req.param('id') ?? '').toLowerCase();
   const membership = user.memberships.find(({ organizationId }) => organizationId === id);
   await countFor(c, user, membership);
   if (!isUuid(id)) throw new ApiError('INVALID_UUID', 'id: must be a UUID');
   if (!membership) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
-  requireRole(membership.role, role);
+  const isSelf = orSelf && c.req.param('userId')?.toLowerCase() === user.row.id;
+  if (!isSelf) requireRole(membership.role, role);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));
 }
@@ -133,12 +135,4 @@ async function countFor(
   // One counter per user and organization, because each organization has its own limit; one for all other requests.
   const who = membership ? `user:${row.id}:${membership.organizationId}` : `user:${row.id}`;
   await requireRate(c, who, restRatePerMinute);
-}
-
-function requireRole(own: Role, needed: Role): void {
-  if (includesRole(own, needed)) return;
-  throw new ApiError(
-    'INSUFFICIENT_ORG_PERMISSIONS',
-    `You need the role ${needed} or higher; your role is ${own}: ask an ORG_ADMIN for a higher one`,
-  );
 }

@@ -1,6 +1,6 @@
 /**
- * Authentication of a request: as a user, as a member of an organization, or with an API key. Only the doors
- * of routes (auth/door.ts) use this file.
+ * Authentication of a request: as a user, as a member of an organization, or with an API key. The doors
+ * of routes (auth/door.ts) use this file, and routes that accept a session but do not require one.
  */
 import type { Context } from 'hono';
 import { getCookie } from 'hono/cookie';

@@ -1,6 +1,7 @@
 /** Request rate limits [C-4.7]: counted by an object per key or user, shown in `RateLimit-*` headers. */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import type { RequestCount } from '../../durable-objects/rpc.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
@@ -11,11 +12,7 @@ export async function requireRate(
   who: string,
   perMinute: number = LIMIT.requestsPerMinute,
 ): Promise<void> {
-  const stub = c.env.REQUESTS.get(c.env.REQUESTS.idFromName(who));
-  const count = await stub.take(perMinute).catch((error: unknown) => {
-    console.warn('request not counted', { who, reason: reasonOf(error) });
-    return undefined;
-  });
+  const count = await countRequest(c, who, perMinute);
   if (!count) return;
   const resetSeconds = Math.max(1, Math.ceil(count.resetMs / 1_000));
   c.header('ratelimit-limit', String(perMinute));
@@ -25,15 +22,20 @@ export async function requireRate(
   throw tooMany(`More than ${perMinute} requests in a minute`, resetSeconds);
 }
 
-/** Limits requests without login by client address, approximately and only where the platform can. */
-export async function shedLoad(c: Context<AppContext>): Promise<void> {
-  const address = c.req.header('cf-connecting-ip');
-  if (!c.env.SHED || c.env.CLIENT_ADDRESS !== 'platform' || !address) return;
-  const { success } = await c.env.SHED.limit({ key: address });
-  if (!success) throw tooMany('Too many requests from your address', 60);
+/** Counts one request of `who`, unless the limit is reached. Undefined if the counter fails: the request is allowed. */
+export async function countRequest(
+  c: Context<AppContext>,
+  who: string,
+  perMinute: number,
+): Promise<RequestCount | undefined> {
+  const stub = c.env.REQUESTS.get(c.env.REQUESTS.idFromName(who));
+  return await stub.take(perMinute).catch((error: unknown) => {
+    console.warn('request not counted', { who, reason: reasonOf(error) });
+    return undefined;
+  });
 }
 
-function tooMany(what: string, retryAfterSeconds: number): ApiError {
+export function tooMany(what: string, retryAfterSeconds: number): ApiError {
   return new ApiError('TOO_MANY_REQUESTS', `${what}: try again in ${retryAfterSeconds} s`, {
     headers: { 'retry-after': String(retryAfterSeconds) },
   });

@@ -1,4 +1,5 @@
 /** Builds a partner's connection data, ready to paste (spec: Connection bundle; [C-5.2]). */
+import type { Env } from '../../durable-objects/env.ts';
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 import { fullQueueName } from '../../protocol/routing-keys.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
@@ -15,6 +16,11 @@ export interface BundleFacts {
   siteId: string | undefined;
   /** Origin of the REST API, without a path. */
   origin: string;
+}
+
+/** Where partners reach REST: the public URL, which no caller can change, or else the origin of the request. */
+export function restOrigin({ PUBLIC_URL }: Pick<Env, 'PUBLIC_URL'>, request: Request): string {
+  return new URL(PUBLIC_URL ?? request.url).origin;
 }
 
 export function connectionBundle(facts: BundleFacts): ConnectionBundle {

@@ -1,5 +1,5 @@
 /** Users and their memberships in D1. */
-import { asc, eq } from 'drizzle-orm';
+import { and, asc, eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
@@ -25,6 +25,19 @@ export async function membershipsOf(database: D1Database, userId: string): Promi
     .innerJoin(organizations, eq(organizations.id, memberships.organizationId))
     .where(eq(memberships.userId, userId))
     .orderBy(asc(organizations.slug));
+}
+
+/** Stores a new hash of the same password, unless the password has changed in the meantime. */
+export async function replaceHash(
+  database: D1Database,
+  userId: string,
+  old: string,
+  passwordHash: string,
+): Promise<void> {
+  await drizzle(database)
+    .update(users)
+    .set({ passwordHash })
+    .where(and(eq(users.id, userId), eq(users.passwordHash, old)));
 }
 
 /** [C-1.5] A user as answers show them. `own`: the memberships to show. */

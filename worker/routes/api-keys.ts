@@ -21,7 +21,7 @@ import type { AppContext } from '../env.ts';
 import { ApiError, invalidBody, limitReached } from '../http/error-response.ts';
 import { idParameter, pageParameters } from '../http/query.ts';
 import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
-import { connectionBundle } from '../lifecycle/connection-bundle.ts';
+import { connectionBundle, restOrigin } from '../lifecycle/connection-bundle.ts';
 import { announceLater } from '../lifecycle/registry-change.ts';
 import {
   acknowledgeBundle,
@@ -124,7 +124,7 @@ export const apiKeyRoutes = [
                 signingKey,
                 scopes,
                 siteId: plant?.id,
-                origin: new URL(c.req.url).origin,
+                origin: restOrigin(c.env, c.req.raw),
               }),
       };
     },

@@ -1,8 +1,8 @@
 /** Routes about the platform itself, which anybody may call: health, API documents and browsers' CSP reports. */
 import { z } from 'zod';
 import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
+import { answerDocument } from '../http/document.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';
-import { shedLoad } from '../http/rate.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
 
@@ -24,14 +24,16 @@ export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
       summary: 'Get this OpenAPI document',
       who: ANYBODY,
       answer: { description: 'The OpenAPI 3.1 document', body: anyObject },
-      handler: () => openApiDocument(all()),
+      hasTag: true,
+      handler: answerDocument(() => openApiDocument(all())),
     }),
     route('GET /api/v1/asyncapi.json', {
       summary: 'Get the AsyncAPI document of AMQP and MQTT, with schemas and signed examples',
       who: ANYBODY,
       answer: { description: 'The AsyncAPI 3.0 document', body: anyObject },
       // Imported on the first request, so that the Worker does not build schemas and signatures at its start.
-      handler: async () => (await import('../asyncapi/document.ts')).asyncApiDocument(),
+      hasTag: true,
+      handler: answerDocument(async () => (await import('../asyncapi/document.ts')).asyncApiDocument()),
     }),
     // Logs each report and answers 200 [C-1.6], [C-10].
     route(`POST ${CSP_REPORT_PATH}`, {
@@ -44,8 +46,7 @@ export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
         },
       },
       answer: { description: 'The report was logged: CSP_VIOLATION_LOGGED', body: errorEnvelope },
-      handler: async (c, { body }) => {
-        await shedLoad(c);
+      handler: (_c, { body }) => {
         console.warn('csp violation', { report: JSON.stringify(body).slice(0, MAX_LOGGED_CHARACTERS) });
         return errorBody('CSP_VIOLATION_LOGGED', 'The report was logged');
       },

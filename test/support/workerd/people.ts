@@ -1,6 +1,9 @@
 /** Users, as REST would make them. */
 import { env } from 'cloudflare:workers';
+import type { Role } from '../../../protocol/enums.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
+import { signAccessToken, signRefreshToken } from '../../../worker/auth/session-tokens.ts';
+import { openSession } from '../../../worker/registry/sessions.ts';
 import { registerUser } from '../../../worker/registry/users.ts';
 import { anonymous, bodyOf, type Call, Client } from './client.ts';
 import { done } from './commits.ts';
@@ -24,6 +27,8 @@ export function refresh(refreshToken: unknown): Promise<Response> {
   return anonymous.post('/auth/refresh', { refreshToken });
 }
 
+type Tokens = Pick<LoginAnswer, 'accessToken' | 'refreshToken'>;
+
 /** A user who is logged in. */
 export class Person extends Client {
   readonly id: string;
@@ -31,23 +36,30 @@ export class Person extends Client {
   accessToken: string;
   refreshToken: string;
 
-  private constructor(login: LoginAnswer) {
+  private constructor(user: { id: string; email: string }, tokens: Tokens) {
     super();
-    this.id = login.user.id;
-    this.email = login.user.email;
-    this.accessToken = login.accessToken;
-    this.refreshToken = login.refreshToken;
+    this.id = user.id;
+    this.email = user.email;
+    this.accessToken = tokens.accessToken;
+    this.refreshToken = tokens.refreshToken;
   }
 
+  /** With a session as a login opens it, but without the costly check of a password. */
   static async register(name = 'Somebody'): Promise<Person> {
-    const email = uniqueEmail();
-    const user = { email, name, passwordHash: CHEAP_HASH };
-    done(await registerUser(env.DB, user, undefined, { address: null, now: Date.now() }));
-    return await Person.logIn(email);
+    const now = Date.now();
+    const given = { email: uniqueEmail(), name, passwordHash: CHEAP_HASH };
+    const { user } = done(await registerUser(env.DB, given, undefined, { address: null, now }));
+    const sessionId = (await openSession(env.DB, user, null, now)) ?? '';
+    const access = { userId: user.id, sessionId, tokenVersion: user.tokenVersion };
+    return new Person(user, {
+      accessToken: await signAccessToken(env.SESSION_SECRET, access, now),
+      refreshToken: signRefreshToken(env.SESSION_SECRET, { sessionId, generation: 1 }),
+    });
   }
 
   static async logIn(email: string, password = PASSWORD): Promise<Person> {
-    return new Person(await bodyOf<LoginAnswer>(await logIn(email, password), 200));
+    const answer = await bodyOf<LoginAnswer>(await logIn(email, password), 200);
+    return new Person(answer.user, answer);
   }
 
   protected override credential(): Record<string, string> {
@@ -59,6 +71,15 @@ export class Person extends Client {
     const headers = { cookie: `access_token=${this.accessToken}`, ...options.headers };
     return anonymous.call(path, { ...options, headers });
   }
+}
+
+/** Makes a user a member, as if they had accepted an invitation. */
+export async function joinOrganization(id: string, user: { id: string }, role: Role): Promise<void> {
+  await env.DB.prepare(
+    'INSERT OR REPLACE INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, ?)',
+  )
+    .bind(id, user.id, role, Date.now())
+    .run();
 }
 
 /** Makes a user SUPER_ADMIN of the platform, which REST cannot. */

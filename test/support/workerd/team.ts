@@ -10,13 +10,13 @@ import type { DeviceStatus, Role } from '../../../protocol/enums.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { addMember, changeRole, listMembers, removeMember } from '../../../worker/registry/organizations.ts';
+import { changeRole, listMembers, removeMember } from '../../../worker/registry/organizations.ts';
 import type { Issued } from './certificates.ts';
 import { KeyClient } from './client.ts';
 import { auditOf } from './commits.ts';
 import { registration, type TokenDevice } from './devices.ts';
 import { type AuditRow, auditRows } from './door.ts';
-import { Person } from './people.ts';
+import { joinOrganization, Person } from './people.ts';
 import { ALL_VCP_SCOPES, createKey, type KeyOptions, type Organization } from './world.ts';
 
 export function uniqueSlug(): string {
@@ -53,7 +53,7 @@ export class Team implements Members {
     const made = await orgAdmin.create<OrganizationRecord>('/organizations', { name: slug, slug });
     const join = async (role: Role) => {
       const person = await Person.register();
-      await orgAdmin.create(`/organizations/${made.id}/members`, { email: person.email, role });
+      await joinOrganization(made.id, person, role);
       return person;
     };
     const [viewer, operator, admin] = await Promise.all([join('VIEWER'), join('OPERATOR'), join('ADMIN')]);
@@ -68,6 +68,10 @@ export class Team implements Members {
   /** From the lowest role to the highest. */
   get members(): Person[] {
     return [this.viewer, this.operator, this.admin, this.orgAdmin];
+  }
+
+  async join(person: Person, role: Role): Promise<void> {
+    await joinOrganization(this.id, person, role);
   }
 
   /** Restores the four roles and removes every other member. */
@@ -86,7 +90,7 @@ export class Team implements Members {
     for (const [{ id: userId }, role] of roles) {
       const from = found.get(userId);
       found.delete(userId);
-      if (!from) await addMember(env.DB, this.id, { userId, role }, auditAs('member.added')(userId), now);
+      if (!from) await joinOrganization(this.id, { id: userId }, role);
       else if (from !== role)
         await changeRole(
           env.DB,

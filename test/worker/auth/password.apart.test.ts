@@ -37,8 +37,8 @@ function hashedAt(cost: number, blockSize: number, parallelization: number, pass
 describe('a hash', () => {
   it('a hash holds scheme, cost, salt and 32 bytes, and not the password [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
-    expect(hash).toMatch(/^scrypt\$16384\$8\$1\$[\w-]{22}\$[\w-]{43}$/);
-    expect(costs()).toEqual([[32, 16_384, 8, 1]]);
+    expect(hash).toMatch(/^scrypt\$32768\$8\$3\$[\w-]{22}\$[\w-]{43}$/);
+    expect(costs()).toEqual([[32, 32_768, 8, 3]]);
   });
 
   it('two hashes of one password have different salts [C-1.4]', () => {

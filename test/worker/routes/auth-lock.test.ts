@@ -34,6 +34,7 @@ describe('an e-mail with ten failed logins', () => {
   });
 
   it('an unknown e-mail gets the same answers as a known one [C-1.4]', async ({ person }) => {
+    stopClock();
     const answers = async (email: string) => {
       await failed(email, MOST - 2);
       const seen: string[] = [];
@@ -70,15 +71,21 @@ describe('an e-mail with ten failed logins', () => {
 });
 
 describe('concurrent guesses', () => {
-  it('of twenty concurrent guesses ten are checked [C-1.4]', async ({ person }) => {
-    const { email } = person;
-    for (const one of [email, uniqueEmail()]) {
-      const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(one, WRONG)));
-      const judged = answers.filter(({ status }) => status === 401);
-      expect(judged).toHaveLength(MOST);
-      expect(answers.filter(({ status }) => status === 423)).toHaveLength(MOST);
-      await expectLocked(one);
-    }
+  it('of twenty concurrent guesses ten are checked [C-1.4]', async ({ person: { email } }) => {
+    const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(email, WRONG)));
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(MOST);
+    expect(answers.filter(({ status }) => status === 423)).toHaveLength(MOST);
+    await expectLocked(email);
+  });
+
+  it('of twenty concurrent guesses for an unknown e-mail at most ten are checked [C-1.4] [C-14.2]', async () => {
+    const email = uniqueEmail();
+    const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(email, WRONG)));
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(MOST);
+    // A check costs as much as that of a real password, so some have no turn.
+    expect(statuses.filter((status) => ![401, 423, 503].includes(status))).toEqual([]);
+    expect(statuses).toContain(401);
   });
 });
 

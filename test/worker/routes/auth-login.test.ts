@@ -60,6 +60,21 @@ describe('a right login', () => {
     });
   });
 
+  it('a login renews a hash of a lower cost, and the password stays the same [C-14.7]', async ({
+    person,
+  }) => {
+    const stored = () =>
+      env.DB.prepare('SELECT password_hash FROM users WHERE id = ?').bind(person.id).first('password_hash');
+    expect(await stored()).toMatch(/^scrypt\$2\$/);
+    await expectError(await logIn(person.email, 'not my password'), 401, 'INVALID_CREDENTIALS');
+    expect(await stored()).toMatch(/^scrypt\$2\$/);
+    expect((await logIn(person.email)).status).toBe(200);
+    const renewed = await stored();
+    expect(renewed).toMatch(/^scrypt\$32768\$8\$3\$/);
+    expect((await logIn(person.email)).status).toBe(200);
+    expect(await stored()).toBe(renewed);
+  });
+
   it('each login opens its own session [C-1.4]', async ({ team }) => {
     const both = [await Person.logIn(team.viewer.email), await Person.logIn(team.viewer.email)];
     const sessions = both.map(({ accessToken }) => decodeJwt(accessToken).sid);

@@ -25,7 +25,6 @@ import {
   unavailable,
 } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
-import { shedLoad } from '../../http/rate.ts';
 import {
   issueToken,
   provisionDevice,
@@ -128,7 +127,6 @@ export const credentialRoutes = [
     answer: { description: 'The MQTT token', body: tokenAnswer },
     errors: ['UNAUTHORIZED'],
     handler: async (c, { params, body }) => {
-      await shedLoad(c);
       const device = await findDialingDevice(c.env.DB, params.id);
       // An unknown device and one without a token to renew get the same answer as a wrong signature.
       const mayRenew =

@@ -1,11 +1,11 @@
 /** Registration, login, token refresh, logout and password change [C-1.4]. */
 import type { Context } from 'hono';
-import { deleteCookie, setCookie } from 'hono/cookie';
+import { deleteCookie } from 'hono/cookie';
 import { z } from 'zod';
+import { reasonOf } from '../../../durable-objects/object/reason.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { organizationRecord } from '../../../protocol/organization.ts';
 import {
-  type LoginAnswer,
   loginAnswer,
   login as loginSchema,
   membership,
@@ -16,12 +16,13 @@ import {
   userRecord,
 } from '../../../protocol/user.ts';
 import { addressOf } from '../../auth/address.ts';
-import { hashPassword, verifyPassword } from '../../auth/password.ts';
+import { turnToHash } from '../../auth/hash-turn.ts';
+import { answerLogin, setAccessCookie } from '../../auth/login.ts';
+import { hashPassword, shareOfWork, verifyPassword } from '../../auth/password.ts';
 import { ACCESS_COOKIE, namedMembership } from '../../auth/principal.ts';
-import { readRefreshToken, signAccessToken, signRefreshToken } from '../../auth/session-tokens.ts';
+import { readRefreshToken, signAccessToken } from '../../auth/session-tokens.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict } from '../../http/error-response.ts';
-import { shedLoad } from '../../http/rate.ts';
 import { countAttempt } from '../../registry/login-failures.ts';
 import { organizationRecordOf } from '../../registry/organizations.ts';
 import {
@@ -36,6 +37,7 @@ import {
   findUserByEmail,
   membershipsOf,
   registerUser,
+  replaceHash,
   type UserRow,
   userRecordOf,
 } from '../../registry/users.ts';
@@ -62,12 +64,12 @@ export const authRoutes = [
     },
     errors: ['EMAIL_ALREADY_REGISTERED', 'CONFLICT'],
     handler: async (c, { body }) => {
-      await shedLoad(c);
       const { email, password, name, organizationName, organizationSlug } = body;
       const organization =
         organizationName !== undefined && organizationSlug !== undefined
           ? { name: organizationName, slug: organizationSlug }
           : undefined;
+      await turnToHash();
       const passwordHash = hashPassword(password);
       const registered = await registerUser(c.env.DB, { email, name, passwordHash }, organization, {
         address: addressOf(c),
@@ -96,15 +98,17 @@ export const authRoutes = [
     },
     errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
     handler: async (c, { body }) => {
-      await shedLoad(c);
       const now = Date.now();
+      const user = await findUserByEmail(c.env.DB, body.email);
+      await turnToHash(shareOfWork(user?.passwordHash));
       // Counts the attempt before the password is checked, so that parallel guesses count like sequential ones.
       await requireUnlocked(c.env.DB, body.email, now);
-      const user = await findUserByEmail(c.env.DB, body.email);
       const isRight = verifyPassword(body.password, user?.passwordHash);
       // There is no session, too, if the password has changed since it was checked.
       const sessionId = user && isRight ? await openSession(c.env.DB, user, addressOf(c), now) : undefined;
       if (!user || !sessionId) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
+      if (user.passwordHash && shareOfWork(user.passwordHash) < 1)
+        renewHash(c, user, user.passwordHash, body.password);
       return await answerLogin(c, { ...user, lastLoginAtMs: now }, { sessionId, generation: 1 }, now);
     },
   }),
@@ -119,7 +123,6 @@ export const authRoutes = [
     },
     errors: ['REFRESH_TOKEN_INVALID', 'REFRESH_TOKEN_EXPIRED', 'REFRESH_TOKEN_REVOKED'],
     handler: async (c, { body }) => {
-      await shedLoad(c);
       const now = Date.now();
       const token = readRefreshToken(c.env.SESSION_SECRET, body.refreshToken);
       const refreshed = token && (await refreshSession(c.env.DB, token, now));
@@ -167,8 +170,10 @@ export const authRoutes = [
     handler: async (c, { body }) => {
       const { row, sessionId, via } = c.get('user');
       const now = Date.now();
+      await turnToHash(shareOfWork(row.passwordHash));
       await requireUnlocked(c.env.DB, row.email, now);
       const isRight = verifyPassword(body.currentPassword, row.passwordHash);
+      if (isRight) await turnToHash();
       const passwordHash = isRight ? hashPassword(body.newPassword) : '';
       // There is no new version, too, if the password has changed since it was checked.
       const tokenVersion = isRight && (await changePasswordHash(c.env.DB, row, passwordHash, sessionId, now));
@@ -212,33 +217,12 @@ async function requireUnlocked(database: D1Database, email: string, now: number)
   throw new ApiError('ACCOUNT_LOCKED', message, { headers: { 'retry-after': String(seconds) } });
 }
 
-async function answerLogin(
-  c: Context<AppContext>,
-  user: UserRow,
-  session: { sessionId: string; generation: number },
-  now: number,
-): Promise<LoginAnswer> {
-  const { SESSION_SECRET, DB } = c.env;
-  const access = { userId: user.id, sessionId: session.sessionId, tokenVersion: user.tokenVersion };
-  const accessToken = await signAccessToken(SESSION_SECRET, access, now);
-  const own = await membershipsOf(DB, user.id);
-  setAccessCookie(c, accessToken);
-  const [only, ...others] = own;
-  return {
-    user: userRecordOf(user, own, only && others.length === 0 ? only.role : null),
-    accessToken,
-    tokenType: 'Bearer',
-    expiresIn: LIMIT.accessTokenMs / 1_000,
-    refreshToken: signRefreshToken(SESSION_SECRET, session),
-  };
-}
-
-function setAccessCookie(c: Context<AppContext>, accessToken: string): void {
-  setCookie(c, ACCESS_COOKIE, accessToken, {
-    httpOnly: true,
-    secure: true,
-    sameSite: 'Lax',
-    path: '/',
-    maxAge: LIMIT.accessTokenMs / 1_000,
-  });
+/** Replaces a hash of a lower cost, after the answer [C-14.7]. */
+function renewHash(c: Context<AppContext>, user: UserRow, old: string, password: string): void {
+  const renewed = turnToHash()
+    .then(() => replaceHash(c.env.DB, user.id, old, hashPassword(password)))
+    .catch((error: unknown) => {
+      console.warn('password hash not renewed', { userId: user.id, reason: reasonOf(error) });
+    });
+  c.executionCtx.waitUntil(renewed);
 }

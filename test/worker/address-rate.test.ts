@@ -1,0 +1,121 @@
+/** Requests are counted by client address before a body is read or a credential is looked up [C-14.2]. */
+import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
+import { unknownKey } from '#workerd/client.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import type { Env } from '../../durable-objects/env.ts';
+
+const SITES = '/api/v1/vcp/sites';
+
+/** Sends requests from an address that no other test uses, with this limit. */
+const it = test.extend('from', () => {
+  const block = crypto.getRandomValues(new Uint8Array(2)).join('.');
+  return (
+    host: number | string,
+    path = SITES,
+    init: RequestInit & { key?: string } = {},
+    bindings: Partial<Env> = {},
+  ) => {
+    const address = typeof host === 'number' ? `10.${block}.${host}` : host;
+    const headers = { ...(init.headers as Record<string, string>), 'cf-connecting-ip': address };
+    return settle(restRequest(path, { ...init, headers }), { ADDRESS_RATE_PER_MINUTE: '20', ...bindings });
+  };
+});
+
+async function statusesOf(times: number, request: () => Promise<Response>): Promise<number[]> {
+  const statuses = [];
+  for (let time = 0; time < times; time++) statuses.push((await request()).status);
+  return statuses;
+}
+
+const all = (times: number, status: number) => Array.from({ length: times }, () => status);
+
+describe('the requests of an address', () => {
+  it('beyond the limit get 429 with Retry-After, with a valid key too [C-14.2]', async ({ from, key }) => {
+    const request = () => from(1, SITES, { key: key.key });
+    expect(await statusesOf(21, request)).toEqual([...all(20, 200), 429]);
+    const response = await request();
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    await expectError(response, 429, 'TOO_MANY_REQUESTS');
+    expect((await from(2, SITES, { key: key.key })).status).toBe(200);
+  });
+
+  it('cost five when the answer is 401 or 403 [C-14.2]', async ({ from, newKey }) => {
+    expect(await statusesOf(6, () => from(1, SITES, { key: unknownKey() }))).toEqual([
+      ...all(4, 401),
+      429,
+      429,
+    ]);
+    const { key } = await newKey({ scopes: ['plants:read'] });
+    expect(await statusesOf(6, () => from(2, SITES, { key }))).toEqual([...all(4, 403), 429, 429]);
+  });
+
+  it('are allowed again after a minute [C-14.2]', async ({ from }) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const request = () => from(1, '/api/v1/openapi.json');
+    expect(await statusesOf(21, request)).toEqual([...all(20, 200), 429]);
+    vi.setSystemTime(Date.now() + 59_000);
+    expect((await request()).status).toBe(429);
+    vi.setSystemTime(Date.now() + 1_000);
+    expect((await request()).status).toBe(200);
+  });
+
+  it('count together for one IPv6 /64 network, and apart for another [C-14.2]', async ({ from }) => {
+    const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}`;
+    let host = 1;
+    const request = () => from(`${network}:1::${host++}`, '/api/v1/openapi.json');
+    expect(await statusesOf(21, request)).toEqual([...all(20, 200), 429]);
+    expect((await from(`${network}:2::1`, '/api/v1/openapi.json')).status).toBe(200);
+  });
+
+  it('are refused before their body is read and their key is looked up [C-14.2]', async ({ from }) => {
+    await statusesOf(20, () => from(1, '/api/v1/openapi.json'));
+    const reads = vi.spyOn(env.DB, 'prepare');
+    const body = new ReadableStream({
+      pull() {
+        throw new Error('the body was read');
+      },
+    });
+    const headers = { 'content-type': 'application/json', 'x-api-key': unknownKey() };
+    const init = { method: 'POST', body, headers };
+    await expectError(await from(1, '/api/v1/auth/login', init), 429, 'TOO_MANY_REQUESTS');
+    await expectError(await from(1, SITES, { headers }), 429, 'TOO_MANY_REQUESTS');
+    expect(reads).not.toHaveBeenCalled();
+  });
+
+  it('are not counted where the address is not known [C-14.2]', async ({ from }) => {
+    const request = () => from(1, '/api/v1/openapi.json', {}, { CLIENT_ADDRESS: 'none' });
+    expect(await statusesOf(25, request)).toEqual(all(25, 200));
+  });
+
+  it('to other isolates count, too, once both have reported [C-14.2]', async ({ from }) => {
+    const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}:7`;
+    const limit = { ADDRESS_RATE_PER_MINUTE: '200' };
+    const counter = env.REQUESTS.get(env.REQUESTS.idFromName(`address:${network.replace(/:0+/g, ':')}::/64`));
+    await counter.add(140);
+    const request = () => from(`${network}::1`, '/api/v1/openapi.json', {}, limit);
+    expect(await statusesOf(62, request)).toEqual([...all(60, 200), 429, 429]);
+  });
+});
+
+describe('the limit', () => {
+  it('is 1 200 a minute without the variable [C-14.2]', async ({ from }) => {
+    const { ADDRESS_RATE_PER_MINUTE: _, ...rest } = env as Env;
+    expect('ADDRESS_RATE_PER_MINUTE' in rest).toBe(false);
+    const request = () =>
+      from(1, SITES, { key: unknownKey() }, {
+        ADDRESS_RATE_PER_MINUTE: undefined,
+      } as unknown as Partial<Env>);
+    expect(await statusesOf(241, request)).toEqual([...all(240, 401), 429]);
+  });
+
+  it('that is not a whole number fails every request: nobody chose it [C-14.2]', async ({ from }) => {
+    const error = vi.spyOn(console, 'error').mockReturnValue(undefined);
+    for (const wrong of ['0', '-1', '1.5', 'many', '']) {
+      const counted = await from(1, '/api/v1/openapi.json', {}, { ADDRESS_RATE_PER_MINUTE: wrong });
+      await expectError(counted, 500, 'INTERNAL_SERVER_ERROR');
+    }
+    expect(JSON.stringify(error.mock.calls)).toContain('ADDRESS_RATE_PER_MINUTE must be a whole number');
+  });
+});

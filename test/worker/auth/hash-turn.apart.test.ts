@@ -1,0 +1,50 @@
+/** Password hashes block the isolate, so they are spread over time, and only so many wait [C-14.2]. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { turnToHash } from '../../../worker/auth/hash-turn.ts';
+
+const TURN_MS = 480;
+
+let nowMs = 0;
+const waits: number[] = [];
+
+beforeEach(() => {
+  // Later than every turn of the tests before.
+  nowMs += 1_000_000;
+  waits.length = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  vi.spyOn(scheduler, 'wait').mockImplementation(async (ms) => void waits.push(ms));
+});
+
+afterEach(() => vi.restoreAllMocks());
+
+describe('turns to hash a password', () => {
+  it('come at once for a few logins, then one after the other [C-14.2]', async () => {
+    for (let turn = 0; turn < 8; turn++) await turnToHash();
+    expect(waits).toEqual([1, 2, 3].map((turns) => turns * TURN_MS));
+  });
+
+  it('are refused with 503 and Retry-After while ten wait [C-14.2]', async () => {
+    for (let turn = 0; turn < 15; turn++) await turnToHash();
+    expect(waits).toHaveLength(10);
+    await expect(turnToHash()).rejects.toMatchObject({
+      code: 'SERVICE_UNAVAILABLE',
+      headers: { 'retry-after': '5' },
+    });
+    nowMs += TURN_MS;
+    await turnToHash();
+    await expect(turnToHash()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+  });
+
+  it('are free again after a pause [C-14.2]', async () => {
+    for (let turn = 0; turn < 15; turn++) await turnToHash();
+    nowMs += 15 * TURN_MS;
+    waits.length = 0;
+    for (let turn = 0; turn < 5; turn++) await turnToHash();
+    expect(waits).toEqual([]);
+  });
+
+  it('are shorter for a hash of a lower cost [C-14.7]', async () => {
+    for (let turn = 0; turn < 100; turn++) await turnToHash(0.01);
+    expect(waits).toEqual([]);
+  });
+});

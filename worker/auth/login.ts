@@ -1,0 +1,40 @@
+/** The answer that opens or continues a session: its tokens, and the cookie [C-1.4]. */
+import type { Context } from 'hono';
+import { setCookie } from 'hono/cookie';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { LoginAnswer } from '../../protocol/user.ts';
+import type { AppContext } from '../env.ts';
+import { membershipsOf, type UserRow, userRecordOf } from '../registry/users.ts';
+import { ACCESS_COOKIE } from './principal.ts';
+import { signAccessToken, signRefreshToken } from './session-tokens.ts';
+
+export async function answerLogin(
+  c: Context<AppContext>,
+  user: UserRow,
+  session: { sessionId: string; generation: number },
+  now: number,
+): Promise<LoginAnswer> {
+  const { SESSION_SECRET, DB } = c.env;
+  const access = { userId: user.id, sessionId: session.sessionId, tokenVersion: user.tokenVersion };
+  const accessToken = await signAccessToken(SESSION_SECRET, access, now);
+  const own = await membershipsOf(DB, user.id);
+  setAccessCookie(c, accessToken);
+  const [only, ...others] = own;
+  return {
+    user: userRecordOf(user, own, only && others.length === 0 ? only.role : null),
+    accessToken,
+    tokenType: 'Bearer',
+    expiresIn: LIMIT.accessTokenMs / 1_000,
+    refreshToken: signRefreshToken(SESSION_SECRET, session),
+  };
+}
+
+export function setAccessCookie(c: Context<AppContext>, accessToken: string): void {
+  setCookie(c, ACCESS_COOKIE, accessToken, {
+    httpOnly: true,
+    secure: true,
+    sameSite: 'Lax',
+    path: '/',
+    maxAge: LIMIT.accessTokenMs / 1_000,
+  });
+}
