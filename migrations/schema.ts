@@ -136,6 +136,38 @@ export const memberships = sqliteTable(
   ],
 );
 
+/**
+ * [C-11.2] A person becomes a member by accepting an invitation. `sends`: how often it was sent, each time with another
+ * token; `tokenHash`: SHA-256 of the newest one.
+ */
+export const invitations = sqliteTable(
+  'invitations',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    email: text('email').notNull(),
+    role: text('role', { enum: ROLES }).notNull(),
+    tokenHash: text('token_hash').notNull(),
+    status: text('status', { enum: ['PENDING', 'ACCEPTED', 'REVOKED'] }).notNull(),
+    createdBy: text('created_by').notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+    sentAtMs: integer('sent_at_ms').notNull(),
+    sends: integer('sends').notNull(),
+    expiresAtMs: integer('expires_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('invitations_token').on(table.tokenHash),
+    uniqueIndex('invitations_pending').on(table.organizationId, table.email).where(sql`"status" = 'PENDING'`),
+    index('invitations_organization').on(table.organizationId, table.createdAtMs),
+    index('invitations_sent').on(table.organizationId, table.sentAtMs),
+    index('invitations_expiry').on(table.expiresAtMs),
+    check('invitations_role', oneOf('role', ROLES)),
+    check('invitations_status', oneOf('status', ['PENDING', 'ACCEPTED', 'REVOKED'])),
+  ],
+);
+
 /** [C-2.1] The plant's Site writes `status` when it changes. */
 export const plants = sqliteTable(
   'plants',

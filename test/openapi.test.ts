@@ -60,6 +60,12 @@ const WHO_MAY: Record<string, string> = {
   'post /api/v1/organizations/{id}/members': 'ADMIN there',
   'patch /api/v1/organizations/{id}/members/{userId}': 'ADMIN there',
   'delete /api/v1/organizations/{id}/members/{userId}': 'ADMIN there',
+  'post /api/v1/organizations/{id}/invitations': 'ADMIN there',
+  'get /api/v1/organizations/{id}/invitations': 'ADMIN there',
+  'delete /api/v1/organizations/{id}/invitations/{invitationId}': 'ADMIN there',
+  'post /api/v1/organizations/{id}/invitations/{invitationId}/resend': 'ADMIN there',
+  'post /api/v1/invitations/verify': 'anybody',
+  'post /api/v1/invitations/accept': 'anybody',
   'get /api/v1/users': 'ADMIN',
   'patch /api/v1/users/{id}': 'ADMIN',
   'post /api/v1/plants': 'OPERATOR, key with plants:write',
@@ -115,6 +121,7 @@ const WHO_MAY: Record<string, string> = {
 };
 const WITHOUT_BODY = [
   'post /api/v1/auth/logout',
+  'post /api/v1/organizations/{id}/invitations/{invitationId}/resend',
   'post /api/v1/partner/api-keys/{id}/acknowledge-bundle',
   'post /api/v1/devices/{id}/rotate-secret',
 ];

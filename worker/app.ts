@@ -24,7 +24,9 @@ import { deviceTelemetryRoutes } from './routes/devices/telemetry.ts';
 import { plantConfigRoutes } from './routes/fleet/plant-config.ts';
 import { plantRoutes } from './routes/fleet/plants.ts';
 import { subDeviceRoutes } from './routes/fleet/sub-devices.ts';
+import { acceptanceRoutes } from './routes/identity/accept-invitation.ts';
 import { authRoutes } from './routes/identity/auth.ts';
+import { invitationRoutes } from './routes/identity/invitations.ts';
 import { memberRoutes } from './routes/identity/members.ts';
 import { organizationRoutes } from './routes/identity/organizations.ts';
 import { platformRoutes } from './routes/platform.ts';
@@ -36,6 +38,8 @@ export const ROUTES: readonly AnyRoute[] = [
   ...authRoutes,
   ...organizationRoutes,
   ...memberRoutes,
+  ...invitationRoutes,
+  ...acceptanceRoutes,
   ...plantRoutes,
   ...subDeviceRoutes,
   ...plantConfigRoutes,

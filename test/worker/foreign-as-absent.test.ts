@@ -22,6 +22,7 @@ const BODIES: Record<string, unknown> = {
   'POST /api/v1/partner/api-keys/{id}/test-connection': { key: 'sw_x' },
 };
 /** Headers that differ between two equal answers. */
+const INVITED = { email: 'invited@example.org', role: 'VIEWER' };
 const OWN_HEADERS = ['x-request-id', 'date', 'ratelimit-remaining', 'ratelimit-reset'];
 
 const it = test
@@ -40,6 +41,8 @@ async function thingsOf(owner: Team): Promise<Things> {
     organizations: owner.id,
     members: owner.viewer.id,
     users: owner.viewer.id,
+    invitations: (await owner.admin.create<{ id: string }>(`/organizations/${owner.id}/invitations`, INVITED))
+      .id,
     plants: plant,
     sites: plant,
     'sub-devices': subDevice,

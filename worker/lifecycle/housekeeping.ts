@@ -3,6 +3,7 @@ import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
 import { dropOldAlerts } from '../registry/alerts.ts';
 import { dropOldAuditEvents } from '../registry/audit.ts';
+import { dropOldInvitations } from '../registry/invitations.ts';
 import { dropOldFailures } from '../registry/login-failures.ts';
 import { dropExpiredSessions } from '../registry/sessions.ts';
 import { discardStranded } from './api-key.ts';
@@ -19,6 +20,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['stranded keys', () => discardStranded(env, now)],
     ['device moves', () => finishMoves(env, now)],
     ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
+    ['invitations', () => dropOldInvitations(env.DB, now, ROWS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
     ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],

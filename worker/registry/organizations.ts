@@ -14,7 +14,7 @@ import {
 } from '../../protocol/organization.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
-import { brokenUnique, countOf, readJoinedPage, readPage, runBatch, type Statement } from './d1.ts';
+import { brokenUnique, countOf, isEmpty, readJoinedPage, readPage, runBatch, type Statement } from './d1.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 
@@ -34,7 +34,10 @@ export async function findOrganization(
   return await drizzle(database).select().from(organizations).where(eq(organizations.id, id)).get();
 }
 
-/** The statements that create an organization with its creator as ORG_ADMIN [C-1.2]. */
+/**
+ * The statements that create an organization with its creator as ORG_ADMIN [C-1.2]. The first returns no row if the user
+ * is in as many organizations as allowed.
+ */
 export function newOrganization(
   db: DrizzleD1Database,
   organization: { id: string; name: string; slug: string },
@@ -51,10 +54,17 @@ export function newOrganization(
     outcome: 'SUCCESS',
     details: { slug },
   };
+  // Each row only if the one before was inserted. The values are in column order of the schema, as Drizzle requires.
   return [
-    db.insert(organizations).values({ ...organization, createdAtMs: now }),
-    db.insert(memberships).values({ organizationId, userId: maker.id, role: 'ORG_ADMIN', createdAtMs: now }),
-    auditRow(db, audit, now),
+    db
+      .insert(organizations)
+      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0 WHERE
+        (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}) < ${LIMIT.organizationsPerUser}`)
+      .returning({ id: organizations.id }),
+    db
+      .insert(memberships)
+      .select(sql`SELECT ${organizationId}, ${maker.id}, 'ORG_ADMIN', ${now} WHERE changes() > 0`),
+    auditRowIfChanged(db, audit, now),
   ];
 }
 
@@ -133,10 +143,9 @@ export async function createOrganization(
 ): Promise<OrganizationRow | 'slug' | 'full'> {
   const db = drizzle(database);
   const organization = { id: crypto.randomUUID(), name, slug };
-  const total = await db.$count(memberships, eq(memberships.userId, maker.id));
-  if (total >= LIMIT.organizationsPerUser) return 'full';
   try {
-    await runBatch(db, newOrganization(db, organization, maker, now));
+    const [made] = await runBatch(db, newOrganization(db, organization, maker, now));
+    if (isEmpty(made)) return 'full';
   } catch (error) {
     if (brokenUnique(error) === 'organizations.slug') return 'slug';
     throw error;
@@ -174,33 +183,6 @@ export async function findMember(
     .innerJoin(users, eq(users.id, memberships.userId))
     .where(and(eq(memberships.organizationId, organizationId), eq(memberships.userId, userId)))
     .get();
-}
-
-/** `member`: already a member; `full`: the organization or the user has too many memberships. */
-export async function addMember(
-  database: D1Database,
-  organizationId: string,
-  { userId, role }: { userId: string; role: Role },
-  audit: AuditEntry,
-  now: number,
-): Promise<'added' | 'member' | 'full'> {
-  const db = drizzle(database);
-  const [[members], [own]] = await db.batch([
-    countOf(db, memberships, eq(memberships.organizationId, organizationId)),
-    countOf(db, memberships, eq(memberships.userId, userId)),
-  ]);
-  const isFull = (members?.total ?? 0) >= LIMIT.membersPerOrganization;
-  if (isFull || (own?.total ?? 0) >= LIMIT.organizationsPerUser) return 'full';
-  try {
-    await runBatch(db, [
-      db.insert(memberships).values({ organizationId, userId, role, createdAtMs: now }),
-      auditRow(db, audit, now),
-    ]);
-  } catch (error) {
-    if (brokenUnique(error)?.startsWith('memberships.')) return 'member';
-    throw error;
-  }
-  return 'added';
 }
 
 /** Condition: not the last ORG_ADMIN. Part of the statement, as two could leave at the same time. */

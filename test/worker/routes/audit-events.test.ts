@@ -8,6 +8,7 @@ import { createDevice } from '#workerd/world.ts';
 import { writeConnected, writeRefusedConnection } from '../../../durable-objects/registry/audit-events.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
+import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
 import { UNLIMITED } from '../../../protocol/site-config.ts';
@@ -85,8 +86,17 @@ describe('the row of an action', () => {
       rowOf(by, 'organization.updated', 'ORGANIZATION', ownTeam.id, { settings }),
     );
     const { id, email } = person;
-    await by.create(`${path}/members`, { email, role: 'VIEWER' }, FROM);
-    expect(await newest(by)).toEqual(rowOf(by, 'member.added', 'USER', id, { role: 'VIEWER' }));
+    const role = 'VIEWER';
+    const invited = await by.create<InvitationRecord>(`${path}/invitations`, { email, role }, FROM);
+    expect(await newest(by)).toEqual(rowOf(by, 'member.invited', 'INVITATION', invited.id, { email, role }));
+    await person.read('/invitations/accept', {
+      method: 'POST',
+      body: { token: invited.token, confirm: true },
+      ...FROM,
+    });
+    expect(await newest(by)).toEqual(
+      rowOf(person, 'member.joined', 'USER', id, { role, invitation: invited.id }),
+    );
     await by.change(`/users/${id}`, { role: 'ADMIN' }, FROM);
     const change = { from: 'VIEWER', to: 'ADMIN' };
     expect(await newest(by)).toEqual(rowOf(by, 'member.role_changed', 'USER', id, change));

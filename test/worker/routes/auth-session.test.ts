@@ -28,8 +28,7 @@ describe('GET /auth/me', () => {
   });
 
   it('the role is that in the header’s organization, if any [C-1.5]', async ({ team, other }) => {
-    const body = { email: team.viewer.email, role: 'OPERATOR' };
-    await other.orgAdmin.create(`/organizations/${other.id}/members`, body);
+    await other.join(team.viewer, 'OPERATOR');
     const role = async (org?: string) => {
       const options = org === undefined ? {} : { org };
       return (await team.viewer.read<{ user: { role: string | null } }>('/auth/me', options)).user.role;

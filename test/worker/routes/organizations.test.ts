@@ -102,8 +102,7 @@ describe('POST /organizations', () => {
 describe('GET /organizations', () => {
   it('users see their organizations by slug (spec: List endpoints)', async ({ other, person }) => {
     const made = [await make(person), await make(person)];
-    const body = { email: person.email, role: 'VIEWER' };
-    await other.orgAdmin.create(`/organizations/${other.id}/members`, body);
+    await other.join(person, 'VIEWER');
     const { data, meta } = await person.read<Organizations>('/organizations');
     const own = [...made, { id: other.id, slug: other.slug, role: 'VIEWER' }];
     const wanted = own
@@ -176,6 +175,10 @@ describe('an organization in the path', () => {
       ['', { method: 'PUT' }],
       ['/members', { method: 'GET' }],
       ['/members', { method: 'POST', body: { email: other.viewer.email, role: 'VIEWER' } }],
+      ['/invitations', { method: 'POST', body: { email: other.viewer.email, role: 'VIEWER' } }],
+      ['/invitations', { method: 'GET' }],
+      [`/invitations/${crypto.randomUUID()}`, { method: 'DELETE' }],
+      [`/invitations/${crypto.randomUUID()}/resend`, { method: 'POST' }],
       [`/members/${other.viewer.id}`, { method: 'PATCH', body: { role: 'ADMIN' } }],
       [`/members/${other.viewer.id}`, { method: 'DELETE' }],
     ] as const;

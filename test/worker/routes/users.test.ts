@@ -10,9 +10,7 @@ type Users = Page<UserRecord>;
 /** An ADMIN of `team` and of `other`. */
 const it = test.extend('both', { scope: 'file', auto: true }, async ({ team, other }) => {
   const both = await Person.register('Both');
-  for (const { id, orgAdmin } of [team, other]) {
-    await orgAdmin.create(`/organizations/${id}/members`, { email: both.email, role: 'ADMIN' });
-  }
+  for (const one of [team, other]) await one.join(both, 'ADMIN');
   return both;
 });
 

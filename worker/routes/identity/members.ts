@@ -4,25 +4,24 @@
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
-import { includesRole, type Role } from '../../../protocol/enums.ts';
+import type { Role } from '../../../protocol/enums.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
-import { type MemberRecord, memberRecord, memberRequest } from '../../../protocol/organization.ts';
+import { type MemberRecord, memberRecord } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { roleChange, userRecord } from '../../../protocol/user.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
+import { requireWithinRank } from '../../auth/rank.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import {
-  addMember,
   changeRole,
   findMember,
   listMembers,
   type MemberRow,
   removeMember,
 } from '../../registry/organizations.ts';
-import { findUserByEmail, userRecordOf } from '../../registry/users.ts';
+import { userRecordOf } from '../../registry/users.ts';
 import { route } from '../../route.ts';
 
 const memberParameters = z.object({ id: uuid, userId: uuid });
@@ -38,30 +37,6 @@ export const memberRoutes = [
       return pageOf(await listMembers(c.env.DB, params.id, query), query, memberRecordOf);
     },
   }),
-  route('POST /api/v1/organizations/{id}/members', {
-    summary: 'Add an existing user to an organization',
-    who: { door: 'organization', role: 'ADMIN' },
-    params: idParameter,
-    body: memberRequest,
-    examples: { body: { email: 'petr@example.com', role: 'OPERATOR' } },
-    answer: { status: 201, description: 'The member', body: memberRecord },
-    errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
-    handler: async (c, { params, body }) => {
-      requireRank(c, body.role);
-      const user = await findUserByEmail(c.env.DB, body.email);
-      if (!user)
-        throw new ApiError('MEMBER_NOT_FOUND', `No user is registered as ${body.email}: register first`);
-      const now = Date.now();
-      const audit = auditEntry(c, 'member.added', { type: 'USER', id: user.id }, { role: body.role });
-      const outcome = await addMember(c.env.DB, params.id, { userId: user.id, role: body.role }, audit, now);
-      if (outcome === 'member') throw conflict(`${body.email} is already a member: change the role instead`);
-      if (outcome === 'full')
-        throw conflict(
-          `The limit is ${LIMIT.membersPerOrganization} members, and ${LIMIT.organizationsPerUser} organizations of a user`,
-        );
-      return memberRecordOf({ user, role: body.role, createdAtMs: now });
-    },
-  }),
   route('PATCH /api/v1/organizations/{id}/members/{userId}', {
     summary: "Change a member's role",
     who: { door: 'organization', role: 'ADMIN' },
@@ -73,8 +48,8 @@ export const memberRoutes = [
     handler: async (c, { params, body }) => memberRecordOf(await giveRole(c, params.userId, body.role)),
   }),
   route('DELETE /api/v1/organizations/{id}/members/{userId}', {
-    summary: 'Remove a member',
-    who: { door: 'organization', role: 'ADMIN' },
+    summary: 'Remove a member, or leave the organization',
+    who: { door: 'organization', role: 'ADMIN', orSelf: true },
     params: memberParameters,
     answer: {
       description: 'Removed',
@@ -83,8 +58,10 @@ export const memberRoutes = [
     errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params: { userId } }) => {
       const { organizationId } = c.get('tenant');
+      const isOwn = userId === c.get('user').row.id;
       const member = await requireMember(c, userId);
-      const audit = auditEntry(c, 'member.removed', { type: 'USER', id: userId }, { role: member.role });
+      const event = isOwn ? 'member.left' : 'member.removed';
+      const audit = auditEntry(c, event, { type: 'USER', id: userId }, { role: member.role });
       if (!(await removeMember(c.env.DB, organizationId, userId, member.role, audit, Date.now())))
         throw lastAdmin();
       return { userId, deleted: true as const };
@@ -119,28 +96,19 @@ export const memberRoutes = [
 async function requireMember(c: Context<AppContext>, userId: string): Promise<MemberRow> {
   const member = await findMember(c.env.DB, c.get('tenant').organizationId, userId);
   if (!member) throw new ApiError('MEMBER_NOT_FOUND', 'Member not found');
-  requireRank(c, member.role);
+  requireWithinRank(c, member.role);
   return member;
 }
 
 async function giveRole(c: Context<AppContext>, userId: string, role: Role): Promise<MemberRow> {
   const { organizationId } = c.get('tenant');
   const member = await requireMember(c, userId);
-  requireRank(c, role);
+  requireWithinRank(c, role);
   if (member.role === role) return member;
   const details = { from: member.role, to: role };
   const audit = auditEntry(c, 'member.role_changed', { type: 'USER', id: userId }, details);
   if (!(await changeRole(c.env.DB, organizationId, userId, details, audit, Date.now()))) throw lastAdmin();
   return { ...member, role };
-}
-
-function requireRank(c: Context<AppContext>, role: Role): void {
-  const own = c.get('tenant').role;
-  if (own && includesRole(own, role)) return;
-  throw new ApiError(
-    'INSUFFICIENT_ORG_PERMISSIONS',
-    `You need the role ${role} or higher to grant ${role} or to change a member who has it; your role is ${own}`,
-  );
 }
 
 function lastAdmin(): ApiError {

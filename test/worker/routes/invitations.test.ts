@@ -1,0 +1,458 @@
+/** Nobody becomes a member without accepting an invitation, which has a secret token [C-11.2]. */
+import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import type { Role } from '../../../protocol/enums.ts';
+import type { InvitationRecord } from '../../../protocol/invitation.ts';
+import type { Page } from '../../../protocol/page.ts';
+import type { LoginAnswer } from '../../../protocol/user.ts';
+import { dropOldInvitations } from '../../../worker/registry/invitations.ts';
+
+const DAY_MS = 86_400_000;
+const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
+const UNKNOWN = 'A'.repeat(43);
+const NEWCOMER = { confirm: true, name: 'Newcomer', password: PASSWORD };
+
+type Made = InvitationRecord & { token: string };
+interface Accepted {
+  organization: { id: string; name: string; slug: string };
+  role: Role;
+  session: LoginAnswer | null;
+}
+
+/** `invite`: an invitation to `ownTeam`; `accept`: by a user, or by a newcomer without a session. */
+const it = test
+  .extend('path', ({ ownTeam }) => `/organizations/${ownTeam.id}/invitations`)
+  .extend(
+    'invite',
+    ({ ownTeam, path }) =>
+      async (email: string, role: Role = 'VIEWER', by = ownTeam.orgAdmin) => {
+        return await by.create<Made>(path, { email, role });
+      },
+  )
+  .extend('list', ({ ownTeam, path }) => async (query = '') => {
+    return await ownTeam.admin.read<Page<InvitationRecord>>(`${path}${query}`);
+  })
+  .extend('isMember', ({ ownTeam }) => async (person: Person) => {
+    return (await person.call(`/organizations/${ownTeam.id}`)).status === 200;
+  });
+
+function accept(by: Person | typeof anonymous, body: object): Promise<Response> {
+  return by.post('/invitations/accept', body);
+}
+
+function verify(token: unknown): Promise<Response> {
+  return anonymous.post('/invitations/verify', { token });
+}
+
+describe('an invitation', () => {
+  it('has a token, a link and seven days, and makes nobody a member [C-11.2]', async ({
+    ownTeam,
+    person,
+    invite,
+    isMember,
+  }) => {
+    const made = await invite(person.email.toUpperCase(), 'OPERATOR');
+    expect(made).toEqual({
+      id: UUID,
+      email: person.email,
+      role: 'OPERATOR',
+      status: 'PENDING',
+      expiresAt: INSTANT,
+      createdBy: ownTeam.orgAdmin.id,
+      createdAt: INSTANT,
+      token: expect.stringMatching(/^[\w-]{43}$/),
+      url: `https://sitewire.example/accept-invitation#token=${made.token}`,
+    });
+    expect(Date.parse(made.expiresAt) - Date.parse(made.createdAt)).toBe(7 * DAY_MS);
+    expect(await isMember(person)).toBe(false);
+    expect(await person.read('/auth/me')).toMatchObject({ memberships: [] });
+  });
+
+  it('is also made by POST members, with the same answer for a known and an unknown address [C-1.1]', async ({
+    ownTeam,
+    person,
+    list,
+  }) => {
+    const answers = [];
+    for (const email of [person.email, uniqueEmail()]) {
+      const response = await ownTeam.admin.post(`/organizations/${ownTeam.id}/members`, {
+        email,
+        role: 'VIEWER',
+      });
+      const { token, ...body } = (await response.json()) as Made;
+      answers.push([response.status, Object.keys(body), body.status, token.length]);
+    }
+    expect(answers[0]).toEqual([201, expect.any(Array), 'INVITED', 43]);
+    expect(answers[1]).toEqual(answers[0]);
+    expect((await list()).data).toHaveLength(2);
+  });
+
+  it('is stored without its token [C-11.1]', async ({ person, invite, list }) => {
+    const { token } = await invite(person.email);
+    const tables = await Promise.all(
+      ['invitations', 'audit_events'].map((table) => env.DB.prepare(`SELECT * FROM ${table}`).all()),
+    );
+    expect(JSON.stringify(tables)).not.toContain(token);
+    expect(JSON.stringify(await list())).not.toContain(token);
+  });
+
+  it('gives at most the role of the person who invites [C-11.2]', async ({ ownTeam, path }) => {
+    const allowed = [[], [], ROLES.slice(0, 3), ROLES];
+    for (const [index, by] of ownTeam.members.entries()) {
+      for (const role of ROLES) {
+        const response = await by.post(path, { email: uniqueEmail(), role });
+        if (allowed[index]?.includes(role)) expect(response.status).toBe(201);
+        else await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      }
+    }
+  });
+
+  it('of a member gets 409 [C-11.2]', async ({ ownTeam, path }) => {
+    for (const { email } of ownTeam.members) {
+      await expectError(await ownTeam.orgAdmin.post(path, { email, role: 'VIEWER' }), 409, 'CONFLICT');
+    }
+  });
+
+  it('replaces a pending one of the same address, whose token is then dead [C-11.2]', async ({
+    invite,
+    list,
+  }) => {
+    const email = uniqueEmail();
+    const first = await invite(email, 'ADMIN');
+    const second = await invite(email, 'VIEWER');
+    await expectError(await verify(first.token), 404, 'INVITATION_NOT_FOUND');
+    expect((await verify(second.token)).status).toBe(200);
+    expect((await list()).data.map(({ id, status }) => [id, status])).toEqual([
+      [second.id, 'PENDING'],
+      [first.id, 'REVOKED'],
+    ]);
+  });
+
+  it('is made at most a hundred times a day, resent ones included [C-14.2]', async ({
+    ownTeam,
+    path,
+    invite,
+  }) => {
+    const { id } = await invite(uniqueEmail());
+    await env.DB.prepare('UPDATE invitations SET sends = 99 WHERE id = ?').bind(id).run();
+    await invite(uniqueEmail());
+    const body = { email: uniqueEmail(), role: 'VIEWER' };
+    for (const full of [path, `${path}/${id}/resend`]) {
+      const response = await ownTeam.orgAdmin.post(full, full === path ? body : undefined);
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+      await expectError(response, 429, 'TOO_MANY_REQUESTS');
+    }
+    await env.DB.prepare('UPDATE invitations SET sent_at_ms = sent_at_ms - ? WHERE id = ?')
+      .bind(DAY_MS, id)
+      .run();
+    expect((await ownTeam.orgAdmin.post(path, body)).status).toBe(201);
+  });
+
+  it('needs an e-mail address and a role, nothing else (bad input: REST)', async ({
+    ownTeam,
+    path,
+    list,
+  }) => {
+    const right = { email: uniqueEmail(), role: 'VIEWER' };
+    const bodies = [
+      ...['SUPER_ADMIN', 'viewer', '', null, 1, ['VIEWER'], undefined].map((role) => ({ ...right, role })),
+      { role: 'VIEWER' },
+      { ...right, email: 'x' },
+      { ...right, organizationId: crypto.randomUUID() },
+      null,
+    ];
+    for (const body of bodies)
+      await expectError(await ownTeam.orgAdmin.post(path, body), 400, 'VALIDATION_ERROR');
+    expect((await list()).data).toEqual([]);
+  });
+});
+
+describe('the invitations of an organization', () => {
+  it('are listed in pages, newest first, and by status [C-11.2]', async ({ invite, list }) => {
+    const made: Made[] = [];
+    for (let one = 0; one < 5; one++) made.push(await invite(uniqueEmail()));
+    const ids = made.map(({ id }) => id).reverse();
+    const pages = [await list('?limit=3'), await list('?limit=3&page=2')];
+    expect(pages.flatMap(({ data }) => data.map(({ id }) => id))).toEqual(ids);
+    expect(pages[0]?.meta).toEqual({ page: 1, limit: 3, total: 5, totalPages: 2 });
+    await env.DB.prepare('UPDATE invitations SET expires_at_ms = 1 WHERE id = ?').bind(ids[0]).run();
+    await accept(anonymous, { token: made[0]?.token, ...NEWCOMER });
+    const totals = [];
+    for (const status of ['PENDING', 'ACCEPTED', 'REVOKED', 'EXPIRED']) {
+      const { data, meta } = await list(`?status=${status}`);
+      expect(data.every((one) => one.status === status)).toBe(true);
+      totals.push(meta.total);
+    }
+    expect(totals).toEqual([3, 1, 0, 1]);
+  });
+
+  it('are seen and ended by its ADMINs only, and a foreign one looks absent [C-1.3]', async ({
+    ownTeam,
+    other,
+    path,
+    invite,
+  }) => {
+    const { id, token } = await invite(uniqueEmail());
+    for (const by of [ownTeam.viewer, ownTeam.operator]) {
+      await expectError(await by.call(path), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      await expectError(await by.delete(`${path}/${id}`), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      await expectError(await by.post(`${path}/${id}/resend`), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+    }
+    const theirs = `/organizations/${other.id}/invitations`;
+    for (const one of [id, crypto.randomUUID()]) {
+      await expectError(await other.admin.delete(`${theirs}/${one}`), 404, 'INVITATION_NOT_FOUND');
+      await expectError(await other.admin.post(`${theirs}/${one}/resend`), 404, 'INVITATION_NOT_FOUND');
+    }
+    await expectError(await ownTeam.admin.delete(`${path}/x`), 400, 'INVALID_UUID');
+    expect((await verify(token)).status).toBe(200);
+  });
+
+  it('can be revoked, once [C-11.2]', async ({ ownTeam, path, person, invite }) => {
+    const { id, token } = await invite(person.email);
+    expect(await ownTeam.admin.read(`${path}/${id}`, { method: 'DELETE' })).toEqual({ id, revoked: true });
+    await expectError(await verify(token), 404, 'INVITATION_NOT_FOUND');
+    await expectError(await accept(person, { token, confirm: true }), 404, 'INVITATION_NOT_FOUND');
+    await expectError(await ownTeam.admin.delete(`${path}/${id}`), 404, 'INVITATION_NOT_FOUND');
+    await expectError(await ownTeam.admin.post(`${path}/${id}/resend`), 404, 'INVITATION_NOT_FOUND');
+  });
+
+  it('can be sent again: the new token is valid for seven days, the old one is dead [C-11.2]', async ({
+    ownTeam,
+    path,
+    invite,
+  }) => {
+    const first = await invite(uniqueEmail());
+    await env.DB.prepare('UPDATE invitations SET expires_at_ms = 1 WHERE id = ?').bind(first.id).run();
+    const second = await bodyOf<Made>(await ownTeam.admin.post(`${path}/${first.id}/resend`), 200);
+    expect(second).toMatchObject({
+      id: first.id,
+      status: 'PENDING',
+      token: expect.not.stringMatching(first.token),
+    });
+    expect(Date.parse(second.expiresAt) - Date.now()).toBeGreaterThan(6 * DAY_MS);
+    await expectError(await verify(first.token), 404, 'INVITATION_NOT_FOUND');
+    expect((await verify(second.token)).status).toBe(200);
+  });
+
+  it('with a role above the own one are not sent again [C-11.2]', async ({ ownTeam, path, invite }) => {
+    const { id } = await invite(uniqueEmail(), 'ORG_ADMIN');
+    const response = await ownTeam.admin.post(`${path}/${id}/resend`);
+    await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+  });
+
+  it('are deleted 30 days after their end [C-11.2]', async ({ invite, list }) => {
+    const [old, recent] = [await invite(uniqueEmail()), await invite(uniqueEmail())];
+    const end = env.DB.prepare('UPDATE invitations SET expires_at_ms = ? WHERE id = ?');
+    await env.DB.batch([
+      end.bind(Date.now() - 30 * DAY_MS - 1, old.id),
+      end.bind(Date.now() - 29 * DAY_MS, recent.id),
+    ]);
+    await dropOldInvitations(env.DB, Date.now(), 1_000);
+    expect((await list()).data.map(({ id }) => id)).toEqual([recent.id]);
+  });
+});
+
+describe('a token', () => {
+  it('shows what it invites to, without a session [C-11.2]', async ({ ownTeam, person, invite }) => {
+    for (const [email, accountExists] of [
+      [person.email, true],
+      [uniqueEmail(), false],
+    ] as const) {
+      const { token, expiresAt } = await invite(email, 'ADMIN');
+      const organization = { name: ownTeam.slug, slug: ownTeam.slug };
+      expect(await bodyOf(await verify(token), 200)).toEqual({
+        organization,
+        email,
+        role: 'ADMIN',
+        expiresAt,
+        accountExists,
+      });
+    }
+  });
+
+  it('that is missing, malformed, unknown, expired or used has its own code [C-11.2]', async ({
+    person,
+    invite,
+  }) => {
+    const calls = [
+      (token: unknown) => verify(token),
+      (token: unknown) => accept(person, { token, confirm: true }),
+    ];
+    const expired = await invite(person.email);
+    await env.DB.prepare('UPDATE invitations SET expires_at_ms = 1 WHERE id = ?').bind(expired.id).run();
+    const newcomer = await invite(uniqueEmail());
+    expect((await accept(anonymous, { token: newcomer.token, ...NEWCOMER })).status).toBe(200);
+    for (const call of calls) {
+      for (const missing of [undefined, null, ''])
+        await expectError(await call(missing), 400, 'INVITATION_TOKEN_MISSING');
+      for (const wrong of [
+        'x',
+        1,
+        {},
+        UNKNOWN.slice(1),
+        `${UNKNOWN}A`,
+        `${UNKNOWN.slice(1)}+`,
+        `${UNKNOWN.slice(1)}\n`,
+      ])
+        await expectError(await call(wrong), 400, 'ACCEPT_INVITE_TOKEN_INVALID_FORMAT');
+      await expectError(await call(UNKNOWN), 404, 'INVITATION_NOT_FOUND');
+      await expectError(await call(expired.token), 410, 'INVITATION_EXPIRED');
+      await expectError(await call(newcomer.token), 409, 'INVITATION_ALREADY_ACCEPTED');
+    }
+  });
+
+  it('can be tried twenty times a minute from one address [C-11.2]', async ({ invite }) => {
+    const { token } = await invite(uniqueEmail());
+    const block = crypto.getRandomValues(new Uint8Array(2)).join('.');
+    const tryFrom = (host: number, path: string, body: object) => {
+      const headers = { 'content-type': 'application/json', 'cf-connecting-ip': `10.${block}.${host}` };
+      return settle(
+        restRequest(`/api/v1/invitations/${path}`, { method: 'POST', body: JSON.stringify(body), headers }),
+      );
+    };
+    vi.useFakeTimers({ toFake: ['Date'] });
+    for (let time = 0; time < 20; time++) expect((await tryFrom(1, 'verify', { token })).status).toBe(200);
+    const response = await tryFrom(1, 'verify', { token });
+    expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d?$/);
+    await expectError(response, 429, 'INVITATION_VERIFY_THROTTLED');
+    await expectError(await tryFrom(1, 'accept', { token, ...NEWCOMER }), 429, 'INVITATION_VERIFY_THROTTLED');
+    expect((await tryFrom(2, 'verify', { token })).status).toBe(200);
+  });
+});
+
+describe('accepting', () => {
+  it('makes the user of a session a member, once [C-11.2]', async ({ ownTeam, person, invite, isMember }) => {
+    const { id, token } = await invite(person.email, 'OPERATOR');
+    const answers = await Promise.all([1, 2, 3].map(() => accept(person, { token, confirm: true })));
+    const accepted = answers.find(({ status }) => status === 200);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+    const organization = { id: ownTeam.id, name: ownTeam.slug, slug: ownTeam.slug };
+    expect(await accepted?.json()).toEqual({ organization, role: 'OPERATOR', session: null });
+    expect(await isMember(person)).toBe(true);
+    expect(await ownTeam.trailOf(person.id)).toEqual([
+      ['member.joined', person.id, 'USER', { role: 'OPERATOR', invitation: id }],
+    ]);
+    await expectError(await accept(person, { token, confirm: true }), 409, 'INVITATION_ALREADY_ACCEPTED');
+  });
+
+  it('creates the account of a new person, with a session and its cookie [C-11.2]', async ({
+    ownTeam,
+    invite,
+  }) => {
+    const email = uniqueEmail();
+    const { token } = await invite(email, 'ADMIN');
+    const response = await accept(anonymous, { token, ...NEWCOMER });
+    expect(response.headers.get('set-cookie')).toMatch(/^access_token=[^;]+; .*HttpOnly/);
+    const { role, session } = await bodyOf<Accepted>(response, 200);
+    expect([role, session?.user.email, session?.user.name]).toEqual(['ADMIN', email, 'Newcomer']);
+    const headers = { authorization: `Bearer ${session?.accessToken}` };
+    expect(await anonymous.read(`/organizations/${ownTeam.id}`, { headers })).toMatchObject({
+      role: 'ADMIN',
+    });
+    expect((await logIn(email)).status).toBe(200);
+  });
+
+  it('by two new people at once creates one account [C-11.2]', async ({ invite }) => {
+    const email = uniqueEmail();
+    const { token } = await invite(email);
+    const answers = await Promise.all([1, 2].map(() => accept(anonymous, { token, ...NEWCOMER })));
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(1);
+    expect(statuses.every((status) => [200, 401, 409].includes(status))).toBe(true);
+    const count = env.DB.prepare('SELECT count(*) AS n FROM users WHERE email = ?').bind(email);
+    expect(await count.first('n')).toBe(1);
+  });
+
+  it('for an account needs its session, not only its token [C-11.2]', async ({
+    person,
+    invite,
+    isMember,
+  }) => {
+    const { token } = await invite(person.email);
+    await expectError(await accept(anonymous, { token, ...NEWCOMER }), 401, 'UNAUTHORIZED');
+    const stranger = await Person.register();
+    await expectError(await accept(stranger, { token, confirm: true }), 403, 'INVITATION_EMAIL_MISMATCH');
+    const unregistered = await invite(uniqueEmail());
+    await expectError(
+      await accept(stranger, { token: unregistered.token, confirm: true }),
+      403,
+      'INVITATION_EMAIL_MISMATCH',
+    );
+    expect([await isMember(person), await isMember(stranger)]).toEqual([false, false]);
+  });
+
+  it('by a page of another origin with the cookie is refused [C-1.6]', async ({
+    person,
+    invite,
+    isMember,
+  }) => {
+    const { token } = await invite(person.email);
+    const headers = { origin: 'https://evil.example' };
+    const body = { token, confirm: true };
+    const response = await person.callWithCookie('/invitations/accept', { method: 'POST', body, headers });
+    await expectError(response, 403, 'ORIGIN_MISMATCH');
+    expect(await isMember(person)).toBe(false);
+  });
+
+  it('needs a confirmation, and name and password of a new person [C-11.2]', async ({ invite }) => {
+    const { token } = await invite(uniqueEmail());
+    const { confirm: _, ...unconfirmed } = NEWCOMER;
+    await expectError(
+      await accept(anonymous, { token, ...unconfirmed }),
+      400,
+      'INVITATION_CONFIRMATION_REQUIRED',
+    );
+    for (const confirm of [false, null, 1, 'true', {}])
+      await expectError(
+        await accept(anonymous, { token, ...NEWCOMER, confirm }),
+        400,
+        'INVITATION_CONFIRMATION_INVALID',
+      );
+    const { details } = await expectError(
+      await accept(anonymous, { token, confirm: true }),
+      400,
+      'VALIDATION_ERROR',
+    );
+    expect(details).toEqual([
+      expect.stringMatching(/^name: required/),
+      expect.stringMatching(/^password: required/),
+    ]);
+    for (const wrong of [{ name: ' ' }, { password: 'short' }, { role: 'ORG_ADMIN' }])
+      await expectError(await accept(anonymous, { token, ...NEWCOMER, ...wrong }), 400, 'VALIDATION_ERROR');
+    expect((await accept(anonymous, { token, ...NEWCOMER })).status).toBe(200);
+  });
+
+  it('an address that somebody registered first does not give them the membership [C-11.2]', async ({
+    invite,
+    isMember,
+  }) => {
+    const squatter = await Person.register();
+    const { token: _ } = await invite(squatter.email, 'ADMIN');
+    // They own the account, but not the mailbox, so they do not have the token.
+    await expectError(await accept(squatter, { token: UNKNOWN, confirm: true }), 404, 'INVITATION_NOT_FOUND');
+    expect(await isMember(squatter)).toBe(false);
+  });
+
+  it('holds the limits of members and of organizations [C-14.2]', async ({
+    ownTeam,
+    person,
+    invite,
+    isMember,
+  }) => {
+    const { token } = await invite(person.email);
+    const ids = Array.from({ length: 996 }, () => crypto.randomUUID());
+    const user = env.DB.prepare(`INSERT INTO users (id, email, name, created_at_ms) VALUES (?1, ?1, 'x', 1)`);
+    const member = env.DB.prepare(
+      `INSERT INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, 'VIEWER', 1)`,
+    );
+    await env.DB.batch(ids.flatMap((id) => [user.bind(id), member.bind(ownTeam.id, id)]));
+    await expectError(await accept(person, { token, confirm: true }), 409, 'CONFLICT');
+    expect(await isMember(person)).toBe(false);
+    await env.DB.prepare('DELETE FROM memberships WHERE user_id = ?').bind(ids[0]).run();
+    expect((await accept(person, { token, confirm: true })).status).toBe(200);
+  });
+});

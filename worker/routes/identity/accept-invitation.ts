@@ -1,0 +1,196 @@
+/** What an invited person does: look at the invitation, and accept it [C-11.2]. */
+import type { Context } from 'hono';
+import { getCookie } from 'hono/cookie';
+import type { z } from 'zod';
+import { networkOf } from '../../../protocol/address-range.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import {
+  INVITATION_TOKEN,
+  invitationAcceptance,
+  invitationAccepted,
+  invitationQuestion,
+  invitationSummary,
+} from '../../../protocol/invitation.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { addressOf } from '../../auth/address.ts';
+import { turnToHash } from '../../auth/hash-turn.ts';
+import { answerLogin } from '../../auth/login.ts';
+import { hashPassword } from '../../auth/password.ts';
+import { ACCESS_COOKIE, requireUser } from '../../auth/principal.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError, conflict, invalidBody, unauthorized } from '../../http/error-response.ts';
+import { countRequest } from '../../http/rate.ts';
+import {
+  type Accepting,
+  acceptInvitation,
+  type FoundInvitation,
+  findByToken,
+  statusOf,
+} from '../../registry/invitations.ts';
+import { route } from '../../route.ts';
+
+const ANYBODY = { door: 'public' } as const;
+const EXAMPLE_TOKEN = 'pB3uL0r1yq7mZ0mJq8m7yq0e2n3w4x5v6u7t8s9r0q1';
+
+export const acceptanceRoutes = [
+  route('POST /api/v1/invitations/verify', {
+    summary: 'See what an invitation invites to',
+    who: ANYBODY,
+    body: invitationQuestion,
+    examples: { body: { token: EXAMPLE_TOKEN } },
+    answer: { description: 'The organization, the invited address and the role', body: invitationSummary },
+    errors: [
+      'INVITATION_TOKEN_MISSING',
+      'ACCEPT_INVITE_TOKEN_INVALID_FORMAT',
+      'INVITATION_NOT_FOUND',
+      'INVITATION_EXPIRED',
+      'INVITATION_ALREADY_ACCEPTED',
+      'INVITATION_VERIFY_THROTTLED',
+    ],
+    handler: async (c, { body }) => {
+      await throttle(c);
+      const { invitation, organization, userId } = await requireByToken(c, body.token);
+      const { email, role, expiresAtMs } = invitation;
+      const { name, slug } = organization;
+      const expiresAt = formatInstant(expiresAtMs);
+      return { organization: { name, slug }, email, role, expiresAt, accountExists: userId !== null };
+    },
+  }),
+  route('POST /api/v1/invitations/accept', {
+    summary:
+      'Accept an invitation: with a session of the invited address, or with name and password of a new account',
+    who: ANYBODY,
+    body: invitationAcceptance,
+    examples: {
+      body: { token: EXAMPLE_TOKEN, confirm: true, name: 'Petr', password: 'correct horse battery' },
+    },
+    answer: {
+      description: 'The organization and the role; for a new account also the tokens of its first session',
+      body: invitationAccepted,
+    },
+    errors: [
+      'INVITATION_TOKEN_MISSING',
+      'ACCEPT_INVITE_TOKEN_INVALID_FORMAT',
+      'INVITATION_CONFIRMATION_REQUIRED',
+      'INVITATION_CONFIRMATION_INVALID',
+      'INVITATION_NOT_FOUND',
+      'INVITATION_EXPIRED',
+      'INVITATION_ALREADY_ACCEPTED',
+      'INVITATION_EMAIL_MISMATCH',
+      'INVITATION_VERIFY_THROTTLED',
+      'UNAUTHORIZED',
+      'TOKEN_VERSION_MISMATCH',
+      'ORIGIN_MISMATCH',
+      'CONFLICT',
+    ],
+    handler: async (c, { body }) => {
+      await throttle(c);
+      if (body.confirm === undefined)
+        throw new ApiError('INVITATION_CONFIRMATION_REQUIRED', 'confirm is missing: send "confirm": true');
+      if (body.confirm !== true)
+        throw new ApiError('INVITATION_CONFIRMATION_INVALID', 'confirm must be true: send "confirm": true');
+      const found = await requireByToken(c, body.token);
+      const accepting = await whoAccepts(c, found, body);
+      const now = Date.now();
+      const { id, name, slug } = found.organization;
+      const { email, role } = found.invitation;
+      const accepted = await acceptInvitation(
+        c.env.DB,
+        found,
+        accepting,
+        (userId) => ({
+          organizationId: id,
+          event: 'member.joined',
+          actor: { type: 'USER', id: userId, name: email },
+          target: { type: 'USER', id: userId },
+          address: addressOf(c),
+          outcome: 'SUCCESS',
+          details: { role, invitation: found.invitation.id },
+        }),
+        now,
+      );
+      if (accepted.outcome === 'registered') throw needsSession(email);
+      if (accepted.outcome === 'used') throw notAcceptable();
+      const { user, sessionId } = accepted;
+      const session = sessionId ? await answerLogin(c, user, { sessionId, generation: 1 }, now) : null;
+      return { organization: { id, name, slug }, role, session };
+    },
+  }),
+];
+
+/** The user of the session, or the account that a new person creates. */
+async function whoAccepts(
+  c: Context<AppContext>,
+  { invitation: { email }, userId }: FoundInvitation,
+  { name, password }: z.infer<typeof invitationAcceptance>,
+): Promise<Accepting> {
+  const hasSession = c.req.header('authorization') !== undefined || getCookie(c, ACCESS_COOKIE) !== undefined;
+  if (hasSession || userId !== null) {
+    if (!hasSession) throw needsSession(email);
+    const { row } = await requireUser(c);
+    if (row.email === email) return { userId: row.id };
+    throw new ApiError(
+      'INVITATION_EMAIL_MISMATCH',
+      `The invitation is for ${email}: log in with that address, or log out first`,
+    );
+  }
+  const missing = [...(name === undefined ? ['name'] : []), ...(password === undefined ? ['password'] : [])];
+  if (name === undefined || password === undefined)
+    throw invalidBody(...missing.map((field) => `${field}: required, because ${email} has no account yet`));
+  await turnToHash();
+  return { name, passwordHash: hashPassword(password), address: addressOf(c) };
+}
+
+async function requireByToken(c: Context<AppContext>, token: unknown): Promise<FoundInvitation> {
+  if (token === undefined || token === null || token === '')
+    throw new ApiError('INVITATION_TOKEN_MISSING', 'token is missing: send the token of the invitation');
+  if (typeof token !== 'string' || !INVITATION_TOKEN.test(token))
+    throw new ApiError(
+      'ACCEPT_INVITE_TOKEN_INVALID_FORMAT',
+      'token must be 43 characters of A-Z, a-z, 0-9, - and _: copy it as a whole',
+    );
+  const found = await findByToken(c.env.DB, token);
+  if (!found) throw invitationNotFound();
+  switch (statusOf(found.invitation, Date.now())) {
+    case 'PENDING':
+      return found;
+    case 'EXPIRED':
+      throw new ApiError('INVITATION_EXPIRED', 'The invitation has expired: ask for a new one');
+    case 'ACCEPTED':
+      throw invitationAlreadyAccepted();
+    case 'REVOKED':
+      throw invitationNotFound();
+  }
+}
+
+/** Limits how fast an address can try tokens; where addresses are not known, tokens are too long to guess anyway. */
+async function throttle(c: Context<AppContext>): Promise<void> {
+  const address = addressOf(c);
+  if (address === null) return;
+  const count = await countRequest(c, `invitation:${networkOf(address)}`, LIMIT.invitationChecksPerMinute);
+  if (!count?.isOver) return;
+  const seconds = Math.max(1, Math.ceil(count.resetMs / 1_000));
+  throw new ApiError(
+    'INVITATION_VERIFY_THROTTLED',
+    `More than ${LIMIT.invitationChecksPerMinute} attempts in a minute from your address: try again in ${seconds} s`,
+    { headers: { 'retry-after': String(seconds) } },
+  );
+}
+
+function needsSession(email: string): ApiError {
+  return unauthorized(`${email} has an account: log in with it, then accept the invitation`);
+}
+
+function notAcceptable(): ApiError {
+  return conflict(
+    `You are a member already, the invitation has just ended, or a limit is reached (${LIMIT.membersPerOrganization} members, ${LIMIT.organizationsPerUser} organizations of a user)`,
+  );
+}
+
+export function invitationNotFound(): ApiError {
+  return new ApiError('INVITATION_NOT_FOUND', 'The invitation is unknown or was revoked: ask for a new one');
+}
+
+export function invitationAlreadyAccepted(): ApiError {
+  return new ApiError('INVITATION_ALREADY_ACCEPTED', 'The invitation was already accepted: log in');
+}

@@ -1,0 +1,159 @@
+/** The invitations of an organization, as its admins make, list and end them [C-11.2]. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import { randomToken } from '../../../durable-objects/secrets/base64.ts';
+import type { Role } from '../../../protocol/enums.ts';
+import { uuid } from '../../../protocol/ids.ts';
+import {
+  INVITATION_STATUSES,
+  type InvitationRecord,
+  invitationRecord,
+  invitedMember,
+} from '../../../protocol/invitation.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { memberRequest } from '../../../protocol/organization.ts';
+import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import { requireWithinRank } from '../../auth/rank.ts';
+import type { AppContext } from '../../env.ts';
+import { type ApiError, conflict } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
+import { tooMany } from '../../http/rate.ts';
+import { restOrigin } from '../../lifecycle/connection-bundle.ts';
+import {
+  createInvitation,
+  findInvitation,
+  type InvitationRow,
+  invitationRecordOf,
+  pageInvitations,
+  renewInvitation,
+  revokeInvitation,
+} from '../../registry/invitations.ts';
+import { route } from '../../route.ts';
+import { invitationAlreadyAccepted, invitationNotFound } from './accept-invitation.ts';
+
+const ADMIN = { door: 'organization', role: 'ADMIN' } as const;
+const invitationParameters = z.object({ id: uuid, invitationId: uuid });
+const EXAMPLE = { email: 'petr@example.com', role: 'OPERATOR' };
+
+export const invitationRoutes = [
+  route('POST /api/v1/organizations/{id}/invitations', {
+    summary: 'Invite a person to an organization',
+    who: ADMIN,
+    params: idParameter,
+    body: memberRequest,
+    examples: { body: EXAMPLE },
+    answer: {
+      status: 201,
+      description: 'The invitation. It replaces a pending one of the same address',
+      body: invitationRecord,
+    },
+    errors: ['CONFLICT', 'TOO_MANY_REQUESTS'],
+    handler: (c, { body }) => invite(c, body),
+  }),
+  route('POST /api/v1/organizations/{id}/members', {
+    summary: 'Invite a person to an organization; the person becomes a member by accepting',
+    who: ADMIN,
+    params: idParameter,
+    body: memberRequest,
+    examples: { body: EXAMPLE },
+    answer: {
+      status: 201,
+      description: 'The invitation; the same answer for a registered and an unknown address',
+      body: invitedMember,
+    },
+    errors: ['CONFLICT', 'TOO_MANY_REQUESTS'],
+    handler: async (c, { body }) => ({ ...(await invite(c, body)), status: 'INVITED' as const }),
+  }),
+  route('GET /api/v1/organizations/{id}/invitations', {
+    summary: 'List the invitations of an organization',
+    who: ADMIN,
+    params: idParameter,
+    query: z.object({ ...pageParameters, status: z.enum(INVITATION_STATUSES).optional() }),
+    answer: { description: 'A page of invitations, newest first', body: pageSchema(invitationRecord) },
+    handler: async (c, { params, query }) => {
+      const now = Date.now();
+      const found = await pageInvitations(c.env.DB, params.id, query.status, query, now);
+      return pageOf(found, query, (row) => invitationRecordOf(row, now));
+    },
+  }),
+  route('DELETE /api/v1/organizations/{id}/invitations/{invitationId}', {
+    summary: 'Revoke a pending invitation',
+    who: ADMIN,
+    params: invitationParameters,
+    answer: {
+      description: 'Revoked; its token is no longer valid',
+      body: z.strictObject({ id: z.string(), revoked: z.literal(true) }),
+    },
+    errors: ['INVITATION_NOT_FOUND', 'INVITATION_ALREADY_ACCEPTED'],
+    handler: async (c, { params: { id: organizationId, invitationId: id } }) => {
+      const invitation = await requirePending(c, organizationId, id);
+      const audit = auditEntry(c, 'member.invitation_revoked', target(id), { email: invitation.email });
+      if (!(await revokeInvitation(c.env.DB, { organizationId, id }, audit, Date.now())))
+        throw invitationNotFound();
+      return { id, revoked: true as const };
+    },
+  }),
+  route('POST /api/v1/organizations/{id}/invitations/{invitationId}/resend', {
+    summary: 'Send a pending invitation again, with a new token',
+    who: ADMIN,
+    params: invitationParameters,
+    answer: { description: 'The invitation; its old token is no longer valid', body: invitationRecord },
+    errors: ['INVITATION_NOT_FOUND', 'INVITATION_ALREADY_ACCEPTED', 'TOO_MANY_REQUESTS'],
+    handler: async (c, { params: { id: organizationId, invitationId: id } }) => {
+      const now = Date.now();
+      const { email, role } = await requirePending(c, organizationId, id);
+      requireWithinRank(c, role);
+      const token = randomToken();
+      const audit = auditEntry(c, 'member.invited', target(id), { email, role, resent: true });
+      const renewed = await renewInvitation(c.env.DB, { organizationId, id }, token, audit, now);
+      if (renewed === 'full') throw tooManyInvitations();
+      if (renewed === 'gone') throw invitationNotFound();
+      return withToken(c, renewed, token, now);
+    },
+  }),
+];
+
+async function invite(
+  c: Context<AppContext>,
+  { email, role }: { email: string; role: Role },
+): Promise<InvitationRecord> {
+  requireWithinRank(c, role);
+  const now = Date.now();
+  const token = randomToken();
+  const { organizationId, actor } = c.get('tenant');
+  const invited = await createInvitation(
+    c.env.DB,
+    { organizationId, email, role, createdBy: actor.id },
+    token,
+    (id) => auditEntry(c, 'member.invited', target(id), { email, role }),
+    now,
+  );
+  if (invited === 'member') throw conflict(`${email} is already a member: change the role instead`);
+  if (invited === 'full') throw tooManyInvitations();
+  return withToken(c, invited, token, now);
+}
+
+/** The invitation with its token, which the admin must hand over: the platform sends no mail. */
+function withToken(c: Context<AppContext>, row: InvitationRow, token: string, now: number): InvitationRecord {
+  // After the #, so that no server writes the token into a log.
+  const url = `${restOrigin(c.env, c.req.raw)}/accept-invitation#token=${token}`;
+  return { ...invitationRecordOf(row, now), token, url };
+}
+
+async function requirePending(
+  c: Context<AppContext>,
+  organizationId: string,
+  id: string,
+): Promise<InvitationRow> {
+  const found = await findInvitation(c.env.DB, organizationId, id);
+  if (found?.status === 'ACCEPTED') throw invitationAlreadyAccepted();
+  if (found?.status !== 'PENDING') throw invitationNotFound();
+  return found;
+}
+
+const target = (id: string) => ({ type: 'INVITATION', id });
+
+function tooManyInvitations(): ApiError {
+  return tooMany(`The organization has sent ${LIMIT.invitationsPerDay} invitations within a day`, 3_600);
+}
