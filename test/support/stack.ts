@@ -110,11 +110,18 @@ export class TestStack {
     const folder = mkdtempSync(join(tmpdir(), 'sitewire-test-'));
     const secrets = makeSecrets(`acme-${randomBytes(3).toString('hex')}`);
     const certificates = await ensureCertificates(sharedFolder('certificates'));
-    const ports = { amqps: await freePort(), mqtts: await freePort(), mtls: await freePort(), metrics: 0 };
+    // Chosen, not any: the system may give an ephemeral port to another socket while what listens on it restarts.
+    const [amqps, mqtts, mtls, metrics] = [
+      await freePort(),
+      await freePort(),
+      await freePort(),
+      await freePort(),
+    ];
+    const ports = { amqps, mqtts, mtls, metrics };
     const { ca, deviceCa } = certificates;
     const edge = await startEdge({
       dataFolder: join(folder, 'edge'),
-      port: 0,
+      port: await freePort(),
       secrets: edgeSecrets(secrets),
       amqp: { host: 'localhost', port: ports.amqps, ca },
       mqtt: { host: 'localhost', port: ports.mqtts, mtlsPort: ports.mtls, ca, deviceCa },
