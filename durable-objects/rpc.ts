@@ -152,8 +152,16 @@ export interface SiteRpc {
   forgetDevice(deviceId: string): void;
   /** Stores a new secret; the previous one stays valid during a grace period. Undefined if the device is not here. */
   rotateSecret(deviceId: string, hmacSecret: string, audit?: AuditEntry): SecretRotation | undefined;
-  /** Whether a device's request for a new token is authentic; each request is accepted only once [C-3.12]. */
-  verifyRenewal(deviceId: string, renewal: TokenRenewal): boolean;
+  /**
+   * Ends the tokens that were issued before now, and a session that was opened with one. Returns the issue time that a
+   * new token needs at least; undefined if the device is not here or not ACTIVE [C-14.5].
+   */
+  endTokens(deviceId: string): number | undefined;
+  /**
+   * The longest lifetime, in seconds, of a token that answers a device's request; undefined if the request is not
+   * authentic or was made before [C-3.12].
+   */
+  verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined;
   /** Releases a device to another Site and returns its data; undefined if the device is not here. */
   releaseDevice(deviceId: string, to: string): DevicePack | undefined;
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;

@@ -77,7 +77,11 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     return this.#site.lifecycle.rotateSecret(id, hmacSecret, audit);
   }
 
-  verifyRenewal(id: string, renewal: TokenRenewal): boolean {
+  endTokens(id: string): number | undefined {
+    return this.#site.lifecycle.endTokens(id);
+  }
+
+  verifyRenewal(id: string, renewal: TokenRenewal): number | undefined {
     return this.#site.tokens.verifyRenewal(id, renewal);
   }
 

@@ -121,6 +121,8 @@ export const tokenRequest = z.strictObject({
     .min(LIMIT.mqttTokenSecondsMin)
     .max(LIMIT.mqttTokenSecondsMax)
     .default(LIMIT.mqttTokenSeconds),
+  /** Ends all other tokens of the device, and a session that was opened with one. */
+  endOthers: z.boolean().default(false),
 });
 export const tokenAnswer = z.strictObject({ token: z.string(), expiresAt: z.string() });
 export type TokenAnswer = z.infer<typeof tokenAnswer>;

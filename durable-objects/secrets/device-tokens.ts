@@ -24,8 +24,11 @@ export interface DeviceToken {
   expiresAtMs: number;
 }
 
-/** `isOurs`: this platform signed the token, even if it is no longer valid. */
-export type TokenVerdict = { ok: true; token: DeviceToken } | { ok: false; isOurs: boolean; reason: string };
+/** `isOurs`: this platform signed the token, even if it is no longer valid; then `deviceId` is the device that it names. */
+export type TokenVerdict =
+  | { ok: true; token: DeviceToken }
+  | { ok: false; isOurs: true; deviceId: string | null; reason: string }
+  | { ok: false; isOurs: false; reason: string };
 
 interface Keys {
   signing: { key: Awaited<ReturnType<typeof importJWK>>; kid: string };
@@ -35,7 +38,10 @@ interface Keys {
 /** Cached keys of the last `TOKEN_KEYS` value: importing keys takes longer than using them. */
 let known: { tokenKeys: string; keys: Keys } | undefined;
 
-/** Returns the token and its expiry, rounded down to whole seconds. */
+/**
+ * Returns the token and its expiry, rounded down to whole seconds. The issue time has milliseconds, because it is
+ * compared with the time at which a device's older tokens ended [C-14.5].
+ */
 export async function signDeviceToken(
   tokenKeys: string,
   deviceId: string,
@@ -43,14 +49,13 @@ export async function signDeviceToken(
   now: number,
 ): Promise<{ token: string; expiresAtMs: number }> {
   const { signing } = await keysOf(tokenKeys);
-  const issuedAt = Math.floor(now / 1_000);
-  const expiresAt = issuedAt + lifetimeSeconds;
+  const expiresAt = Math.floor(now / 1_000) + lifetimeSeconds;
   const token = await new SignJWT({ ...topicPermissions(deviceId) })
     .setProtectedHeader({ alg: ALGORITHM, kid: signing.kid })
     .setIssuer(ISSUER)
     .setAudience(AUDIENCE)
     .setSubject(deviceId)
-    .setIssuedAt(issuedAt)
+    .setIssuedAt(now / 1_000)
     .setExpirationTime(expiresAt)
     .sign(signing.key);
   return { token, expiresAtMs: expiresAt * 1_000 };
@@ -67,22 +72,34 @@ export async function verifyDeviceToken(tokenKeys: string, token: string): Promi
     });
     const { sub = '', exp, iat } = payload;
     if (!isUuid(sub) || typeof exp !== 'number' || typeof iat !== 'number')
-      return { ok: false, isOurs: true, reason: 'token lacks a subject, issue time or expiry' };
+      return {
+        ok: false,
+        isOurs: true,
+        deviceId: null,
+        reason: 'token lacks a subject, issue time or expiry',
+      };
     return {
       ok: true,
-      token: { deviceId: sub.toLowerCase(), issuedAtMs: iat * 1_000, expiresAtMs: exp * 1_000 },
+      token: { deviceId: sub.toLowerCase(), issuedAtMs: Math.round(iat * 1_000), expiresAtMs: exp * 1_000 },
     };
   } catch (error) {
-    if (error instanceof errors.JWTExpired) return { ok: false, isOurs: true, reason: 'token expired' };
     // Claims are checked after the signature, so the token is ours.
-    if (error instanceof errors.JWTClaimValidationFailed)
-      return { ok: false, isOurs: true, reason: `token has a missing or wrong claim: ${error.claim}` };
+    if (error instanceof errors.JWTExpired)
+      return { ok: false, isOurs: true, deviceId: subjectOf(error), reason: 'token expired' };
+    if (error instanceof errors.JWTClaimValidationFailed) {
+      const reason = `token has a missing or wrong claim: ${error.claim}`;
+      return { ok: false, isOurs: true, deviceId: subjectOf(error), reason };
+    }
     if (error instanceof errors.JOSEError)
       return { ok: false, isOurs: false, reason: 'token not issued by this platform' };
     // The text is not a JWT.
     if (error instanceof TypeError) return { ok: false, isOurs: false, reason: 'not a token' };
     throw error;
   }
+}
+
+function subjectOf({ payload: { sub } }: errors.JWTExpired | errors.JWTClaimValidationFailed): string | null {
+  return typeof sub === 'string' && isUuid(sub) ? sub.toLowerCase() : null;
 }
 
 async function keysOf(tokenKeys: string): Promise<Keys> {

@@ -135,7 +135,14 @@ const DEVICE_TABLES = `
       disconnected_at_ms INTEGER,
       session_expires_at_ms INTEGER,
       -- When the token of the session was issued; null for a certificate.
-      session_issued_at_ms INTEGER
+      session_issued_at_ms INTEGER,
+      -- The version of the secret that verified the last message of the session; null before the first one.
+      session_key_version INTEGER,
+      -- Tokens that were issued earlier are refused.
+      tokens_not_before_ms INTEGER NOT NULL DEFAULT 0,
+      -- After a rotation of the secret: the same, from the end of the grace period on.
+      next_tokens_not_before_ms INTEGER,
+      next_tokens_from_ms INTEGER
     ) WITHOUT ROWID;
 
     CREATE TABLE dropped_message (

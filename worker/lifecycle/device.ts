@@ -94,15 +94,19 @@ export async function rotateSecret(
   return { hmacSecret, graceUntilMs, rotatedAtMs };
 }
 
-/** Issues a token; undefined if the device is no longer ACTIVE. */
+/** Issues a token; with `endOthers` all others end first. Undefined if the device is no longer ACTIVE. */
 export async function issueToken(
   env: Env,
   device: DeviceRow,
-  lifetimeSeconds: number,
+  { lifetimeSeconds, endOthers }: { lifetimeSeconds: number; endOthers: boolean },
   audit: AuditEntry | undefined,
   now: number,
 ): Promise<{ token: string; expiresAtMs: number } | undefined> {
-  const issued = await signDeviceToken(env.TOKEN_KEYS, device.id, lifetimeSeconds, now);
+  const notBeforeMs = endOthers ? await siteOf(env, device).endTokens(device.id) : 0;
+  if (notBeforeMs === undefined) return undefined;
+  // The clocks of the edge and of the device's object may differ a little.
+  const issuedAtMs = Math.max(now, notBeforeMs);
+  const issued = await signDeviceToken(env.TOKEN_KEYS, device.id, lifetimeSeconds, issuedAtMs);
   const noted = await noteCredentials(
     env.DB,
     device.id,

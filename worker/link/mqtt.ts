@@ -19,8 +19,14 @@ import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 /** Result of a credential check: when the credential was issued and expires, or why it is refused. */
 type Credential =
   | { ok: true; issuedAtMs: number | null; expiresAtMs: number | null }
-  /** `isOurs`: the platform issued this credential. */
-  | { ok: false; isOurs: boolean; reason: string };
+  | { ok: false; reason: string; failure: Failure };
+
+/**
+ * What a refused login means [C-14.5]: `own` and `foreign`, a failure of the device with a credential that the platform
+ * issued, or did not; `nobody`: no failure of the device, because anybody can cause it; `other`: a failure of the
+ * device that the token belongs to.
+ */
+type Failure = 'own' | 'foreign' | 'nobody' | { other: string };
 
 export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -42,7 +48,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   if (device?.status !== 'ACTIVE') {
     count(c, 'refused_dials/device/not active');
     const reason = `the device is ${device?.status ?? 'unknown'}`;
-    return await refuse(c, device, proof, { isOurs: true, reason });
+    return await refuse(c, device, proof, { reason, failure: 'own' });
   }
 
   const dial: DeviceDial = {
@@ -68,11 +74,15 @@ async function tokenOf(
   token: string,
 ): Promise<Credential> {
   const verdict = await verifyDeviceToken(tokenKeys, token);
-  if (!verdict.ok) return verdict;
-  const { deviceId, issuedAtMs, expiresAtMs } = verdict.token;
-  if (!device || deviceId !== device.id) return { ok: false, isOurs: true, reason: "another device's token" };
-  if (device.authMethod !== 'TOKEN')
-    return { ok: false, isOurs: true, reason: 'a token, but the device authenticates with a certificate' };
+  const deviceId = verdict.ok ? verdict.token.deviceId : verdict.isOurs ? verdict.deviceId : null;
+  if (deviceId !== null && deviceId !== device?.id)
+    return { ok: false, reason: "another device's token", failure: { other: deviceId } };
+  if (device && device.authMethod !== 'TOKEN') {
+    const reason = 'a token, but the device authenticates with a certificate';
+    return { ok: false, reason, failure: 'nobody' };
+  }
+  if (!verdict.ok) return { ok: false, reason: verdict.reason, failure: verdict.isOurs ? 'own' : 'foreign' };
+  const { issuedAtMs, expiresAtMs } = verdict.token;
   return { ok: true, issuedAtMs, expiresAtMs };
 }
 
@@ -81,11 +91,14 @@ async function tokenOf(
  * is the device's.
  */
 function certificateOf(device: DialingDevice | undefined, fingerprint: string, now: number): Credential {
-  if (device?.authMethod !== 'MTLS')
-    return { ok: false, isOurs: true, reason: 'a certificate, but the device authenticates with a token' };
+  if (device?.authMethod !== 'MTLS') {
+    const reason = 'a certificate, but the device authenticates with a token';
+    return { ok: false, reason, failure: 'nobody' };
+  }
   const expiresAtMs = goodUntilMs(device, fingerprint);
-  if (expiresAtMs === undefined) return { ok: false, isOurs: true, reason: "not this device's certificate" };
-  if (expiresAtMs <= now) return { ok: false, isOurs: true, reason: 'certificate expired or replaced' };
+  if (expiresAtMs === undefined)
+    return { ok: false, reason: "not this device's certificate", failure: 'own' };
+  if (expiresAtMs <= now) return { ok: false, reason: 'certificate expired or replaced', failure: 'own' };
   return { ok: true, issuedAtMs: null, expiresAtMs };
 }
 
@@ -99,18 +112,44 @@ async function refuse(
   c: Context<AppContext>,
   device: DialingDevice | undefined,
   { address }: BridgeProof,
-  { isOurs, reason }: { isOurs: boolean; reason: string },
+  { reason, failure }: { reason: string; failure: Failure },
 ): Promise<Response> {
-  // Only devices with these statuses are in a Site.
-  if (device && (device.status === 'ACTIVE' || device.status === 'SUSPENDED')) {
-    const { organizationId, settings } = device;
-    const isThrottled = c.req.path === LINK_PATHS.mqttUncounted;
-    const counts = !isThrottled && (isOurs || settings.authFailurePolicy === 'any');
-    try {
-      await siteOf(c.env, device).noteRefusedLogin(device.id, { address, reason, counts, organizationId });
-    } catch (error) {
-      console.warn('refused login not recorded', { deviceId: device.id, reason: reasonOf(error) });
-    }
+  const isForeign = failure === 'foreign' && device?.settings.authFailurePolicy !== 'any';
+  await noteRefused(c, device, {
+    address,
+    reason,
+    counts: !isForeign && typeof failure === 'string' && failure !== 'nobody',
+  });
+  if (typeof failure !== 'string') {
+    const owner = await findDialingDevice(c.env.DB, failure.other);
+    const counts = owner?.authMethod === 'TOKEN';
+    await noteRefused(c, owner, {
+      address,
+      reason: `its token was used for device ${device?.id ?? 'unknown'}`,
+      counts,
+    });
   }
   return refusalResponse('UNAUTHORIZED', 'Invalid or expired credential');
+}
+
+/** Records a refused login with the device; it counts unless the bridge has throttled the address. */
+async function noteRefused(
+  c: Context<AppContext>,
+  device: DialingDevice | undefined,
+  { address, reason, counts }: { address: string; reason: string; counts: boolean },
+): Promise<void> {
+  // Only devices with these statuses are in a Site.
+  if (!device || (device.status !== 'ACTIVE' && device.status !== 'SUSPENDED')) return;
+  const { id, organizationId } = device;
+  const refused = {
+    address,
+    reason,
+    counts: counts && c.req.path !== LINK_PATHS.mqttUncounted,
+    organizationId,
+  };
+  try {
+    await siteOf(c.env, device).noteRefusedLogin(id, refused);
+  } catch (error) {
+    console.warn('refused login not recorded', { deviceId: id, reason: reasonOf(error) });
+  }
 }

@@ -3,7 +3,7 @@ import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { DeviceGrant } from '../../rpc.ts';
-import type { DeviceRow } from './rows.ts';
+import { type DeviceRow, tokensNotBeforeMs } from './rows.ts';
 import type { DeviceSecrets, SigningKey } from './secrets.ts';
 
 type Session = Pick<
@@ -82,6 +82,34 @@ export class Devices {
     if (last_key_version !== key.version) this.#set(turn, id, { last_key_version: key.version });
   }
 
+  /** As `setLastKey`, for a message of the device's session. */
+  setSessionKey(turn: Turn, device: DeviceRow, key: Pick<SigningKey, 'version' | 'form'>): void {
+    this.#secrets.setForm(turn, device.id, key);
+    const { version } = key;
+    if (device.last_key_version !== version || device.session_key_version !== version)
+      this.#set(turn, device.id, { last_key_version: version, session_key_version: version });
+  }
+
+  /** Ends the tokens that were issued before now. Returns the time that a valid token must not be older than. */
+  endTokens(turn: Turn, device: DeviceRow): number {
+    const notBeforeMs = Math.max(turn.now, device.tokens_not_before_ms);
+    this.#set(turn, device.id, {
+      tokens_not_before_ms: notBeforeMs,
+      next_tokens_not_before_ms: null,
+      next_tokens_from_ms: null,
+    });
+    return notBeforeMs;
+  }
+
+  /** Ends the tokens that were issued before now at `fromMs`; a rotation that has not had its effect yet has it now. */
+  endTokensLater(turn: Turn, device: DeviceRow, fromMs: number): void {
+    this.#set(turn, device.id, {
+      tokens_not_before_ms: tokensNotBeforeMs(device, Number.POSITIVE_INFINITY),
+      next_tokens_not_before_ms: turn.now,
+      next_tokens_from_ms: fromMs,
+    });
+  }
+
   setReportedStatus(turn: Turn, id: string, status: DeviceReportedStatus): void {
     if (this.find(id)?.reported_status !== status) this.#set(turn, id, { reported_status: status });
   }
@@ -101,7 +129,8 @@ export class Devices {
     const reported = this.#devices.get(id)?.reported_status ?? null;
     const cleared = reported === 'OFFLINE' ? null : reported;
     const times = { connected_at_ms: turn.now, disconnected_at_ms: null };
-    this.#set(turn, id, { ...session, epoch, ...times, reported_status: cleared });
+    const opened = { ...session, session_key_version: null, epoch, ...times, reported_status: cleared };
+    this.#set(turn, id, opened);
     return epoch;
   }
 

@@ -24,12 +24,29 @@ export type DeviceRow = {
   session_expires_at_ms: number | null;
   /** When the session's token was issued; null for a certificate. */
   session_issued_at_ms: number | null;
+  /** The version of the secret that verified the last message of the session; null before the first one. */
+  session_key_version: number | null;
+  /** Tokens that were issued earlier are refused [C-14.5]. */
+  tokens_not_before_ms: number;
+  /** The same from `next_tokens_from_ms` on: the end of the grace period after a rotation of the secret. */
+  next_tokens_not_before_ms: number | null;
+  next_tokens_from_ms: number | null;
 };
+
+/** Tokens of the device that were issued before this time are refused at `now`. */
+export function tokensNotBeforeMs(device: DeviceRow, now: number): number {
+  const {
+    tokens_not_before_ms: present,
+    next_tokens_not_before_ms: next,
+    next_tokens_from_ms: from,
+  } = device;
+  return next !== null && from !== null && from <= now ? next : present;
+}
 
 /** Session columns are not included: the session ends with the move, and epochs belong to one object. */
 const COLUMNS = {
   device:
-    'id, type, status, reported_status, last_key_version, status_at_ms, suspend_reason, connected_at_ms, disconnected_at_ms',
+    'id, type, status, reported_status, last_key_version, status_at_ms, suspend_reason, connected_at_ms, disconnected_at_ms, tokens_not_before_ms, next_tokens_not_before_ms, next_tokens_from_ms',
   device_secret: 'device_id, version, sealed, form, valid_until_ms',
   dropped_message: 'device_id, reason, count, last_at_ms',
   recent_drop: 'device_id, slot, sequence, at_ms, topic, reason, detail, expected',

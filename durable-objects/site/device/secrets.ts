@@ -103,6 +103,11 @@ export class DeviceSecrets implements DueSource {
     return { version, graceUntilMs };
   }
 
+  /** When this secret expires; undefined if it has no expiry. */
+  expiryMs(deviceId: string, version: number): number | undefined {
+    return this.of(deviceId).find((secret) => secret.version === version)?.valid_until_ms ?? undefined;
+  }
+
   setForm(turn: Turn, deviceId: string, { version, form }: Pick<SigningKey, 'version' | 'form'>): void {
     const known = this.of(deviceId).find((secret) => secret.version === version);
     if (!known || known.form === form) return;

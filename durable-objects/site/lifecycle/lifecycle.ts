@@ -15,7 +15,7 @@ import type { Commands } from '../command/commands.ts';
 import type { Configuration } from '../config/configuration.ts';
 import type { Devices } from '../device/devices.ts';
 import type { Diagnostics } from '../device/diagnostics.ts';
-import type { DeviceRow, DeviceTables } from '../device/rows.ts';
+import { type DeviceRow, type DeviceTables, tokensNotBeforeMs } from '../device/rows.ts';
 import type { DeviceSecrets } from '../device/secrets.ts';
 import type { DeviceSessions } from '../device/sessions.ts';
 import { hasEnded } from '../dispatch/dispatch.ts';
@@ -85,7 +85,11 @@ export class Lifecycle {
     const { devices, turns } = this.#host;
     const device = devices.find(deviceId);
     if (device?.status !== FROM[status]) return undefined;
-    const writes = turns.run((turn) => this.#changeStatus(turn, device, { status, reason, audit }));
+    const writes = turns.run((turn) => {
+      // Not for a suspension after failed logins: anybody can cause one, and it does not mean that a token leaked.
+      if (status === 'SUSPENDED') devices.endTokens(turn, device);
+      return this.#changeStatus(turn, device, { status, reason, audit });
+    });
     if (status === 'DECOMMISSIONED') this.#leave(deviceId, 'DEVICE_GONE');
     return writes;
   }
@@ -107,20 +111,42 @@ export class Lifecycle {
     outbox.emit(turn, ...rows);
     if (status !== 'ACTIVE') sessions.cut(turn, id, CLOSE_CODES.revoked, status, turn.now);
     else diagnostics.clearFailures(turn, id);
+
     presence.update(turn);
     return rows.map(toRegistryWrite);
   }
 
-  /** Stores a new secret; the previous one stays valid for the grace period [C-3.3]. */
+  /** Ends the tokens that were issued before now, with a session that was opened with one [C-14.5]. */
+  endTokens(deviceId: string): number | undefined {
+    const { devices, sessions, presence, turns } = this.#host;
+    const device = devices.find(deviceId);
+    if (device?.status !== 'ACTIVE') return undefined;
+    return turns.run((turn) => {
+      const notBeforeMs = devices.endTokens(turn, device);
+      if (isOlder(device, notBeforeMs)) {
+        sessions.cut(turn, deviceId, CLOSE_CODES.revoked, 'older tokens have ended', turn.now);
+        presence.update(turn);
+      }
+      return notBeforeMs;
+    });
+  }
+
+  /** Stores a new secret; the previous one, and tokens that were issued with it, stay valid for the grace period [C-3.3]. */
   rotateSecret(
     deviceId: string,
     hmacSecret: string,
     audit: AuditEntry | undefined,
   ): SecretRotation | undefined {
-    const { devices, secrets, outbox, turns } = this.#host;
-    if (devices.find(deviceId)?.status !== 'ACTIVE') return undefined;
+    const { devices, secrets, sessions, outbox, presence, turns } = this.#host;
+    const device = devices.find(deviceId);
+    if (device?.status !== 'ACTIVE') return undefined;
     return turns.run((turn) => {
       const { version, graceUntilMs } = secrets.rotate(turn, deviceId, hmacSecret);
+      devices.endTokensLater(turn, device, graceUntilMs);
+      if (isOlder(device, tokensNotBeforeMs(devices.find(deviceId) ?? device, turn.now))) {
+        sessions.cut(turn, deviceId, CLOSE_CODES.revoked, 'older tokens have ended', turn.now);
+        presence.update(turn);
+      } else if (isOlder(device, turn.now)) devices.endSessionBy(turn, deviceId, graceUntilMs);
       const columns = { hmacGraceUntilMs: graceUntilMs, updatedAtMs: turn.now };
       const rows = [statusRow('device', deviceId, columns, turn.now)];
       if (audit) rows.push(auditRow(`${audit.event}|${deviceId}|${version}`, audit, turn.now));
@@ -287,4 +313,12 @@ export class Lifecycle {
     for (const { id } of devices.all())
       sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
   }
+}
+
+/** Whether the device has a session that was opened with a token that was issued before `notBeforeMs`. */
+function isOlder(
+  { connection_id, session_issued_at_ms: issuedAtMs }: DeviceRow,
+  notBeforeMs: number,
+): boolean {
+  return connection_id !== null && issuedAtMs !== null && issuedAtMs < notBeforeMs;
 }

@@ -16,7 +16,7 @@ import { type DeviceDial, notFoundResponse, refusalResponse } from '../../rpc.ts
 import type { Alerts } from '../alert/alerts.ts';
 import type { Devices } from '../device/devices.ts';
 import type { Diagnostics } from '../device/diagnostics.ts';
-import type { DeviceRow } from '../device/rows.ts';
+import { type DeviceRow, tokensNotBeforeMs } from '../device/rows.ts';
 import type { DeviceSecrets } from '../device/secrets.ts';
 import type { DeviceSessions } from '../device/sessions.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
@@ -28,6 +28,8 @@ import { explainTopic } from './explain.ts';
 import { BatchFindings, type Dropped, type PublishFrame } from './messages.ts';
 import { DeviceRates } from './rates.ts';
 import type { DeviceTokens } from './tokens.ts';
+
+const ENDED_TOKEN = 'token ended by a suspension, a new secret or endOthers: issue a new one';
 
 export interface DeviceLinkHost {
   clock: Pick<Clock, 'now'>;
@@ -62,6 +64,12 @@ export class DeviceLink {
     const device = devices.find(dial.deviceId);
     if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is still moving here: try again');
     if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
+    if (dial.issuedAtMs !== null && dial.issuedAtMs < tokensNotBeforeMs(device, this.#host.clock.now())) {
+      // Not counted: a thief of the token must not be able to suspend the device with it.
+      const refused = { address: dial.address, reason: ENDED_TOKEN, counts: false, organizationId: '' };
+      this.#host.lifecycle.noteRefusedLogin(device.id, refused);
+      return refusalResponse('UNAUTHORIZED', ENDED_TOKEN);
+    }
     const socket = turns.run((turn) => {
       const opened = sessions.accept(turn, dial);
       const accepted = { address: dial.address, outcome: 'ACCEPTED' as const, reason: null };
@@ -137,7 +145,7 @@ export class DeviceLink {
       journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs, alerts?.text);
       alerts?.report(turn);
       this.#noteDropped(turn, device.id, findings.dropped);
-      if (findings.verifiedBy) devices.setLastKey(turn, device, findings.verifiedBy);
+      if (findings.verifiedBy) devices.setSessionKey(turn, device, findings.verifiedBy);
       if (findings.reportedStatus) devices.setReportedStatus(turn, device.id, findings.reportedStatus);
       this.#applyAcks(turn, device.id, findings);
       if (isBack) this.#host.lifecycle.subscribed(turn, device.id);

@@ -1,7 +1,8 @@
 /**
  * New tokens for devices [C-3.12]. A connected device is sent one at 80 % of its token's life, again while it does not
  * acknowledge one, and signed again each time: no token is stored. A device without a valid token requests one, signed
- * with its secret.
+ * with its secret. A token does not prove that its holder knows the secret, so only a session with a verified message
+ * is sent another one, which does not outlive the secret that verified the message [C-14.5].
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { TokenRenewal } from '../../../protocol/device-record.ts';
@@ -88,12 +89,11 @@ export class DeviceTokens implements DueSource {
     return this.#host.sessions.isLive(device.id, now) ? dueMs : undefined;
   }
 
-  #refreshAtMs({
-    id,
-    session_issued_at_ms: issuedAtMs,
-    session_expires_at_ms: expiresAtMs,
-  }: DeviceRow): number | undefined {
-    if (issuedAtMs === null || expiresAtMs === null) return undefined;
+  #refreshAtMs(device: DeviceRow): number | undefined {
+    const { id, session_issued_at_ms: issuedAtMs, session_expires_at_ms: expiresAtMs } = device;
+    if (issuedAtMs === null || expiresAtMs === null || device.session_key_version === null) return undefined;
+    const secretEndsAtMs = this.#host.secrets.expiryMs(id, device.session_key_version);
+    if (secretEndsAtMs !== undefined && secretEndsAtMs <= expiresAtMs) return undefined;
     const { tries = 0, taken = false } = this.#host.sessions.refreshOf(id) ?? {};
     if (taken || tries >= TRIES) return undefined;
     const lifeMs = expiresAtMs - issuedAtMs;
@@ -101,9 +101,11 @@ export class DeviceTokens implements DueSource {
   }
 
   #refresh(turn: Turn, device: DeviceRow): void {
-    const { sessions, outbox, tokenKeys, keepAlive } = this.#host;
+    const { sessions, secrets, outbox, tokenKeys, keepAlive } = this.#host;
     const { session_issued_at_ms: issuedAtMs, session_expires_at_ms: expiresAtMs } = device;
-    const lifetimeSeconds = Math.round(((expiresAtMs ?? 0) - (issuedAtMs ?? 0)) / 1_000);
+    const secretEndsAtMs = secrets.expiryMs(device.id, device.session_key_version ?? 0);
+    const lifeMs = (expiresAtMs ?? 0) - (issuedAtMs ?? 0);
+    const lifetimeSeconds = Math.min(Math.round(lifeMs / 1_000), secondsUntil(secretEndsAtMs, turn.now));
     const cmdId = crypto.randomUUID();
     const tries = (sessions.refreshOf(device.id)?.tries ?? 0) + 1;
     const columns = { tokenExpiresAtMs: (Math.floor(turn.now / 1_000) + lifetimeSeconds) * 1_000 };
@@ -132,11 +134,14 @@ export class DeviceTokens implements DueSource {
     }
   }
 
-  /** Whether the request is valid; a valid request is accepted once. Rejected requests appear in the diagnostics. */
-  verifyRenewal(deviceId: string, renewal: TokenRenewal): boolean {
+  /**
+   * Returns how long a new token may be valid, in seconds; undefined if the request is not valid. A valid request is
+   * accepted once. Rejected requests appear in the diagnostics.
+   */
+  verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined {
     const { devices, secrets, journal, clock, turns, movedNonces, diagnostics } = this.#host;
     const device = devices.find(deviceId);
-    if (device?.status !== 'ACTIVE') return false;
+    if (device?.status !== 'ACTIVE') return undefined;
     const now = clock.now();
     const { ts, nonce, sig } = renewal;
     const signed = renewalSigningString(deviceId, ts, nonce);
@@ -145,13 +150,13 @@ export class DeviceTokens implements DueSource {
       turns.run((turn) => {
         diagnostics.countDropped(turn, deviceId, reason, 1);
         diagnostics.addDrop(turn, deviceId, { topic: WHERE, reason, detail, expected: expected ?? null });
-        return false;
+        return undefined;
       });
     if (!key) {
       const [last] = diagnostics.drops(deviceId);
       const isRecent =
         last?.topic === WHERE && last.reason === 'SIGNATURE' && now - last.at_ms < UNVERIFIED_MS;
-      if (isRecent) return false;
+      if (isRecent) return undefined;
       const detail = 'sig is not the HMAC-SHA256 of what should have been signed';
       return drop('SIGNATURE', { detail, expected: signed });
     }
@@ -165,6 +170,11 @@ export class DeviceTokens implements DueSource {
       devices.setLastKey(turn, device, key);
       turn.remember(() => journal.replay.remember(use));
     });
-    return true;
+    return Math.min(LIMIT.mqttTokenSeconds, secondsUntil(secrets.expiryMs(deviceId, key.version), now));
   }
+}
+
+/** Whole seconds; without a time there is no limit. */
+function secondsUntil(timeMs: number | undefined, now: number): number {
+  return timeMs === undefined ? Number.POSITIVE_INFINITY : Math.floor((timeMs - now) / 1_000);
 }

@@ -79,13 +79,21 @@ describe('a suspension', () => {
     expect(await team.readDevice(id)).toMatchObject({ status: 'SUSPENDED', suspendReason: null });
   });
 
-  it('a suspension ends the session until reactivation [C-3.3]', async ({ team, device, link }) => {
+  it('a suspension ends the session until reactivation and a new token [C-3.3], [C-14.5]', async ({
+    team,
+    device,
+    link,
+  }) => {
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     expect((await team.admin.operate(device.id, 'suspend')).status).toBe(200);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
     expect((await team.admin.operate(device.id, 'reactivate')).status).toBe(200);
-    const again = await connect(device);
+    const { token } = await team.admin.read<{ token: string }>(`/devices/${device.id}/mqtt-token`, {
+      method: 'POST',
+      body: {},
+    });
+    const again = await connect({ id: device.id, token });
     expect(await sendTelemetry(again, device, { gridPowerKw: 2 })).toBe(true);
   });
 

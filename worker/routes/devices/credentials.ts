@@ -13,7 +13,6 @@ import {
 } from '../../../protocol/device-record.ts';
 import type { DeviceStatus } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import { requireDevice, requireSettledDevice } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
@@ -105,15 +104,17 @@ export const credentialRoutes = [
     params: idParameter,
     body: tokenRequest,
     isBodyOptional: true,
-    examples: { body: { expiresIn: 86_400 } },
+    examples: { body: { expiresIn: 86_400, endOthers: true } },
     answer: { description: 'The MQTT token', body: tokenAnswer },
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params, body }) => {
       const device = await requireActive(c, params.id, 'get a token');
       if (device.authMethod !== 'TOKEN')
         throw conflict('The device has authMethod MTLS and uses no MQTT token: issue a certificate');
-      const audit = audited(c, 'device.token_issued', device, { expiresIn: body.expiresIn });
-      const issued = await issueToken(c.env, device, body.expiresIn, audit, Date.now());
+      const { expiresIn, endOthers } = body;
+      const audit = audited(c, 'device.token_issued', device, { expiresIn, endOthers });
+      const wanted = { lifetimeSeconds: expiresIn, endOthers };
+      const issued = await issueToken(c.env, device, wanted, audit, Date.now());
       if (!issued) throw notAllowed('get a token', 'no longer ACTIVE');
       return { token: issued.token, expiresAt: formatInstant(issued.expiresAtMs) };
     },
@@ -131,8 +132,11 @@ export const credentialRoutes = [
       // An unknown device and one without a token to renew get the same answer as a wrong signature.
       const mayRenew =
         device?.status === 'ACTIVE' && device.authMethod === 'TOKEN' && device.movingTo === null;
-      if (device && mayRenew && (await siteOf(c.env, device).verifyRenewal(device.id, body))) {
-        const issued = await issueToken(c.env, device, LIMIT.mqttTokenSeconds, undefined, Date.now());
+      const lifetimeSeconds =
+        device && mayRenew ? await siteOf(c.env, device).verifyRenewal(device.id, body) : undefined;
+      if (device && lifetimeSeconds !== undefined) {
+        const wanted = { lifetimeSeconds, endOthers: false };
+        const issued = await issueToken(c.env, device, wanted, undefined, Date.now());
         if (issued) return { token: issued.token, expiresAt: formatInstant(issued.expiresAtMs) };
       }
       throw unauthorized(
@@ -171,7 +175,8 @@ export const credentialRoutes = [
   }),
   lifecycleRoute({
     path: 'reactivate',
-    summary: 'Reactivate a suspended device with its existing credentials',
+    summary:
+      'Reactivate a suspended device; MQTT tokens that were issued before an admin suspended it have ended',
     from: ['SUSPENDED'],
     to: 'ACTIVE',
     event: 'device.reactivated',

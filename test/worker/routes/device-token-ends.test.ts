@@ -1,0 +1,246 @@
+/** Which failed logins count against a device, and what ends its tokens before they expire [C-14.5]. */
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { deviceToken } from '#workerd/device-tokens.ts';
+import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import {
+  answerPings,
+  commandsOf,
+  type DeviceCredential,
+  sendTelemetry,
+  subscribe,
+} from '#workerd/site-devices.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
+import type { TokenAnswer } from '../../../protocol/device-record.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
+import { renewalSigningString } from '../../../protocol/signing.ts';
+
+holdClock();
+
+async function statusOf(id: string, siteId: string): Promise<string> {
+  const isSuspended = `SELECT count(*) FROM device WHERE id = '${id}' AND status = 'SUSPENDED'`;
+  return (await numberOf(siteId, isSuspended)) === 1 ? 'SUSPENDED' : 'ACTIVE';
+}
+
+/** Ten refused logins as one device. */
+async function failTen(id: string, token: string, proof: object = {}): Promise<void> {
+  for (let time = 0; time < 10; time++) {
+    setClock(Date.now() + 1);
+    await expectError(await dialMqtt(id, token, { proof }), 401, 'UNAUTHORIZED');
+  }
+}
+
+async function isAccepted({ id, token }: Pick<TokenDevice, 'id' | 'token'>): Promise<boolean> {
+  const response = await dialMqtt(id, token);
+  if (response.status === 101) return true;
+  await expectError(response, 401, 'UNAUTHORIZED');
+  return false;
+}
+
+async function newToken({ admin }: Team, id: string, body: object = {}): Promise<string> {
+  return (await admin.read<TokenAnswer>(`/devices/${id}/mqtt-token`, { method: 'POST', body })).token;
+}
+
+async function rotate({ admin }: Team, id: string): Promise<DeviceCredential> {
+  const { hmacSecret } = await bodyOf<DeviceCredential>(await admin.operate(id, 'rotate-secret'), 200);
+  return { id, hmacSecret };
+}
+
+/** The lifetime in seconds of the token that a device gets with a secret. */
+async function renewedFor({ id, hmacSecret }: DeviceCredential): Promise<number> {
+  const [ts, nonce] = [Date.now(), crypto.randomUUID()];
+  const sig = hmacHex(hmacSecret, renewalSigningString(id, ts, nonce));
+  const response = await anonymous.post(`/devices/${id}/mqtt-token/renew`, { ts, nonce, sig });
+  const { expiresAt } = await bodyOf<TokenAnswer>(response, 200);
+  return (Date.parse(expiresAt) - Date.now()) / 1_000;
+}
+
+function refreshesOf(link: DeviceTestLink): number {
+  return commandsOf(link).filter(({ action }) => action === 'TOKEN_REFRESH').length;
+}
+
+describe('failed logins', () => {
+  it('bad passwords at the token listener never suspend a device that uses certificates [C-14.5]', async ({
+    team,
+  }) => {
+    const { id } = await team.newMtlsDevice();
+    for (const token of ['x', await deviceToken(id)]) await failTen(id, token);
+    expect(await statusOf(id, id)).toBe('ACTIVE');
+    expect((await team.diagnosticsOf(id)).connects[0]).toMatchObject({ outcome: 'REFUSED' });
+  });
+
+  it('a certificate at the other listener never suspends a device that uses tokens [C-14.5]', async ({
+    device,
+  }) => {
+    await failTen(device.id, '', { fingerprint: 'ab'.repeat(32) });
+    expect(await statusOf(device.id, device.siteId)).toBe('ACTIVE');
+  });
+
+  it.for(['valid', 'expired'])(
+    'a device that uses its %s token as another device is suspended, and the other one is not [C-14.5]',
+    async (kind, { team, other }) => {
+      const [victim, attacker] = [await team.newTokenDevice(), await other.newTokenDevice()];
+      const past = { iat: START_MS / 1_000 - 7_200, exp: START_MS / 1_000 - 3_600 };
+      const token = kind === 'valid' ? attacker.token : await deviceToken(attacker.id, past);
+      await failTen(victim.id, token);
+      expect(await statusOf(victim.id, victim.siteId)).toBe('ACTIVE');
+      expect(await statusOf(attacker.id, attacker.siteId)).toBe('SUSPENDED');
+      expect((await other.diagnosticsOf(attacker.id)).connects[0]?.reason).toContain(victim.id);
+      const { connects } = await team.diagnosticsOf(victim.id);
+      expect(JSON.stringify(connects)).not.toContain(attacker.id);
+    },
+  );
+
+  it('a token of a device that does not exist counts against no device [C-14.5]', async ({ device }) => {
+    await failTen(device.id, await deviceToken(crypto.randomUUID()));
+    expect(await statusOf(device.id, device.siteId)).toBe('ACTIVE');
+  });
+});
+
+describe('tokens that end before they expire', () => {
+  it('a suspension by an admin ends all tokens that were issued earlier, and using them does not count [C-14.5]', async ({
+    team,
+    device,
+  }) => {
+    setClock(START_MS + SECOND);
+    await team.admin.operate(device.id, 'suspend');
+    await team.admin.operate(device.id, 'reactivate');
+    await evictSite(device.siteId);
+    await failTen(device.id, device.token);
+    expect(await statusOf(device.id, device.siteId)).toBe('ACTIVE');
+    const { connects } = await team.diagnosticsOf(device.id);
+    expect(connects[0]).toMatchObject({ outcome: 'REFUSED', reason: expect.stringContaining('token ended') });
+    expect(await isAccepted({ id: device.id, token: await newToken(team, device.id) })).toBe(true);
+  });
+
+  it('a new token with endOthers closes the session of an older one and ends all older ones [C-14.5]', async ({
+    team,
+    device,
+    link,
+  }) => {
+    setClock(START_MS + SECOND);
+    const second = await newToken(team, device.id);
+    expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
+    setClock(START_MS + 2 * SECOND);
+    const token = await newToken(team, device.id, { endOthers: true });
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
+    for (const old of [device.token, second])
+      expect(await isAccepted({ id: device.id, token: old })).toBe(false);
+    expect(await isAccepted({ id: device.id, token })).toBe(true);
+    const [row] = (await team.auditRowsOf(device.id)).slice(-1);
+    expect(JSON.parse(row?.details ?? '')).toEqual({ expiresIn: 3_600, endOthers: true });
+  });
+
+  it('endOthers is answered 409 for a suspended device, and leaves its tokens as they are', async ({
+    team,
+    device,
+  }) => {
+    await team.admin.operate(device.id, 'suspend');
+    const response = await team.admin.post(`/devices/${device.id}/mqtt-token`, { endOthers: true });
+    await expectError(response, 409, 'CONFLICT');
+  });
+
+  it('a new secret ends the older tokens when its grace period ends, and their session [C-14.5]', async ({
+    team,
+    device,
+  }) => {
+    const old = { ...device, token: await newToken(team, device.id, { expiresIn: 86_400 }) };
+    const link = await connect(old);
+    setClock(START_MS + SECOND);
+    await rotate(team, device.id);
+    setClock(START_MS + 2 * SECOND);
+    const later = { id: device.id, token: await newToken(team, device.id, { expiresIn: 86_400 }) };
+    await passTime(device.siteId, HOUR - 2 * SECOND);
+    expect(await isAccepted(old)).toBe(true);
+    await passTime(device.siteId, SECOND);
+    expect((await link.untilClosed()).code).toBeGreaterThan(0);
+    expect(await isAccepted(old)).toBe(false);
+    expect(await isAccepted(later)).toBe(true);
+  });
+
+  it('a session that is open at a rotation ends with the grace period [C-14.5]', async ({ team, device }) => {
+    const token = await newToken(team, device.id, { expiresIn: 86_400 });
+    await answerPings(device.siteId);
+    const link = await connect({ id: device.id, token });
+    setClock(START_MS + SECOND);
+    await rotate(team, device.id);
+    await passTime(device.siteId, HOUR - SECOND);
+    expect(link.closed).toBeUndefined();
+    await passTime(device.siteId, SECOND);
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
+  });
+
+  it('a second rotation ends at once what the first one let live for its grace period [C-14.5]', async ({
+    team,
+    device,
+    link,
+  }) => {
+    setClock(START_MS + SECOND);
+    await rotate(team, device.id);
+    expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
+    setClock(START_MS + 2 * SECOND);
+    const between = { id: device.id, token: await newToken(team, device.id) };
+    setClock(START_MS + 3 * SECOND);
+    await rotate(team, device.id);
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
+    expect(await isAccepted(device)).toBe(false);
+    expect(await isAccepted(between)).toBe(true);
+  });
+
+  it('ended tokens stay ended after the device moves to another plant [C-14.5]', async ({ team, device }) => {
+    setClock(START_MS + SECOND);
+    const token = await newToken(team, device.id, { endOthers: true });
+    const { id: plantId } = await team.newPlant();
+    await team.admin.change(`/devices/${device.id}`, { plantId });
+    expect(await isAccepted(device)).toBe(false);
+    expect(await isAccepted({ id: device.id, token })).toBe(true);
+  });
+});
+
+describe('a token that leaked', () => {
+  it('is never followed by another one in a session that signed nothing [C-14.5]', async ({ device }) => {
+    await answerPings(device.siteId);
+    const link = await connect(device);
+    link.send({ kind: 'subscribed', commands: true });
+    await passTime(device.siteId, HOUR - SECOND);
+    expect(refreshesOf(link)).toBe(0);
+    expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
+    await passTime(device.siteId, 0);
+    await expect.poll(() => refreshesOf(link)).toBe(1);
+  });
+
+  it('gets with the old secret a token that ends with the grace period at the latest [C-14.5]', async ({
+    team,
+    device,
+  }) => {
+    setClock(START_MS + SECOND);
+    const rotated = await rotate(team, device.id);
+    await passTime(device.siteId, 50 * MINUTE);
+    expect(await renewedFor(device)).toBe(600);
+    expect(await renewedFor(rotated)).toBe(3_600);
+  });
+
+  it('is not followed by another one while only the old secret signs, if that ends with the session [C-14.5]', async ({
+    team,
+    device,
+  }) => {
+    const token = await newToken(team, device.id, { expiresIn: 86_400 });
+    await answerPings(device.siteId);
+    const link = await connect({ id: device.id, token });
+    setClock(START_MS + SECOND);
+    const rotated = await rotate(team, device.id);
+    await subscribe(link, device);
+    await passTime(device.siteId, HOUR - MINUTE);
+    await subscribe(link, device);
+    await passTime(device.siteId, SECOND);
+    expect(refreshesOf(link)).toBe(0);
+    await subscribe(link, rotated);
+    await passTime(device.siteId, 0);
+    await expect.poll(() => refreshesOf(link)).toBe(1);
+  });
+});
