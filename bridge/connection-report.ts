@@ -46,12 +46,15 @@ export class ConnectionReport implements ConnectionEvents {
     this.#log.write('connection opened', { ...this.#client, ...this.#names });
   }
 
-  /** A client that disconnects without a user name, as balancers do all the time, is logged at level debug. */
+  /**
+   * The client was refused, or it left by itself. One that leaves without a user name, as balancers do all the time, is
+   * logged at level debug.
+   */
   refused({ reason, why, code, username, vhost }: Refusal): void {
     this.#metrics.refused(this.#client.protocol, reason);
     if (reason === 'client' && username === undefined)
       this.#log.write('client disconnected before login', { ...this.#client, why });
-    else this.#log.write('client rejected', { ...this.#client, username, vhost, reason, code, why });
+    else this.#log.write('connection not opened', { ...this.#client, username, vhost, reason, code, why });
   }
 
   closed(why: string, reason: EndReason): void {

@@ -40,7 +40,10 @@ export type DialResult<Up, Down> =
   | { outcome: 'accepted'; link: Link<Up, Down>; headers: Record<string, string> }
   | NoLink;
 
-/** Receives the seconds from sending a publish to its outcome: once per answer, for its first publish. */
+/**
+ * Receives the seconds from sending a publish to its answer `stored` or `unstored`: once per answer, for its first
+ * publish. Refused publishes are not measured.
+ */
 export type Answered = (seconds: number) => void;
 
 export interface LinkHandlers<Down> {

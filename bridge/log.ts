@@ -26,7 +26,7 @@ export const LINES = {
     level: 'info',
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'seconds', 'reason', 'why'],
   },
-  'client rejected': {
+  'connection not opened': {
     level: 'info',
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'reason', 'code', 'why'],
     isLimited: true,

@@ -47,17 +47,17 @@ function combinations(values: Labels): Record<string, string>[] {
 export class Metrics {
   readonly registry = new Registry();
   readonly tallies: Readonly<Record<Protocol, Tally>> = { amqp: tally(), mqtt: tally() };
-  readonly #connections = this.#gauge('connections', 'Client connections with an open link', {
+  readonly #connections = this.#gauge('connections', 'Open client connections', {
     protocol: PROTOCOLS,
   });
   readonly #ended = this.#counter(
     'connections_ended_total',
-    'Ended client connections that had a link, by reason',
+    'Client connections that were open and ended, by reason',
     { protocol: PROTOCOLS, reason: END_REASONS },
   );
   readonly #refused = this.#counter(
     'refused_clients_total',
-    'Clients that disconnected or were rejected before they had a link, by reason',
+    'Clients that disconnected or were rejected before their connection was open, by reason',
     { protocol: PROTOCOLS, reason: REFUSAL_REASONS },
   );
   readonly #handshakes = this.#counter(
@@ -80,7 +80,7 @@ export class Metrics {
   );
   readonly #publishSeconds = this.#histogram(
     'publish_duration_seconds',
-    'Time from sending a publish to its outcome: first publish of each answer, held ones from the last send',
+    'Time from sending a publish to its confirm or nack: first publish of each answer, held ones from the last send',
   );
   /** Records how long publishes of a protocol took; all links of the protocol share the function. */
   readonly answered: Readonly<Record<Protocol, (seconds: number) => void>> = {

@@ -60,7 +60,7 @@ export class Metrics extends DurableObject<Env> implements MetricsRpc {
     if (this.#isAlarmSet || !this.#ledger.isChanged) return;
     this.#isAlarmSet = true;
     this.ctx.storage.setAlarm(this.#clock.now() + STORE_MS).catch((error: unknown) => {
-      console.error('wake-up alarm of the object not set', { reason: reasonOf(error) });
+      console.error('wake-up alarm of the object not set, due work may be late', { reason: reasonOf(error) });
       this.#isAlarmSet = false;
     });
   }

@@ -99,7 +99,7 @@ export interface SubmissionBatch {
   received: number;
   /** Highest outbox sequence that the Vhost has, at least in memory: the Site need not send it again. */
   seen: number;
-  /** After this time the Vhost has nacked the publishes, so the Site must not record any of them. */
+  /** Soon after this time the Vhost nacks the publishes: the Site must not record them later than this. */
   notAfterMs: number;
   /** An earlier call with this batch had no answer: some of its submissions may already be recorded. */
   isRepeated: boolean;
@@ -162,7 +162,10 @@ export interface SiteRpc {
    * authentic or was made before [C-3.12].
    */
   verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined;
-  /** Releases a device to another Site and returns its data; undefined if the device is not here. */
+  /**
+   * Releases a device to another Site and returns its data; undefined if the device is not here. The caller passes the
+   * data to `takeDevice` of the other Site, and then calls `dropDevice` here.
+   */
   releaseDevice(deviceId: string, to: string): DevicePack | undefined;
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
   dropDevice(deviceId: string): void;
@@ -214,11 +217,16 @@ export interface OutboxEvent {
 /** An event that a crash may lose, because it is not in the outbox (telemetry). */
 export type PassingEvent = Omit<OutboxEvent, 'sequence'>;
 
-/** The Vhost's answer to events. `gone`: the key has ended, so the Site must not send more. */
+/** The Vhost's answer to events from a Site's outbox. */
 export interface Receipt {
+  /**
+   * Highest outbox sequence that the Vhost has stored or its clients have acknowledged; the Site may delete up
+   * to it.
+   */
   received: number;
-  /** `received` and `seen` mean the same as in `SubmissionBatch`; without `seen` they are equal. */
+  /** Highest outbox sequence that the Vhost has, at least in memory; absent: the same as `received`. */
   seen?: number;
+  /** The key has ended: the Site must not send more events. */
   gone: boolean;
 }
 
@@ -252,7 +260,10 @@ export interface VhostRpc {
   registryChanged(version: number): Promise<void>;
   /** Deletes a key whose creation failed; it cannot be opened again. */
   discard(): void;
-  /** Receives events from a Site's outbox, each once and in order. */
+  /**
+   * Receives events from a Site's outbox in their order. Events that the Vhost already has are ignored, so the Site may
+   * send them again.
+   */
   receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
   /** Receives events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;

@@ -1,4 +1,8 @@
-/** Paged lists (spec: List endpoints): `page` and `limit` in the request, `{data, meta}` in the answer. */
+/**
+ * Paged lists (spec: List endpoints): `page` and `limit` in the request, `{data, meta}` in the answer. The command log
+ * of the partner surface differs: its request has `pageSize`, its answer `{items, page, pageSize, total}`, and its sizes
+ * are `commandsPageSize…` in limits.ts.
+ */
 import { z } from 'zod';
 import { LIMIT } from './limits.ts';
 

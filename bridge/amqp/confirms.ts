@@ -54,7 +54,10 @@ export class Confirms {
     return confirmations;
   }
 
-  /** Moves `#open` past all settled tags. Returns the highest tag with an unsent ack and their number. */
+  /**
+   * Moves `#open` to the first tag without an outcome. Of the tags that it passes, `count` have an ack that was not sent
+   * yet; `tag` is the highest of these, 0 if there is none.
+   */
   #advance(): { tag: number; count: number } {
     const acked = { tag: 0, count: 0 };
     for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Reports to the metrics object: counts as increments, each sent once, and the state of an object's queues,
- * complete each time.
+ * Reports to the metrics object: counts as increments, which are sent again after a failed call, and the state of
+ * an object's queues, complete each time.
  */
 import type { DueSource } from '../object/agenda.ts';
 import type { Clock } from '../object/clock.ts';
@@ -143,7 +143,7 @@ export class Reporter implements DueSource {
     this.#isCalling = true;
     const sent = this.#send(now)
       .catch((error: unknown) => {
-        console.warn('failed to report metrics', { reason: reasonOf(error) });
+        console.warn('metrics not reported, will retry', { reason: reasonOf(error) });
         this.#sentMark = before;
         this.#onChange();
       })

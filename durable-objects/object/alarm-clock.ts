@@ -47,7 +47,7 @@ export class AlarmClock {
     const at = Math.max(wantedMs, now, this.#rangForMs + 1);
     this.#setForMs = at;
     this.#storage.setAlarm(at).catch((error: unknown) => {
-      console.error('wake-up alarm of the object not set', { reason: reasonOf(error) });
+      console.error('wake-up alarm of the object not set, due work may be late', { reason: reasonOf(error) });
       this.#setForMs = null;
     });
   }

@@ -83,7 +83,8 @@ export class Turn {
    */
   step(work: () => void): boolean {
     const failure = this.tryStep(work);
-    if (failure) console.error('transaction step failed', { stack: stackOf(failure.error) });
+    if (failure)
+      console.error('step of a transaction undone, the other steps go on', { stack: stackOf(failure.error) });
     return failure === undefined;
   }
 
@@ -183,6 +184,6 @@ function sendQuietly(send: () => void): void {
   try {
     send();
   } catch (error) {
-    console.error('message after a transaction not sent', { stack: stackOf(error) });
+    console.error('transaction stored, but a message after it not sent', { stack: stackOf(error) });
   }
 }

@@ -61,7 +61,10 @@ export class RegistryCopy<Data extends { version: number }> {
     return this.#ageMs() < FRESH_MS;
   }
 
-  /** Resolves once the copy has this version or a later one. A read that is already running may miss the change. */
+  /**
+   * Resolves once the copy has this version or a later one. Waits for a read that is already running, which may miss
+   * the change, and reads again. Rejects if the registry does not answer in time or has only an older version.
+   */
   async upTo(version: number): Promise<void> {
     if (this.#record?.version === version) return;
     await this.#reading?.catch(() => {});
@@ -76,7 +79,7 @@ export class RegistryCopy<Data extends { version: number }> {
     if (this.#ageMs() < POLL_MS || now - this.#triedAtMs < PAUSE_MS) return;
     this.#triedAtMs = now;
     const read = this.refresh().catch((error: unknown) => {
-      console.warn('failed to read registry', { reason: reasonOf(error) });
+      console.warn('registry not read, keeping the previous copy', { reason: reasonOf(error) });
     });
     this.#host.keepAlive(read);
   }

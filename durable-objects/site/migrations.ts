@@ -91,7 +91,7 @@ const COMMAND_TABLES = `
     );
     `;
 
-/** One row each, its slots as JSON of `StoredSlot[]`. */
+/** One row for each schedule; `slots` is JSON of `StoredSlot[]`. */
 const SCHEDULE_TABLES = `
     CREATE TABLE schedule (
       id TEXT PRIMARY KEY,

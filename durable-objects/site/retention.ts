@@ -1,6 +1,6 @@
 /**
- * Deletes old rows, oldest first, in the agenda and never while handling input: by age; the journal, the
- * command log and messageIds also by bytes, as counted when written; the outbox by number of rows.
+ * Deletes old rows, oldest first, in the agenda and never while handling input: by age and by bytes, as counted
+ * when written; the command log only by bytes; the outbox by number of rows, delivered or not.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { type DueSource, earliest } from '../object/agenda.ts';
@@ -96,5 +96,5 @@ export class Retention implements DueSource {
 }
 
 function noteFull(table: string): void {
-  console.warn('storage budget exceeded, deleting oldest rows', { table });
+  console.warn('table reached its storage limit, deleting its oldest rows', { table });
 }

@@ -163,7 +163,10 @@ export class VhostParts {
     this.intake.save(turn);
   }
 
-  /** Called last in each turn. Leased events may stay only in memory for a moment, because their site keeps them. */
+  /**
+   * Stores what must not be only in memory; called last in each turn. Leased events may wait a moment, because their
+   * site still has them.
+   */
   save(turn: Turn): void {
     if (this.#broker.queues.mustStore) this.storeAll(turn);
     this.#broker.queues.save(turn);

@@ -10,7 +10,10 @@ export const LINK_PATHS = {
   mqtt: '/link/mqtt',
   mqttUncounted: '/link/mqtt/uncounted',
 } as const;
-/** A bridge checks its proof here: 204 if it is valid, else 404 like any unknown path. */
+/**
+ * A bridge asks here whether the edge accepts its proof: 204 if so, else 404 like any unknown path. A bridge
+ * whose link version the edge does not serve gets 400.
+ */
 export const READY_PATH = '/link/ready';
 export const PROOF_HEADER = 'sitewire-bridge';
 /** The edge's time in epoch milliseconds, sent with the 404 if only the time of a proof is wrong. */

@@ -158,7 +158,7 @@ it('the other duties go on when one of them fails (rule 10)', async ({ house }) 
   } finally {
     await env.DB.exec('ALTER TABLE registry_changes_away RENAME TO registry_changes');
   }
-  expect(logged).toHaveBeenCalledWith('housekeeping failed', {
+  expect(logged).toHaveBeenCalledWith('housekeeping task failed, will retry', {
     name: 'registry changes',
     reason: expect.any(String),
   });

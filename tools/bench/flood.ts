@@ -50,7 +50,7 @@ async function measure(name: string, settings: Record<string, number>): Promise<
   ];
   const stack = await startBenchStack({ organizations, pinned: false });
   const [plant] = stack.plants;
-  if (!plant) throw new Error('there is no plant');
+  if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
   const partner = await ReturningPartner.start(stack.partnerOptions());
   const flooder = await startFlooder(stack);
@@ -173,7 +173,8 @@ interface Flooder {
 
 async function startFlooder(stack: BenchStack): Promise<Flooder> {
   const organization = stack.organizations[1];
-  if (!organization) throw new Error('there is no second organization');
+  if (!organization)
+    throw new Error('The stack of this benchmark has no second organization: a bug of the benchmark');
   const child = fork(join(import.meta.dirname, 'flooder.ts'));
   const ended = once(child, 'exit').then(() => {
     throw new Error('the flooder ended');

@@ -65,7 +65,9 @@ export async function benchBoundary(): Promise<void> {
     const lateness = ofSlot().map(({ atMs }) => atMs - boundaryMs);
     const plants = new Set(ofSlot().map(({ plant }) => plant)).size;
     if (plants !== PLANTS || ofSlot().length !== PLANTS)
-      throw new Error(`boundary ${slot}: ${ofSlot().length} slots reached ${plants} plants`);
+      throw new Error(
+        `boundary ${slot}: ${plants} plants got ${ofSlot().length} slots; expected one slot for each of ${PLANTS} plants`,
+      );
     if (slot !== AWAKE_SLOTS) figures.push(...figuresOf(slot, lateness));
   }
   readings.stop();

@@ -125,7 +125,7 @@ async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: 
   c.set('tenant', memberTenant(user, membership));
 }
 
-/** Counts the request against the user's rate limit in the organization, if the request names one of theirs. */
+/** Counts the request against the user's rate limit in the organization that it names, or outside of organizations. */
 async function countFor(
   c: Context<AppContext>,
   { row }: User,

@@ -15,8 +15,8 @@ const RETRY_AFTER_S = 5;
 let endsAtMs = 0;
 
 /**
- * Resolves when the caller may hash one password. `share`: its work, compared with a new hash. Throws 503 if too many
- * already wait.
+ * Resolves when the caller may hash one password. `share`: the work of that hash, compared with a new one.
+ * Throws 503 if too many already wait.
  */
 export async function turnToHash(share = 1): Promise<void> {
   const now = performance.now();

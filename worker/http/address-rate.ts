@@ -80,7 +80,7 @@ async function report(env: Env, network: string, minute: Minute): Promise<void> 
     minute.count = Math.max(minute.count, count + minute.unreported);
     minute.endsAtMs = Date.now() + resetMs;
   } catch (error) {
-    console.warn('requests of an address not counted', { network, reason: reasonOf(error) });
+    console.warn('shared request count of an address not updated', { network, reason: reasonOf(error) });
   }
   minute.isReporting = false;
 }

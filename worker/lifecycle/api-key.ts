@@ -48,7 +48,10 @@ export type KeyCreation =
   | { ok: true; row: ApiKeyRow; key: string; signingKey: string; change: RegistryChange }
   | { ok: false; error: string };
 
-/** Creates a tested key, or leaves nothing of it. `audit` creates the entry for the outcome. */
+/**
+ * Creates a tested key, or deletes what it has stored of the key; what a failed deletion leaves, `discardStranded`
+ * deletes. The caller announces the change. `audit` creates the entry for the outcome.
+ */
 export async function createApiKey(
   env: Env,
   request: NewKey,

@@ -150,7 +150,7 @@ channel.basic_publish('vcp', routing_key, signed(envelope, routing_key), propert
 print('sent', envelope['messageId'], flush=True)
 `;
 
-/** Instead of a command, where the key may not send one. */
+/** What a sample has in place of a command if the key may not send one. */
 function readOnly(mark: string, routingKey: string): string {
   return `\n${mark} To send a device command the key needs vcp:write:device-command; sign with signed(envelope, ${routingKey}).\n`;
 }

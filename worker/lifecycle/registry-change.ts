@@ -15,7 +15,10 @@ const MAX_NOTIFIED = 900;
 const ANSWER_MS = 5_000;
 const DUE_PER_ROUND = 10;
 
-/** Returns when all objects have applied the change. Throws 503 if one has not; it is retried. */
+/**
+ * Notifies up to MAX_NOTIFIED objects and returns when all of these have applied the change. Throws 503 if one of them
+ * has not. All objects without a confirmation are notified again.
+ */
 export async function announce(c: Context<AppContext>, change: RegistryChange): Promise<void> {
   const { env } = c;
   const { failed, left } = await notify(env, change);
@@ -23,11 +26,17 @@ export async function announce(c: Context<AppContext>, change: RegistryChange): 
   // Each change also retries earlier changes that are due.
   c.executionCtx.waitUntil(announceDue(env, Date.now()).catch((error: unknown) => warn(error)));
   if (failed === 0) return;
-  console.warn('registry change not applied everywhere', { organizationId: change.organizationId, failed });
+  console.warn('registry change not applied everywhere, will retry', {
+    organizationId: change.organizationId,
+    failed,
+  });
   throw unavailable('The change is stored and takes effect within a minute: do not repeat it', 60);
 }
 
-/** Announces a change after the answer. For changes on which the client's next request does not depend. */
+/**
+ * Announces a change after the answer, and only logs a failure. For changes on which the client's next request does not
+ * depend.
+ */
 export function announceLater(c: Context<AppContext>, change: RegistryChange): void {
   const affected = announce(c, change).catch((error: unknown) => warn(error));
   c.executionCtx.waitUntil(affected);
@@ -42,7 +51,7 @@ export async function announceDue(env: Env, now: number): Promise<void> {
 }
 
 function warn(error: unknown): void {
-  console.warn('retrying registry change', { reason: reasonOf(error) });
+  console.warn('registry change not announced, will retry', { reason: reasonOf(error) });
 }
 
 /** Notifies up to MAX_NOTIFIED targets. `failed`: failed calls; `left`: their targets and those not notified. */

@@ -150,6 +150,6 @@ async function noteRefused(
   try {
     await siteOf(c.env, device).noteRefusedLogin(id, refused);
   } catch (error) {
-    console.warn('refused login not recorded', { deviceId: id, reason: reasonOf(error) });
+    console.warn('refused login of a device not recorded', { deviceId: id, reason: reasonOf(error) });
   }
 }

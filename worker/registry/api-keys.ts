@@ -152,7 +152,7 @@ export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<v
   await drizzle(database).insert(apiKeys).values(row);
 }
 
-/** Activates a key and notifies all Sites, which then send it their events. */
+/** Activates a key. Once the caller has announced the change, all Sites send the key their events. */
 export async function activateKey(
   database: D1Database,
   { id, organizationId }: { id: string; organizationId: string },

@@ -32,7 +32,8 @@ export interface ChangeTargets {
 
 /**
  * Runs the statements of a change and inserts its announcement in one transaction. Objects that exist at that
- * time are notified; later ones read the new data. `results`: the results of the statements in order.
+ * time must be notified: the caller passes the change to `announce` or `announceLater`, else the scheduled task
+ * announces it. Later objects read the new data. `results`: the results of the statements in order.
  */
 export async function commitChange(
   database: D1Database,
@@ -97,7 +98,10 @@ function targetsOf(organizationId: string, { sites = [], vhosts = false }: Chang
     UNION ALL SELECT 'site:' || value FROM json_each(${named})))`;
 }
 
-/** Up to `most` changes whose retry is due, oldest first, held for this caller. */
+/**
+ * Up to `most` changes whose retry is due, oldest first. They are held for this caller, which announces them and then
+ * calls `settleChange`.
+ */
 export async function dueChanges(database: D1Database, now: number, most: number): Promise<RegistryChange[]> {
   const db = drizzle(database);
   const due = db

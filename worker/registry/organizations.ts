@@ -114,7 +114,7 @@ export function organizationRecordOf(row: OrganizationRow, role: Role | null): O
   };
 }
 
-/** Changes name and settings (omitted ones stay). Changed settings go to all Sites and Vhosts. */
+/** Changes name and settings (omitted ones stay). The caller announces changed settings to all Sites and Vhosts. */
 export async function changeOrganization(
   database: D1Database,
   id: string,

@@ -129,8 +129,8 @@ export async function changePlant(
 }
 
 /**
- * Deletes a plant with its sub-devices and alert rules; its Site then ends all open commands. `devices`: the
- * plant still has devices; `gone`: it was already deleted.
+ * Deletes a plant with its sub-devices and alert rules. Once the caller has announced the change, the Site of the
+ * plant ends all open commands. `devices`: the plant still has devices; `gone`: the plant was already deleted.
  */
 export async function deletePlant(
   database: D1Database,

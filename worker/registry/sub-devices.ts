@@ -1,4 +1,4 @@
-/** Sub-devices in D1, as admins manage them [C-2.2]. Each change is announced to the plant's Site. */
+/** Sub-devices in D1, as admins manage them [C-2.2]. The caller announces each change to the plant's Site. */
 import { and, asc, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';

@@ -71,7 +71,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     return { waits: this.isHeldBack(turn) };
   }
 
-  /** The command is in the log: sends it, and changes the site where it does that. */
+  /** The command is in the log: sends it to its devices. The owner of a command that changes the site extends this. */
   recorded(turn: Turn, { sequence, planned, window }: Recorded<CommandPayload<Type>>): void {
     const from = { owner: this.type, commandSequence: sequence };
     for (const one of planned) this.host.dispatches.create(turn, from, one, window);

@@ -59,7 +59,7 @@ type FirstColumn =
 /** Columns that are computed here or set later. */
 type LaterColumn = 'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size';
 
-/** The columns of a new row; omitted ones are null. */
+/** What the caller gives for a new row; optional columns that it omits are null. */
 export type NewCommand = Pick<CommandRow, FirstColumn> & Partial<Omit<CommandRow, FirstColumn | LaterColumn>>;
 
 /** How a command ended; for a setpoint with the measured values. */

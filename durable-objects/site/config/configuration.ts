@@ -107,7 +107,10 @@ export class Configuration {
     }
   }
 
-  /** A log row without a key; COMPLETED at once when there is no gateway to send it to. */
+  /**
+   * Adds a log row for a configuration that no partner sent, so it has no API key. The row is COMPLETED at once if there
+   * is no gateway to send the configuration to.
+   */
   #log(turn: Turn, config: SiteConfig, source: string, isSent: boolean): { id: string; sequence: number } {
     const id = crypto.randomUUID();
     const sequence = this.#host.commands.rows.insert(turn, {
@@ -144,7 +147,7 @@ function answerOf({ constraints, hardLimits, fallback, operatingMode }: SiteConf
   return { config, etag: `"${sha256Hex(JSON.stringify(config)).slice(0, 16)}"` };
 }
 
-/** In force when it is recorded; its ack says that the gateway has it [C-7.9]. */
+/** A partner's configuration is in force when it is recorded; the ack says that the gateway has it [C-7.9]. */
 export class ConfigOwner extends CommandOwner<'CONFIG'> {
   override readonly survivesEmergency = true;
   override readonly mayReachAnother = true;

@@ -24,7 +24,7 @@ export class ConfigurationState {
     return value !== undefined && value !== gatewayId;
   }
 
-  /** `deviceId`: the gateway that is sent them now; null: there is no gateway. */
+  /** Notes the gateway that is sent configuration and schedules now; null: there is no gateway. */
   noteConfigured(turn: Turn, deviceId: string | null): void {
     if (this.#configuredGateway.value !== deviceId) this.#configuredGateway.set(turn, deviceId);
   }
@@ -59,7 +59,7 @@ export class ConfigurationState {
     this.overrideMode(turn, null);
   }
 
-  /** A mode until a time; null ends it. */
+  /** Sets the mode override, which ends at its `validUntil`; null ends the present one. */
   overrideMode(turn: Turn, override: ModeOverride | null): void {
     this.#override.set(turn, override);
   }

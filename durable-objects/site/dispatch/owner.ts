@@ -10,7 +10,10 @@ import type { DispatchRow, DispatchState } from './rows.ts';
 /** Why a device no longer serves this site. */
 export type Departure = 'DEVICE_GONE' | 'MOVED';
 
-/** An owner without one of the optional rules: no hold, no change and no refusal. */
+/**
+ * The rules of an owner. Without the optional ones a dispatch is never held back, is sent as it was planned and is never
+ * refused.
+ */
 export interface Owner {
   /** True: an emergency does not end a waiting dispatch, and a device that reconnects gets a sent one again. */
   readonly survivesEmergency: boolean;

@@ -19,7 +19,7 @@ export interface Destination {
   readonly limitMs: number;
   /** True: delivered rows are deleted in a turn of their own; false: with the next turn. */
   readonly deletesAtOnce: boolean;
-  /** Delivers rows in their order. Rejects when it does not know how far it came: the rows go again. */
+  /** Delivers rows in their order. Rejects if it is unknown which rows arrived; the outbox then sends all of them again. */
   deliver(rows: readonly OutboxRow[]): Promise<Delivered>;
 }
 

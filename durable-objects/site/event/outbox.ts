@@ -121,7 +121,7 @@ export class Outbox implements DueSource {
     this.#host.keepAlive(stored().then(drain));
   }
 
-  /** Notes what a destination has of this site; new rows get higher sequences. */
+  /** Notes what a destination has of this site (see `Receipt` in rpc.ts); new rows get higher sequences. */
   noteSeen(name: string, received: number, seen: number): void {
     this.#rows.raise(seen);
     const lane = this.#lane(name);

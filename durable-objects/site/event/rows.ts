@@ -49,6 +49,7 @@ export class OutboxRows {
     this.#sequence = Math.max(this.#sequence, sequence);
   }
 
+  /** Deletes the oldest rows of all lanes, even if they were not delivered. */
   deleteOldest(turn: Turn, count: number): void {
     turn.write(
       'DELETE FROM outbox WHERE sequence IN (SELECT sequence FROM outbox ORDER BY sequence LIMIT ?)',

@@ -89,7 +89,7 @@ export class BatchFindings {
       } else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
       this.stored.push(frame.seq);
     } catch (error) {
-      console.error('failed to process device message', {
+      console.error('device message not processed and not stored', {
         deviceId: this.#sender.device.id,
         seq: frame.seq,
         stack: stackOf(error),

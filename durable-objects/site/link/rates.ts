@@ -41,7 +41,7 @@ export class DeviceRates {
     return device.bytes.take(counted, perSecondBytes, minuteBytes, now);
   }
 
-  /** The `wait` frame for held messages: after how many ms to send again, and how many messages. */
+  /** Asks the bridge to hold these messages, to wait `ms`, and then to send `count` of them. */
   wait(deviceId: string, seqs: number[], perSecond: number): Wait {
     const missing = Math.max(0, this.#devices.get(deviceId)?.missingBytes ?? 0);
     const untilMs = Math.ceil((missing * MINUTE_MS) / this.#minuteBytes(perSecond));

@@ -29,7 +29,7 @@ import type { MovedNonces } from '../telemetry/moved-nonces.ts';
 import { type Explanation, explainNonce, explainTimestamp } from './explain.ts';
 
 const REFRESH_AT = 0.8;
-/** Within the rest of the old token's life. */
+/** How many new tokens a session is sent at most, spread over the rest of the old token's life. */
 const TRIES = 3;
 /** Stands for the topic of a request in the diagnostics. */
 const WHERE = 'mqtt-token/renew';
@@ -115,7 +115,7 @@ export class DeviceTokens implements DueSource {
     turn.send(() => keepAlive(this.#send(device, cmdId, signed())));
   }
 
-  /** A token that could not be sent is sent with the next try. */
+  /** Signs a token and sends it. After a failure the next try sends another one, if a try is left. */
   async #send(
     { id, epoch }: DeviceRow,
     cmdId: string,
@@ -130,7 +130,7 @@ export class DeviceTokens implements DueSource {
       if (device?.status !== 'ACTIVE' || device.epoch !== epoch) return;
       sender.send(id, { cmdId, action: 'TOKEN_REFRESH', payloadText });
     } catch (error) {
-      console.error('token not refreshed', { deviceId: id, reason: reasonOf(error) });
+      console.error('new token not sent to device, will retry', { deviceId: id, reason: reasonOf(error) });
     }
   }
 

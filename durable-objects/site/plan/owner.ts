@@ -160,7 +160,10 @@ export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
     if (state.sent?.by === 'unanswered mode') this.host.dispatches.rows.deleteOfOwner(turn, 'PLAN');
   }
 
-  /** Without validUntil it becomes the site's mode and ends an override; with one it is the override [C-7.7]. */
+  /**
+   * Without validUntil the mode becomes that of the site and ends an override; with validUntil it is the override
+   * [C-7.7].
+   */
   protected override started(turn: Turn, command: CommandRow, payload: ModeChange): void {
     const { plan, configuration, dispatches } = this.#host;
     const { mode, reason, validUntil } = payload;
@@ -223,7 +226,7 @@ export class PlanOwner implements Owner {
     schedules.skipFailed(turn, sent, reason ?? DEVICE_FAILED);
   }
 
-  /** The gateway that serves now gets it. */
+  /** A waiting dispatch of the plan goes to the gateway that serves now. */
   replan(turn: Turn, { action, payload: payloadText }: DispatchRow): PlannedDispatch[] {
     const { gatewayId } = this.#host.view(turn);
     return gatewayId === undefined ? [] : [{ deviceId: gatewayId, action, payloadText, items: [] }];

@@ -61,12 +61,12 @@ export class Plan implements DueSource {
     this.#apply(turn);
   }
 
-  /** Last in every turn: applies what the turn changed of the plan. */
+  /** Called last in every turn: applies what the turn changed of the plan. */
   settle(turn: Turn): void {
     if (this.state.takeChange()) turn.step(() => this.#apply(turn));
   }
 
-  /** Ends when the plant was sent the target: each round that could not send one has one entry less. */
+  /** Repeats until the plant was sent the target. The loop ends, because an entry or slot that cannot be sent ends. */
   #apply(turn: Turn): void {
     for (;;) {
       const { target, isSent } = this.#advance(turn);
@@ -78,8 +78,8 @@ export class Plan implements DueSource {
   }
 
   /**
-   * Before a device is sent again what is open for it: what expired meanwhile is not sent. The end of the turn applies
-   * the rest.
+   * Called before a device is sent again what is open for it: ends what has expired meanwhile, so that it is not sent.
+   * `settle` applies the rest at the end of the turn.
    */
   catchUp(turn: Turn): void {
     turn.step(() => this.#advance(turn));
@@ -106,7 +106,7 @@ export class Plan implements DueSource {
 
   // a setpoint
 
-  /** A new setpoint takes its place. Above the limit of future setpoints the oldest fails. */
+  /** Adds a new setpoint to the plan. Above the limit of future setpoints the oldest of these fails. */
   enter(turn: Turn, entry: PlanEntry): void {
     this.state.add(turn, entry);
     const ahead = this.state.entries.all().filter(({ startsAtMs }) => startsAtMs > turn.now);

@@ -149,7 +149,7 @@ export class PlanState {
     this.#stored.set(turn, { ...this.#stored.value, sent });
   }
 
-  /** When the plan must be applied: now, if a boundary has passed since it was. */
+  /** When the plan must be applied next: `now` if a boundary has passed since it was applied last. */
   dueMs(now: number): number | undefined {
     const { over, replaced, isSent } = this.at(now);
     if (over.length + replaced.length > 0 || !isSent) return now;

@@ -27,7 +27,7 @@ export interface SchedulesHost {
   dispatches: Dispatches;
   events: Events;
   view: ViewOf;
-  /** The active slot may be another now. */
+  /** Called when the active slot may have changed. */
   changed(): void;
 }
 
@@ -117,7 +117,7 @@ export class Schedules {
     this.#host.changed();
   }
 
-  /** By its partner, or because no slot of it is left. */
+  /** Cancels the schedule of that command: its partner cancelled it, or none of its slots is left. */
   cancel(turn: Turn, sequence: number): void {
     const schedule = this.rows.openOf(sequence);
     if (!schedule) return;
@@ -126,7 +126,7 @@ export class Schedules {
     this.#host.changed();
   }
 
-  /** The command of a schedule has failed. */
+  /** The command of a schedule has failed: the schedule ends FAILED. */
   forget(turn: Turn, sequence: number): void {
     const schedule = this.rows.openOf(sequence);
     if (!schedule) return;

@@ -136,8 +136,8 @@ export class SegmentRows {
   }
 
   /**
-   * Adds buckets to the page that contains `atMs`; returns by how many bytes the page grew. Signals above
-   * `signalsPerPage` are dropped; the log shows how many.
+   * Adds buckets to the page that contains `atMs`; returns by how many bytes the page grew. New signals
+   * above `signalsPerPage` are not stored; the log shows how many.
    */
   merge(turn: Turn, atMs: number, added: ReadonlyMap<string, readonly Bucket[]>): number {
     if (added.size === 0) return 0;
@@ -227,7 +227,9 @@ function withinPage(
   const isKnown = (metric: string) => segments.some(({ directory }) => countOf(directory, metric) > 0);
   const kept = [...added].filter(([metric]) => isKnown(metric) || room-- > 0);
   if (kept.length < added.size) {
-    console.warn('roll-up page is full, dropping new signals', { signalsLeftOut: added.size - kept.length });
+    console.warn('roll-up page is full, new signals not stored in it', {
+      signalsLeftOut: added.size - kept.length,
+    });
   }
   return new Map(kept);
 }

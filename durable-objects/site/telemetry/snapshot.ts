@@ -11,7 +11,7 @@ export interface Sample {
   value: number;
   /** The device's `ts`. */
   atMs: number;
-  /** When it was received. A device's `ts` does not prove that the device is alive. */
+  /** When the sample was received. A device's `ts` does not prove that the device is alive. */
   receivedMs?: number;
 }
 

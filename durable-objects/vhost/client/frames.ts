@@ -10,7 +10,7 @@ type ClientFrame = Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }>;
 type Consume = Extract<ClientFrame, { kind: 'consume' }>;
 type Get = Extract<ClientFrame, { kind: 'get' }>;
 
-/** Acknowledgements and credit change only memory; the next turn stores them. */
+/** Frames that change only memory: acknowledgements, which the next turn stores, and credit. */
 export type MemoryFrame =
   | Extract<ClientFrame, { kind: 'credit' }>
   | (Extract<ClientFrame, { kind: 'settle' }> & { outcome: 'ack' });

@@ -20,7 +20,10 @@ type Write =
   | { opened: string }
   | { malformed: PublishFrame; reason: string };
 
-/** Returns false if a frame could not be handled; then the whole batch is rolled back. */
+/**
+ * Returns false if a frame could not be handled: nothing of the batch is stored, and the caller must close the
+ * connection.
+ */
 export function receiveFrames(
   vhost: VhostParts,
   connectionId: string,

@@ -6,7 +6,7 @@ import type { ConsumerRows } from './rows.ts';
 
 /** Where the deliveries of a consumer go. The broker knows only this, so a consumer needs no connection. */
 export interface Receiver {
-  /** Whether it can take one more delivery of this consumer now. */
+  /** Whether this receiver can take one more delivery of the consumer now. */
   hasRoom(consumer: Consumer): boolean;
   /** Takes a message, with its lease; 0 = none is needed. Returns the bytes of the delivery. */
   deliver(consumer: Consumer, lease: number, taken: Taken): number;

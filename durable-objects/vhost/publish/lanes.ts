@@ -13,8 +13,8 @@ const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
 const RETRY_MS = [50, 250, 1_000, 2_000];
 /**
- * A Site accepts a batch only until this long before the nack: clocks differ, and a nacked publish must not
- * be recorded.
+ * A Site accepts a batch only until this long before the nack: clocks differ, and a publish must not
+ * be recorded after its nack.
  */
 const NACK_MARGIN_MS = 500;
 
@@ -42,10 +42,10 @@ export interface LaneHost {
   now(): number;
   /**
    * Submits a batch, stores the events of the answer, and confirms or nacks each publish, in this order (rule 5).
-   * Throws if the Site does not answer in time.
+   * Throws if the Site fails or does not answer in time; the lane then tries again while there is time.
    */
   submit(attempt: Attempt): Promise<void>;
-  /** Nacks the publishes: the Site did not answer in time, so it is unknown whether they are recorded. */
+  /** Nacks the publishes: the Site did not answer in time, or the key has ended. Whether they are recorded is unknown. */
   giveUp(batch: readonly Pending[]): void;
   /** Whether the key has ended; then nothing more is submitted. */
   hasEnded(): boolean;
@@ -157,7 +157,7 @@ class Lane {
       } catch (error) {
         const pauseMs = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 0;
         if (this.#host.now() + pauseMs >= giveUpAtMs) {
-          console.warn('site did not answer', {
+          console.warn('site did not answer, publishes nacked', {
             siteId: this.#siteId,
             attempts: attempt + 1,
             reason: reasonOf(error),

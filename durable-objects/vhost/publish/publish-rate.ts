@@ -53,7 +53,7 @@ export class PublishRate {
     this.#waiting.delete(connectionId);
   }
 
-  /** The frame that makes the bridge hold publishes: how long to wait, and how many to send then. */
+  /** Asks the bridge to hold these publishes, to wait `ms`, and then to send `count` of them. */
   wait(seqs: number[], perSecond: number): Wait {
     // Connections with held publishes share the rate of the key.
     const share = (perSecond * PACE_MS) / 1_000 / Math.max(1, this.#waiting.size);

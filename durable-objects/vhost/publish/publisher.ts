@@ -117,7 +117,7 @@ export class Publisher implements LaneHost {
         await organization.refresh(RETRY_MS);
       }
     } catch (error) {
-      console.warn('failed to read registry', { reason: reasonOf(error) });
+      console.warn('registry not read, publish nacked', { reason: reasonOf(error) });
       const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
       this.#host.outflow.send(new Map([[connectionId, [unstored]]]));
       return;

@@ -222,7 +222,10 @@ function renewHash(c: Context<AppContext>, user: UserRow, old: string, password:
   const renewed = turnToHash()
     .then(() => replaceHash(c.env.DB, user.id, old, hashPassword(password)))
     .catch((error: unknown) => {
-      console.warn('password hash not renewed', { userId: user.id, reason: reasonOf(error) });
+      console.warn('password hash not renewed, next login will retry', {
+        userId: user.id,
+        reason: reasonOf(error),
+      });
     });
   c.executionCtx.waitUntil(renewed);
 }

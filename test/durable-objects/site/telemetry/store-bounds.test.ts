@@ -192,7 +192,10 @@ describe('names that a device invents', () => {
     expect(Math.max(...packed.map((metrics) => metrics.length))).toBeLessThanOrEqual(
       LIMIT.unknownSignalsPerSite + 1,
     );
-    expect(warn).toHaveBeenCalledWith('roll-up page is full, dropping new signals', expect.anything());
+    expect(warn).toHaveBeenCalledWith(
+      'roll-up page is full, new signals not stored in it',
+      expect.anything(),
+    );
     for (const [table, row] of [
       ['telemetry_raw', 'length(directory) + length(data)'],
       ['telemetry_5m', 'length(directory) + length(data)'],
