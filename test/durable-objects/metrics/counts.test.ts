@@ -50,7 +50,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-it('counts are sent at once without writing a row, and counts made during a call go together in the next one', async () => {
+it('counts are reported after their turn, without a row; those made during a call go together in the next', async () => {
   await onBench(async ({ counts, turns, reported, answer }) => {
     turns.run((turn) => {
       counts.add(turn, 'executions/FAILED');

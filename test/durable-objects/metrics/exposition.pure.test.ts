@@ -6,7 +6,7 @@ import { FAMILIES, type Family } from '../../../durable-objects/metrics/families
 
 const FAMILY: Family = { name: 'sitewire_edge_x', type: 'gauge', help: 'What \\ it\nis', labels: ['a', 'b'] };
 
-it('a family has its help, its type and one line for each sample', () => {
+it('a metric family is written as its help, its type and one line for each sample', () => {
   const text = familyText({ ...FAMILY, help: 'What it is' }, [
     { values: ['1', '2'], value: 3 },
     { values: ['4', '5'], value: 0.25 },
@@ -34,7 +34,7 @@ it('a scraper reads back any queue name: quotes, backslashes, line ends, braces'
 });
 
 it.each(FAMILIES.map((family) => [family.name, family] as const))(
-  "%s has a name in Prometheus' style",
+  "%s has a name, a help text and labels in Prometheus' style",
   (name, { type, help, labels }) => {
     expect(name).toMatch(/^sitewire_edge_[a-z]+(_[a-z]+)*$/);
     expect(name.endsWith('_total')).toBe(type === 'counter');

@@ -51,14 +51,14 @@ it('the metrics ledger gives the same answer after it was stored and read back',
   expect(expose(again, 'v', NOW + 300_000)).toBe(expose(ledger, 'v', NOW + 300_000));
 });
 
-it('the metrics ledger ignores a report that arrives after a later one', () => {
+it('the metrics ledger ignores a report that is older than the last one of its object', () => {
   const late = { ...vhost('a', [queue('q', { ready: 9 })]), atMs: NOW - 1 };
   const ledger = ledgerOf(vhost('a', [queue('q', { ready: 2 })]), late);
   expect(ledger.queues()[0]?.queues[0]?.ready).toBe(2);
 });
 
 describe('the answer to a scrape', () => {
-  it('has every series of the closed lists from the beginning, as 0', () => {
+  it('has every series whose labels are known in advance, with 0, before anything was counted', () => {
     const families = parseExposition(expose(new Ledger({}, []), 'v', NOW));
     const acknowledgements = families.get('sitewire_edge_command_acknowledgements_total');
     expect(acknowledgements?.samples).toHaveLength(9);
@@ -76,7 +76,7 @@ describe('the answer to a scrape', () => {
     );
   });
 
-  it('includes counts of newer code', () => {
+  it('includes counts with labels that this code does not know, as newer code sends them', () => {
     const ledger = ledgerOf();
     ledger.add({ 'alarms/NEW': 2 });
     const families = parseExposition(expose(ledger, 'v', NOW));
@@ -93,7 +93,7 @@ describe('the answer to a scrape', () => {
     );
   });
 
-  it('counts an object as awake when it reported within five minutes', () => {
+  it('counts an object as awake if its last report is less than five minutes old', () => {
     const ledger = ledgerOf(site('a'), site('b'), vhost('c', []));
     ledger.take(site('a'), NOW + 200_000);
     const text = expose(ledger, 'v', NOW + 300_000);
@@ -102,10 +102,10 @@ describe('the answer to a scrape', () => {
   });
 });
 
-describe('the bounds [rule 9]', () => {
+describe('the bounds of the metrics ledger [rule 9]', () => {
   const LEFT_OUT = 'left_out/report';
 
-  it('more objects than fit are left out and counted; those already known continue', () => {
+  it('objects beyond the maximum are left out and counted; those already known can still report', () => {
     const ledger = new Ledger({}, []);
     for (let index = 0; index < METRICS_BOUNDS.objects + 5; index++) ledger.take(site(`${index}`), NOW);
     ledger.take(site('0', NOW + 1), NOW + 1);
@@ -113,7 +113,7 @@ describe('the bounds [rule 9]', () => {
     expect([ledger.seenSince('Site', NOW), ledger.totals.get(LEFT_OUT)]).toEqual([1, 5]);
   });
 
-  it('an object without a report for a day makes room, unless it has queues', () => {
+  it('an object that sent no report for a day is forgotten, unless it has queues', () => {
     const DAY_MS = 24 * 3_600_000;
     const ledger = ledgerOf(site('a'), vhost('b', [queue('q')]), site('c'));
     ledger.take(site('a', NOW + 1), NOW + 1);
@@ -125,7 +125,7 @@ describe('the bounds [rule 9]', () => {
     expect(ledger.queues()).toHaveLength(1);
   });
 
-  it('more queues than fit are left out and counted; the room of an ended key is used again', () => {
+  it('queues beyond the maximum are left out and counted; those of an ended key make room for others', () => {
     const names = Array.from({ length: 37 }, (_none, index) => queue(`q${index}`));
     const ledger = new Ledger({}, []);
     const keys = Math.ceil(METRICS_BOUNDS.queues / 37) + 1;
@@ -140,7 +140,7 @@ describe('the bounds [rule 9]', () => {
     expect(count()).toBe(METRICS_BOUNDS.queues);
   });
 
-  it('an answer with the maximum number of queues, all with the longest names, is within the size of one call', () => {
+  it('the maximum number of queues with the longest names still fits into one call of 32 MiB', () => {
     const name = (index: number) => `${index}`.padEnd(255, '"');
     const drops = { limit: 1, age: 1, deliveries: 1, rejected: 1 };
     const all = Array.from({ length: METRICS_BOUNDS.queues }, (_none, index) =>
@@ -150,7 +150,7 @@ describe('the bounds [rule 9]', () => {
     expect(text.length).toBeLessThan(32 * 1_024 * 1_024);
   });
 
-  it('the number of counters is limited whatever is reported: known ones continue, others are left out and counted', () => {
+  it('counters beyond the maximum are left out and their values counted; known ones still count', () => {
     const ledger = ledgerOf();
     ledger.add(
       Object.fromEntries(Array.from({ length: METRICS_BOUNDS.counts + 3 }, (_none, n) => [`x${n}`, 2])),

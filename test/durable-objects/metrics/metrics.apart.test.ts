@@ -51,7 +51,7 @@ async function untilFigure(
   await vi.waitFor(async () => expect(await read()).toBe(value), 5_000);
 }
 
-describe('a queue', () => {
+describe('a queue in the metrics', () => {
   it('that filled quickly and then does not change appears a minute later, with its depth and age, though its vhost sleeps', async () => {
     const { key, siteId, partner, organization } = await openPartner();
     await hand(key, siteId, 1, 7, { kind: 'alarm' });
@@ -68,7 +68,7 @@ describe('a queue', () => {
     expect(await figure('queue_messages', { organization: organization.slug, key: key.id })).toBe(7);
   });
 
-  it('that is consumed is at 0 again, with its age; a delivered message is unacked until the client acknowledges it', async () => {
+  it('counts a delivered message as unacked until its acknowledgement, then returns to 0, with its age', async () => {
     const { key, siteId, partner } = await openPartner();
     const queue = partner.queueName('event.status');
     const read = async () => [
@@ -90,7 +90,7 @@ describe('a queue', () => {
     await vi.waitFor(async () => expect(await read()).toEqual([0, 0, 0]), 5_000);
   });
 
-  it('of telemetry, and a partner queue, appear as well', async () => {
+  it('appears also when it is the telemetry queue or a partner queue', async () => {
     const { key, siteId, partner, organization } = await openPartner();
     await partner.declare('mine "1"');
     await partner.ask({
@@ -107,7 +107,7 @@ describe('a queue', () => {
     }
   });
 
-  it('counts the messages that left it unconsumed by reason: age, too many deliveries, rejected', async () => {
+  it('counts the messages that it gave up by reason: too old, delivered too often, rejected', async () => {
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 3);
     const [first] = [(await partner.get('event.status')).delivery];
@@ -142,7 +142,7 @@ describe('a queue', () => {
     await untilFigure(() => figure('queue_messages', { key: key.id }), undefined);
   });
 
-  it('that clients empty as it fills changes nothing: the vhost sends no report and sets no alarm for it', async () => {
+  it('whose messages are acknowledged as they arrive causes no report of its vhost', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status');
     await passTimeOf(key, 61 * SECOND);
@@ -159,8 +159,8 @@ describe('a queue', () => {
   });
 });
 
-describe('commands', () => {
-  it('are counted by result; a result repeated for a repeated publish counts once', async () => {
+describe('commands in the metrics', () => {
+  it('are counted by acknowledgement; one that the vhost submits again under its publishId counts once', async () => {
     const { plant, partner } = await newKeyedSite();
     const REJECTED = { status: 'REJECTED', code: 'INVALID_COMMAND' };
     const before = [
@@ -188,7 +188,7 @@ describe('commands', () => {
     }, 5_000);
   });
 
-  it('that end are counted by outcome, and alarms by type; an expired command counts as both', async () => {
+  it('that expire count as a FAILED execution and as a COMMAND_EXPIRED alarm', async () => {
     const { plant, partner } = await newKeyedSite();
     const [failed, expired] = [
       (await figure('executions_total', { status: 'FAILED' })) ?? 0,
@@ -200,7 +200,7 @@ describe('commands', () => {
     expect(await figure('alarms_raised_total', { type: 'COMMAND_EXPIRED' })).toBe(expired + 1);
   });
 
-  it('to an unknown site are counted by their vhost', async () => {
+  it('for an unknown site are counted as DEVICE_OFFLINE rejections, by their vhost', async () => {
     const { partner, key } = await openPartnerWithPlant();
     const OFFLINE = { status: 'REJECTED', code: 'DEVICE_OFFLINE' };
     const before = (await figure('command_acknowledgements_total', OFFLINE)) ?? 0;
@@ -210,8 +210,8 @@ describe('commands', () => {
   });
 });
 
-describe('messages of devices', () => {
-  it('that are dropped are counted by reason', async () => {
+describe('messages of devices in the metrics', () => {
+  it('that are dropped are counted by reason: one with a wrong signature adds one to SIGNATURE', async () => {
     const { gateway, link } = await newListeningSite();
     const signature = (await figure('device_dropped_messages_total', { reason: 'SIGNATURE' })) ?? 0;
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
@@ -236,7 +236,7 @@ describe('the metrics object', () => {
     expect([await total(), await figure('queue_messages', { key: key.id })]).toEqual([before, 3]);
   });
 
-  it('stores unscraped values in its alarm, before it may leave memory', async () => {
+  it('stores unscraped counts in an alarm within ten seconds, so they survive a restart', async () => {
     const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
     await metricsStub().add({ 'answers/418': 2 });
     const storesAtMs = await runInDurableObject(metricsStub(), (_metrics, { storage }) => storage.getAlarm());
@@ -246,7 +246,7 @@ describe('the metrics object', () => {
     expect(await figure('http_answers_total', { code: '418' })).toBe(before + 2);
   });
 
-  it('starts with the maximum number of objects, and still answers [rule 9]', async () => {
+  it('answers when it knows the maximum number of objects, leaves out one more, and has room a day later [rule 9]', async () => {
     await metricsStub().add({ 'answers/418': 1 });
     const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
     const leftOut = (await figure('metrics_left_out_total', { what: 'report' })) ?? 0;
@@ -298,7 +298,7 @@ describe('the metrics object', () => {
     expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
   });
 
-  it('hears from a site that works continuously every three minutes, with all counts made since', async () => {
+  it('gets two to four reports in ten minutes from a site that works continuously, and all of its counts', async () => {
     const report = vi.spyOn(Metrics.prototype, 'report');
     const add = vi.spyOn(Metrics.prototype, 'add');
     const { plant, partner, link, gateway } = { ...(await newListeningSite()) };

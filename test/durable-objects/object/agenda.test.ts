@@ -170,7 +170,7 @@ describe('the alarm', () => {
     ['the same one', T + 10_000, []],
     ['a later one', T + 40_000, [T + 10_000]],
   ])(
-    'that was set before the object woke is replaced only when it is later: %s [rule 10]',
+    'that is already set when the object wakes is replaced only if it is later than the due time: %s [rule 10]',
     async (_what, before, expected) => {
       await onBench([new Source(T + 10_000)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(before);
@@ -188,7 +188,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('that is a second late is set again at the next chance [rule 10]', async () => {
+  it('that has not rung a second after its time is set again when the agenda is armed next [rule 10]', async () => {
     await onBench([new Source(T + 10_000)], async ({ agenda, sets }) => {
       await agenda.load();
       setClock(T + 10_000 + SECOND - 1);
@@ -201,7 +201,7 @@ describe('the alarm', () => {
   });
 
   it.each([T + HOUR, undefined])(
-    'that was missed before the object woke runs now, even if nothing known is due before %s [rule 10]',
+    'that was missed before the object woke is set for now, although the next due time is %s [rule 10]',
     async (dueMs) => {
       await onBench([new Source(dueMs)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(T - MINUTE);
@@ -212,7 +212,7 @@ describe('the alarm', () => {
     },
   );
 
-  it('is never set again for the moment in progress, because the runtime would drop it [rule 10]', async () => {
+  it('is set a millisecond later while a source stays due: the runtime would drop the time that just rang [rule 10]', async () => {
     const source = new Source(T + 10_000, () => {});
     await onBench([source], async ({ agenda, storage, sets, ringAt }) => {
       await agenda.load();
@@ -223,7 +223,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('that could not be set is set at the next chance [rule 10]', async () => {
+  it('that could not be set is set when the agenda is armed next [rule 10]', async () => {
     await onBench([new Source(T + 10_000)], async ({ agenda, sets, breakAlarm }) => {
       breakAlarm(1);
       await agenda.load();
@@ -273,7 +273,7 @@ describe('a source of an agenda', () => {
     );
   });
 
-  it('stays due until its work changes that: the alarm is then set for its deadline [rule 10]', async () => {
+  it('that sets itself a later due time runs again at that time, not before, and the alarm is set for it [rule 10]', async () => {
     const call = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 8 * SECOND;
     });
@@ -319,7 +319,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('and only runs along with other alarms loses only its own changes, too, and runs after all due sources [rule 10]', async () => {
+  it('in its extra work at every alarm (ride) does not stop the others; extra work runs after all due sources [rule 10]', async () => {
     const note = (text: string) => (turn: Turn) => turn.write('INSERT INTO note (text) VALUES (?)', text);
     const riders = [new Rider((turn) => void note('first')(turn)), new Rider(fail)];
     const sources = [...riders, new Rider((turn) => void note('last')(turn)), new Source(T, whole, 'due')];
@@ -350,7 +350,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('and is the only one sets the alarm 60 s ahead, and does not run at an earlier alarm [rule 10]', async () => {
+  it('while nothing else is due has the alarm set 60 s ahead, and does not run at an earlier one [rule 10]', async () => {
     const broken = new Source(T, fail);
     await onBench([broken], async ({ agenda, sets, ringAt }) => {
       await agenda.load();
@@ -363,7 +363,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('and is then due later than that runs at its own time [rule 10]', async () => {
+  it('and is then due more than 60 s ahead has the alarm set for its own due time [rule 10]', async () => {
     const broken = new Source(T, (_turn, source) => {
       source.dueAtMs = T + 90 * SECOND;
       fail();
@@ -375,7 +375,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('once, and then succeeds, runs at its own time again [rule 10]', async () => {
+  it('once and then succeeds runs at its own due times again [rule 10]', async () => {
     let isBroken = true;
     const source = new Source(T, (turn, self) => {
       if (isBroken) fail();

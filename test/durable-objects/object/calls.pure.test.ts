@@ -21,7 +21,7 @@ function newCalls() {
 }
 
 describe('a call that is answered', () => {
-  it('returns its answer, or its error, and is no longer due (rule 9)', async () => {
+  it('returns its answer or its error, and its deadline leaves the agenda (rule 9)', async () => {
     const { calls, runs } = newCalls();
     const [good, bad] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
     const answers = Promise.allSettled([calls.until(9_000, good.promise), calls.until(8_000, bad.promise)]);
@@ -58,7 +58,7 @@ describe('a call that hangs', () => {
     expect(outcomes).toEqual(['no answer within 8000 ms', 'taken']);
   });
 
-  it('changes nothing by failing or answering after its deadline (rule 9)', async () => {
+  it('has already failed at its deadline: an error that arrives later changes nothing (rule 9)', async () => {
     const { calls, at, run } = newCalls();
     const late = Promise.withResolvers<string>();
     const given = calls.until(2_000, late.promise);
@@ -69,7 +69,7 @@ describe('a call that hangs', () => {
     expect(calls.dueMs()).toBeUndefined();
   });
 
-  it('fails at the next run when its deadline has already passed (rule 9)', async () => {
+  it('fails at the next run of the agenda if its deadline had passed before the call began (rule 9)', async () => {
     const { calls, run } = newCalls();
     const given = calls.until(500, new Promise(() => {}));
     run();

@@ -63,7 +63,7 @@ describe('the migrations of an object', () => {
     });
   });
 
-  it('that are new run on top of those that ran before [architecture: toolchain]', async () => {
+  it('run only if they are new: those that already ran do not run again [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
       migrate(storage, entries(1));
       migrate(storage, entries(1, 1));
@@ -74,7 +74,7 @@ describe('the migrations of an object', () => {
     });
   });
 
-  it('write no row in a wake that has nothing to run [rule 9]', async () => {
+  it('write no row when the object wakes and none of them is new [rule 9]', async () => {
     await inEmptyObject((storage) => {
       const list = entries(1, 1);
       migrate(storage, list);
@@ -89,7 +89,7 @@ describe('the migrations of an object', () => {
 describe('a migration that fails', () => {
   const broken: Migration = { lowest: 1, sql: `CREATE TABLE half (x); INSERT INTO nowhere VALUES (1)` };
 
-  it('leaves an empty object empty, and keeps it from starting [architecture: toolchain]', async () => {
+  it('undoes the migrations before it, too: an empty object stays empty and does not start [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
       expect(() => migrate(storage, [...entries(1, 1), broken])).toThrow(/no such table: nowhere/);
       expect(tables(storage)).toEqual([]);
@@ -113,7 +113,7 @@ describe('a migration that fails', () => {
 });
 
 describe('code that knows fewer migrations than an object has', () => {
-  it('runs on it when each of them allows that, and changes nothing [architecture: what is known to matter]', async () => {
+  it('runs on the object when every migration allows it, and changes nothing [architecture: what is known to matter]', async () => {
     await inEmptyObject((storage) => {
       const newer = entries(1, 1, 2);
       migrate(storage, newer);
@@ -131,7 +131,7 @@ describe('code that knows fewer migrations than an object has', () => {
     ['an earlier migration requires more', [1, 2, 1], 1, 2],
     ['the last migration requires all', [1, 1, 3], 2, 3],
   ])(
-    'is refused with the number that it must know where %s [architecture: what is known to matter]',
+    'is refused, with the number of migrations that it must know, when %s [architecture: what is known to matter]',
     async (_where, lowest, knows, needs) => {
       await inEmptyObject((storage) => {
         const newer = entries(...lowest);
@@ -145,7 +145,7 @@ describe('code that knows fewer migrations than an object has', () => {
     },
   );
 
-  it('does not admit still older code by having run [architecture: what is known to matter]', async () => {
+  it('does not lower the requirement when it runs: code that knows even fewer is still refused [architecture: what is known to matter]', async () => {
     await inEmptyObject((storage) => {
       const newest = entries(1, 1, 2);
       migrate(storage, newest);
@@ -159,7 +159,7 @@ describe.each([
   ['a site', SITE_MIGRATIONS, ['command', 'device', 'dispatch', 'fact', 'journal_block', 'outbox']],
   ['a vhost', VHOST_MIGRATIONS, ['chunk', 'consumer', 'fact', 'queue', 'received']],
 ])('the migrations of %s', (_object, list, expected) => {
-  it('run on an empty object, all at once and from each earlier version [architecture: toolchain]', async () => {
+  it('create the same tables in an empty object and in an object of each earlier version [architecture: toolchain]', async () => {
     for (let from = 0; from <= list.length; from++) {
       await inEmptyObject((storage) => {
         migrate(storage, list.slice(0, from));

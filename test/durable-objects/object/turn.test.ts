@@ -104,7 +104,7 @@ describe('a step that throws', () => {
     });
   });
 
-  it('because the database rejects a write loses them, too [rule 3]', async () => {
+  it('loses its SQL changes, too, when the database rejects one of its writes [rule 3]', async () => {
     await onBench(({ turns, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -118,7 +118,7 @@ describe('a step that throws', () => {
     });
   });
 
-  it('has its undo functions run at once, the last one first, and no others [rule 3]', async () => {
+  it('has only its own undo functions run, the last one first, before the turn continues [rule 3]', async () => {
     await onBench(({ turns, log }) => {
       turns.run((turn) => {
         turn.undo(() => log.push('undo of the turn'));
@@ -141,7 +141,7 @@ describe('a step that throws', () => {
     });
   });
 
-  it('neither remembers nor sends anything; other steps do, in order [rule 3]', async () => {
+  it('changes no memory and sends nothing; other steps do both after the commit, in order [rule 3]', async () => {
     await onBench(({ turns, log }) => {
       turns.run((turn) => {
         for (const name of ['first', 'second', 'third']) {
@@ -185,7 +185,7 @@ describe('a step within a step', () => {
     });
   });
 
-  it('is undone with the outer one although it succeeded, and before it [rule 3]', async () => {
+  it('that succeeded is undone when the outer step throws; the last change is undone first [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -209,7 +209,7 @@ describe('a step within a step', () => {
     });
   });
 
-  it('is undone once, also when both fail [rule 3]', async () => {
+  it('is undone only once when both steps throw [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) =>
         turn.step(() => {
@@ -251,13 +251,13 @@ describe('a turn that succeeds', () => {
     });
   });
 
-  it('returns the result of its work, and has one moment in time [rule 3]', async () => {
+  it('returns the result of its work, and has the time of the clock as its now [rule 3]', async () => {
     await onBench(({ turns }) => {
       expect(turns.run((turn) => turn.now)).toBe(NOW_MS);
     });
   });
 
-  it('commits the writes of its ending with its own, and waits for the effects of the ending [rule 5]', async () => {
+  it('also commits what its ending hook writes, then runs the memory changes and sends of that hook [rule 5]', async () => {
     const effects: string[] = [];
     const ending = (turn: Turn) => {
       note(turn, 'gathered');
@@ -271,7 +271,7 @@ describe('a turn that succeeds', () => {
     }, ending);
   });
 
-  it('sends when the caller asks for it, though it remembers at once; other turns may run in between [rule 4]', async () => {
+  it('sends only when the caller says so, but changes memory before; other turns may run in between [rule 4]', async () => {
     await onBench(({ turns, log, notes }) => {
       let sendNow = () => {};
       turns.run(
@@ -365,7 +365,7 @@ describe('a turn that fails', () => {
     },
   );
 
-  it('undoes the steps that succeeded in it, whatever they returned [rule 3]', async () => {
+  it('undoes the steps that succeeded in it, although they returned true [rule 3]', async () => {
     await onBench(({ turns, notes }) => {
       const answers: boolean[] = [];
       const run = () =>

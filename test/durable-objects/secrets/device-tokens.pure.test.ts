@@ -86,8 +86,8 @@ describe('a token', () => {
   });
 });
 
-describe('several keys', () => {
-  it('sign with the first private key, even when public keys come before it', async () => {
+describe('a key set', () => {
+  it('signs with its first private key, even when public keys come before it', async () => {
     const [old, first, second] = [await newKey(), await newKey('first'), await newKey('second')];
     const set = keySet(old.public, first.private, second.private);
     const { token } = await signDeviceToken(set, DEVICE_ID, 60, Date.now());
@@ -96,13 +96,13 @@ describe('several keys', () => {
     expect((await verifyDeviceToken(keySet(second.private, old.public), token)).ok).toBe(false);
   });
 
-  it('each verify, with or without a kid, private or public', async () => {
+  it('verifies tokens of each of its keys, private or public, with or without a kid', async () => {
     const keys = [await newKey(), await newKey('named'), await newKey()];
     const set = keySet(keys[0]?.private ?? {}, keys[1]?.public ?? {}, keys[2]?.public ?? {});
     for (const key of keys) expect((await verifyDeviceToken(set, await signed(key))).ok).toBe(true);
   });
 
-  it('reject tokens of a removed key and accept those of an added one', async () => {
+  it('verifies tokens of an old key until the key is removed, and signs with the new first key', async () => {
     const [before, after] = [await newKey(), await newKey()];
     const { token } = await signDeviceToken(keySet(before.private), DEVICE_ID, 60, Date.now());
     const both = keySet(after.private, before.public);
@@ -112,14 +112,14 @@ describe('several keys', () => {
     expect(decodeProtectedHeader(newer).kid).toBe(after.kid);
   });
 
-  it('without a private one sign nothing', async () => {
+  it('without a private key signs nothing', async () => {
     const key = await newKey();
     await expect(signDeviceToken(keySet(key.public), DEVICE_ID, 60, Date.now())).rejects.toThrow(
       /private key/,
     );
   });
 
-  it('reject a token that none of them signed, whatever its kid, and do not count it as ours', async () => {
+  it('rejects a token that none of its keys signed, whatever its kid, and does not count it as ours', async () => {
     const [ours, foreign] = [await newKey(), await newKey()];
     for (const kid of [foreign.kid, ours.kid, 'x', '', '../key']) {
       const token = await signed(foreign, {}, { kid });
@@ -130,7 +130,7 @@ describe('several keys', () => {
     }
   });
 
-  it('never include a key that the token brings itself (bad input: MQTT)', async () => {
+  it('never uses a key that the token itself contains (bad input: MQTT)', async () => {
     const [ours, foreign] = [await newKey(), await newKey()];
     const token = await signed(foreign, {}, { jwk: foreign.public });
     expect(await verifyDeviceToken(keySet(ours.private), token)).toMatchObject({ ok: false, isOurs: false });
@@ -180,14 +180,17 @@ describe('a token that is not ours', () => {
     ['100 000 dots', () => '.'.repeat(100_000)],
     ['a second token after it', (token) => `${token}.${token}`],
     ['white space before it', (token) => ` ${token}`],
-  ])('(%s) is refused, not ours, and never throws (bad input: MQTT)', async (_title, change) => {
-    const key = await newKey();
-    const { token } = await signDeviceToken(keySet(key.private), DEVICE_ID, 60, Date.now());
-    const verdict = await verifyDeviceToken(keySet(key.private), change(token));
-    expect(verdict).toEqual({ ok: false, isOurs: false, reason: expect.stringMatching(/\S/) });
-  });
+  ])(
+    '(%s) is refused without an exception, and does not count as ours (bad input: MQTT)',
+    async (_title, change) => {
+      const key = await newKey();
+      const { token } = await signDeviceToken(keySet(key.private), DEVICE_ID, 60, Date.now());
+      const verdict = await verifyDeviceToken(keySet(key.private), change(token));
+      expect(verdict).toEqual({ ok: false, isOurs: false, reason: expect.stringMatching(/\S/) });
+    },
+  );
 
-  it('includes one signed by another kind of key under our kid', async () => {
+  it('is refused when it is signed with HS256 and our public key as the secret, under our kid', async () => {
     const key = await newKey();
     const secret = new TextEncoder().encode(JSON.stringify(key.public));
     const token = await new SignJWT({

@@ -17,7 +17,7 @@ describe('a sealed secret', () => {
     expect(() => box.open('key/2', sealed)).toThrow();
   });
 
-  it('is opened with an older key, and sealed with the newest [C-5.1]', () => {
+  it('can be opened as long as its key is listed; new secrets are sealed with the first key [C-5.1]', () => {
     const both = new SecretBox(`${KEYS[2]},${KEYS[1]}`);
     expect(both.open(PURPOSE, sealed)).toBe(SECRET);
     expect(both.seal(PURPOSE, SECRET)).toMatch(/^2\./);

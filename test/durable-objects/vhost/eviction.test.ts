@@ -28,7 +28,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
-  it('keeps leases over many sleeps, with requeue and discard too (rule 8)', async () => {
+  it('keeps leases over several sleeps: the client can still requeue one and discard another (rule 8)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 2 });
     await hand(key, siteId, 1, 2);
@@ -113,7 +113,7 @@ describe('a vhost whose sockets died with it', () => {
     expect(await vhostRows(key, 'SELECT id FROM connection')).toHaveLength(1);
   });
 
-  it('ignores settlements of earlier leases (rule 8)', async () => {
+  it('ignores acknowledgements that name leases of the lost connection (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 2);
@@ -125,7 +125,7 @@ describe('a vhost whose sockets died with it', () => {
     expect(await again.readyCount('event.status')).toBe(2);
   });
 
-  it('never restores an earlier lease at the next sleep (rule 8)', async () => {
+  it('does not restore leases of the lost connection when it sleeps and wakes again (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 2);
@@ -142,8 +142,8 @@ describe('a vhost whose sockets died with it', () => {
   });
 });
 
-describe('leases and positions in one message of the link', () => {
-  it('stay consistent: a message that arrives, is got and requeued within one batch is there once, redelivered [C-6.4]', async () => {
+describe('a dead letter that arrives, is got and is recovered in one batch of frames', () => {
+  it('is in its queue once, marked as redelivered, also after a sleep [C-6.4]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('dead-letter');
     const get = { kind: 'get', queue, channel: 1, noAck: false } as const;

@@ -76,7 +76,7 @@ describe('no timer of a vhost runs', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('after a client holds or acknowledges telemetry (rule 10)', async () => {
+  it('a moment after a client acknowledged some telemetry and holds the rest (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     const timers = timersOfObjects();
     await partner.consume('event.telemetry', { prefetch: 5 });
@@ -155,7 +155,7 @@ describe('a moment after a handler', () => {
 });
 
 describe('the alarm of a vhost', () => {
-  it('is not set for finished work: it runs once or twice in a minute of a client that shows life (rule 10)', async () => {
+  it('is not set for acknowledged messages: it rings at most twice in ten seconds while the client shows life (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.telemetry');
     for (let round = 0; round < 6; round++) {
@@ -178,7 +178,7 @@ describe('the alarm of a vhost', () => {
 });
 
 describe('a vhost', () => {
-  it('sleeps while telemetry waits or is leased, and after recent acknowledgements (rule 8)', async () => {
+  it('can sleep although telemetry waits or is leased and an acknowledgement just arrived (rule 8)', async () => {
     vi.useRealTimers();
     const timers = timersOfObjects();
     const { key, siteId, partner } = await openPartner();

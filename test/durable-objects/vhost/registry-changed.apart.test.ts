@@ -69,7 +69,7 @@ describe('a change that a vhost has applied', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
   });
 
-  it('that adds a plant lets it be commanded at once, under its external id, too [C-7.1]', async () => {
+  it('that adds a plant lets the next publish command it, under its external id, too [C-7.1]', async () => {
     const { organization, key, partner } = await openReader();
     const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
     const plant = await createPlant(organization, { externalPlantId });
@@ -79,7 +79,7 @@ describe('a change that a vhost has applied', () => {
     expect(await publishUnsigned(partner, externalPlantId)).toMatchObject(TAKEN);
   });
 
-  it('that removes a plant stops its commands [C-7.1]', async () => {
+  it('that removes a plant has the next command for it rejected [C-7.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
     await changeAndNotifyVhost(organization, key.id, removePlant(plant));
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(NO_SITE);
@@ -148,7 +148,7 @@ describe('the notification of a change', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('may be one of many at once: D1 is read by one query at a time, and all are applied (rule 4)', async () => {
+  it('can be one of nine concurrent ones: D1 is read by one query at a time, and the last change applies (rule 4)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const reads = watchRegistry();
     const versions: number[] = [];
@@ -159,7 +159,7 @@ describe('the notification of a change', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('is not satisfied by a read that began before it (rule 6)', async () => {
+  it('is not answered with a read that began before it: the vhost reads D1 again (rule 6)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const { reads, untilHeld, release } = holdNextAnswer();
     setClock(START_MS + AGEING_MS);
@@ -229,7 +229,7 @@ describe('a change that a vhost cannot apply', () => {
     },
   );
 
-  it('because D1 answers an older version is a failure: it is not applied (rule 7)', async () => {
+  it('because D1 still answers an older version is a failure for the caller (rule 7)', async () => {
     const { organization, key } = await openReader();
     const version = await changeRegistry(organization);
     await expect(notifyVhost(key.id, version + 1)).rejects.toThrow(/version/);

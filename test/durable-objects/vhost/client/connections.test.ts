@@ -49,7 +49,7 @@ describe('a dial', () => {
     expect(await dialAgain()).toMatchObject({ statusCode: 404 });
   });
 
-  it('that the Worker did not make, or that is not an upgrade, gets the same answer (rule 1)', async () => {
+  it('that the Worker did not make, or that is not an upgrade, is answered 404, too (rule 1)', async () => {
     const { key } = await openKey();
     const dial = JSON.stringify({ keyId: key.id, connection: 'c', bridge: 'b', boot: 'b', address: '::1' });
     const plain = await vhostOf(key.id).fetch('https://vhost/link', { headers: { [DIAL_HEADER]: dial } });
@@ -114,7 +114,7 @@ describe('the eleventh connection of a key', () => {
 });
 
 describe('a silent connection', () => {
-  it('receives nothing any more: others get the messages (rule 2)', async () => {
+  it('gets no message after a minute of silence: the other connection gets them (rule 2)', async () => {
     const { organization, key, siteId } = await openKey();
     const [silent, live] = await connectMany(organization, key, 2);
     await silent?.consume('event.status');
@@ -126,7 +126,7 @@ describe('a silent connection', () => {
     expect(silent?.deliveries()).toEqual([]);
   });
 
-  it('loses its leases to other connections when the agenda closes it (rule 8)', async () => {
+  it('is closed after two minutes, and its leased messages go to another connection (rule 8)', async () => {
     const { organization, key, siteId } = await openKey();
     const [silent, live] = await connectMany(organization, key, 2);
     await silent?.consume('event.status');
@@ -139,7 +139,7 @@ describe('a silent connection', () => {
     expect(taken?.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('is not one that pings: the runtime answers pings while the object sleeps', async () => {
+  it('that sends a ping gets a pong from the runtime while the object sleeps', async () => {
     const { organization, key } = await openKey();
     const partner = await Partner.connect(organization, key);
     await evictDurableObject(vhostOf(key.id));
@@ -186,7 +186,7 @@ describe('a link that breaks the rules', () => {
   it.each([
     ['a frame without a kind', '[{}]'],
     ['an unknown frame', '[{"kind":"reboot"}]'],
-  ])('with %s is closed like any other (rule 1)', async (_, message) => {
+  ])('with %s is closed with a protocol error, too (rule 1)', async (_, message) => {
     const { organization, key } = await openKey();
     const [partner, other] = await connectMany(organization, key, 2);
     partner?.link.socket.send(message);
@@ -195,7 +195,7 @@ describe('a link that breaks the rules', () => {
     expect(partner?.link.closed).toMatchObject({ code: CLOSE_CODES.protocolError });
   });
 
-  it('loses every frame of a message that has a malformed frame (rule 1)', async () => {
+  it('has no frame of a batch handled if one of them is malformed (rule 1)', async () => {
     const { organization, key } = await openKey();
     const [partner, other] = await connectMany(organization, key, 2);
     const publish = { ...partner?.command('x', 'mode', {}), body: 'not JSON', seq: 1 };
@@ -204,7 +204,7 @@ describe('a link that breaks the rules', () => {
     expect(await other?.readyCount('dead-letter')).toBe(0);
   });
 
-  it('with a frame that cannot be handled is the only one closed, and no count is lost (rule 3)', async () => {
+  it('with a frame that cannot be handled is the only one closed, and the counts of the queues stay correct (rule 3)', async () => {
     const { organization, key, siteId } = await openKey();
     const [partner, other] = await connectMany(organization, key, 2);
     if (!partner || !other) throw new Error('not connected');

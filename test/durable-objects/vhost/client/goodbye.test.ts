@@ -65,7 +65,7 @@ describe('a client receives goodbye before its link is closed', () => {
     await expectGoodbyes(clients, CLOSE_CODES.expired);
   });
 
-  it('when it sends something after its key expired [C-5.6]', async () => {
+  it('when it, or another client of its key, sends a frame after the key expired [C-5.6]', async () => {
     const { clients, expiresAtMs } = await twoClients();
     vi.setSystemTime(expiresAtMs);
     clients[0].link.send({ kind: 'credit', drainedBytes: 1 });

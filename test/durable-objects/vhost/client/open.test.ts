@@ -38,7 +38,7 @@ async function atItsObject() {
 }
 
 describe('a client', () => {
-  it('that is accepted and has opened nothing is not logged, and its key does not count as used [C-8.4]', async () => {
+  it('that has not opened its vhost yet leaves no audit row, and its key does not count as used [C-8.4]', async () => {
     const { organization, key, link } = await dialled();
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });
     await link.next((frame) => frame.kind === 'refused');
@@ -88,7 +88,7 @@ describe('a client', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('is audited once for its key, however often it opens [C-8.4]', async () => {
+  it('is audited once, however often it opens its vhost [C-8.4]', async () => {
     const { organization, open, vhost, link } = await dialled();
     for (let repeat = 0; repeat < 3; repeat++) open(vhost);
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });

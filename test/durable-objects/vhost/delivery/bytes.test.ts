@@ -66,7 +66,7 @@ async function wideAlarms(key: Key, siteId: string, count: number, chars: number
 }
 
 describe('a delivery', () => {
-  it('states its size, consumed or got: no less than its bytes [C-6.4]', async () => {
+  it('states at least its real size in bytes, whether it is consumed or got [C-6.4]', async () => {
     const { key, siteId, publisher, partner } = await openReader();
     await deadLetters(publisher, 2);
     await wideAlarms(key, siteId, 2, 1_000);
@@ -107,21 +107,21 @@ describe('the window of a connection', () => {
     expect(all.length).toBeLessThan(total);
   }
 
-  it('fills with properties too: small bodies with large properties stop at one mebibyte (rule 9)', async () => {
+  it('counts properties, too: small bodies with large properties stop at one mebibyte (rule 9)', async () => {
     const { publisher, partner } = await openReader();
     await deadLetters(publisher, 150);
     await partner.consume('dead-letter');
     await expectWindowHolds(partner, 150);
   });
 
-  it('fills by bytes, not characters (rule 9)', async () => {
+  it('counts bytes, not characters: messages in three-byte characters stop at one mebibyte (rule 9)', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 60, 10_000);
     await partner.consume('event.alarm');
     await expectWindowHolds(partner, 60);
   });
 
-  it('opens by exactly the bytes that the client drained [C-6.4]', async () => {
+  it('opens again as the client drains its deliveries, until every message has arrived [C-6.4]', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 60, 10_000);
     await partner.consume('event.alarm', { noAck: true });
@@ -138,7 +138,7 @@ describe('the window of a connection', () => {
 });
 
 describe('a queue', () => {
-  it("fills with all transmitted bytes: properties count towards the dead-letter queue's 16 MiB [C-6.4]", async () => {
+  it('counts properties, too: with them the dead-letter queue keeps at most 16 MiB and drops the rest [C-6.4]', async () => {
     const { key, publisher } = await openReader();
     const count = Math.ceil((1.1 * DEAD_LETTER_BYTES) / PROPERTIES_BYTES);
     await deadLetters(publisher, count);
@@ -153,7 +153,7 @@ describe('a queue', () => {
     expect((await publisher.readyCount('dead-letter')) + (queue?.dropped ?? 0)).toBe(count);
   });
 
-  it('counts the same size in and out: an empty queue counts nothing [C-6.4]', async () => {
+  it('has no stored bytes left when its messages are acknowledged [C-6.4]', async () => {
     const { key, siteId, publisher, partner } = await openReader();
     await deadLetters(publisher, 3);
     await wideAlarms(key, siteId, 3, 100);

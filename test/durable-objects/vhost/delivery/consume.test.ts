@@ -51,7 +51,7 @@ describe('the prefetch of a consumer', () => {
 });
 
 describe('the shared limit of a channel', () => {
-  it('limits what all its consumers hold together, and no other channel [C-6.4]', async () => {
+  it('limits the unacknowledged messages of all its consumers together, and those of no other channel [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
     await partner.consume('event.status', { tag: 'a' });
@@ -120,7 +120,7 @@ describe('the byte credit of a connection', () => {
   const chars = 60_000;
 
   it.each([false, true])(
-    'stops deliveries at the window until the client drains, noAck %s (rule 9)',
+    'stops deliveries when the window is full, until the client drains bytes, with noAck %s (rule 9)',
     async (noAck) => {
       const { key, partner, siteId } = await openPartner();
       await partner.consume('event.status', { noAck });
@@ -146,7 +146,7 @@ describe('the byte credit of a connection', () => {
     },
   );
 
-  it('belongs to that connection: one that does not read slows no other (rule 9)', async () => {
+  it('is separate: a connection that does not read slows no other (rule 9)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { tag: 'stuck' });
     await hand(key, siteId, 1, 20, { chars });
@@ -172,7 +172,7 @@ describe('the byte credit of a connection', () => {
 });
 
 describe('consumers of one queue', () => {
-  it('take turns across connections [C-6.4]', async () => {
+  it('get the messages alternately, also on different connections [C-6.4]', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status');
@@ -183,7 +183,7 @@ describe('consumers of one queue', () => {
     expect(numbers(other)).toEqual([2, 4, 6]);
   });
 
-  it('skip the one that is full [C-6.4]', async () => {
+  it('get the messages that another one cannot get because its prefetch is full [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
     await partner.consume('event.status', { tag: 'b' });

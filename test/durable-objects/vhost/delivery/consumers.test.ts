@@ -92,7 +92,7 @@ describe('a cancelled consumer', () => {
 });
 
 describe('a consumer tag', () => {
-  it('used twice on its channel is refused as RabbitMQ does, and affects no other connection [C-6.3]', async () => {
+  it('that is used twice on its channel is refused with 530, as in RabbitMQ; other connections stay open [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status', { tag: 'ct' });
@@ -120,7 +120,7 @@ describe('a consumer tag', () => {
 });
 
 describe('the consumers of a connection', () => {
-  it('are limited: one too many closes only that connection [C-6.3]', async () => {
+  it('are limited to 256: one more is refused with 530, and another connection can still consume [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     const queue = partner.queueName('event.status');
@@ -140,15 +140,15 @@ describe('the rule on which queues a partner may read', () => {
   const names: [string, (slug: string) => string][] = [
     ['of another organization', () => 'vcp.other.event.status'],
     ['of a slug that begins with its own', (slug) => `vcp.${slug}2.event.status`],
-    ['of its slug in upper case', (slug) => `vcp.${slug.toUpperCase()}.event.status`],
+    ['named with its slug in upper case', (slug) => `vcp.${slug.toUpperCase()}.event.status`],
     ['that the platform reads: commands', (slug) => `vcp.${slug}.command`],
     ['that the platform reads: schedules', (slug) => `vcp.${slug}.schedule`],
     ['that the platform reads: configuration', (slug) => `vcp.${slug}.config`],
-    ['by a pattern', (slug) => `vcp.${slug}.event.*`],
+    ['named by a pattern', (slug) => `vcp.${slug}.event.*`],
     ['with a name like an event queue', (slug) => `vcp.${slug}.event.command.ack`],
   ];
 
-  it.each(names)('refuses %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
+  it.each(names)('refuses a queue %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
     const { organization, key, partner } = await openPartner();
     const queue = nameOf(organization.slug);
     const expected = channelRefusal(

@@ -47,7 +47,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
     expect(markedNumbers(partner)).toEqual(['1', ...Array(OFTEN - 1).fill('1*')]);
   });
 
-  it('becomes a dead letter once a client has requeued it twenty times, whatever happened in between [C-6.4]', async () => {
+  it('becomes a dead letter after twenty requeues, each on a connection that is closed afterwards [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await hand(key, siteId, 1, 1, { kind });
     for (let count = 1; count <= LIMIT; count++) {

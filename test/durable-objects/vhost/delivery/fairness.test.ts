@@ -7,7 +7,7 @@ const CREDIT_STEP_BYTES = 128 * 1024;
 const MIB = 1024 * 1024;
 
 describe('a backlog of telemetry that its client is reading', () => {
-  it('lets an acknowledgement and an alarm through with the next bytes that the client drains [C-6.4]', async () => {
+  it('does not delay an acknowledgement or an alarm: both arrive within the next 2 MiB that the client drains [C-6.4]', async () => {
     const { key, siteId, partner } = await openPartner();
     // Six full windows.
     for (let from = 1; from <= 600; from += 50) {

@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 describe('a link that is lost', () => {
-  it('between sending and receiving loses nothing: every message is delivered again, as redelivered [C-6.4]', async () => {
+  it('while deliveries are on their way loses no message: each is delivered again, as redelivered [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -24,7 +24,7 @@ describe('a link that is lost', () => {
     expect(again.deliveries().map((delivery) => delivery.redelivered)).toEqual([true, true, true]);
   });
 
-  it('with 1000 unacknowledged messages: they come again, in order, redelivered, before new ones [C-6.4]', async () => {
+  it('has its 1000 unacknowledged messages delivered again in order, as redelivered, before new ones [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     for (let from = 1; from <= 1_000; from += 250) await hand(key, siteId, from, 250);
@@ -38,7 +38,7 @@ describe('a link that is lost', () => {
     expect(all.every(({ redelivered }, index) => redelivered === index < 1_000)).toBe(true);
   });
 
-  it('returns its leases at once to consumers that are already connected [C-6.4]', async () => {
+  it('has its leased messages delivered to consumers that are already connected [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -63,7 +63,7 @@ describe('a link that is lost', () => {
 });
 
 describe('a lease', () => {
-  it('of a closed connection settles nothing on the next one [C-6.4]', async () => {
+  it('of a closed connection cannot be settled on the next one: ack, requeue and discard have no effect [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -82,7 +82,7 @@ describe('a lease', () => {
     expect(await third.readyCount('dead-letter')).toBe(0);
   });
 
-  it('of another connection settles nothing [C-6.4]', async () => {
+  it('of one connection cannot be settled by another: ack, requeue and discard have no effect [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -97,7 +97,7 @@ describe('a lease', () => {
     expect(markedNumbers(partner)).toEqual(['1', '2', '3', '1*']);
   });
 
-  it('number is never reused, over sleeps and connections', async () => {
+  it('has a number that is never reused, over sleeps and connections', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 50);
@@ -113,8 +113,8 @@ describe('a lease', () => {
   });
 });
 
-describe('a bridge that reconnects under a new boot', () => {
-  it('has the leases of its old boot delivered again at once, and only those (rule 8)', async () => {
+describe('a bridge that dials again', () => {
+  it('under a new boot has the messages leased under its old boot delivered again, and no others (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
     await partner.consume('event.status', { prefetch: 2 });
@@ -131,7 +131,7 @@ describe('a bridge that reconnects under a new boot', () => {
     expect(markedNumbers(elsewhere)).toEqual(['3']);
   });
 
-  it('has the sockets of its old boot closed, and no others (rule 8)', async () => {
+  it('under a new boot has the sockets of its old boot closed, and those of no other bridge (rule 8)', async () => {
     const { partner, connect } = await openPartner();
     const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
     await connect({ boot: 'boot-2' });
@@ -140,7 +140,7 @@ describe('a bridge that reconnects under a new boot', () => {
     expect(elsewhere.link.closed).toBeUndefined();
   });
 
-  it('frees nothing when it dials again under the same boot (rule 8)', async () => {
+  it('under the same boot frees no lease of its other connections (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 1);
@@ -151,7 +151,7 @@ describe('a bridge that reconnects under a new boot', () => {
 });
 
 describe('a frame that cannot be handled', () => {
-  it('closes its own connection; a message that another client just acknowledged is not leased again (rule 3)', async () => {
+  it('closes only the connection that sent it; what another client just acknowledged is not delivered again (rule 3)', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const { key, partner, siteId, connect } = await openPartner();
     const other = await connect();

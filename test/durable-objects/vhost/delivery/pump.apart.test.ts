@@ -58,7 +58,7 @@ describe('two thousand waiting messages', () => {
     expect(numbers(partner)).toEqual(range(1, EVENTS));
   });
 
-  it('keep coming without any frame of a client (rule 9)', async () => {
+  it('are all delivered to a consumer whose client sends no further frame (rule 9)', async () => {
     const scene = await openPartner();
     const { partner } = scene;
     await fill(scene);
@@ -67,7 +67,7 @@ describe('two thousand waiting messages', () => {
     expect(numbers(partner)).toEqual(range(1, EVENTS));
   });
 
-  it('are shared by two consumers of one link message, each delivered once, turn by turn (rule 9)', async () => {
+  it('go in equal parts to two consumers, each message once, in turns of at most 512 (rule 9)', async () => {
     const scene = await openPartner();
     const { partner } = scene;
     await fill(scene);

@@ -41,7 +41,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(markedNumbers(partner)).toEqual(['1', '2', '3', '4', '3*', '1*', '2*']);
   });
 
-  it('requeue: one message of many keeps its place in the order [C-6.4]', async () => {
+  it('requeue: 50 messages that are requeued in reverse come again in their original order [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 50, tag: 'a' });
     await hand(key, siteId, 1, 80, { kind });
@@ -78,7 +78,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(markedNumbers(partner)).toEqual(['1', '2']);
   });
 
-  it('20 deliveries: the next requeue sends the message to the dead-letter queue instead [C-6.4]', async () => {
+  it('20 deliveries: a requeue after the 20th sends the message to the dead-letter queue instead [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 1 });
     await hand(key, siteId, 1, 2, { kind });
@@ -109,7 +109,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.readyCount('dead-letter')).toBe(0);
   });
 
-  it('noAck: the message is deleted once it was sent [C-6.4]', async () => {
+  it('noAck: the message is deleted as soon as it was sent [C-6.4]', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await partner.consume(queue, { noAck: true });
     await hand(key, siteId, 1, 3, { kind });
@@ -137,7 +137,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.get(queue)).toMatchObject({ messageCount: 0, delivery: null });
   });
 
-  it("recover: the channel's leases are delivered again, those of another channel are not [C-6.4]", async () => {
+  it('recover: the leased messages of the channel are delivered again, those of another channel are not [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 4, { kind });
@@ -153,7 +153,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.readyCount(queue)).toBe(0);
   });
 
-  it('close-channel: its leases are delivered again elsewhere, and its consumers are gone [C-6.4]', async () => {
+  it('close-channel: its leased messages are delivered on another channel, and its consumers are gone [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 3, { kind });
@@ -171,7 +171,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(markedNumbers(partner, 'a')).toEqual(['1', '2']);
   });
 
-  it('declare and get count the waiting messages without the leased ones [C-6.4]', async () => {
+  it('passive declare: it counts the waiting messages without the leased ones, and the consumers [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 5, { kind });
     expect(await partner.readyCount(queue)).toBe(5);

@@ -65,7 +65,7 @@ describe('events that are delivered as they arrive', () => {
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 1, seen: 3, gone: false });
   });
 
-  it('and held for a second are stored with their leases, which survive a sleep (rule 8)', async () => {
+  it('and not acknowledged for a second are stored with their leases, which survive a sleep (rule 8)', async () => {
     const { key, partner, siteId } = await holding(3);
     const held = await partner.delivered(3);
     await untilStored(key, 3);
@@ -78,7 +78,7 @@ describe('events that are delivered as they arrive', () => {
     await untilStored(key, 0);
   });
 
-  it('are lost when the object dies, and come again from their site, once (rule 5)', async () => {
+  it('are lost when the object crashes, come again from their site, and are then delivered once (rule 5)', async () => {
     const { organization, key, partner, siteId } = await holding(3);
     await partner.delivered(3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
@@ -90,7 +90,7 @@ describe('events that are delivered as they arrive', () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it('are all stored at once when one more arrives that has to wait (rule 5)', async () => {
+  it('are all stored as soon as one more event arrives that has to wait for the client (rule 5)', async () => {
     const { key, siteId } = await holding(1, 1);
     expect(await hand(key, siteId, 2, 1)).toEqual({ received: 2, gone: false });
     expect([await storedMessages(key), await storedThrough(key)]).toEqual([2, 2]);
@@ -108,7 +108,7 @@ describe('events that are delivered as they arrive', () => {
     expect(all.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('are stored beyond a fixed number, and are all there after a wake (rule 9)', async () => {
+  it('are stored when too many are unacknowledged, and none is lost when the object sleeps (rule 9)', async () => {
     const { key, siteId, partner } = await holding(200);
     for (let from = 201; from <= VHOST_BOUNDS.unstoredMessages + 200; from += 200) {
       await hand(key, siteId, from, 200);

@@ -35,7 +35,7 @@ async function mendStorage(key: Key): Promise<void> {
   for (const write of ['INSERT', 'UPDATE']) await vhostRows(key, `DROP TRIGGER broken_${write}`);
 }
 
-describe('events of many sites at once', () => {
+describe('events that many sites send concurrently', () => {
   /** Calls that all arrive before the first of them is durable. */
   async function handTogether(key: Key, siteIds: readonly string[], meanwhile?: (vhost: Vhost) => void) {
     const transactions = vi.spyOn(Turns.prototype, 'run');
@@ -48,7 +48,7 @@ describe('events of many sites at once', () => {
     });
   }
 
-  it('share one transaction, all except those of the first site, and are stored once, in order (rule 5)', async () => {
+  it('need two transactions, one for the first site and one for all others, and are stored once, in order (rule 5)', async () => {
     const { key, partner } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
@@ -65,7 +65,7 @@ describe('events of many sites at once', () => {
     expect(partner.deliveries()).toHaveLength(40);
   });
 
-  it('are not stored when the key ends while they wait, and their sites learn that [C-5.6]', async () => {
+  it('are not stored when the key is revoked while they wait; the answer to their sites says gone [C-5.6]', async () => {
     const { key } = await openPartner();
     const siteIds = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
     const { receipts } = await handTogether(key, siteIds, (vhost) => void vhost.revoke());
@@ -79,7 +79,7 @@ describe('events of many sites at once', () => {
 });
 
 describe("events from a site's outbox", () => {
-  it('are stored once each, in order, whatever is sent again (rule 5)', async () => {
+  it('are delivered once each, in order, although the site sends some of them again (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
@@ -104,7 +104,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it('may skip numbers, which belong to other keys (rule 5)', async () => {
+  it('may skip sequence numbers, which belong to events for other keys (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
@@ -138,7 +138,7 @@ describe("events from a site's outbox", () => {
     }
   });
 
-  it('of a plant that the key may not see are dropped, and not requested again [C-8.1]', async () => {
+  it('of a plant that the key may not see are dropped; the answer says that they were received [C-8.1]', async () => {
     const { key, partner, siteId } = await openPartner({ allowedPlantIds: [crypto.randomUUID()] });
     const other = crypto.randomUUID();
     for (const kind of ['alarm', 'telemetry', 'ack', 'execution'] as const) {
@@ -170,7 +170,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(second)).toEqual([3, 4]);
   });
 
-  it('for a vhost that was never opened are not stored', async () => {
+  it('for a vhost that was never opened are answered gone', async () => {
     const stranger = vhostOf(crypto.randomUUID());
     expect(await stranger.receive('site', outboxEvents(1, 1))).toEqual({ received: 0, gone: true });
     expect(await stranger.receivePassing('site', telemetry(1, 1))).toBe('gone');
@@ -178,7 +178,7 @@ describe("events from a site's outbox", () => {
 });
 
 describe('a write that fails', () => {
-  it('ends the object before it answers; events it did not store come again and are stored once (rule 3)', async () => {
+  it('restarts the object before it answers; events that it did not store come again and are stored once (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     await breakStorage(key);
@@ -224,7 +224,7 @@ describe('a write that fails', () => {
     expect((await commandLog(plant.id)).total).toBe(3);
   });
 
-  it('of a dead letter confirms nothing, and the restarted object accepts it (rule 3)', async () => {
+  it('of a dead letter leaves its publish unconfirmed; the restarted object stores it when it is sent again (rule 3)', async () => {
     const { organization, key, partner } = await openPartner();
     await breakStorage(key);
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
@@ -237,7 +237,7 @@ describe('a write that fails', () => {
     expect(await again.readyCount('dead-letter')).toBe(1);
   });
 
-  it('of a lease delivers nothing: the restarted object does, and not as redelivered (rule 3)', async () => {
+  it('of a lease delivers nothing; the restarted object delivers the messages, and not as redelivered (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     await breakStorage(key);

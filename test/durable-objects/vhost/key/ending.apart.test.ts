@@ -117,7 +117,7 @@ describe('the revocation of a key', () => {
     expect([tries, await alarmAt(key)]).toEqual([[], null]);
   });
 
-  it('needs no key id when the caller knows only the vhost [C-5.6]', async () => {
+  it('is written to D1 even when the caller passes no key id [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     await vhostOf(key.id).revoke();
     await passTime(key, 5 * SECOND);
@@ -187,7 +187,7 @@ describe('a key that is discarded', () => {
       ({ value }) => value !== 'null',
     );
 
-  it('leaves nothing of it to read, and its client is disconnected [C-5.4]', async () => {
+  it('leaves no settings, messages or alarm in its vhost, and its client is disconnected [C-5.4]', async () => {
     const { organization, key, partner, siteId } = await openPartnerWithPlant();
     await hand(key, siteId, 1, 3);
     expect(await partner.readyCount('event.status')).toBe(3);
@@ -213,7 +213,7 @@ describe('a key that is discarded', () => {
     expect((await factsOf(key)).map(({ name }) => name)).toEqual(['revoked']);
   });
 
-  it('cannot be opened again, whether or not it was open before, before and after a sleep [C-5.4]', async () => {
+  it('stays shut when it is opened afterwards, whether it was open before or not, also after a sleep [C-5.4]', async () => {
     const organization = await createOrganization();
     for (const id of [(await createKey(organization)).id, crypto.randomUUID()]) {
       await vhostOf(id).discard();

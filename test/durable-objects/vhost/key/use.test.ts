@@ -56,7 +56,7 @@ async function publish(partner: Partner, messageId: string): Promise<void> {
   });
 }
 
-it('lastUsedAt is the minute of a publish, and a later publish updates it a minute later', async () => {
+it('lastUsedAt is the time of a publish; only a publish a minute or more later updates it again', async () => {
   const { key, partner } = await connected();
   await publish(partner, crypto.randomUUID());
   await expectUsedAt(key, START_MS);
@@ -68,7 +68,7 @@ it('lastUsedAt is the minute of a publish, and a later publish updates it a minu
   await expectUsedAt(key, nextMs);
 });
 
-it('lastUsedAt is the minute in which a consumer receives an event', async () => {
+it('lastUsedAt is the time at which a consumer receives an event, not the time of its basic.consume', async () => {
   const { key, partner } = await connected();
   await partner.consume('event.status');
   expect(await lastUsedAtMs(key.id)).toBe(OPENED_MS);
@@ -77,7 +77,7 @@ it('lastUsedAt is the minute in which a consumer receives an event', async () =>
   await expectUsedAt(key, takenMs);
 });
 
-it('lastUsedAt is the minute of a get that returned a message, and never of an empty get', async () => {
+it('lastUsedAt is the time of a basic.get that returns a message; an empty one does not change it', async () => {
   const { key, partner } = await connected();
   await partner.get('event.status');
   await partner.quiet();
@@ -88,7 +88,7 @@ it('lastUsedAt is the minute of a get that returned a message, and never of an e
   await expectUsedAt(key, gotMs);
 });
 
-it('lastUsedAt is not written again for a use within a minute after a sleep', async () => {
+it('lastUsedAt does not change by a publish less than a minute after the last change, even after a sleep', async () => {
   const { key, partner } = await connected();
   await publish(partner, crypto.randomUUID());
   await expectUsedAt(key, START_MS);

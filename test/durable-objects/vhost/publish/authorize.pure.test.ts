@@ -66,7 +66,7 @@ describe('a publish', () => {
     'acme.event.telemetry',
     'acme.command.reboot',
     '',
-  ])('to %j is refused with every scope [C-6.2]', (routingKey) => {
+  ])('to %j is refused even to a key with all scopes [C-6.2]', (routingKey) => {
     expect(authorizePublish(NAMES, ALL, 'vcp', routingKey)).toEqual(topicRefused(routingKey));
   });
 
@@ -86,15 +86,15 @@ describe('a publish', () => {
     }
   });
 
-  it('in the vhost of a legacy key gets a refusal that names this vhost [C-5.3]', () => {
+  it('in the vhost / of a legacy key gets a refusal that names this vhost [C-5.3]', () => {
     const answer = authorizePublish({ slug: 'acme', vhost: '/' }, new Set(), 'vcp', 'acme.command.mode');
     expect(answer).toMatchObject({ refusal: { text: expect.stringContaining("in vhost '/' refused") } });
   });
 });
 
-describe('a queue that a key may not use', () => {
+describe('the refusal of a queue', () => {
   it.each(['vcp.other.event.status', 'vcp.acme2.event.status', 'vcp.acme.event', 'vcp.', 'vcp.acme.command'])(
-    'with the name %j is refused, whether it exists or not [C-6.2]',
+    'with the name %j is ACCESS_REFUSED, whether the queue exists or not [C-6.2]',
     (queue) => {
       expect(unknownQueue(NAMES, queue)).toEqual(forbiddenQueue(NAMES, queue));
       expect(forbiddenQueue(NAMES, queue)).toEqual({
@@ -113,7 +113,7 @@ describe('a queue that a key may not use', () => {
     'vcp',
     'xvcp.acme.event.status',
     'amq.gen-1',
-  ])('with the name %j is not found [C-6.3]', (queue) => {
+  ])('with the name %j is NOT_FOUND [C-6.3]', (queue) => {
     expect(unknownQueue(NAMES, queue)).toEqual({
       severity: 'channel',
       code: 404,
@@ -121,7 +121,7 @@ describe('a queue that a key may not use', () => {
     });
   });
 
-  it('gets a refusal that says so when its name is reserved [C-6.6]', () => {
+  it('names the reserved prefix for amq.foo, and is that of a forbidden queue for vcp.mine [C-6.6]', () => {
     expect(reservedName(NAMES, 'vcp.mine')).toEqual(forbiddenQueue(NAMES, 'vcp.mine'));
     expect(reservedName(NAMES, 'amq.foo').text).toBe(
       "ACCESS_REFUSED - queue name 'amq.foo' contains reserved prefix 'amq.*'",

@@ -42,7 +42,7 @@ function confirmed(partner: Partner): number[] {
 }
 
 describe('a site that does not answer', () => {
-  it('delays only its own confirms; those of other sites continue (rule 4)', async () => {
+  it('delays only the confirms of its own publishes; those of other sites continue (rule 4)', async () => {
     const { partner, slow, others } = await openReader(4);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -58,7 +58,7 @@ describe('a site that does not answer', () => {
     expect((await commandLog(slow)).total).toBe(2);
   });
 
-  it('does not delay the rest of its link message: each publish is confirmed when its own site answers (rule 4)', async () => {
+  it('does not delay the rest of a batch of frames: each publish is confirmed when its own site answers (rule 4)', async () => {
     const { partner, slow, others } = await openReader(3);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -91,7 +91,7 @@ describe('a site that does not answer', () => {
     expect([await held, await waiting]).toMatchObject([{ kind: 'stored' }, { kind: 'stored' }]);
   });
 
-  it('and holds an emergency of its own delays no other emergency and no lane (rule 4)', async () => {
+  it('to an emergency delays neither its next emergency nor its other publishes (rule 4)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     let isHeld = true;
@@ -108,7 +108,7 @@ describe('a site that does not answer', () => {
 });
 
 describe('the lane of a site', () => {
-  it('has one call in progress with a whole batch; the next batch collects meanwhile, in order (rule 4)', async () => {
+  it('has one call in progress; publishes that arrive meanwhile go together in the next call, in order (rule 4)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -148,7 +148,7 @@ describe('the lane of a site', () => {
     expect(confirmed(other)).toEqual([8]);
   });
 
-  it('limits a batch to 256 publishes (rule 9)', async () => {
+  it('sends at most 256 publishes in one call (rule 9)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -205,7 +205,7 @@ describe('a call that fails', () => {
     expect((await commandLog(slow)).total).toBe(1);
   });
 
-  it("until the bridge's deadline leaves its publishes unstored, and the lane continues (rule 4)", async () => {
+  it("at each attempt until the bridge's deadline leaves its publishes unstored, and the lane continues (rule 4)", async () => {
     vi.setSystemTime(Date.now());
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();

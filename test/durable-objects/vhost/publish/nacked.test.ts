@@ -68,7 +68,7 @@ describe('a call to a site', () => {
     expect(notAfterMs).toBeLessThanOrEqual(waitingSinceMs + LIMIT.confirmMs);
   });
 
-  it('that arrives after its deadline records nothing, and its answer says so [C-6.4]', async () => {
+  it('that arrives after its deadline records nothing, and its publishes are answered unstored [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     calls.before(siteId, (_batch, call) => {
@@ -79,7 +79,7 @@ describe('a call to a site', () => {
     expect((await commandLog(siteId)).total).toBe(0);
   });
 
-  it('that is abandoned and arrives later records nothing [C-6.4]', async () => {
+  it('that the Vhost abandons at its deadline and that arrives later records nothing [C-6.4]', async () => {
     const { key, siteId, partner, calls } = await openReader();
     vi.useFakeTimers({ toFake: ['Date'] });
     const release = calls.hold(siteId);
@@ -99,7 +99,7 @@ describe('a call to a site', () => {
 });
 
 describe('a publish that is retried', () => {
-  it('has one identity over all attempts, which no other publish has [C-7.3]', async () => {
+  it('keeps one publishId over all attempts, which no other publish has [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     calls.before(siteId, (_batch, call) => {
       if (call <= 2) throw new Error('the site is away');
@@ -114,7 +114,7 @@ describe('a publish that is retried', () => {
     for (const again of names) expect(again).toEqual(names[0]);
   });
 
-  it('has another identity when its partner sends it again [C-7.3]', async () => {
+  it('gets another publishId when its partner publishes it again [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     const question = mode(partner, siteId);
     await partner.ask(question);
@@ -123,7 +123,7 @@ describe('a publish that is retried', () => {
     expect(new Set(names.map(({ publishId }) => publishId)).size).toBe(2);
   });
 
-  it('and rejected without binding its messageId has one acknowledgement and one row [C-7.3]', async () => {
+  it('and rejected for a forged signature has one acknowledgement and one row in the command log [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     calls.after(siteId, (_batch, call) => {
       if (call <= 2) throw new Error('the answer was lost');

@@ -63,12 +63,12 @@ describe('an envelope', () => {
     expect([messageIdText, payloadText]).toEqual([VECTOR.fields.messageId, VECTOR.payloadText]);
   });
 
-  it('in bytes that are not text is malformed, whatever they spell [C-7.1]', () => {
+  it('that the bridge marks as not UTF-8 is malformed, whatever its bytes spell [C-7.1]', () => {
     const answer = readEnvelope(frame(bodyOf(), { encoding: 'base64' }));
     expect(answer).toEqual({ ok: false, refusal: 'not UTF-8' });
   });
 
-  it('that is malformed comes with the reason [C-7.1]', () => {
+  it('that is malformed is refused with the reason [C-7.1]', () => {
     expect(readEnvelope(frame('hello'))).toEqual({ ok: false, refusal: 'not JSON' });
     expect(readEnvelope(frame(bodyOf({ siteId: '' })))).toMatchObject({
       ok: false,
@@ -87,7 +87,7 @@ describe('the signature of an envelope', () => {
     return hmacHex(VECTOR.key, text);
   };
 
-  it("of the contract's example is valid, and equals our own [C-7.2]", () => {
+  it("of the contract's example is valid, and equals the one that a partner computes [C-7.2]", () => {
     expect(judge(envelopeOf())).toBe('valid');
     expect(sign(VECTOR.fields, VECTOR.payloadText)).toBe(VECTOR.signature);
   });
@@ -95,13 +95,10 @@ describe('the signature of an envelope', () => {
   it.each([
     [true, 'missing'],
     [false, 'not-needed'],
-  ])(
-    'that is absent or null has the right result when required is %s: %s [C-7.2]',
-    (isRequired, expected) => {
-      expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
-      expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
-    },
-  );
+  ])('that is absent or null is, with required %s, judged %s [C-7.2]', (isRequired, expected) => {
+    expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
+    expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
+  });
 
   it.each<[string, unknown]>([
     ['of another message', '0'.repeat(64)],
@@ -131,7 +128,7 @@ describe('the signature of an envelope', () => {
     expect(judge(envelopeOf({ [field]: value }))).toBe('mismatch');
   });
 
-  it('covers the routing key, the payload and the key [C-7.2]', () => {
+  it('covers the routing key and the payload, and depends on the signing key [C-7.2]', () => {
     expect(judge(envelopeOf(), { routingKey: 'acme.command.device.BESS-1' })).toBe('mismatch');
     expect(judge(envelopeOf({}, VECTOR.payloadText.replace('5.0', '5')))).toBe('mismatch');
     expect(judge(envelopeOf(), { key: VECTOR.key.replace('0', '1') })).toBe('mismatch');
@@ -144,7 +141,7 @@ describe('the signature of an envelope', () => {
     expect(judge(envelopeOf({}, VECTOR.payloadText.replace('BESS-1', 'BESS -1')))).toBe('mismatch');
   });
 
-  it('covers an empty text in place of a missing correlationId, and otherwise the id as it was spelled [C-7.2]', () => {
+  it('covers an empty text for a missing correlationId, and the messageId in the case in which it was sent [C-7.2]', () => {
     const { correlationId: _none, ...without } = VECTOR.fields;
     const silent = { correlationId: undefined, signature: sign(without, VECTOR.payloadText) };
     expect(judge(envelopeOf(silent))).toBe('valid');
@@ -183,7 +180,7 @@ describe('a submission', () => {
     });
   });
 
-  it('has the right instant in any time zone, and no correlationId when the envelope has none [C-7.1]', () => {
+  it('has the instant of its timestamp from any time zone, and null if the envelope has no correlationId [C-7.1]', () => {
     const changes = { timestamp: '2026-01-15T11:30:00.5+01:30', correlationId: undefined };
     const submission = toSubmission(envelopeOf(changes), VECTOR.routingKey, 'mode', 'missing');
     expect(submission).toMatchObject({
@@ -220,7 +217,7 @@ describe('the acknowledgement of a command for an unknown site', () => {
     },
   );
 
-  it('echoes the messageId where there is no correlationId [C-8.1]', () => {
+  it('echoes the messageId when the correlationId is null, and an empty correlationId as it is [C-8.1]', () => {
     const event = unknownSiteEvent('key-1', { ...submission, correlationId: null }, NOW_MS);
     expect(event.correlationId).toBe(submission.messageId);
     expect(unknownSiteEvent('key-1', { ...submission, correlationId: '' }, NOW_MS).correlationId).toBe('');
@@ -253,7 +250,7 @@ describe('the confirms of a batch', () => {
     });
   });
 
-  it('of no publish are empty [C-6.4]', () => {
+  it('are empty when the batch has no publish [C-6.4]', () => {
     expect(confirms([], () => true).size).toBe(0);
   });
 });

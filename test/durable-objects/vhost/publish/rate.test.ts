@@ -106,7 +106,7 @@ async function sendAgain(
 }
 
 describe('a key that publishes faster than its rate', () => {
-  it('has its burst accepted and the rest held, the oldest first [C-6.5]', async () => {
+  it('has its first 200 publishes accepted; the bridge must hold the others and resend them at the rate [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
     await allAnswered(partner, range(1, IN_ONE_MESSAGE));
@@ -136,7 +136,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(items.map(({ messageId }) => messageId).toReversed()).toEqual(newest);
   });
 
-  it('has an emergency accepted at once [C-6.5]', async () => {
+  it('has an emergency accepted while its other publishes are held [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
     await allAnswered(partner, range(1, IN_ONE_MESSAGE));
@@ -161,7 +161,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(waitsOf(partner)).toEqual([]);
   });
 
-  it('is one key over all its connections, and does not limit another key [C-6.5]', async () => {
+  it('has one rate for all its connections together, and does not limit another key [C-6.5]', async () => {
     const { organization, plant, partner, connect } = await openPublisher();
     const second = await connect();
     const third = await openPartner({ organization });
@@ -173,7 +173,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(waitsOf(other)).toEqual([]);
   });
 
-  it('is limited for malformed publishes too, so the dead-letter queue is no way around the rate [C-6.5]', async () => {
+  it('has its malformed publishes limited, too: only its burst reaches the dead-letter queue [C-6.5]', async () => {
     const { partner } = await openPublisher();
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
     sendPublishes(partner, 1, Array(IN_ONE_MESSAGE).fill(malformed));
@@ -190,7 +190,7 @@ describe('a key that publishes faster than its rate', () => {
     expectPace(wait, 10);
   });
 
-  it('regains its burst after some silence, and no more than it [C-6.5]', async () => {
+  it('has its full burst again after 50 seconds of silence, and not more [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
     sendPublishes(partner, 1, publishes);

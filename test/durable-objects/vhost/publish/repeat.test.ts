@@ -34,7 +34,7 @@ function acknowledgements(partner: Partner) {
 }
 
 describe('a repeated messageId', () => {
-  it('sent later has one effect and the same acknowledgement [C-7.3]', async () => {
+  it('published again after its confirm has one effect and the same acknowledgement [C-7.3]', async () => {
     const { plant, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     for (let time = 0; time < 3; time++)
@@ -46,7 +46,7 @@ describe('a repeated messageId', () => {
     await expectOneEffect();
   });
 
-  it('within one message of the link has one effect and the same acknowledgement [C-7.3]', async () => {
+  it('published four times in one batch of frames has one effect and the same acknowledgement [C-7.3]', async () => {
     const { plant, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     const answers = await partner.askAll(question, question, question, question);
@@ -69,7 +69,7 @@ describe('a repeated messageId', () => {
     await expectOneEffect();
   });
 
-  it('from a client that reconnects without having seen a confirm has one effect [C-7.3]', async () => {
+  it('published again by a client that reconnects before it got the confirm has one effect [C-7.3]', async () => {
     const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     partner.link.send({ ...question, seq: 1 });
@@ -84,7 +84,7 @@ describe('a repeated messageId', () => {
     await expectOneEffect();
   });
 
-  it('sent after the objects have slept has one effect [C-7.3]', async () => {
+  it('published again after the objects have slept has one effect and the same acknowledgement [C-7.3]', async () => {
     const { plant, key, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     await partner.ask(question);
@@ -144,7 +144,7 @@ describe('a repeated messageId', () => {
     await device.next((frame) => frame === device.received.filter(({ kind }) => kind === 'command')[1]);
   });
 
-  it('whose first publish had a wrong signature may be used with the right one [C-7.3]', async () => {
+  it('whose first publish had a wrong signature is accepted when the next one has the right signature [C-7.3]', async () => {
     const { plant, partner } = await openWithDevice();
     const messageId = crypto.randomUUID();
     const forged = { messageId, signingKey: '00'.repeat(32) };

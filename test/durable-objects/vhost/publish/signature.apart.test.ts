@@ -111,7 +111,7 @@ describe('the signature of a publish', () => {
     expect(device.received.filter(({ kind }) => kind === 'command')).toEqual([]);
   });
 
-  it('copied from another message, of another site or routing key, is a mismatch [C-7.2]', async () => {
+  it('is a mismatch after the siteId or the routing key of its publish was changed [C-7.2]', async () => {
     const organization = await createOrganization();
     const [plant, other] = [await createPlant(organization), await createPlant(organization)];
     const partner = await Partner.connect(organization, await createKey(organization));
@@ -128,14 +128,14 @@ describe('the signature of a publish', () => {
     );
   });
 
-  it('by another key of the same organization is a mismatch [C-7.2]', async () => {
+  it('made with the signing key of another API key of the same organization is a mismatch [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
     const { signingKey } = await createKey(organization);
     const question = partner.command(plant.id, 'device', charge(), { signingKey });
     expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
-  it('over fields that contain the separator is a mismatch [C-7.2]', async () => {
+  it('is a mismatch when a signed field contains the separator | [C-7.2]', async () => {
     const { plant, partner } = await openReader();
     const question = partner.command(plant.id, 'device', charge(), { correlationId: 'a|b' });
     expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
@@ -157,7 +157,7 @@ describe('the signature of a publish', () => {
     [-300_001, 'REJECTED'],
     [300_000, 'QUEUED'],
     [300_001, 'REJECTED'],
-  ])('dated %d ms off the clock ends %s [C-7.2]', async (offsetMs, status) => {
+  ])('with a timestamp %d ms from our clock: the command is %s [C-7.2]', async (offsetMs, status) => {
     vi.setSystemTime(Date.now());
     const { plant, key, partner } = await openReader();
     const timestamp = new Date(Date.now() + offsetMs).toISOString();
@@ -187,7 +187,7 @@ describe('an organization that requires signed commands', () => {
     },
   );
 
-  it('has its setting applied to the first publish of a key, too, before the registry was read [C-7.2]', async () => {
+  it('has its setting applied to the first publish of a key even if D1 could not be read at its connect [C-7.2]', async () => {
     const organization = await createOrganization({ requireSignedCommands: true });
     const plant = await createPlant(organization);
     const key = await createKey(organization);
@@ -204,7 +204,7 @@ describe('an organization that requires signed commands', () => {
     expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
   });
 
-  it('has a changed setting applied as soon as its vhost is notified, on an open connection [C-7.2]', async () => {
+  it('has a changed setting applied on an open connection as soon as the vhost of its key is notified [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
     const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
     expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
@@ -217,7 +217,7 @@ describe('an organization that requires signed commands', () => {
 describe('an organization with signatureHints', () => {
   const HINT = /^signature mismatch; signed over: (.*)$/s;
 
-  it('gets the text that should have been signed: the same publish with that signature is accepted [C-7.2]', async () => {
+  it('gets the text that should have been signed: the same publish is accepted with a signature over it [C-7.2]', async () => {
     const { plant, key, partner } = await openReader({ signatureHints: true });
     const forged = partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
     const payload = await payloadOfAck(partner, forged);
@@ -243,7 +243,7 @@ describe('an organization with signatureHints', () => {
     expect(String(message).length).toBeLessThan(2_200);
   });
 
-  it('gets hints as soon as its vhost is notified, and none once the setting is off [C-1.1]', async () => {
+  it('gets hints as soon as the vhost is notified of the setting, and none after it is switched off [C-1.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
     const forged = () => partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
     expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));

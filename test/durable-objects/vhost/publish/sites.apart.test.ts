@@ -70,7 +70,7 @@ describe('a command for a site that the partner may not command', () => {
     for (const payload of payloads) expect(payload).toEqual(payloads[0]);
   });
 
-  it('is not logged [C-7.1]', async () => {
+  it('is logged at no site [C-7.1]', async () => {
     const { plant, other, partner } = await openReader({ allowed: 'first' });
     const foreign = await createPlant(await createOrganization());
     for (const siteId of [other.id, foreign.id]) {
@@ -80,7 +80,7 @@ describe('a command for a site that the partner may not command', () => {
     expect((await commandLog(plant.id)).total).toBe(0);
   });
 
-  it("creates no object for the site's name", async () => {
+  it('creates no Site object when the site is unknown', async () => {
     const { partner } = await openReader();
     const siteId = crypto.randomUUID();
     await eventOfAck(partner, partner.command(siteId, 'emergency', { type: 'STOP' }));
@@ -88,7 +88,7 @@ describe('a command for a site that the partner may not command', () => {
     expect(ids.map(String)).not.toContain(String(env.SITE.idFromName(siteId)));
   });
 
-  it('is answered with the correlationId, or with the messageId in its place [C-8.1]', async () => {
+  it('is answered with its correlationId, or with its messageId if it has no correlationId [C-8.1]', async () => {
     const { partner } = await openReader();
     const messageId = crypto.randomUUID();
     const siteId = crypto.randomUUID();
@@ -98,7 +98,7 @@ describe('a command for a site that the partner may not command', () => {
     expect((await eventOfAck(partner, unnamed)).correlationId).toBe(messageId);
   });
 
-  it('is answered under the same event messageId when the publish is repeated [C-8.1]', async () => {
+  it('gets the same event messageId in its acknowledgement when its publish is repeated [C-8.1]', async () => {
     const { partner } = await openReader();
     const question = partner.command(crypto.randomUUID(), 'device', charge());
     const first = await eventOfAck(partner, question);
@@ -158,7 +158,7 @@ describe('the copy of the registry', () => {
     expect(event.payload).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('that cannot be read is a failure, not a rejection: the publish is not confirmed (rule 7)', async () => {
+  it('that cannot be read is a failure, not a rejection: a publish for a new site is not confirmed (rule 7)', async () => {
     const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);

@@ -45,7 +45,7 @@ async function acknowledged(partner: Partner, siteId: string) {
   return ack && eventOf(ack).payload;
 }
 
-describe('a copy that is 20 minutes old', () => {
+describe('a copy of the registry that is 20 minutes old', () => {
   it('does not decide: a change made meanwhile applies [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
     await changeRegistry(organization, changeSettings({ requireSignedCommands: true }));
@@ -53,7 +53,7 @@ describe('a copy that is 20 minutes old', () => {
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' });
   });
 
-  it('does not decide on a deleted plant: the site is unknown [C-7.1]', async () => {
+  it('does not decide: a command for a plant that was deleted meanwhile is rejected as for an unknown site [C-7.1]', async () => {
     const { organization, plant, partner } = await openReader();
     await changeRegistry(organization, removePlant(plant));
     setClock(Date.now() + OLD_MS);
@@ -75,7 +75,7 @@ describe('a copy that is 20 minutes old', () => {
     expect(await acknowledged(partner, plant.id)).not.toMatchObject({ status: 'REJECTED' });
   });
 
-  it('and whose refresh gets no answer is a failure after three seconds (rule 7)', async () => {
+  it('and whose refresh gets no answer is a failure, too: the publish is neither confirmed nor recorded (rule 7)', async () => {
     const { plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
     setClock(Date.now() + OLD_MS);
@@ -104,7 +104,7 @@ describe('a copy that is 20 minutes old', () => {
   });
 });
 
-describe('a copy that is younger than 20 minutes', () => {
+describe('a copy of the registry that is younger than 20 minutes', () => {
   it('decides without the registry, which may be unavailable (rule 7)', async () => {
     const { plant, partner } = await openReader();
     setClock(Date.now() + OLD_MS - 1);
@@ -140,7 +140,7 @@ describe('a copy that is younger than 20 minutes', () => {
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'stored' });
   });
 
-  it('keeps its age over a sleep: from 20 minutes on it is refreshed first (rule 7)', async () => {
+  it('keeps its age over a sleep: from 20 minutes on it is refreshed before it decides (rule 7)', async () => {
     const { key, organization, plant, partner } = await openReader();
     setClock(Date.now() + YOUNG_MS);
     await evictDurableObject(vhostOf(key.id));

@@ -19,7 +19,7 @@ describe('the pause of lanes', () => {
     }
   });
 
-  it('is due after 25 ms without a break, is the same for all lanes, and is next due after as long again', async () => {
+  it('is due after 25 ms of work, is one pause for all lanes, and is due again 25 ms after its end', async () => {
     const { at, timer } = newTimer();
     timer.begin();
     at.ms += 24;

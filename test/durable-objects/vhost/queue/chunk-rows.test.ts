@@ -86,7 +86,7 @@ describe('telemetry events that no client takes', () => {
 });
 
 describe('an event that no client takes', () => {
-  it('writes a few kilobytes when it arrives, not its whole chunk again (rule 9)', async () => {
+  it('writes at most 16 KiB on average when it arrives, not its whole chunk again (rule 9)', async () => {
     const { key, siteId } = await openPartner();
     await vhostRows(key, 'CREATE TABLE written (chars INTEGER NOT NULL)');
     for (const event of ['INSERT', 'UPDATE']) {
@@ -105,7 +105,7 @@ describe('an event that no client takes', () => {
 });
 
 describe('the rows of a backlog', () => {
-  it('are not written again when their events are delivered, requeued or acknowledged (rule 9)', async () => {
+  it('keep their text when their events are delivered, acknowledged, requeued or discarded (rule 9)', async () => {
     const { key, partner } = await backlog();
     const before = await texts(key);
     expect(before.join('').length).toBeGreaterThan(EVENTS * CHARS);
@@ -121,7 +121,7 @@ describe('the rows of a backlog', () => {
     expect(await texts(key)).toEqual(before);
   });
 
-  it('have no leases in their lines: leases are in separate, small rows (rule 9)', async () => {
+  it('have no leases in the text of their events: leases are in a separate, small column (rule 9)', async () => {
     const { key, partner } = await backlog();
     await partner.consume('event.telemetry');
     await partner.delivered(EVENTS);
@@ -131,7 +131,7 @@ describe('the rows of a backlog', () => {
       expect(text).not.toContain(partner.deliveries()[0]?.lease.toString());
   });
 
-  it('are deleted with their leases once all of their events are settled (rule 9)', async () => {
+  it('are deleted with their leases as soon as all of their events are acknowledged (rule 9)', async () => {
     const { key, partner } = await backlog();
     await partner.consume('event.telemetry');
     const all = await partner.delivered(EVENTS);
@@ -161,7 +161,7 @@ describe('leases of a backlog', () => {
     expect(new Set(partner.deliveries().map(numberOf)).size).toBe(20);
   });
 
-  it('of a connection that died with the object are released: all events come again, in order, once (rule 8)', async () => {
+  it('of a connection that died with the object are released: unacknowledged events come again, in order (rule 8)', async () => {
     const { key, partner, connect } = await backlog(50);
     await partner.consume('event.telemetry', { prefetch: 30 });
     const held = await partner.delivered(30);

@@ -6,16 +6,19 @@ const TTL = [{ name: 'x-message-ttl', type: 'signedint', value: 60_000 }];
 const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const;
 
 describe('declaring a queue', () => {
-  it.each(QUEUES)('%s succeeds from the start, passively and with equal arguments [C-6.1]', async (name) => {
-    const { partner } = await openPartner();
-    const queue = partner.queueName(name);
-    const empty = { kind: 'ok', messageCount: 0, consumerCount: 0 };
-    expect(await partner.declare(queue, { passive: true })).toMatchObject(empty);
-    expect(await partner.declare(queue)).toMatchObject(empty);
-  });
+  it.each(QUEUES)(
+    'of the name %s succeeds from the start, passively and with equal arguments [C-6.1]',
+    async (name) => {
+      const { partner } = await openPartner();
+      const queue = partner.queueName(name);
+      const empty = { kind: 'ok', messageCount: 0, consumerCount: 0 };
+      expect(await partner.declare(queue, { passive: true })).toMatchObject(empty);
+      expect(await partner.declare(queue)).toMatchObject(empty);
+    },
+  );
 
   it.each(['command', 'schedule', 'config'])(
-    '%s, which the platform reads, succeeds and reports its one consumer [C-6.1]',
+    'of the name %s, which the platform reads, succeeds and reports its one consumer [C-6.1]',
     async (name) => {
       const { organization, partner } = await openPartner();
       const queue = `vcp.${organization.slug}.${name}`;
@@ -71,7 +74,7 @@ describe('declaring a queue', () => {
     expect(answer).toMatchObject({ kind: 'ok' });
   });
 
-  it('exclusively is refused with 405, because the queue is shared [C-6.3]', async () => {
+  it('as exclusive is refused with 405 for an event queue, because its connections share it [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('event.status');
     expect(await partner.declare(queue, { exclusive: true, durable: false })).toMatchObject({
@@ -99,7 +102,7 @@ describe('declaring a queue', () => {
     expect(await partner.declare(queue)).toMatchObject(refusal);
   });
 
-  it('with an undeclared name passively is answered 404 [C-6.3]', async () => {
+  it('passively with a name that is not declared is answered 404 [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     expect(await partner.declare('mine', { passive: true })).toMatchObject({
       kind: 'refused',

@@ -26,12 +26,12 @@ async function droppedCount(key: Parameters<typeof vhostRows>[0], queue: QueueNa
   return rows.find(({ name }) => name === queue)?.dropped_count ?? 0;
 }
 
-describe('the size of a queue', () => {
+describe('the size of an event queue', () => {
   it.each([
     ['dead-letter', 16],
     ['event.alarm', 64],
   ] as const)(
-    '%s is limited to %d MiB: the oldest message is dropped and counted [C-6.4]',
+    '(%s) is limited to %d MiB: the oldest messages are dropped and counted [C-6.4]',
     async (name, mebibytes) => {
       const outcome = await onQueue(name, (bench) => {
         for (let number = 1; number <= mebibytes + 2; number++) bench.push(number, ALMOST_A_MIB);
@@ -46,7 +46,7 @@ describe('the size of a queue', () => {
     },
   );
 
-  it('limits the waiting messages: a leased one is skipped, and the oldest waiting one is dropped [C-6.4]', async () => {
+  it('is kept below its limit by dropping the oldest waiting message: a leased one is skipped [C-6.4]', async () => {
     const outcome = await onQueue('dead-letter', (bench) => {
       bench.push(1, ALMOST_A_MIB);
       bench.push(2, ALMOST_A_MIB);
@@ -58,7 +58,7 @@ describe('the size of a queue', () => {
     expect(outcome).toEqual({ next: [1, 3], dropped: 1 });
   });
 
-  it('is limited to 100 000 messages: the oldest is dropped and counted [C-6.4]', async () => {
+  it('is limited to 100 000 messages: the oldest ones are dropped and counted [C-6.4]', async () => {
     const outcome = await onQueue('event.alarm', (bench) => {
       for (let number = 1; number <= 100_002; number++) bench.push(number, 20);
       return { dropped: bench.dropped(), first: bench.next(), ready: bench.queue.readyCount };
@@ -66,7 +66,7 @@ describe('the size of a queue', () => {
     expect(outcome).toEqual({ dropped: 2, first: 3, ready: 99_999 });
   });
 
-  it('is right after sleep and settling: nothing is left over', async () => {
+  it('is zero again after a sleep, acknowledgements and a discard: no stored row is left', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 3 });
     await hand(key, siteId, 1, 4);
@@ -81,7 +81,7 @@ describe('the size of a queue', () => {
     expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
-  it('is right for a body that contains NUL or characters outside the basic plane', async () => {
+  it('is zero again after bodies with NUL or emoji were acknowledged: no stored row is left', async () => {
     const { key, partner } = await openPartner();
     await partner.consume('dead-letter');
     await partner.askAll(
@@ -96,7 +96,7 @@ describe('the size of a queue', () => {
     expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
-  it('is right for the longest body of control characters: the dead letter is stored and comes back unchanged', async () => {
+  it('allows the longest body of control characters: the dead letter is stored and comes back unchanged', async () => {
     const { key, partner, connect } = await openPartner();
     const body = '\u0001'.repeat(LIMIT.amqpBodyBytes);
     await partner.ask(publishOf(partner.routingKey('mode'), body));
@@ -110,7 +110,7 @@ describe('the size of a queue', () => {
 
 describe('the age of a message', () => {
   it.each(['event.status', 'event.alarm', 'event.execution', 'dead-letter'] as const)(
-    '%s is limited to seven days: then it is dropped and counted [C-6.4]',
+    '(%s) is limited to seven days: then it is dropped and counted [C-6.4]',
     async (queue) => {
       vi.setSystemTime(Date.now());
       const { key, partner, siteId } = await openPartner();
@@ -133,7 +133,7 @@ describe('the age of a message', () => {
     },
   );
 
-  it('does not drop leased messages [C-6.4]', async () => {
+  it('does not matter while it is leased: only the waiting message is dropped and counted [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const held = await partner.get('event.status');

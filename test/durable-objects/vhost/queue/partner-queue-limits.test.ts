@@ -85,7 +85,7 @@ describe('x-message-ttl', () => {
     expect(await takeOne(partner, 'mine')).toBeUndefined();
   });
 
-  it('of zero delivers a message only to consumers that can take it at once', async () => {
+  it('of zero delivers a message only to a consumer that is there when it arrives', async () => {
     const { partner, key, siteId } = await openOwn(['mine'], 0);
     await hand(key, siteId, 1, 1);
     vi.setSystemTime(Date.now() + 1);
@@ -94,7 +94,7 @@ describe('x-message-ttl', () => {
     expect((await partner.delivered(1)).map(numberOf)).toEqual([2]);
   });
 
-  it('is applied by few alarms, without any client, in an object that slept', async () => {
+  it('drops messages by fewer than ten alarms an hour, in an object that sleeps without clients', async () => {
     const { partner, key, siteId } = await openOwn(['mine'], 1_000);
     await hand(key, siteId, 1, 3);
     partner.link.socket.close();
@@ -106,7 +106,7 @@ describe('x-message-ttl', () => {
   });
 });
 
-it('messages without a ttl are dropped after seven days', async () => {
+it('messages of a partner queue without x-message-ttl are dropped after seven days', async () => {
   const { partner, key, siteId } = await openOwn(['mine']);
   await hand(key, siteId, 1, 3);
   partner.link.socket.close();
@@ -120,7 +120,7 @@ it('messages without a ttl are dropped after seven days', async () => {
 describe('all partner queues together', () => {
   const CHARS = 100_000;
 
-  it('hold 64 MiB: beyond it the largest queue drops its oldest messages, and a wake finds the rest', async () => {
+  it('hold 64 MiB: beyond it the largest queue drops its oldest messages; the rest survives a sleep', async () => {
     const { partner, key, siteId } = await openOwn(['one', 'two']);
     const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS / 2) * 1.2);
     for (let from = 1; from <= total; from += 10)
@@ -135,7 +135,7 @@ describe('all partner queues together', () => {
     expect(await takeOne(partner, 'one')).toBe(total - (counts[0] ?? 0) + 1);
   });
 
-  it('hold no more than that when every message is leased and none acknowledged', async () => {
+  it('hold about 64 MiB at most, also when every message is leased and none is acknowledged', async () => {
     const { partner, key, siteId } = await openOwn(['one']);
     const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS) * 1.2);
     for (let from = 1; from <= total; from += 10) {
@@ -153,7 +153,7 @@ describe('all partner queues together', () => {
   });
 });
 
-it('telemetry that is consumed as it arrives costs at most 0.2 rows for each event', async () => {
+it('telemetry acknowledged as it arrives, in a partner queue and in event.telemetry, costs at most 0.2 rows each', async () => {
   const { partner, key, siteId } = await openOwn(['mine']);
   await partner.consumeFrom('mine');
   await partner.consume('event.telemetry');

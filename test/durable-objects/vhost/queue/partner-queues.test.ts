@@ -60,7 +60,7 @@ async function partnerQueues(key: Key): Promise<string[]> {
   );
 }
 
-describe('declaring', () => {
+describe('declaring a partner queue', () => {
   it('creates a queue, and finds it again with equal arguments, after a sleep too', async () => {
     const { partner, key } = await openOwn([], { durable: true, arguments: MAX_LENGTH(5) });
     expect(
@@ -86,7 +86,7 @@ describe('declaring', () => {
   it.each([
     ['amq.mine', "queue name 'amq.mine' contains reserved prefix 'amq.*'"],
     ['vcp.mine', "access to queue 'vcp.mine'"],
-  ])('a reserved name (%s) is refused: 403', async (name, text) => {
+  ])('under a reserved name (%s) is refused: 403', async (name, text) => {
     const { partner } = await openPartner();
     expect(await partner.declare(name)).toMatchObject(refused(403, `ACCESS_REFUSED - ${text}`));
   });
@@ -116,7 +116,7 @@ describe('declaring', () => {
       406,
       "'x-queue-type' for queue 'q' in vhost 'V': not supported",
     ],
-  ])('with an invalid argument (%s) is refused', async (_title, question, code, text) => {
+  ])('with an invalid argument (%s) is refused: 406', async (_title, question, code, text) => {
     const { partner, key } = await openPartner();
     const said = `PRECONDITION_FAILED - invalid arg ${text.replace("'V'", `'partner-${key.id}'`)}`;
     expect(await partner.ask(question)).toMatchObject(refused(code, said));
@@ -141,7 +141,7 @@ describe('declaring', () => {
     ['exclusive', { exclusive: true }, 405, "locked queue 'mine'"],
     ['another argument', { arguments: MAX_LENGTH(6) }, 406, "received '6' but current is '5'"],
     ['no argument', { arguments: [] }, 406, "received none but current is the value '5' of type 'signedint'"],
-  ])('again with another %s is refused', async (_title, options, code, text) => {
+  ])('again with a difference (%s) is refused', async (_title, options, code, text) => {
     const { partner } = await openOwn([], { arguments: MAX_LENGTH(5) });
     expect(await partner.declare('mine', { arguments: MAX_LENGTH(5), ...options })).toMatchObject(
       refused(code, text),
@@ -181,7 +181,7 @@ describe('a binding', () => {
   });
 
   it.each(['other.event.#', 'vcp', '', '#', '*.event.alarm'])(
-    'to %j, which belongs to another key, is refused: 403',
+    'to %j, which does not begin with the slug of its key, is refused: 403',
     async (pattern) => {
       const { partner } = await openOwn([]);
       expect(await partner.ask({ kind: 'bind', queue: 'mine', pattern })).toMatchObject(
@@ -201,7 +201,7 @@ describe('a binding', () => {
     expect(await drain(partner)).toEqual([1]);
   });
 
-  it('is limited to 64 for each queue', async () => {
+  it('is one of at most 64 of its queue: one more is refused, one that already exists is not', async () => {
     const { partner, organization } = await openOwn([]);
     for (let count = 0; count < 64; count++)
       expect(
@@ -217,7 +217,7 @@ describe('a binding', () => {
     ).toMatchObject(refused(406, '64 bindings'));
   });
 
-  it('of an unknown queue, or one that the partner does not own, is refused', async () => {
+  it('of an unknown queue is refused with 404, of an event queue with 403', async () => {
     const { partner, organization } = await openPartner();
     expect(
       await partner.ask({ kind: 'bind', queue: 'nope', pattern: `${organization.slug}.event.#` }),
@@ -227,8 +227,8 @@ describe('a binding', () => {
   });
 });
 
-describe('messages', () => {
-  it('of a partner queue are delivered in order, settled, requeued and redelivered as in event queues', async () => {
+describe('messages of a partner queue', () => {
+  it('are delivered in order, settled, requeued and redelivered as in event queues', async () => {
     const { partner, key, siteId } = await openOwn();
     await hand(key, siteId, 1, 3);
     await partner.consumeFrom('mine', { prefetch: 2 });
@@ -246,7 +246,7 @@ describe('messages', () => {
     ]);
   });
 
-  it('of their sites are stored in the turn that brought them: a crash neither loses nor duplicates any', async () => {
+  it('are neither lost nor duplicated by a crash after which their site sends them again', async () => {
     const { partner, key, siteId, connect } = await openOwn(['$.event.command.ack']);
     await partner.consumeFrom('mine');
     await hand(key, siteId, 1, 3);
@@ -285,7 +285,7 @@ describe('messages', () => {
     expect(await partner.readyCount('dead-letter')).toBe(0);
   });
 
-  it('go to the consumer of the highest priority with room, in turn among equals', async () => {
+  it('go to the consumer of the highest priority with room, alternately among equals', async () => {
     const { partner, key, siteId } = await openOwn();
     await partner.consumeFrom('mine', { tag: 'low', priority: -1 });
     await partner.consumeFrom('mine', { tag: 'a', priority: 5, prefetch: 2 });
@@ -331,7 +331,7 @@ describe('an exclusive queue', () => {
     );
   });
 
-  it('is deleted with its connection, closed or lost in a crash, without leftovers', async () => {
+  it('is deleted with all its rows when its connection closes or its bridge dials under a newer boot', async () => {
     const { partner, key, siteId, connect } = await openOwn(['$.event.#'], { exclusive: true });
     await hand(key, siteId, 1, 3);
     const second = await connect({ bridge: 'bridge-2' });
@@ -363,7 +363,7 @@ describe('an auto-delete queue', () => {
   it.each<[string, (partner: Partner) => void]>([
     ['channel', (partner) => partner.link.send({ kind: 'close-channel', channel: 1 })],
     ['connection', (partner) => partner.link.socket.close()],
-  ])('goes with the %s of its last consumer', async (_title, end) => {
+  ])('is deleted with the %s of its last consumer', async (_title, end) => {
     const { partner, connect, key } = await openOwn([], { autoDelete: true });
     await partner.consumeFrom('mine');
     end(partner);
@@ -374,7 +374,7 @@ describe('an auto-delete queue', () => {
 });
 
 describe('deleting and purging', () => {
-  it('removes a queue with its messages, and notifies its consumers', async () => {
+  it('queue.delete removes a partner queue with its messages, and notifies its consumers', async () => {
     const { partner, connect, key, siteId } = await openOwn();
     const other = await connect();
     await partner.consumeFrom('mine', { tag: 'mine', prefetch: 1 });
@@ -401,7 +401,7 @@ describe('deleting and purging', () => {
     expect(await countOf(partner)).toBe(0);
   });
 
-  it('refuses a queue that is in use or not empty when asked to; deleting an unknown queue succeeds', async () => {
+  it('queue.delete refuses a queue in use (if-unused) or with messages (if-empty); an unknown one is no error', async () => {
     const { partner, key, siteId } = await openOwn();
     await hand(key, siteId, 1, 2);
     const wish = { kind: 'delete', queue: 'mine', ifUnused: true, ifEmpty: true } as const;
@@ -420,7 +420,7 @@ describe('deleting and purging', () => {
     );
   });
 
-  it('refuses event queues: 403', async () => {
+  it('queue.delete, queue.purge and queue.unbind are refused for event queues: 403', async () => {
     const { partner } = await openPartner();
     const queue = partner.queueName('event.alarm');
     const forbidden = refused(403, `access to queue '${queue}'`);
