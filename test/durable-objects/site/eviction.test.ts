@@ -52,12 +52,12 @@ async function expectCompleted(site: ListenedScene, link: DeviceTestLink): Promi
   expect(link.closed).toBeUndefined();
 }
 
-describe('the main loop', () => {
+describe('a command from its submission to COMPLETED', () => {
   it.each([
-    ['with the device there first', true],
-    ['with the command there first', false],
+    ['the device connects before the submission', true],
+    ['the command is submitted before the device connects', false],
   ])(
-    'the main loop completes %s when the site is evicted between every two steps [rule 8]',
+    'is sent once and completes, although the site is evicted after every step: %s [rule 8]',
     async (_what, deviceFirst) => {
       const site = await newListenedSite();
       const { steps, link } = loop(site, deviceFirst);
@@ -70,7 +70,7 @@ describe('the main loop', () => {
   );
 
   it.each([1, 2, 3, 4, 5])(
-    'the main loop completes when the site is evicted only after step %i [rule 8]',
+    'is sent once and completes, although the site is evicted after step %i [rule 8]',
     async (cut) => {
       const site = await newListenedSite();
       const { steps, link } = loop(site, true);
@@ -82,7 +82,7 @@ describe('the main loop', () => {
     },
   );
 
-  it('the main loop completes after a crash that closed the sockets: an open command is sent again on the next link [rule 8]', async () => {
+  it('is sent again with its cmdId on the next link after each crash that closed the sockets, until it completes [rule 8]', async () => {
     const { plant, listener, partner } = await newListenedSite();
     const lost = await connectListening(plant);
     await partner.submit(charge());
@@ -106,7 +106,7 @@ describe('the main loop', () => {
 
 describe('due work after an eviction', () => {
   it.each<[string, number, () => ReturnType<typeof submission>, string]>([
-    ['a device command that waits', 15 * MINUTE, charge, 'FAILED'],
+    ['a device command that waits for its device', 15 * MINUTE, charge, 'FAILED'],
     [
       'a setpoint with an end',
       5 * MINUTE,
@@ -128,7 +128,7 @@ describe('due work after an eviction', () => {
     },
   );
 
-  it('retries continue after evictions: three tries in total [C-7.8]', async () => {
+  it('a command without an ack is sent three times and ends FAILED, although the site is evicted between the tries [C-7.8]', async () => {
     const { plant, partner } = await newListenedSite();
     const link = await connectListening(plant);
     await partner.submit(charge());
@@ -143,7 +143,7 @@ describe('due work after an eviction', () => {
     expect((await newestCommand(plant.id)).status).toBe('FAILED');
   });
 
-  it('overdue work is done at the wake, not at the next alarm [rule 10]', async () => {
+  it('a site that wakes with overdue work has an alarm that is due already [rule 10]', async () => {
     const { plant, partner } = await newListenedSite();
     await partner.submit(charge());
     await evictSite(plant.id);

@@ -19,7 +19,7 @@ import { createOrganization, createPlant, type Plant } from '#workerd/world.ts';
 
 holdClock();
 
-describe('an idle site', () => {
+describe('the alarms and timers of a site', () => {
   /** The running timers of the site itself. */
   function siteTimers(): Map<unknown, number> {
     const running = new Map<unknown, number>();
@@ -44,7 +44,7 @@ describe('an idle site', () => {
     return link;
   }
 
-  it('a site with a connected device sets its alarm to the time at which the device must show life [rule 10]', async () => {
+  it('a site with a silent, connected device sets its alarm to 90 s after the last frame of the device [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
@@ -57,7 +57,7 @@ describe('an idle site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('a site without connections comes to rest: no alarm, no timer, an empty outbox [rule 10]', async () => {
+  it('a site without connections comes to rest: no timer, and only one alarm, for the messageIds after seven days [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
@@ -71,7 +71,7 @@ describe('an idle site', () => {
     expect(await alarmAt(plant.id)).toBeNull();
   });
 
-  it('a site with unsent events holds no timer, so that it can be evicted between any two messages [rule 10]', async () => {
+  it('a site with unsent events runs no timer, so that it can be evicted between any two messages [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await connectListening(plant);
@@ -91,7 +91,7 @@ describe('an idle site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('a site whose device sends every 5 s sets no alarm for its pulse, and one within a minute after the device stops [C-8.2]', async () => {
+  it('the telemetry event of each minute needs no alarm while the device sends every 5 s, and one after it stops [C-8.2]', async () => {
     const { plant } = await newKeyedSite();
     const link = await connectListening(plant);
     await answerPings(plant.id);
@@ -111,7 +111,7 @@ describe('an idle site', () => {
     );
   });
 
-  it('a site that is evicted before each alarm has no more than about one pulse alarm a minute [rule 10]', async () => {
+  it('a site that is evicted every 20 s runs at most 25 alarms in ten minutes: for its telemetry event and checks [rule 10]', async () => {
     const { plant } = await newKeyedSite();
     const link = await connectListening(plant);
     await answerPings(plant.id);
@@ -126,7 +126,7 @@ describe('an idle site', () => {
     expect(alarms).toBeGreaterThanOrEqual(9);
   });
 
-  it('an evicted site whose device has shown no life since it connected does not loop on its alarm [rule 10]', async () => {
+  it('an evicted site whose device has sent nothing since it connected runs about one alarm a minute at most [rule 10]', async () => {
     const { plant } = await newKeyedSite();
     await connectListening(plant);
     await rowsOf(plant.id, 'UPDATE device SET connected_at_ms = NULL');

@@ -51,7 +51,7 @@ async function newReadSite() {
 }
 
 describe('an applied registry change', () => {
-  it('a change of sub-devices applies to the next submission at once [C-2.2]', async () => {
+  it('an added sub-device accepts commands from the next submission on, and a removed one rejects them [C-2.2]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     await changeAndNotifySite(organization, plant.id, withBattery);
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
@@ -59,7 +59,7 @@ describe('an applied registry change', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(NOT_THERE);
   });
 
-  it('a removed sub-device ends its waiting command at once [C-2.2]', async () => {
+  it('removing a sub-device immediately ends its waiting command FAILED [C-2.2]', async () => {
     const { organization, plant, partner } = await newSite();
     await partner.submit(charge());
     await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
@@ -67,7 +67,7 @@ describe('an applied registry change', () => {
     expect(rows).toEqual([{ status: 'FAILED' }]);
   });
 
-  it('a change of the settings applies at once [C-8.2]', async () => {
+  it('a shorter telemetryIntervalSeconds applies to the next reading [C-8.2]', async () => {
     const organization = await createOrganization({ telemetryIntervalSeconds: 300 });
     const plant = await createPlant(organization);
     const listener = await listen(organization, await createKey(organization));
@@ -84,7 +84,7 @@ describe('an applied registry change', () => {
     expect(listener.events('telemetry').map(({ payload }) => payload.gridPowerKw)).toEqual([0, 21]);
   });
 
-  it('a new key gets alarms, and a revoked key gets no more [C-8.1]', async () => {
+  it('a new key gets alarms, and a revoked key gets none [C-8.1]', async () => {
     const { organization, plant, key, listener } = await newListenedSite();
     const link = await connectListening(plant);
     const late = await createKey(organization);
@@ -100,7 +100,7 @@ describe('an applied registry change', () => {
     expect(alarms).toMatchObject([[], [{ type: 'DEVICE_FAULT', deviceId: 'BESS-1', status: 'RAISED' }]]);
   });
 
-  it('an applied change is in force after an eviction, without another read [rule 9]', async () => {
+  it('is in force after an eviction, without another read of D1 [rule 9]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     await changeAndNotifySite(organization, plant.id, withBattery);
     await evictSite(plant.id);
@@ -109,7 +109,7 @@ describe('an applied registry change', () => {
     expect(reads.count).toBe(0);
   });
 
-  it('an applied change counts as a read: the next poll is due 15 minutes later [rule 9]', async () => {
+  it('counts as a read of D1: 14 minutes later a submission does not read it again [rule 9]', async () => {
     const { organization, plant, partner } = await newReadSite();
     setClock(START_MS + 14 * MINUTE);
     await changeAndNotifySite(organization, plant.id);
@@ -121,7 +121,7 @@ describe('an applied registry change', () => {
 });
 
 describe('a notification of a registry change', () => {
-  it('a notification wakes an evicted site [rule 8]', async () => {
+  it('a notification wakes an evicted site, which applies the change [rule 8]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const version = await changeRegistry(organization, withBattery);
     await evictSite(plant.id);
@@ -151,7 +151,7 @@ describe('a notification of a registry change', () => {
     expect(reads.count).toBe(1);
   });
 
-  it('a notification of an older version has no effect [rule 10]', async () => {
+  it('a notification of an older version leaves the newer copy in force [rule 10]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const version = await changeRegistry(organization);
     await changeAndNotifySite(organization, plant.id, withBattery);
@@ -159,7 +159,7 @@ describe('a notification of a registry change', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
-  it("a notification with a version below the copy's is applied, because D1 was restored [rule 7]", async () => {
+  it("after D1 was restored to an older version, a notification with a version below the copy's is applied [rule 7]", async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     for (let change = 0; change < 3; change++) await changeAndNotifySite(organization, plant.id);
     await restoreVersion(organization, 1);
@@ -167,7 +167,7 @@ describe('a notification of a registry change', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
-  it('concurrent notifications read D1 one at a time, and all are applied [rule 4]', async () => {
+  it('concurrent notifications read D1 one after the other, and the last change is in force [rule 4]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const reads = watchRegistry();
     const versions: number[] = [];
@@ -178,7 +178,7 @@ describe('a notification of a registry change', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
-  it('a notification is not satisfied by a read that began before it [rule 6]', async () => {
+  it('a notification that arrives during a read of D1 waits for another read, and is applied only with it [rule 6]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const { reads, untilHeld, release } = holdNextAnswer();
     setClock(START_MS + 15 * MINUTE);
@@ -198,7 +198,7 @@ describe('a notification of a registry change', () => {
     expect(reads.count).toBe(before + 1);
   });
 
-  it('a notification is applied even if the read in progress fails [rule 7]', async () => {
+  it('a notification that arrives during a read of D1 is applied even if that read fails [rule 7]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const failing = Promise.withResolvers<void>();
     let isFirst = true;
@@ -225,7 +225,7 @@ describe('a registry change that a site cannot apply', () => {
     ['does not answer', hangRegistry],
     ['fails', failRegistry],
   ])(
-    'a notification while D1 %s fails, and the previous copy decides until the notification is repeated [rule 7]',
+    'if D1 %s, the notification is rejected, and the previous copy decides until a repeated notification [rule 7]',
     async (_, trouble) => {
       const { organization, plant, partner, withBattery } = await newReadSite();
       const version = await changeRegistry(organization, withBattery, removeSubDevice(plant, 'BESS-1'));
@@ -240,14 +240,14 @@ describe('a registry change that a site cannot apply', () => {
     },
   );
 
-  it('a notification fails if D1 answers an older version [rule 7]', async () => {
+  it('the notification is rejected if D1 answers with an older version than the one in the notification [rule 7]', async () => {
     const { organization, plant } = await newReadSite();
     const version = await changeRegistry(organization);
     await expect(notifySite(plant.id, version + 1)).rejects.toThrow(/version/);
     await notifySite(plant.id, version);
   });
 
-  it('a notification fails if its write fails, and is applied on retry [rule 3]', async () => {
+  it('the notification is rejected if the site cannot store its copy, and is applied on retry [rule 3]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const version = await changeRegistry(organization, withBattery);
     await breakWrites(plant.id, 'INSERT ON fact', `NEW.name = 'registry'`);
@@ -262,7 +262,7 @@ describe('a registry change that a site cannot apply', () => {
 });
 
 describe('a deleted plant', () => {
-  it('a notification of a deleted plant ends it in its site at once, and may be repeated [C-3.2]', async () => {
+  it('a notification of the deletion ends sessions and open commands immediately, and may be repeated [C-3.2]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     const version = await changeAndNotifySite(organization, plant.id, removePlant(plant));
@@ -278,7 +278,7 @@ describe('a deleted plant', () => {
     expect(acknowledgement.message).toContain('no such site');
   });
 
-  it('a notification of a deleted plant to an unused site succeeds [rule 10]', async () => {
+  it('a notification of the deletion to a site that was never used succeeds, and the site rejects commands [rule 10]', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     await changeAndNotifySite(organization, plant.id, removePlant(plant));

@@ -38,7 +38,7 @@ const STALE_MS = 20 * MINUTE;
 const chargeOf = (deviceId: string) => submission('device', batch(batteryCommand(5, { deviceId })));
 
 describe('the registry copy that decides a submission', () => {
-  it('a copy that is 20 minutes old is read again before the decision [C-2.2]', async () => {
+  it('a copy that is 20 minutes old is read again from D1 before the decision [C-2.2]', async () => {
     const { organization, plant, partner } = await newSite();
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject({ rejectionCode: 'DEVICE_OFFLINE' });
     await changeRegistry(organization, addBattery(plant, 'BESS-7'));
@@ -60,7 +60,7 @@ describe('the registry copy that decides a submission', () => {
     expect(reads.count).toBeGreaterThan(0);
   });
 
-  it('a copy that is 15 minutes old is read again after the submission, which does not wait for it [rule 9]', async () => {
+  it('a copy that is 15 minutes old still decides the submission, and D1 is read again afterwards [rule 9]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     const reads = watchRegistry();
@@ -81,7 +81,7 @@ describe('the registry copy that decides a submission', () => {
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('a failed read after a submission is retried a minute later, and no sooner [rule 9]', async () => {
+  it('after a failed read of D1, the first submission a minute or more later starts another read [rule 9]', async () => {
     const { partner } = await newSite();
     await partner.submit(charge());
     const reads = failRegistry();
@@ -121,7 +121,7 @@ describe('the registry copy that decides a submission', () => {
     expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('a submit with an old copy waits at most 3 s for D1, and then fails [C-6.4]', async () => {
+  it('a submit with an old copy fails if D1 does not answer, and records nothing [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     setClock(START_MS + STALE_MS);
@@ -131,7 +131,7 @@ describe('the registry copy that decides a submission', () => {
     expect((await readCommands(plant.id)).total).toBe(1);
   });
 
-  it('concurrent submits with an old copy read it once [rule 4]', async () => {
+  it('concurrent submits with an old copy read D1 once [rule 4]', async () => {
     const { plant } = await newSite();
     const first = watchRegistry();
     await new Submitter(plant.id).submit(charge());
@@ -169,7 +169,7 @@ describe('a plant that D1 no longer has', () => {
     expect(await partner.acknowledge(charge())).toMatchObject(rejection);
   });
 
-  it('a deleted plant comes to rest, without alarms [rule 10]', async () => {
+  it('the site of a deleted plant comes to rest: after half an hour it runs no alarm [rule 10]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await partner.submit(charge());
@@ -201,7 +201,7 @@ describe('a plant that D1 no longer has', () => {
 });
 
 describe('a sub-device that D1 no longer has', () => {
-  it('a removed sub-device ends only its own waiting commands, FAILED DEVICE_OFFLINE [C-2.2]', async () => {
+  it('removing a sub-device ends only its own waiting commands, FAILED DEVICE_OFFLINE [C-2.2]', async () => {
     const { organization, plant, partner } = await newSite();
     await partner.submit(charge(), submission('mode', { mode: 'STANDARD' }));
     await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
@@ -214,7 +214,7 @@ describe('a sub-device that D1 no longer has', () => {
     expect(oldest?.reason).toMatch(/^DEVICE_OFFLINE/);
   });
 
-  it('a removed sub-device does not end the other items of its batch [C-7.8]', async () => {
+  it('removing a sub-device does not end the other items of a waiting batch [C-7.8]', async () => {
     const { organization, plant, partner } = await newSite();
     const stop = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' } as const;
     await partner.submit(submission('device', batch(batteryCommand(5), stop)));
@@ -224,7 +224,7 @@ describe('a sub-device that D1 no longer has', () => {
   });
 });
 
-describe('a legacy key', () => {
+describe('the keys that get events', () => {
   /** A key from before the vhosts: its scope is `trading:connect`, and it connects to `/` [C-5.3]. */
   async function newLegacyScene() {
     const organization = await createOrganization();
@@ -233,7 +233,7 @@ describe('a legacy key', () => {
     return { organization, plant, listener: await listen(organization, key) };
   }
 
-  it('a legacy key gets telemetry, and the alarms that other keys cause [C-8.1]', async () => {
+  it('a key with the older scope trading:connect gets telemetry, and the alarms that other keys cause [C-8.1]', async () => {
     const { plant, listener } = await newLegacyScene();
     const link = await connectListening(plant);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 7 });
@@ -245,7 +245,7 @@ describe('a legacy key', () => {
     expect(alarm.payload.type).toBe('CONSTRAINT_VIOLATION');
   });
 
-  it('a revoked key and a REST-only key have no lane [C-8.1]', async () => {
+  it('the outbox has no lane for a revoked key or for a key with the scope vcp:read only [C-8.1]', async () => {
     const { organization, plant } = await newLegacyScene();
     const reader = await createKey(organization, { scopes: ['vcp:read'] });
     const revoked = await createKey(organization, { scopes: ['trading:connect'], revokedAtMs: START_MS });

@@ -86,7 +86,7 @@ describe('the journal at its budget', () => {
     expect(ends?.span).toBe(ends?.blocks);
   });
 
-  it('readings are stored in a turn of their own, so that a failed deletion loses none [rule 9]', async () => {
+  it('readings are stored in a transaction of their own, so that a failed deletion loses none [rule 9]', async () => {
     const { scene, plant, link, gateway } = await newConnectedSite();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await answerPings(plant.id);
@@ -103,7 +103,7 @@ describe('the journal at its budget', () => {
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(99);
   });
 
-  it('the journal is counted again at a wake, including blocks from before the eviction [rule 9]', async () => {
+  it('after an eviction the journal counts all stored blocks again, and deletes those over its budget [rule 9]', async () => {
     const { scene, plant, link, gateway } = await newConnectedSite();
     await fillJournal(scene, 20);
     await boundSite(plant.id, { journalBytes: 100 * KIB });
@@ -182,7 +182,7 @@ describe('the command log at its budget', () => {
     expect((await readCommands(plant.id, 1, 500)).total).toBe(stored);
   });
 
-  it('emergencies, acknowledgements and verdicts pass while nothing can be deleted [rule 9]', async () => {
+  it('an emergency and an EMERGENCY setpoint are executed as usual while log rows cannot be deleted [rule 9]', async () => {
     const { plant, link, partner } = await newListeningSite();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await boundSite(plant.id, {
@@ -209,7 +209,7 @@ describe('the command log at its budget', () => {
     expect(items.map((row) => row.status)).toEqual(['COMPLETED', 'COMPLETED']);
   });
 
-  it('the command log deletes at most 1 000 rows in a turn [rule 9]', async () => {
+  it('the command log deletes its rows in steps of at most 1 000 [rule 9]', async () => {
     const { plant, partner } = await newSite();
     await fillLog(partner, 2_000);
     await boundSite(plant.id, { commandLogBytes: 100 * KIB });
@@ -231,7 +231,7 @@ describe('the command log at its budget', () => {
 describe('messageIds', () => {
   const known = 'SELECT count(*) FROM message_id';
 
-  it('messageIds are deleted after seven days by the alarm, even without telemetry [C-7.3]', async () => {
+  it('are deleted after seven days by the alarm, even without telemetry [C-7.3]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge(), submission('site-setpoint', { nonsense: true }));
     await passTime(plant.id, 7 * DAY - MINUTE);
@@ -245,7 +245,7 @@ describe('messageIds', () => {
     expect(await alarmAt(plant.id)).toBeNull();
   });
 
-  it('messageIds over their budget are deleted too, the oldest first [rule 9]', async () => {
+  it('over their budget are deleted too, the oldest first [rule 9]', async () => {
     const { plant, partner } = await newSite();
     const sent = Array.from({ length: 600 }, (_none, index) => refused(index));
     for (let at = 0; at < sent.length; at += 50) {
@@ -266,7 +266,7 @@ describe('messageIds', () => {
 });
 
 describe('the outbox of a key whose Vhost stores nothing', () => {
-  it('the outbox of a key keeps the newest of its events, and the site continues to work [rule 9]', async () => {
+  it('is cut to its budget of rows, and the site still stores telemetry and sends commands [rule 9]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const { Vhost } = await import('../../../durable-objects/vhost.ts');
     vi.spyOn(console, 'warn').mockReturnValue(undefined);

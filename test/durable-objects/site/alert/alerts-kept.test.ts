@@ -77,7 +77,7 @@ describe('the cost of evaluating a rule', () => {
     expect(rows).toBeLessThanOrEqual(1.2 * 4 * minutes + 6 * reports);
   });
 
-  it('an open alert whose condition flaps is reported at most once a minute, and its final count is exact [rule 9]', async () => {
+  it('an open alert whose condition flaps is written to D1 at most once a minute, and its final count is exact [rule 9]', async () => {
     const { plant, sendAt, fired } = await newTimedSite({ forSeconds: 60 });
     const reports = await countReports(plant.id);
     for (let second = 0; second <= 60; second += 20) await sendAt(second * SECOND, 20);
@@ -170,7 +170,7 @@ describe('the stored state of a rule', () => {
 });
 
 describe('an alert that a user resolved', () => {
-  it('after a user resolves an alert, the rule opens no other before its cooldown, although the condition still holds [C-9]', async () => {
+  it('its rule opens no other before the cooldown is over, although the condition still holds [C-9]', async () => {
     const { plant, site, sendAt, fired } = await newTimedSite({ cooldownSeconds: 600 });
     await sendAt(0, 20);
     const [{ id } = { id: '' }] = await fired();
@@ -194,7 +194,7 @@ describe('an alert that a user resolved', () => {
 });
 
 describe('the alerts in D1', () => {
-  it('an alert is written once when D1 loses the answer and the write is retried [rule 5]', async () => {
+  it('an alert is one row in D1, even if the answer of D1 is lost and the Site repeats the write [rule 5]', async () => {
     const { plant, send } = await newTimedSite();
     vi.spyOn(console, 'warn').mockReturnValue(undefined);
     const database = Object.getPrototypeOf(env.DB) as D1Database;
@@ -266,7 +266,7 @@ describe('an open alert whose rule or plant changes', () => {
   ];
 
   it.each(ENDS)(
-    'an open alert whose rule %s is resolved by the platform, and the rule opens no new alert [C-9]',
+    'the platform resolves an open alert whose rule %s, and the rule opens no new alert [C-9]',
     async (_what, end) => {
       const { ruleId, send, pass, change, fired } = await newRuledSite();
       await send(20);
@@ -279,7 +279,7 @@ describe('an open alert whose rule or plant changes', () => {
     },
   );
 
-  it('a rule that is disabled and enabled again resolves its alert and opens a new one [C-9]', async () => {
+  it('disabling its rule resolves the alert, and the rule opens a new one after it is enabled again [C-9]', async () => {
     const { ruleId, send, change, fired } = await newRuledSite();
     await send(20);
     await change(changeRule(ruleId, { enabled: false }));

@@ -115,7 +115,7 @@ describe('a rule with a comparison operator', () => {
 describe('an ABSENT rule', () => {
   const ABSENT = { operator: 'ABSENT' } as const;
 
-  it('an ABSENT rule fires by the agenda when no reading arrived for its time, counted from the last reading [C-9]', async () => {
+  it('fires by the agenda when no reading arrived for forSeconds, counted from the last reading [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite(ABSENT);
     await pass(4 * MINUTE);
     const firstSeenAtMs = Date.now();
@@ -138,7 +138,7 @@ describe('an ABSENT rule', () => {
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
   });
 
-  it('an ABSENT rule for a metric never received counts from its creation, and readings of other metrics do not matter [C-9]', async () => {
+  it('for a metric never received counts from the creation of the rule, whatever other metrics arrive [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite({ ...ABSENT, metric: 'BESS-1/socPercent' });
     await send(5);
     await pass(4 * MINUTE);
@@ -148,7 +148,7 @@ describe('an ABSENT rule', () => {
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
   });
 
-  it('an ABSENT alert ends after readings arrived for forSeconds, and counts again when they stop before that [C-9]', async () => {
+  it('ends its alert after readings arrived for forSeconds, and counts another return if they stop earlier [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite(ABSENT);
     await send(5);
     await pass(10 * MINUTE);
@@ -173,7 +173,7 @@ describe('an ABSENT rule', () => {
     ]);
   });
 
-  it('a late reading from a device whose clock was ahead counts as received for an ABSENT rule [C-3.13]', async () => {
+  it('counts readings as received even if an earlier one was dated later, because its clock was ahead [C-3.13]', async () => {
     const { plant, send, sendLate, pass, fired } = await newRuledSite({ ...ABSENT, forSeconds: 60 });
     await sendLate(5, -4 * MINUTE);
     await pass(MINUTE);
@@ -189,7 +189,7 @@ describe('an ABSENT rule', () => {
 });
 
 describe('a rule for the whole organization', () => {
-  it('an organization-wide rule has one open alert per plant, and each ends on its own [C-9]', async () => {
+  it('has one open alert for each plant of the organization, each with its own end, and none for other plants [C-9]', async () => {
     const { organization, plant, link, gateway } = await newConnectedSite();
     const other = await createPlant(organization);
     const otherLink = await connectDevice(other);

@@ -58,7 +58,7 @@ describe('an alert condition', () => {
     },
   );
 
-  it('the alert operators are those of the protocol [C-9]', () => {
+  it('the operators are GT, GTE, LT, LTE, EQ, NE and ABSENT [C-9]', () => {
     expect(ALERT_OPERATORS).toEqual(['GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT']);
   });
 });
@@ -76,7 +76,7 @@ describe('the beginning of an alert', () => {
     });
   });
 
-  it('an alert begins exactly forSeconds after its condition became true, and reports that start [C-9]', () => {
+  it('an alert begins forSeconds after its condition became true, and its firstSeen is when it became true [C-9]', () => {
     const walk = new Walk({ forSeconds: 60 });
     expect(walk.feed(true, 0)).toBeUndefined();
     expect(walk.feed(true, MINUTE - 1)).toBeUndefined();
@@ -95,7 +95,7 @@ describe('the beginning of an alert', () => {
     expect(walk.state.open?.firstSeenMs).toBe(NOW_MS + MINUTE);
   });
 
-  it('an alert begins no sooner than the cooldown after the last one ended, and at once if its condition held long enough [C-9]', () => {
+  it('no alert begins during the cooldown; at its end one begins if its condition has been true for forSeconds [C-9]', () => {
     const walk = new Walk({ forSeconds: 60, cooldownSeconds: 300 });
     for (const [holds, atMs] of [
       [true, 0],
@@ -114,7 +114,7 @@ describe('the beginning of an alert', () => {
 });
 
 describe('an open alert', () => {
-  it('an alert ends exactly forSeconds after its condition became false [C-9]', () => {
+  it('ends exactly forSeconds after its condition became false [C-9]', () => {
     const walk = new Walk({ forSeconds: 60 });
     walk.feed(true, 0);
     walk.feed(true, MINUTE);
@@ -124,13 +124,13 @@ describe('an open alert', () => {
     expect(walk.state).toEqual({ notBeforeMs: NOW_MS + 8 * MINUTE });
   });
 
-  it('an alert of a rule without forSeconds ends at once [C-9]', () => {
+  it('ends with the first reading that does not meet its rule, if the rule has no forSeconds [C-9]', () => {
     const walk = new Walk();
     walk.feed(true, 0);
     expect(walk.feed(false, 1)).toBe('resolved');
   });
 
-  it('an open alert counts each return of its condition, and does not count while the condition lasts [C-9]', () => {
+  it('counts each return of its condition, and does not count while the condition lasts [C-9]', () => {
     const walk = new Walk({ forSeconds: 600 });
     walk.feed(true, 0);
     walk.feed(true, 10 * MINUTE);
@@ -144,7 +144,7 @@ describe('an open alert', () => {
     expect(walk.changes.map(([, change]) => change)).toEqual(['opened', 'again', 'again', 'again']);
   });
 
-  it('an open alert whose condition flaps with each reading counts every return and reports at most once a minute (rule 9)', () => {
+  it('whose condition flaps with each reading counts every return and reports at most once a minute (rule 9)', () => {
     const walk = new Walk({ forSeconds: 60 });
     walk.feed(true, 0);
     walk.feed(true, MINUTE);
@@ -211,7 +211,7 @@ describe('any sequence of readings', () => {
     );
   });
 
-  it('an alert begins after its condition held for forSeconds without a break, and ends after it was false as long [C-9]', () => {
+  it('an alert begins after its condition was true for forSeconds without a break, and ends after it was false as long [C-9]', () => {
     fc.assert(
       fc.property(walks, ({ forSeconds, cooldownSeconds, steps }) => {
         const walk = new Walk({ forSeconds, cooldownSeconds });

@@ -57,7 +57,7 @@ describe('the sum of a batch', () => {
     expect(partner.alarms()).toEqual([]);
   });
 
-  it('the sum of a batch uses the rated power where powerKw is absent [C-7.4]', async () => {
+  it('uses the rated power where powerKw is absent [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     expect(await codesOf(partner, item(1), item(2))).toEqual({
       status: 'REJECTED',
@@ -66,7 +66,7 @@ describe('the sum of a batch', () => {
     });
   });
 
-  it('the sum of a batch leaves out items that were rejected on their own [C-7.4]', async () => {
+  it('leaves out items that were rejected on their own [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 60), item(9, 40), item(3, 20));
     expect(answer.codes).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'DEVICE_OFFLINE', 'ok']);
@@ -93,7 +93,7 @@ describe('the results of a batch', () => {
     expect((await newestCommand(plant.id)).results).toEqual(ack.results);
   });
 
-  it('every batch has results, even with one item: ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
+  it('a batch with one item has results too, whether it is ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
     const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const submit = (one: DeviceCommandItem) => partner.acknowledge(submission('device', batch(one)));
     expect(await submit(item(1, 5))).toMatchObject({ status: 'QUEUED', results: [{ status: 'QUEUED' }] });
@@ -106,7 +106,7 @@ describe('the results of a batch', () => {
     expect(await submit(item(1, 5))).toMatchObject({ status: 'ACCEPTED', results: [{ status: 'ACCEPTED' }] });
   });
 
-  it('a batch whose items are all rejected is REJECTED with the first code [C-7.5]', async () => {
+  it('a batch whose items are all rejected is REJECTED with the code of its first item [C-7.5]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 5, { assetType: 'FVE' }), item(9, 5), item(2, 51));
     expect(answer).toEqual({
@@ -157,7 +157,7 @@ describe('the results of a batch', () => {
     expect(ack.results?.map((result) => result.status)).toEqual(['ACCEPTED', 'QUEUED']);
   });
 
-  it('a batch of 32 becomes one MQTT command per serving device and command type [C-7.8]', async () => {
+  it('a batch of 32 items becomes one MQTT command per serving device and command type [C-7.8]', async () => {
     const subDevices: SubDeviceOptions[] = Array.from({ length: 32 }, (_none, n) => ({
       externalId: `BESS-${n}`,
       assetType: 'BESS',
@@ -174,7 +174,7 @@ describe('the results of a batch', () => {
 });
 
 describe('the alarm of a violated limit', () => {
-  it('a constraint alarm goes once to every key that may see the plant, and to no other key [C-8.1]', async () => {
+  it('the alarm goes once to every key that may see the plant, and to no other key, even after a re-send [C-8.1]', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     const foreign = await createPlant(organization);

@@ -40,8 +40,8 @@ async function rejectionOf(partner: Submitter, family: CommandFamily, payload: u
   return status === 'REJECTED' ? (rejectionCode ?? 'no code') : status;
 }
 
-describe('a target', () => {
-  it('a target that is not in the topology is DEVICE_OFFLINE, whatever else is wrong with the item [C-7.4]', async () => {
+describe('the target of a command', () => {
+  it('an item whose target is not in the topology is rejected with DEVICE_OFFLINE, whatever else is wrong [C-7.4]', async () => {
     const { partner } = await newSite();
     const item = batteryCommand(1_000, { deviceId: 'BESS-9', assetType: 'FVE' });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe('DEVICE_OFFLINE');
@@ -53,7 +53,7 @@ describe('a target', () => {
     ['emergency', { type: 'STOP' }],
     ['device', batch(batteryCommand(1_000))],
   ])(
-    'a %s command for a plant without a serving device is DEVICE_OFFLINE [C-2.4]',
+    'a %s command for a plant without a serving device is rejected with DEVICE_OFFLINE [C-2.4]',
     async (family, payload) => {
       const { plant, partner } = await newSite();
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
@@ -61,7 +61,7 @@ describe('a target', () => {
     },
   );
 
-  it('a silent target is DEVICE_OFFLINE while its device is connected, and QUEUED while the device is offline too [C-7.4]', async () => {
+  it('a command for a silent sub-device is DEVICE_OFFLINE while its device is connected, else it is QUEUED [C-7.4]', async () => {
     const { plant, partner, link } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 2_000);
@@ -77,7 +77,7 @@ describe('a target', () => {
   });
 });
 
-describe('a silent target whose device comes back', () => {
+describe('a silent sub-device whose device comes back', () => {
   /**
    * A plant whose gateway reported once, then was away until every sub-device counted as OFFLINE, and is
    * back.
@@ -93,7 +93,7 @@ describe('a silent target whose device comes back', () => {
     return { ...scene, link: await connectListening(plant) };
   }
 
-  it('a command queued during an outage is sent when the gateway returns, although its target still counts as silent [C-7.4]', async () => {
+  it('a command queued during the outage is sent when the gateway returns, although its sub-device is still silent [C-7.4]', async () => {
     const { plant, link } = await newReturnedSite((partner) =>
       partner.submit(submission('device', batch(batteryCommand(5)))),
     );
@@ -101,7 +101,7 @@ describe('a silent target whose device comes back', () => {
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
   });
 
-  it('a silent target is OFFLINE once its device has been connected for 60 s, and not before [C-7.4]', async () => {
+  it('commands for it are accepted until the device has been connected for 60 s, and then DEVICE_OFFLINE [C-7.4]', async () => {
     const { plant, partner, link } = await newReturnedSite();
     const item = batch(batteryCommand(5));
     await stayConnected(plant, link, MINUTE - 1);
@@ -113,7 +113,7 @@ describe('a silent target whose device comes back', () => {
     expect(await rejectionOf(partner, 'device', item)).toBe('ACCEPTED');
   });
 
-  it('the 60 s of a silent target count the connection of its serving device, and survive evictions [C-7.4]', async () => {
+  it('the 60 s count from the connection of its serving device, and evictions do not restart them [C-7.4]', async () => {
     const { plant, partner, link } = await newReturnedSite();
     await stayConnected(plant, link, 40_000);
     await evictSite(plant.id);
@@ -138,14 +138,14 @@ describe('a device command without powerKw', () => {
     ['BESS_CHARGE', {}, 'QUEUED'],
     ['BESS_STOP', { maxChargeKw: 50, maxDischargeKw: 50 }, 'QUEUED'],
   ] as const)(
-    'without powerKw, for a battery of unknown rated power: %s under %j is %s [C-7.4]',
+    'for a battery of unknown rated power: %s under %j is %s [C-7.4]',
     async (command, constraints, expected) => {
       const { partner } = await site(constraints);
       expect(await rejectionOf(partner, 'device', item(command))).toBe(expected);
     },
   );
 
-  it('a device command without powerKw is checked against the hard limits too [C-7.4]', async () => {
+  it('is checked against the hard limits too [C-7.4]', async () => {
     const config = { ...LIMITED, constraints: null, hardLimits: { ...UNLIMITED, maxChargeKw: 50 } };
     const { partner } = await newSite({ subDevices: [UNRATED], config });
     expect(await rejectionOf(partner, 'device', item('BESS_CHARGE'))).toBe('INVALID_PAYLOAD');
@@ -161,10 +161,10 @@ describe('a constraint', () => {
 
   it.each([
     ['import at the limit', 'QUEUED', powerSetpoint(100)],
-    ['import over it', over, powerSetpoint(100.001)],
+    ['import over the limit', over, powerSetpoint(100.001)],
     ['export at the limit', 'QUEUED', powerSetpoint(80, { direction: 'EXPORT' })],
-    ['export over it', over, powerSetpoint(80.5, { direction: 'EXPORT' })],
-    ['an EMERGENCY over it', over, powerSetpoint(101, { priority: 'EMERGENCY' })],
+    ['export over the limit', over, powerSetpoint(80.5, { direction: 'EXPORT' })],
+    ['an EMERGENCY import over the limit', over, powerSetpoint(101, { priority: 'EMERGENCY' })],
     ['25 kWh in 15 min', 'QUEUED', { ...withoutPower, ...energy, targetValueKwh: 25 }],
     ['25.1 kWh in 15 min', over, { ...withoutPower, ...energy, targetValueKwh: 25.1 }],
   ])('the constraint of a setpoint: %s is %s [C-7.8]', async (_what, expected, payload) => {
@@ -174,14 +174,18 @@ describe('a constraint', () => {
 
   it.each([
     ['charge at the limit', 'QUEUED', batteryCommand(50)],
-    ['charge over it', over, batteryCommand(50.5)],
-    ['discharge over it', over, batteryCommand(51, { command: 'BESS_DISCHARGE' })],
+    ['charge over the limit', over, batteryCommand(50.5)],
+    ['discharge over the limit', over, batteryCommand(51, { command: 'BESS_DISCHARGE' })],
     [
-      'charge over it without respectLimits',
+      'charge over the limit with respectLimits false',
       over,
       batteryCommand(51, { params: { powerKw: 51, respectLimits: false } }),
     ],
-    ['no powerKw, rated 45,', 'QUEUED', batteryCommand(undefined, { deviceId: 'BESS-2' })],
+    [
+      'charge without powerKw, with a rated power of 45 kW,',
+      'QUEUED',
+      batteryCommand(undefined, { deviceId: 'BESS-2' }),
+    ],
     ['a wrong type over the limit', over, batteryCommand(51, { deviceId: 'FVE-1', assetType: 'FVE' })],
   ])('the constraint of a device command: %s is %s [C-7.4]', async (_what, expected, item) => {
     const { partner } = await newSite({ subDevices: [...DEFAULT_SUB_DEVICES, SECOND_BATTERY] });
@@ -199,7 +203,7 @@ describe('a constraint', () => {
     ]);
   });
 
-  it('a plant without limits accepts any power [C-2.3]', async () => {
+  it('a plant without limits accepts a setpoint of any power [C-2.3]', async () => {
     const { partner } = await newSite({ config: { ...LIMITED, constraints: null } });
     expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(1e9))).toBe('QUEUED');
   });
@@ -208,8 +212,8 @@ describe('a constraint', () => {
 describe('the asset, topology and fault checks', () => {
   it.each([
     ['a battery command for a meter', batteryCommand(5, { deviceId: 'METER-1', assetType: 'METER' })],
-    ['a plant command for a battery', batteryCommand(undefined, { command: 'FVE_STOP' })],
-    ["a stated type that is not the topology's", batteryCommand(5, { assetType: 'FVE' })],
+    ['a PV command for a battery', batteryCommand(undefined, { command: 'FVE_STOP' })],
+    ['an asset type that is not the one in the topology', batteryCommand(5, { assetType: 'FVE' })],
   ])('%s is INVALID_COMMAND [C-7.4]', async (_what, item) => {
     const { partner } = await newSite();
     expect(await rejectionOf(partner, 'device', batch(item))).toBe('INVALID_COMMAND');
@@ -241,7 +245,7 @@ describe('the asset, topology and fault checks', () => {
     },
   );
 
-  it('a target with the signal fault ≠ 0 is DEVICE_FAULT, after every other check, until it is 0 again [C-7.4]', async () => {
+  it('while the fault signal of its target is not 0, a command that passes all other checks is DEVICE_FAULT [C-7.4]', async () => {
     const { plant, partner, link } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
     const submit = (item: ReturnType<typeof batteryCommand>) => rejectionOf(partner, 'device', batch(item));
@@ -252,7 +256,7 @@ describe('the asset, topology and fault checks', () => {
     expect(await submit(batteryCommand(5))).toBe('ACCEPTED');
   });
 
-  it('a linked device that reports ERROR makes only its own asset DEVICE_FAULT [C-7.4]', async () => {
+  it('while a linked device reports ERROR, only commands for its own sub-device are DEVICE_FAULT [C-7.4]', async () => {
     const { organization, plant, partner } = await newSite();
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
     await addSubDevice(organization, plant.id, { ...SECOND_BATTERY, linkedDeviceId: inverter.id });

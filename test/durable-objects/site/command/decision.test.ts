@@ -55,7 +55,7 @@ describe('the decision of a rejected command', () => {
       { deviceId: 'FVE-1', topology: { assetType: 'FVE', linkedDeviceId: null } },
     ],
   ])(
-    'a command rejected by the stage %s shows the facts that the stage saw [C-4.3]',
+    'names the stage %s that rejected the command, and the facts on which that stage decided [C-4.3]',
     async (stage, make, facts) => {
       const { plant, partner } = await newPlannedSite();
       const publish = make();
@@ -110,7 +110,7 @@ describe('the decision of a rejected command', () => {
 describe('the decision of an accepted command', () => {
   const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
 
-  it('the decision of a device command lists its dispatches, whether each device is connected, and the rejected items [C-4.3]', async () => {
+  it('for a device command it lists the dispatches, whether each device is connected, and the rejected items [C-4.3]', async () => {
     const { plant, partner } = await newPlannedSite();
     const publish = submission('device', batch(batteryCommand(5), STOP, batteryCommand(5)));
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'PARTIAL' });
@@ -127,7 +127,7 @@ describe('the decision of an accepted command', () => {
     });
   });
 
-  it('the decision of a command for an offline plant shows that its device is not connected [C-7.6]', async () => {
+  it('for a command to an offline plant it shows that the device is not connected [C-7.6]', async () => {
     const { plant, partner } = await newAwaySite();
     const publish = submission('emergency', { type: 'STOP' });
     await partner.submit(publish);
@@ -137,7 +137,7 @@ describe('the decision of an accepted command', () => {
     });
   });
 
-  it('the decision of a setpoint shows its level, whether it is active, and what is active instead [C-7.7]', async () => {
+  it('for a setpoint it shows the level, whether the setpoint is active, and what is active instead [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     const [high, normal, ahead] = [
       planned(9, 'HIGH'),
@@ -164,7 +164,7 @@ describe('the decision of an accepted command', () => {
     }
   });
 
-  it('the decision of a future setpoint shows that the mode is active [C-7.7]', async () => {
+  it('for a future setpoint it shows that the mode is active now [C-7.7]', async () => {
     const { plant, partner } = await newPlannedSite();
     const ahead = planned(7, 'HIGH', { inMs: MINUTE });
     await partner.submit(ahead);

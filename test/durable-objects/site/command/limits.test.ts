@@ -59,9 +59,9 @@ describe('a battery at its SoC bounds', () => {
 
   it.each([
     ['charged at maxSocPercent', 90, charge, 'maxSocPercent', 90],
-    ['charged beyond it', 95.5, charge, 'maxSocPercent', 90],
+    ['charged above maxSocPercent', 95.5, charge, 'maxSocPercent', 90],
     ['discharged at minSocPercent', 10, discharge, 'minSocPercent', 10],
-    ['discharged below it', 3, discharge, 'minSocPercent', 10],
+    ['discharged below minSocPercent', 3, discharge, 'minSocPercent', 10],
   ] as const)(
     'a battery is not %s: CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
     async (_how, value, ask, constraint, limit) => {
@@ -103,7 +103,7 @@ describe('a battery at its SoC bounds', () => {
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
   });
 
-  it('a battery command passes if its SoC is older than five minutes or was never reported [C-2.3]', async () => {
+  it('a battery command passes if the SoC is at least five minutes old or was never reported [C-2.3]', async () => {
     const scene = await newPlannedSite(BOUNDS);
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
     await soc(scene, { 'BESS-1/socPercent': 95 });
@@ -114,7 +114,7 @@ describe('a battery at its SoC bounds', () => {
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
   });
 
-  it('a battery at its bound rejects only its own item of a batch [C-7.5]', async () => {
+  it('of a batch, only the item for the battery at its bound is rejected [C-7.5]', async () => {
     const scene = await newPlannedSite({ ...TWO_BATTERIES, ...BOUNDS });
     await soc(scene, { 'BESS-1/socPercent': 95, 'BESS-2/socPercent': 50 });
     const both = batch(batteryCommand(5), batteryCommand(5, { deviceId: 'BESS-2' }));
@@ -132,7 +132,7 @@ describe('a battery at its SoC bounds', () => {
   });
 });
 
-describe('the power of an earlier battery command', () => {
+describe('the power of an earlier battery command in the sum of all batteries', () => {
   /** The limit is 50 kW in each direction. The first battery has been commanded to charge 30. */
   async function charging() {
     const scene = await newPlannedSite(TWO_BATTERIES);
@@ -166,13 +166,13 @@ describe('the power of an earlier battery command', () => {
     expect(await answerTo(scene, charge('BESS-2', 40))).toBe('ACCEPTED');
   });
 
-  it('a rejected battery command does not count [C-7.4]', async () => {
+  it('a rejected battery command does not count in the sum [C-7.4]', async () => {
     const scene = await newPlannedSite(TWO_BATTERIES);
     expect(await answerTo(scene, charge('BESS-1', 51))).toBe('CONSTRAINT_VIOLATION');
     expect(await answerTo(scene, charge('BESS-2', 50))).toBe('ACCEPTED');
   });
 
-  it('a queued battery command counts until it expires [C-7.4]', async () => {
+  it('a queued battery command counts in the sum until it expires [C-7.4]', async () => {
     const { plant, partner } = await newAwaySite(TWO_BATTERIES);
     expect(await partner.acknowledge(charge('BESS-1', 30))).toMatchObject({ status: 'QUEUED' });
     expect(await partner.acknowledge(charge('BESS-2', 30))).toMatchObject({
@@ -184,11 +184,17 @@ describe('the power of an earlier battery command', () => {
   });
 
   it.each<[string, (scene: PlannedScene) => Promise<unknown>]>([
-    ['it is commanded to stop', (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP'))],
-    ['its command fails', (scene) => obey(scene, 1, 'FAILED')],
-    ['its device goes silent and it ends NO_RESULT', ({ plant }) => passTime(plant.id, 15 * MINUTE)],
     [
-      'an emergency came, once a mode change has ended it',
+      'its battery is commanded to stop',
+      (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP')),
+    ],
+    ['its device answers FAILED', (scene) => obey(scene, 1, 'FAILED')],
+    [
+      'it ends NO_RESULT because its device sends no further ack',
+      ({ plant }) => passTime(plant.id, 15 * MINUTE),
+    ],
+    [
+      'an emergency ended it, and a mode change has ended the emergency',
       async (scene) => {
         await scene.partner.submit(submission('emergency', { type: 'STOP' }));
         await obey(scene, 2, 'COMPLETED');

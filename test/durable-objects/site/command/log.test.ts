@@ -12,12 +12,12 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 holdClock();
 
 describe('the command log', () => {
-  it('the command log of a new site is empty, with a total of 0 [spec: Command-log page]', async () => {
+  it('of a new site is empty, with a total of 0 [spec: Command-log page]', async () => {
     const { plant } = await newSite();
     expect(await readCommands(plant.id)).toEqual({ items: [], total: 0 });
   });
 
-  it('the command log is paged newest first, within one millisecond too, with the overall total [C-4.3]', async () => {
+  it('is paged newest first, within one millisecond too, with the overall total [C-4.3]', async () => {
     const { plant, partner } = await newSite();
     const sent: string[] = [];
     for (let round = 0; round < 3; round++) {
@@ -76,7 +76,7 @@ describe('the command log', () => {
     expect((await newestCommand(plant.id)).payload).toEqual({ type: 'HOLD', reason });
   });
 
-  it('the snapshot has the newest 100 open commands until they end [spec: Limits]', async () => {
+  it('the configuration snapshot lists the newest 100 open commands, and none that has ended [spec: Limits]', async () => {
     const { plant, partner, link } = await newListeningSite();
     await partner.submit(
       ...Array.from({ length: 103 }, () => submission('device', batch(batteryCommand(1)))),
@@ -118,7 +118,7 @@ describe('an oversized payload', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(2);
   });
 
-  it('stored rows with oversized or deeply nested payloads are truncated on a log page [spec: Command-log page]', async () => {
+  it('a log page truncates deeply nested payloads, and large ones once the page is too long [spec: Command-log page]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(...Array.from({ length: 30 }, () => submission('mode', { mode: 'STANDARD' })));
     // Rows as an older version could write them: 30 times 256 KiB, and one that nests ten thousand levels.

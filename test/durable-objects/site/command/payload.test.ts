@@ -9,7 +9,7 @@ import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
 
 holdClock();
 
-describe('an invalid payload', () => {
+describe('the payload of a command', () => {
   const invalid: [string, CommandFamily, unknown][] = [
     ['an unknown field', 'site-setpoint', { ...powerSetpoint(5), watts: 1 }],
     ['a negative target', 'site-setpoint', powerSetpoint(-1)],
@@ -25,7 +25,7 @@ describe('an invalid payload', () => {
     ['validUntil that is now', 'site-setpoint', powerSetpoint(5, { validUntil: formatInstant(START_MS) })],
     ['validUntil in the past', 'mode', { mode: 'STANDARD', validUntil: formatInstant(START_MS - 1) }],
     [
-      'validUntil that is validFrom',
+      'validUntil equal to validFrom',
       'site-setpoint',
       powerSetpoint(5, {
         validFrom: formatInstant(START_MS + HOUR),
@@ -39,11 +39,11 @@ describe('an invalid payload', () => {
     ['an unknown command', 'device', { commands: [{ ...batteryCommand(1), command: 'BESS_EXPLODE' }] }],
     ['an unknown mode', 'mode', { mode: 'TURBO' }],
     ['a reason of 501 characters', 'emergency', { type: 'STOP', reason: '😀'.repeat(501) }],
-    ['an array', 'emergency', []],
+    ['an array as the payload', 'emergency', []],
   ];
   it.each([
     ['a power of 0', 'site-setpoint', powerSetpoint(0)],
-    ['-0', 'site-setpoint', powerSetpoint(-0)],
+    ['a power of -0', 'site-setpoint', powerSetpoint(-0)],
     ['100 percent', 'device', batch(batteryCommand(0, { command: 'BESS_STOP', params: { percent: 100 } }))],
     [
       '32 items',
@@ -101,7 +101,7 @@ describe('an invalid payload', () => {
       /^startTime: .*(; slots\.\d+\.mode: [^;]*){19}; and 654 more$/,
     ],
   ])(
-    'the acknowledgement and the log row of an invalid %s payload list all its errors [C-7.4]',
+    'the acknowledgement and the log row of an invalid %s payload list its errors, up to 20 of them [C-7.4]',
     async (family, payload, expected) => {
       const { plant, partner } = await newSite();
       const ack = await partner.acknowledge(submission(family, payload));

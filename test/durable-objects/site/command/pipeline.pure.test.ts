@@ -104,7 +104,7 @@ describe('the signature of a submission', () => {
     },
   );
 
-  it('a signature mismatch includes the hint of the Vhost [C-7.2]', () => {
+  it('the text of a signature mismatch includes the hint of the Vhost [C-7.2]', () => {
     const hinted = { signatureHint: 'signed over: 1.1|…' };
     const one = signedSubmission('mode', PAYLOADS.mode, { signature: 'mismatch', ...hinted });
     const message = 'signature mismatch; signed over: 1.1|…';
@@ -121,11 +121,11 @@ describe('the signature of a submission', () => {
 describe('a repeated messageId', () => {
   const one = signedSubmission('mode', { mode: 'STANDARD', reason: 'a  b' });
 
-  it('a repeated messageId with the same routing key and payload gets the same acknowledgement [C-7.3]', () => {
+  it('with the same routing key and payload gets the same acknowledgement [C-7.3]', () => {
     expect(judgeNow(one, {}, earlierOf(one))).toEqual({ verdict: 'repeat', acknowledgement: ACCEPTED });
   });
 
-  it('a repeated messageId may have other whitespace outside strings [C-7.3]', () => {
+  it('is a repeat with other whitespace outside strings, and is rejected with other whitespace inside one [C-7.3]', () => {
     const spaced = { ...one, payloadText: '{ "mode" : "STANDARD",\n\t"reason":"a  b" }' };
     expect(judgeNow(spaced, {}, earlierOf(one)).verdict).toBe('repeat');
     const other = { ...one, payloadText: '{"mode":"STANDARD","reason":"a b"}' };
@@ -136,16 +136,13 @@ describe('a repeated messageId', () => {
     ['another routing key', { routingKey: 'acme2.command.mode' }],
     ['another payload', { payloadText: '{"mode":"STANDARD"}' }],
     ['the same fields in another order', { payloadText: '{"reason":"a  b","mode":"STANDARD"}' }],
-  ])(
-    'a repeated messageId with %s is rejected, and the id still belongs to the first [C-7.3]',
-    (_what, changes) => {
-      expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
-        rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
-      );
-    },
-  );
+  ])('with %s is rejected, and the id still belongs to the first [C-7.3]', (_what, changes) => {
+    expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
+      rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
+    );
+  });
 
-  it('a repeat is recognized at any age and in any state of the site [C-7.3]', () => {
+  it('is recognized whatever its timestamp is, and even if the site has no gateway any more [C-7.3]', () => {
     const old = { ...one, timestampMs: NOW_MS - 10 * TOLERANCE_MS };
     expect(judgeNow(old, { gatewayId: undefined }, earlierOf(one)).verdict).toBe('repeat');
   });

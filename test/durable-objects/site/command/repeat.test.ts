@@ -14,7 +14,7 @@ const REUSED = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 
 
 describe('the signature of a submission', () => {
   it.each(['missing', 'mismatch'] as const)(
-    'a %s signature is REJECTED with INVALID_PAYLOAD, logged and not dispatched [C-7.2]',
+    'a command with a %s signature is REJECTED with INVALID_PAYLOAD, logged and not dispatched [C-7.2]',
     async (signature) => {
       const { plant, link, partner } = await newListeningSite();
       const message = `signature ${signature}`;
@@ -98,7 +98,7 @@ describe('a repeated messageId', () => {
     expect(partner.alarms()).toHaveLength(1);
   });
 
-  it('a repeat is recognized before freshness is checked: a late re-send gets its acknowledgement [C-7.3]', async () => {
+  it('a re-send ten minutes later gets the first acknowledgement, although its timestamp is too old by then [C-7.3]', async () => {
     const { partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
@@ -129,7 +129,7 @@ describe('a repeated messageId', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('a repeated messageId with an invalid signature is rejected for the signature, without the first acknowledgement [C-7.4]', async () => {
+  it('with an invalid signature is rejected for the signature, and does not get the first acknowledgement [C-7.4]', async () => {
     const { partner } = await newListeningSite();
     const one = charge(5);
     await partner.submit(one);

@@ -17,7 +17,7 @@ holdClock();
 
 const OLD_MS = START_MS - 301 * SECOND;
 
-describe('a retried rejection that does not reserve the messageId', () => {
+describe('a rejected publish that the Vhost sends again', () => {
   const cases: [string, (publishId: string) => Submission][] = [
     ['a missing signature', (publishId) => charge(5, { signature: 'missing', publishId })],
     ['a wrong signature', (publishId) => charge(5, { signature: 'mismatch', publishId })],
@@ -29,7 +29,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
   ];
 
   it.each(cases)(
-    'a rejection for %s that is retried has one acknowledgement id and one log row [rule 5]',
+    'gets the same acknowledgement and has one log row if it was rejected for %s [rule 5]',
     async (_what, make) => {
       const { plant, partner } = await newSite();
       const one = make(crypto.randomUUID());
@@ -46,7 +46,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
     },
   );
 
-  it('a retried rejection for a reused messageId has one acknowledgement id, and the first command is unaffected [C-7.3]', async () => {
+  it('gets the same acknowledgement if it was rejected for a reused messageId; the first command is unaffected [C-7.3]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5, { publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
@@ -63,7 +63,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('another publish with the same text has its own log row and acknowledgement id [C-7.3]', async () => {
+  it('a publish with the same text but another publishId has its own log row and acknowledgement id [C-7.3]', async () => {
     const { plant, partner } = await newSite();
     const one = charge(5, { signature: 'missing', publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
@@ -72,7 +72,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
     expect((await readCommands(plant.id)).total).toBe(2);
   });
 
-  it('a rejection for its timestamp stays a rejection when the retry would be in time [rule 5]', async () => {
+  it('stays rejected for its timestamp, although the timestamp is within the tolerance by then [rule 5]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const one = charge(5, { timestampMs: START_MS + 301 * SECOND, publishId: crypto.randomUUID() });
     const first = await partner.acknowledgeEvent(one);
@@ -84,7 +84,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
     expect(commandsOf(link)).toEqual([]);
   });
 
-  it('a rejection with a publishId does not reserve the messageId: the real sender can still use it [C-7.3]', async () => {
+  it('a forged publish does not reserve its messageId, even if it has a publishId: the real sender can still use it [C-7.3]', async () => {
     const { partner } = await newListeningSite();
     const publishId = crypto.randomUUID();
     const forged = charge(49, { signature: 'mismatch', publishId });
@@ -93,7 +93,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
     expect(await partner.acknowledge(honest)).toMatchObject({ status: 'ACCEPTED' });
   });
 
-  it('a Vhost that sends no publishId gets a new rejection for each retry [rule 5]', async () => {
+  it('without a publishId is rejected again each time, with another log row [rule 5]', async () => {
     const { plant, partner } = await newSite();
     const one = charge(5, { signature: 'missing' });
     await partner.submit(one);
@@ -103,7 +103,7 @@ describe('a retried rejection that does not reserve the messageId', () => {
 });
 
 describe('a batch after its deadline', () => {
-  it('a batch after its deadline is not recorded, because its publishes were already answered with basic.nack [C-6.4]', async () => {
+  it('is not recorded, because its publishes were already answered with basic.nack [C-6.4]', async () => {
     const { plant, link, partner } = await newListeningSite();
     const batch = partner.batchOf([
       charge(),
@@ -122,7 +122,7 @@ describe('a batch after its deadline', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('a batch is recorded until its deadline, and a later re-send with a new deadline is recorded [C-6.4]', async () => {
+  it('is recorded when the Vhost sends it again with a later deadline [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     const one = charge();
     const notAfterMs = START_MS + 8 * SECOND;
@@ -137,7 +137,7 @@ describe('a batch after its deadline', () => {
     expect((await readCommands(plant.id)).total).toBe(1);
   });
 
-  it('the deadline of a batch that waited for the registry is checked when it is recorded [C-6.4]', async () => {
+  it('is not recorded either if the deadline passed while the batch waited for a read of the registry [C-6.4]', async () => {
     const { plant, partner } = await newSite();
     const notAfterMs = START_MS + 8 * SECOND;
     watchRegistry(() => setClock(notAfterMs + 1));

@@ -103,7 +103,7 @@ describe('a gateway that replaces another', () => {
     expect(await endOf(plant, set)).toBe('EXECUTING');
   });
 
-  it('a gateway that was already connected receives them when the serving gateway is revoked [C-2.4]', async () => {
+  it('a connected gateway receives configuration, schedule and slot when the serving gateway is revoked [C-2.4]', async () => {
     const { plant, other } = await handedOver();
     const beside = await connectListening(other);
     await obey({ link: beside, plant: other }, 1, 'COMPLETED');
@@ -119,7 +119,7 @@ describe('a gateway that replaces another', () => {
     expect((await sentTo(beside, other)).slice(before)).toEqual(['CONFIG_SET', 'SCHEDULE_SET', 1]);
   });
 
-  it('a replacing gateway that rejects a schedule ends it [C-7.9]', async () => {
+  it('if the replacing gateway rejects a schedule, the schedule ends FAILED [C-7.9]', async () => {
     const { plant, set, other } = await handedOver();
     const link = await connectListening(other);
     await obey({ link, plant: other }, 2, 'FAILED');

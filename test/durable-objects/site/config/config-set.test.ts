@@ -38,25 +38,25 @@ describe('a patch of the configuration', () => {
       { constraints: { ...CONFIG.constraints, maxImportKw: 50 } },
     ],
     [
-      'a limit that it takes away',
+      'one limit to none',
       { constraints: { maxImportKw: null } },
       { constraints: { ...CONFIG.constraints, maxImportKw: null } },
     ],
-    ['all limits that it takes away', { constraints: null }, { constraints: null }],
+    ['all limits to none', { constraints: null }, { constraints: null }],
     [
       'one field of the fallback',
       { fallback: { action: 'STOP' } },
       { fallback: { ...FALLBACK, action: 'STOP' } },
     ],
     [
-      'fields of the fallback that it takes away',
+      'fields of the fallback to their defaults',
       { fallback: { afterSeconds: null, setpointKw: null } },
       { fallback: { ...FALLBACK, afterSeconds: 300, setpointKw: null } },
     ],
-    ['the fallback that it takes away', { fallback: null }, { fallback: null }],
+    ['the fallback to none', { fallback: null }, { fallback: null }],
     ['the mode', { operatingMode: 'LOCAL_OPTIMIZATION' }, { operatingMode: 'LOCAL_OPTIMIZATION' }],
   ])(
-    'a patch changes %s and nothing else, at once and permanently (RFC 7396)',
+    'a patch changes %s and nothing else, when it is accepted and permanently (RFC 7396)',
     async (_what, patch, changed) => {
       const { plant, partner } = await listening();
       expect(await partner.acknowledge(set(patch))).toEqual({ status: 'ACCEPTED', commandType: 'CONFIG' });
@@ -83,15 +83,15 @@ describe('a patch of the configuration', () => {
   });
 
   it.each<[string, object, string, RegExp]>([
-    ['nothing', {}, 'set', /payload: /],
+    ['no field', {}, 'set', /payload: /],
     ['hard limits', { hardLimits: null }, 'set', /hardLimits/],
     ['an unknown limit', { constraints: { maxKw: 1 } }, 'set', /maxKw/],
-    ['a limit under nothing', { constraints: { maxImportKw: -1 } }, 'set', /^constraints\.maxImportKw: /],
-    ['a mode that it takes away', { operatingMode: null }, 'set', /^operatingMode: /],
-    ['a wait of a second', { fallback: { afterSeconds: 1 } }, 'set', /^fallback\.afterSeconds: /],
+    ['a negative limit', { constraints: { maxImportKw: -1 } }, 'set', /^constraints\.maxImportKw: /],
+    ['null as the mode', { operatingMode: null }, 'set', /^operatingMode: /],
+    ['a fallback after one second', { fallback: { afterSeconds: 1 } }, 'set', /^fallback\.afterSeconds: /],
     ['a fallback without its mode', { fallback: { mode: null } }, 'set', /^fallback\.mode: /],
     [
-      'several things',
+      'several errors',
       { constraints: { maxImportKw: -1 }, fallback: { afterSeconds: 1 }, hardLimits: null },
       'set',
       /^constraints\.maxImportKw: .*; fallback\.afterSeconds: .*; Unrecognized key: "hardLimits"$/,
@@ -102,9 +102,9 @@ describe('a patch of the configuration', () => {
       'set',
       /^fallback\.mode: .*; fallback\.action: /,
     ],
-    ['another last word than set', { operatingMode: 'STANDARD' }, 'put', /config\.put/],
+    ['a routing key that does not end with set', { operatingMode: 'STANDARD' }, 'put', /config\.put/],
   ])(
-    'a patch that contains %s is INVALID_PAYLOAD, and changes nothing [C-7.9]',
+    'a patch with %s is INVALID_PAYLOAD, and changes nothing [C-7.9]',
     async (_what, patch, word, message) => {
       const { plant, partner, link } = await listening();
       expect(await partner.acknowledge(set(patch, word))).toMatchObject({
@@ -131,7 +131,7 @@ describe('hard limits', () => {
     ['minSocPercent', 9, 10, '%'],
     ['maxSocPercent', 91, 90, '%'],
   ])(
-    'a patch cannot loosen the hard limit %s: CONSTRAINT_VIOLATION, with its alarm [C-2.3]',
+    'a patch cannot set a constraint looser than the hard limit %s: CONSTRAINT_VIOLATION, with an alarm [C-2.3]',
     async (name, value, limit, unit) => {
       const { plant, partner } = await listening({ config });
       const patch = { constraints: { [name]: value }, operatingMode: 'ZERO_EXPORT' };
@@ -158,7 +158,7 @@ describe('hard limits', () => {
     },
   );
 
-  it('a patch that loosens several hard limits lists them all, and the alarm names the first [C-2.3]', async () => {
+  it('a patch looser than several hard limits is rejected with all of them, and the alarm names the first [C-2.3]', async () => {
     const { partner } = await listening({ config });
     const patch = { constraints: { maxImportKw: 81, minSocPercent: 9, maxChargeKw: 500 } };
     expect(await partner.acknowledge(set(patch))).toMatchObject({
@@ -183,7 +183,7 @@ describe('hard limits', () => {
 });
 
 describe('CONFIG_SET', () => {
-  it('CONFIG_SET sends the whole configuration to the gateway, and its ack ends the command [C-7.8]', async () => {
+  it('contains the whole configuration, and the ack of the gateway ends the command [C-7.8]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(set({ constraints: { maxImportKw: 50 } }));
     const command = await nthCommand(link, 1);
@@ -210,7 +210,7 @@ describe('CONFIG_SET', () => {
     expect((await readConfig(plant.id)).fallback).toBeNull();
   });
 
-  it('CONFIG_SET waits for an offline gateway, which then receives the configuration in force [C-7.6]', async () => {
+  it('waits for an offline gateway, which then receives the configuration in force [C-7.6]', async () => {
     const { plant, partner } = await newSite({ config: CONFIG });
     const first = set({ constraints: { maxImportKw: 50 } });
     expect(await partner.acknowledge(first)).toEqual({ status: 'QUEUED', commandType: 'CONFIG' });
@@ -271,7 +271,7 @@ describe('a patch that tightens limits', () => {
     expect(commands).toHaveLength(2);
   });
 
-  it('a setpoint over the new limit whose verdict is final is no longer sent [C-7.9]', async () => {
+  it('an active setpoint over the new limit leaves the plan with an alarm, even if it has its verdict already [C-7.9]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('site-setpoint', powerSetpoint(90)));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -313,7 +313,7 @@ describe('a patch that tightens limits', () => {
     expect(new Set(alarms.map(({ alarmId }) => alarmId)).size).toBe(2);
   });
 
-  it('a setpoint within the new limit stays, and is not sent again [C-7.9]', async () => {
+  it('a setpoint within the new limit stays active, and is not sent again [C-7.9]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('site-setpoint', powerSetpoint(50)));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -325,7 +325,7 @@ describe('a patch that tightens limits', () => {
 });
 
 describe('a configuration during an emergency', () => {
-  it('a configuration during an emergency takes effect and is sent [C-7.7]', async () => {
+  it('takes effect and is sent [C-7.7]', async () => {
     const { plant, partner, link } = await listening();
     await partner.acknowledge(submission('emergency', { type: 'STOP' }));
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');

@@ -106,7 +106,7 @@ describe('the mode of a site', () => {
     expect((await readConfig(plant.id)).operatingMode).toBe('ZERO_EXPORT');
   });
 
-  it('a rejected mode changes nothing [C-7.4]', async () => {
+  it('a mode command that is rejected for its window or its signature changes nothing [C-7.4]', async () => {
     const { plant, partner } = await newSite();
     await partner.submit(
       submission('mode', { mode: 'MAX_EXPORT', validUntil: formatInstant(START_MS - MINUTE) }),

@@ -48,7 +48,7 @@ function down(last: number, count: number): string[] {
 }
 
 describe('dropped messages', () => {
-  it('dropped messages are counted by reason and listed newest first, with the text that should have been signed [C-3.8]', async () => {
+  it('are counted by reason and listed newest first, with the text that should have been signed [C-3.8]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const used = telemetryMessage(gateway, '{"a":1}', { nonce: 'used' });
     await publish(link, used);
@@ -81,7 +81,7 @@ describe('dropped messages', () => {
     expect(JSON.stringify(recent)).not.toContain(gateway.hmacSecret);
   });
 
-  it('a dropped message shows the cause of a wrong signature if a known mistake matches [C-3.7]', async () => {
+  it('with a wrong signature show its cause if it is a known mistake [C-3.7]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"a": 1}', signedData: '{"a":1.0}' }));
     await publish(link, rawTelemetry(gateway, { data: '{"a":5.0}', signedData: '{"a":5}' }));
@@ -92,14 +92,14 @@ describe('dropped messages', () => {
     ]);
   });
 
-  it('re-sends of a valid message are not dropped messages', async () => {
+  it('do not include identical re-sends of a valid message', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const message = telemetryMessage(gateway, '{"a":1}');
     for (let count = 0; count < 3; count++) await publish(link, message);
     expect(await site.diagnostics(gateway.id)).toMatchObject({ drops: {}, recent: [] });
   });
 
-  it('the last hundred dropped messages are kept across evictions, and the count includes all [C-3.8]', async () => {
+  it('are kept across evictions, the last hundred of them, and the count includes all [C-3.8]', async () => {
     const { plant, site, link, gateway } = await newConnectedSite();
     let sent = 0;
     for (const count of [KEPT - 1, 2, KEPT, 3, 2 * KEPT + 7]) {
@@ -113,7 +113,7 @@ describe('dropped messages', () => {
     expect(await rowsOf(plant.id, 'SELECT slot FROM recent_drop')).toHaveLength(KEPT);
   });
 
-  it('a batch with more dropped messages than are kept counts all and keeps the last', async () => {
+  it('of one batch are all counted, even more than a hundred, and the last hundred are kept', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const stray = (index: number) => ({ kind: 'strayed', act: 'publish', topic: `topic/${index}` }) as const;
     link.send(...Array.from({ length: KEPT + 20 }, (_none, index) => stray(index)));
@@ -123,7 +123,7 @@ describe('dropped messages', () => {
     expect(recent.map(({ topic }) => topic.replace('topic/', ''))).toEqual(down(KEPT + 19, KEPT));
   });
 
-  it('a message or subscription on a topic of another device is a TOPIC drop [C-3.8]', async () => {
+  it('include publishes and subscriptions to topics of other devices, with the reason TOPIC [C-3.8]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     link.send({ kind: 'strayed', act: 'publish', topic: 'cpi/other/telemetry' });
     link.send({ kind: 'strayed', act: 'subscribe', topic: '#' });
@@ -145,7 +145,7 @@ describe('dropped messages', () => {
     expect(await sendTelemetry(link, gateway, { a: 1 })).toBe(true);
   });
 
-  it('dropped messages of one device do not appear for another', async () => {
+  it('of one device do not appear for another', async () => {
     const { organization, plant, site, link, gateway } = await newConnectedSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     await publish(link, 'hello');
@@ -153,7 +153,7 @@ describe('dropped messages', () => {
     expect((await site.diagnostics(gateway.id)).recent).toHaveLength(1);
   });
 
-  it('malformed messages neither prove a secret nor store anything else', async () => {
+  it('that are malformed prove no secret, and nothing of them is in the journal', async () => {
     const { plant, link } = await newConnectedSite();
     await sendMalformed(link, 0, 5);
     expect(await rowsOf(plant.id, 'SELECT last_key_version FROM device')).toEqual([
@@ -198,7 +198,7 @@ describe('logins', () => {
     }
   });
 
-  it('a refused login that does not count and repeats the last reason is written once a minute', async () => {
+  it('an uncounted refused login with the address and reason of the last one is stored once a minute', async () => {
     const { organization, plant, site, gateway } = await newSite();
     const refuse = async (changes = {}) =>
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, changes));
@@ -219,14 +219,14 @@ describe('logins', () => {
     expect(await written()).toBe(4);
   });
 
-  it('every refused login that counts is written, even if it repeats the last [C-3.11]', async () => {
+  it('every refused login that counts toward a suspension is stored, even if it repeats the last one [C-3.11]', async () => {
     const { organization, site, gateway } = await newSite();
     for (let count = 0; count < 5; count++)
       await site.noteRefusedLogin(gateway.id, refusal(organization.id, { counts: true }));
     expect((await site.diagnostics(gateway.id)).connects).toHaveLength(5);
   });
 
-  it('a refused login that repeats after an accepted one is written again', async () => {
+  it('a refused login is stored again if an accepted one came after the same refusal', async () => {
     const { organization, plant, site, gateway } = await newSite();
     const refuse = () => site.noteRefusedLogin(gateway.id, refusal(organization.id));
     await refuse();
@@ -236,7 +236,7 @@ describe('logins', () => {
     expect(connects.map(({ outcome }) => outcome)).toEqual(['REFUSED', 'ACCEPTED', 'REFUSED']);
   });
 
-  it('a login for a device that is not in this site stores nothing', async () => {
+  it('a login for a device that is not in this site gets 503, and nothing is stored', async () => {
     const { organization, plant, site } = await newSite();
     const unknown = crypto.randomUUID();
     await site.noteRefusedLogin(unknown, refusal(organization.id, { counts: true }));
@@ -255,7 +255,7 @@ describe('ten counted failed logins within five minutes [C-3.11]', () => {
   const statusOf = async ({ plant }: SiteScene) =>
     (await rowsOf<{ status: string }>(plant.id, 'SELECT status FROM device'))[0]?.status;
 
-  it('ten counted failed logins suspend the device across evictions; nine, or uncounted ones, do not', async () => {
+  it('suspend the device, even if the site is evicted between them; nine, or uncounted ones, do not', async () => {
     const scene = await newSite();
     await fail(scene, 20, false);
     await fail(scene, 9);
@@ -266,7 +266,7 @@ describe('ten counted failed logins within five minutes [C-3.11]', () => {
     expect((await dialSite(scene.plant.id, scene.gateway.id)).status).toBe(401);
   });
 
-  it('failed logins older than five minutes do not count toward a suspension', async () => {
+  it('do not include failed logins that are five minutes old', async () => {
     const scene = await newSite();
     await fail(scene, 9);
     setClock(START_MS + 5 * MINUTE);
@@ -276,7 +276,7 @@ describe('ten counted failed logins within five minutes [C-3.11]', () => {
     expect(await statusOf(scene)).toBe('SUSPENDED');
   });
 
-  it('a reactivation restarts the count of failed logins, and logins during the suspension do not count [C-3.3]', async () => {
+  it('count from zero after a reactivation, and failed logins during the suspension do not count [C-3.3]', async () => {
     const scene = await newSite();
     await fail(scene, 10);
     await fail(scene, 10);

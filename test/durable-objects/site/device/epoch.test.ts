@@ -24,7 +24,7 @@ import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link/live.ts'
 holdClock();
 
 describe('two links of one device', () => {
-  it('the newest link of a device stays open, and the older is closed as taken over [C-3.6]', async () => {
+  it('the newest link of a device stays open, and the Site closes the older one as taken over [C-3.6]', async () => {
     const { plant } = await newSite();
     const older = await connectListening(plant, plant.gateway, { bridge: 'bridge-1' });
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2', boot: 'boot-9' });
@@ -34,7 +34,7 @@ describe('two links of one device', () => {
     expect(await openSessions(plant.id)).toBe(1);
   });
 
-  it('late frames of a replaced link have no effect and get no answer [rule 2]', async () => {
+  it('frames that arrive on the older link after it was closed have no effect and get no answer [rule 2]', async () => {
     const { plant, partner } = await newSite();
     const older = await connectListening(plant);
     const answered = older.received.length;
@@ -72,7 +72,7 @@ describe('two links of one device', () => {
     expect(commandsOf(older)).toEqual([]);
   });
 
-  it('closing the older link does not end the session of the newer [rule 2]', async () => {
+  it('when the older link closes, the session of the newer one continues [rule 2]', async () => {
     const { plant } = await newSite();
     const older = await connectListening(plant);
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
@@ -107,7 +107,7 @@ describe('two links of one device', () => {
 });
 
 describe('a link that its bridge closes', () => {
-  it('a link closed by its bridge ends the session at once [C-3.10]', async () => {
+  it('the session of the device ends immediately [C-3.10]', async () => {
     const { plant, link } = await newListeningSite();
     link.socket.close(1000, 'disconnected');
     let open = 1;
@@ -115,7 +115,7 @@ describe('a link that its bridge closes', () => {
     expect(open).toBe(0);
   });
 
-  it("a link closed by its bridge is closed from the object's side at once [architecture: one idea]", async () => {
+  it('the Site closes its side immediately, too [architecture: one idea]', async () => {
     const { plant, link } = await newListeningSite();
     link.socket.close(1000, 'disconnected');
     for (let looks = 0; looks < 50 && !link.closed; looks++) await openSessions(plant.id);
@@ -124,7 +124,7 @@ describe('a link that its bridge closes', () => {
 });
 
 describe('a restarted bridge', () => {
-  it('a restarted bridge ends the sessions of its older boot at once, and no others [rule 8]', async () => {
+  it('ends the sessions of its older boot with its first new link, and no other sessions [rule 8]', async () => {
     const { organization, plant } = await newSite();
     const second = await createDevice(organization, plant.id, 'SENSOR');
     const third = await createDevice(organization, plant.id, 'SENSOR');
@@ -142,7 +142,7 @@ describe('a restarted bridge', () => {
 });
 
 describe('a dial', () => {
-  it('a dial with a used connection id is answered with 404 [rule 1]', async () => {
+  it('with a used connection id is answered with 404 [rule 1]', async () => {
     const { plant } = await newSite();
     const connection = crypto.randomUUID();
     const link = await connectTo(plant.id, plant.gateway.id, { connection });
@@ -165,7 +165,7 @@ describe('a dial', () => {
     expect(statuses.sort()).toEqual([101, 404, 404, 404, 404]);
   });
 
-  it('a dial without the header of the Worker, or without an upgrade, is answered with 404 [rule 1]', async () => {
+  it('without the header of the Worker, or without an upgrade, is answered with 404 [rule 1]', async () => {
     const { plant } = await newSite();
     const site = siteOf(plant.id);
     expect((await site.fetch('https://site/link', { headers: { upgrade: 'websocket' } })).status).toBe(404);
@@ -173,7 +173,7 @@ describe('a dial', () => {
   });
 
   it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'a dial of a %s device is refused, and writes nothing [rule 6]',
+    'of a %s device is answered with 401, and its connection id is not stored [rule 6]',
     async (status) => {
       const { plant } = await newSite();
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, status);
@@ -186,7 +186,7 @@ describe('a dial', () => {
 });
 
 describe('the end of a session', () => {
-  it('a link is closed at the end of its token, without a frame from the device [C-3.6]', async () => {
+  it('the Site closes the link when its token expires, even if the device sends nothing [C-3.6]', async () => {
     const { plant } = await newSite();
     const expiresAtMs = START_MS + MINUTE;
     const link = await connectListening(plant, plant.gateway, { expiresAtMs });
@@ -196,7 +196,7 @@ describe('the end of a session', () => {
     expect(await openSessions(plant.id)).toBe(0);
   });
 
-  it('a frame after the end of the token has no effect, even if the alarm is late [rule 6]', async () => {
+  it('a frame after the token expired has no effect and closes the link, even if the alarm is late [rule 6]', async () => {
     const { plant } = await newSite();
     const link = await connectListening(plant, plant.gateway, { expiresAtMs: START_MS + MINUTE });
     setClock(START_MS + MINUTE);
@@ -207,7 +207,7 @@ describe('the end of a session', () => {
     expect(latest.payload.gridPowerKw).toBeNull();
   });
 
-  it('a suspension closes the link at once, and a reactivated device can connect again [C-3.3]', async () => {
+  it('a suspension closes the link immediately, and a reactivated device can connect again [C-3.3]', async () => {
     const { plant, link } = await newListeningSite();
     await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'SUSPENDED');
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
@@ -216,7 +216,7 @@ describe('the end of a session', () => {
     expect(await sendTelemetry(again, plant.gateway, { gridPowerKw: 1 })).toBe(true);
   });
 
-  it('a suspended device stays suspended when its grant is repeated [C-3.11]', async () => {
+  it('a suspended device stays suspended when the Worker registers it at the Site again [C-3.11]', async () => {
     const { plant } = await newSite();
     const { id: deviceId, hmacSecret } = plant.gateway;
     await siteOf(plant.id).setDeviceStatus(deviceId, 'SUSPENDED');
@@ -225,7 +225,7 @@ describe('the end of a session', () => {
     expect((await dialSite(plant.id, deviceId)).status).toBe(401);
   });
 
-  it('a link without a sign of life is closed after 90 s, and gets no commands after 60 s [rule 2]', async () => {
+  it('a link on which nothing arrives gets no commands after 60 s, and the Site closes it after 90 s [rule 2]', async () => {
     const { plant, partner, link } = await newListeningSite();
     setClock(START_MS + SIGN_OF_LIFE_MS + 1);
     expect((await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).status).toBe('QUEUED');

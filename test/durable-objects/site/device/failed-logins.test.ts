@@ -31,9 +31,9 @@ async function statusOf({ siteId, gateway }: Scene): Promise<string> {
   return (await numberOf(siteId, isActive)) === 1 ? 'ACTIVE' : 'SUSPENDED';
 }
 
-describe('nine counted failed logins', () => {
+describe('failed logins', () => {
   it.each([true])(
-    'nine counted failed logins still count after a hundred uncounted ones (evicted: %s)',
+    'the tenth counted failed login suspends a device, even after a hundred uncounted ones (evicted: %s)',
     async (isEvicted) => {
       const scene = await newScene();
       await refuse(scene, 9);
@@ -61,7 +61,7 @@ describe('nine counted failed logins', () => {
     expect(await statusOf(scene)).toBe('SUSPENDED');
   });
 
-  it('failed logins of one device do not count for another', async () => {
+  it('of one device do not count for another', async () => {
     const scene = await newScene();
     const other = await createDevice(scene.organization, scene.siteId, 'SENSOR');
     await refuse(scene, 9);
@@ -87,7 +87,7 @@ describe('nine counted failed logins', () => {
 
 describe('a reactivation', () => {
   it.each(['in the same moment', 'and an eviction'])(
-    'a reactivation, %s, clears the count: nine more failed logins do not suspend',
+    '(%s) clears the failed logins: nine more do not suspend the device, and ten do',
     async (how) => {
       const scene = await newScene();
       const site = siteOf(scene.siteId);
@@ -107,7 +107,7 @@ describe('a reactivation', () => {
     },
   );
 
-  it("a reactivation clears the failed logins from before an admin's suspension too", async () => {
+  it("clears the failed logins from before an admin's suspension too", async () => {
     const scene = await newScene();
     await refuse(scene, 9);
     await siteOf(scene.siteId).setDeviceStatus(scene.gateway.id, 'SUSPENDED');
@@ -116,7 +116,7 @@ describe('a reactivation', () => {
     expect(await statusOf(scene)).toBe('ACTIVE');
   });
 
-  it('a reactivation after a move clears the failed logins that moved with the device [C-3.1]', async () => {
+  it('after a move clears the failed logins that moved with the device [C-3.1]', async () => {
     const { organization, gateway, fromId, toId, move } = await newMove();
     await refuse({ organization, gateway, siteId: fromId }, 9);
     await whole(move);

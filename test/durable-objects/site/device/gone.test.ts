@@ -76,9 +76,9 @@ describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
   const { go } = WAYS[name];
 
   it.each([
-    ['that it obeys', ['RECEIVED'] as const],
-    ['that it has completed', ['RECEIVED', 'COMPLETED'] as const],
-    ['that it has not answered', [] as const],
+    ['that the leaving gateway acknowledged RECEIVED', ['RECEIVED'] as const],
+    ['that the leaving gateway acknowledged COMPLETED', ['RECEIVED', 'COMPLETED'] as const],
+    ['that the leaving gateway has not answered', [] as const],
   ])('an active setpoint %s is sent to the other gateway, and stays active [C-7.7]', async (_title, acks) => {
     const { plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
     const setpoint = planned(5, 'HIGH');
@@ -171,7 +171,7 @@ describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
     expect(await otherSent()).toEqual([7]);
   });
 
-  it('repeating the departure of a gateway sends and ends nothing more', async () => {
+  it('if the departure of the gateway is repeated, nothing is sent or ended again', async () => {
     const { scene, plant, gateway, partner, link, otherSent } = await newTwoGateways();
     const [setpoint, command] = [planned(5, 'HIGH'), charge()];
     await partner.submit(setpoint, command);
@@ -185,7 +185,7 @@ describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
 describe.each(NAMES)('a linked device with its own battery is %s', (name) => {
   const { go } = WAYS[name];
 
-  it('a command that waits for a leaving linked device is sent to the gateway at once [C-2.4, C-7.6]', async () => {
+  it('a command that waits for the leaving device is sent to a connected gateway immediately [C-2.4, C-7.6]', async () => {
     const { plant, linked, publish, partner } = await newLinkedSite();
     const link = await connectListening(plant);
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
@@ -195,7 +195,7 @@ describe.each(NAMES)('a linked device with its own battery is %s', (name) => {
     expect(await endOf(plant, publish)).toBe('COMPLETED');
   });
 
-  it('a command that waits for a leaving linked device waits for an offline gateway', async () => {
+  it('a command that waits for the leaving device waits for the gateway instead, if that is offline', async () => {
     const { plant, linked, publish, partner } = await newLinkedSite();
     expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
     await go(linked.id, plant.id);
@@ -217,7 +217,7 @@ describe.each(NAMES)('a linked device with its own battery is %s', (name) => {
     expect(await endOf(plant, publish)).toBe('COMPLETED');
   });
 
-  it('a waiting command ends FAILED DEVICE_GONE when the linked device and the gateway have both left', async () => {
+  it('a waiting command ends FAILED DEVICE_GONE when the gateway has left, too', async () => {
     const { plant, gateway, linked, publish, partner } = await newLinkedSite();
     await partner.submit(publish);
     for (const id of [linked.id, gateway.id]) await go(id, plant.id);
@@ -238,7 +238,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
   });
 
-  it(`REST commands of a leaving gateway end FAILED ${why}, sent or not, and ended ones are unchanged`, async () => {
+  it(`its open REST commands end FAILED ${why}, sent or not, and ended ones are unchanged; a deletion removes all`, async () => {
     const { scene, plant, gateway, site, link } = await newListeningSite();
     const ids = [await ask(scene, 'A'), await ask(scene, 'B'), await ask(scene, 'C')];
     await nthCommand(link, 3);

@@ -16,7 +16,7 @@ import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 holdClock();
 
 describe('a device that moves', () => {
-  it('a moving device is disconnected from its old site at once, and can connect to the new one [C-3.1]', async () => {
+  it('is disconnected from its old site by the first step, and can connect to the new one after the last [C-3.1]', async () => {
     const { fromId, toId, id, gateway, move } = await newMove();
     const link = await connectTo(fromId, id);
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
@@ -29,7 +29,7 @@ describe('a device that moves', () => {
     expect(await sendTelemetry(again, gateway, { gridPowerKw: 7 })).toBe(true);
   });
 
-  it('a device between two sites gets 503 from both, so that its bridge retries, and no failed login counts [C-3.11]', async () => {
+  it('gets 503 from both sites between two steps, so that its bridge retries, and no failed login counts [C-3.11]', async () => {
     const { organization, fromId, toId, id, move, evict } = await newMove();
     await move.release();
     for (let round = 0; round < 2; round++) {
@@ -48,7 +48,7 @@ describe('a device that moves', () => {
     expect(await statusOfDial(toId, id)).toBe(101);
   });
 
-  it('a moving device leaves its measurements in the old site, and nothing else [C-3.1]', async () => {
+  it('leaves its measurements in the old site, and nothing else [C-3.1]', async () => {
     const { fromId, toId, id, gateway, plant, move } = await newMove();
     const link = await connectListening(plant);
     await siteOf(fromId).submitRestCommand(id, PING);
@@ -69,7 +69,7 @@ describe('a device that moves', () => {
     expect(await leftOf(fromId, id)).toEqual(NOTHING);
   });
 
-  it('a move may take a day', async () => {
+  it('can connect to its new site even if a day passes between two steps', async () => {
     const { fromId, toId, id, move } = await newMove();
     await move.release();
     await passTime(fromId, HOUR);
@@ -114,7 +114,7 @@ describe('the steps of a move, repeated as after a crash', () => {
     },
   );
 
-  it('release returns the same package each time until the device has left', async () => {
+  it('release returns the same package each time until drop', async () => {
     const { plant, move, evict, gateway } = await newMove();
     await sendTelemetry(await connectListening(plant), gateway, { gridPowerKw: 1 });
     const first = await move.release();
@@ -125,7 +125,7 @@ describe('the steps of a move, repeated as after a crash', () => {
     expect(await move.release()).toBeUndefined();
   });
 
-  it('a repeated take changes nothing of a device that has been active since', async () => {
+  it('a repeated take changes nothing of a device that has been active at its new site since the first', async () => {
     const { toId, id, gateway, move } = await newMove();
     await whole(move);
     const link = await connectTo(toId, id);

@@ -121,8 +121,8 @@ describe('the data that moves with a device', () => {
 
 describe('a device that returns to its previous site', () => {
   it.each([
-    ['its leaving was over', true],
-    ['that was not over', false],
+    ['its departure was finished', true],
+    ['its departure was not finished', false],
   ])(
     'a device that returns to a site where %s is complete again, and nonces used elsewhere count [C-3.8]',
     async (_title, isOver) => {
@@ -147,7 +147,7 @@ describe('a device that returns to its previous site', () => {
     },
   );
 
-  it('a device that returns without an eviction continues its diagnostics rings in order, up to their size [C-3.8]', async () => {
+  it('a device that moves back and forth keeps its dropped messages and logins in order, up to the limit of each [C-3.8]', async () => {
     const { fromId, toId, id, gateway, move } = await newMove();
     const [most, each] = [100, 40];
     let last = 0;
@@ -259,7 +259,7 @@ describe.each(Object.keys(WAYS))('the latest values of a site whose gateway was 
 });
 
 describe('a gateway that comes back', () => {
-  it('a returning gateway finds its earlier values, and its new values are accepted, across evictions', async () => {
+  it('its earlier values are still in the old site, which accepts its new values, across evictions', async () => {
     const scene = await newReportedSite();
     await whole(scene.move);
     await sendTelemetry(await connectTo(scene.toId, scene.id), scene.gateway, { gridPowerKw: 9 });

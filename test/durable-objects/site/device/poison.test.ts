@@ -39,7 +39,7 @@ async function journalLines(plant: Plant, text: string): Promise<number> {
   return (await numberOf(plant.id, `SELECT ${removed} FROM journal_block`)) / text.length;
 }
 
-describe('a frame that makes the judge throw', () => {
+describe('one frame that fails among valid ones', () => {
   it('only the failing frame of ten is rejected, the others are stored and the link stays open [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     const bad = '{"poison":1}';
@@ -60,7 +60,7 @@ describe('a frame that makes the judge throw', () => {
     expect(await journalLines(plant, 'poison')).toBe(1);
   });
 
-  it('an acknowledgement whose effect cannot be written is rejected, and accepted on retry [rule 3]', async () => {
+  it('an ack whose dispatch cannot be updated is rejected, telemetry after it is stored, and a retry succeeds [rule 3]', async () => {
     const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
@@ -75,7 +75,7 @@ describe('a frame that makes the judge throw', () => {
 });
 
 describe('an acknowledgement whose effect cannot be written', () => {
-  it('a mode stays unchanged, in memory too, if its acknowledgement cannot be written, and changes on retry [rule 3]', async () => {
+  it('leaves the mode unchanged, in memory too, and changes it on retry [rule 3]', async () => {
     const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     const { cmdId } = await nthCommand(link, 1);
@@ -117,7 +117,7 @@ describe('a submission whose rows cannot be written', () => {
 });
 
 describe('unusable stored data', () => {
-  it('a device whose secret cannot be decrypted has each message rejected, and its link stays open [rule 3]', async () => {
+  it('a message of a device whose secret cannot be decrypted is rejected, and the link stays open [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await rowsOf(plant.id, `UPDATE device_secret SET sealed = '9:zzzz'`);
     await evictSite(plant.id);
@@ -127,7 +127,7 @@ describe('unusable stored data', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('a configuration too large for a row is rejected to its caller, and the links stay open', async () => {
+  it('a configuration that is too large for a row is rejected and not stored, and the links stay open', async () => {
     const { plant, link, gateway } = await newListeningSite();
     const before = await readConfig(plant.id);
     const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };
@@ -170,7 +170,7 @@ describe('a failed transaction', () => {
     },
   );
 
-  it('a failed transaction undoes its whole batch, so that the re-send is not taken for a repeat [rule 3]', async () => {
+  it('undoes its whole batch, so that the re-send is not taken for a repeat [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await breakWrites(plant.id, 'INSERT ON dropped_message');
     const good = telemetryMessage(gateway, '{"gridPowerKw":1}');
@@ -186,7 +186,7 @@ describe('a failed transaction', () => {
     expect(await journalLines(plant, '"gridPowerKw"')).toBe(1);
   });
 
-  it('a failed transaction rejects the submit call, and the same submission is recorded once on retry [rule 5]', async () => {
+  it('rejects the submit call, and the same submission is recorded once on retry [rule 5]', async () => {
     const { plant, partner } = await newListeningSite();
     const one = submission('site-setpoint', powerSetpoint(5));
     await breakWrites(plant.id, 'INSERT ON outbox');

@@ -35,7 +35,7 @@ async function say({ link, gateway }: Pick<LinkedScene, 'link' | 'gateway'>, qui
 }
 
 describe('a device that has sent no byte for 90 s', () => {
-  it('a quiet device gets no command: it is QUEUED, and sent when the device sends again [C-3.10]', async () => {
+  it('a quiet device gets no command: the command is QUEUED, and sent when the device sends again [C-3.10]', async () => {
     const { scene, plant, partner, link } = await newListeningSite();
     await say(scene, true);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
@@ -81,7 +81,7 @@ describe('a device that has sent no byte for 90 s', () => {
     expect(await plantStatus(plant)).toBe('ONLINE');
   });
 
-  it('a quiet device keeps its one session, because the client may still return [C-3.10]', async () => {
+  it('a quiet device keeps its session, because the client may still return [C-3.10]', async () => {
     const scene = await newListeningSite();
     await say(scene, true);
     expect(scene.link.closed).toBeUndefined();
@@ -109,7 +109,7 @@ describe('a device that has sent no byte for 90 s', () => {
   });
 });
 
-describe('a device that reported OFFLINE', () => {
+describe('the status that a device reported', () => {
   it('a device that reported OFFLINE is ONLINE after its next connect [C-3.10]', async () => {
     const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);

@@ -61,7 +61,7 @@ describe('a rotated secret', () => {
     }
   });
 
-  it('the previous secret is rejected from the 60th minute on, even if the alarm is late, and the new one stays valid [rule 6]', async () => {
+  it('the previous secret is invalid after 60 minutes, even if the alarm is late, and the new one stays valid [rule 6]', async () => {
     const { takes, rotate, old } = await newSilentSite();
     const next = await rotate();
     setClock(START_MS + HOUR);
@@ -108,7 +108,7 @@ describe('a rotated secret', () => {
     }
   });
 
-  it('the next rotation invalidates the oldest secret at once, and starts a new grace period of 60 minutes [C-3.3]', async () => {
+  it('the next rotation invalidates the oldest secret immediately, and starts a new grace period of 60 minutes [C-3.3]', async () => {
     const { plant, takes, rotate, old } = await newSilentSite();
     const second = await rotate();
     setClock(START_MS + 30 * MINUTE);
@@ -128,7 +128,7 @@ describe('a rotated secret', () => {
     expect([await takes(old), await takes(second), await takes(third)]).toEqual([false, true, true]);
   });
 
-  it('a repeated grant does not restore an expired secret', async () => {
+  it('an expired secret stays invalid when the Worker registers the device at the Site with it again', async () => {
     const { plant, gateway, site, takes, rotate, old } = await newSilentSite();
     const next = await rotate();
     const grant = { siteId: plant.id, plantId: plant.id, deviceId: gateway.id, type: 'GATEWAY' as const };
@@ -173,7 +173,7 @@ describe('the signature of a command to the device', () => {
     },
   );
 
-  it('the key form of a command is the one in which that secret was proved', async () => {
+  it('a command is signed in the key form in which the device last proved that secret', async () => {
     const { gateway, rotate, command, takes, old } = await newSilentSite();
     await takes(old, 'bytes');
     const next = await rotate();
@@ -198,7 +198,7 @@ describe('the signature of a command to the device', () => {
     expect(isSignedWith(gateway.id, await command(), next, 'text')).toBe(true);
   });
 
-  it('a message with an invalid signature does not change the signature of commands', async () => {
+  it('a message with an invalid signature does not change the secret that signs commands', async () => {
     const { gateway, command, takes, old } = await newSilentSite();
     const foreign = randomHex(32);
     expect(await takes(foreign)).toBe(false);

@@ -57,32 +57,41 @@ describe('the serving gateway of a plant', () => {
       [connected('a', 1, { type: 'SENSOR' }), connected('b', 2, { type: 'ACTUATOR' })],
     ],
     [
-      'undefined if none is in service',
+      'undefined if all are suspended or decommissioned',
       undefined,
       [connected('a', 1, { status: 'SUSPENDED' }), device('b', { status: 'DECOMMISSIONED' })],
     ],
     ['its one gateway, before it ever connected', 'a', [device('a')]],
     [
-      'a controller too',
+      'a controller, if it is the only one',
       'a',
       [connected('a', 1, { type: 'CONTROLLER' }), connected('b', 9, { type: 'SENSOR' })],
     ],
-    ['the one that is connected, whoever connected last', 'a', [connected('a', 1), gone('b', 9)]],
+    [
+      'the one that is connected, even if an offline one connected later',
+      'a',
+      [connected('a', 1), gone('b', 9)],
+    ],
     [
       'of several connected, the last to have connected',
       'b',
       [connected('a', 1), connected('b', 3), connected('c', 2)],
     ],
     ['of none connected, the last to have connected', 'b', [gone('a', 1), gone('b', 3), gone('c', 2)]],
-    ['one that was there rather than one that never was', 'a', [gone('a', 1), device('b')]],
+    ['one that has been connected rather than one that never was', 'a', [gone('a', 1), device('b')]],
     [
       'the connected one, though a suspended one connected later',
       'a',
       [connected('a', 1), connected('b', 9, { status: 'SUSPENDED' })],
     ],
-    ['of several connected, the one that shows life', 'a', [connected('a', 1), connected('b', 9)], ['a']],
-    ['of those that show no life, one that is connected', 'a', [connected('a', 1), gone('b', 9)], []],
-    ['of several silent, the last to have connected', 'b', [connected('a', 1), connected('b', 9)], []],
+    ['of several connected, the one that still sends', 'a', [connected('a', 1), connected('b', 9)], ['a']],
+    ['of those that send nothing, the one that is connected', 'a', [connected('a', 1), gone('b', 9)], []],
+    [
+      'of several connected that send nothing, the last to have connected',
+      'b',
+      [connected('a', 1), connected('b', 9)],
+      [],
+    ],
   ];
 
   it.each(cases)(

@@ -49,7 +49,7 @@ describe.each(KINDS)('%s that the only gateway received and has not answered', (
   );
 
   it.each([true])(
-    'the command is sent again after the reactivation, whose ack advances it (evicted: %s)',
+    'the command is sent again after the reactivation, and the ack of the gateway advances it (evicted: %s)',
     async (isEvicted) => {
       const publish = publishOf();
       const scene = await newSuspended(publish);
@@ -77,7 +77,7 @@ describe.each(KINDS)('%s that the only gateway received and has not answered', (
 });
 
 describe('commands that wait for a suspended gateway', () => {
-  it('a command that waits for a suspended gateway ends once when its time is over [C-7.6]', async () => {
+  it('a command ends FAILED once when its time is over, and is not sent after the reactivation [C-7.6]', async () => {
     const publish = charge();
     const scene = await newSuspended(publish);
     await passTime(scene.plant.id, 20 * MINUTE);
@@ -88,7 +88,7 @@ describe('commands that wait for a suspended gateway', () => {
     expect(await sentTo(await connectListening(scene.plant), scene.plant)).toEqual([]);
   });
 
-  it('a REST command for a suspended gateway is sent after the reactivation, or ends when its time is over [C-3.4]', async () => {
+  it('a REST command is sent after the reactivation, or ends FAILED when its time is over before [C-3.4]', async () => {
     const { plant, site, gateway, link } = await newPlannedSite();
     const ask = async (idempotencyKey: string, validUntilMs: number | null) => {
       const asked = { action: 'PING', payload: {}, validUntilMs, idempotencyKey };

@@ -89,7 +89,7 @@ describe('a token at 80 % of its life', () => {
   });
 
   it.each([60 * SECOND, 24 * HOUR])(
-    'a token of %d ms is followed by one of the same life at 80 %',
+    'a device whose token lives %d ms gets one of the same life at 80 %',
     async (lifeMs) => {
       const { plant, link } = await newTokenSite({ issuedAtMs: START_MS, expiresAtMs: START_MS + lifeMs });
       setClock(START_MS + 0.8 * lifeMs - SECOND);
@@ -100,14 +100,14 @@ describe('a token at 80 % of its life', () => {
     },
   );
 
-  it('the life of a token counts from its issue, so that an old token is followed at once', async () => {
+  it('the life counts from the issue: a device that connects after 80 % gets a new token immediately', async () => {
     const token = { issuedAtMs: START_MS - 50 * MINUTE, expiresAtMs: START_MS + 10 * MINUTE };
     const { plant, link } = await newTokenSite(token);
     await passTime(plant.id, SECOND);
     await expectTokens(plant.id, link, 1);
   });
 
-  it('the token of each device has its own time', async () => {
+  it('each device gets its new token at the time of its own token', async () => {
     const { organization, plant, link } = await newTokenSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     const otherLink = await connectListening(plant, other, {
@@ -126,7 +126,7 @@ describe('a token at 80 % of its life', () => {
 
 describe('a pushed token', () => {
   it.each(['RECEIVED', 'COMPLETED'] as const)(
-    'a pushed token that was acknowledged %s is not pushed again [C-3.12]',
+    'that was acknowledged %s is not pushed again [C-3.12]',
     async (status) => {
       const { plant, gateway, link } = await newTokenSite();
       await passTime(plant.id, DUE_MS);
@@ -138,7 +138,7 @@ describe('a pushed token', () => {
     },
   );
 
-  it('a pushed token that was acknowledged FAILED is pushed again, also after an earlier ack [C-3.12]', async () => {
+  it('that was acknowledged FAILED is pushed again, even if it was acknowledged RECEIVED before [C-3.12]', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const { cmdId } = await nthCommand(link, 1);
@@ -148,7 +148,7 @@ describe('a pushed token', () => {
     await expectTokens(plant.id, link, 3);
   });
 
-  it('an unacknowledged token is pushed three times, each time as a new token with a new cmdId [C-3.12]', async () => {
+  it('without an ack is pushed three times in all, each time as a new token with a new cmdId [C-3.12]', async () => {
     const { plant, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     for (const count of [1, 2, 3]) {
@@ -165,7 +165,7 @@ describe('a pushed token', () => {
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
   });
 
-  it('the ack of another command or of an earlier try does not acknowledge a pushed token', async () => {
+  it('is not acknowledged by the ack of another command or of an earlier try', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const first = await nthCommand(link, 1);
@@ -177,7 +177,7 @@ describe('a pushed token', () => {
     await expectTokens(plant.id, link, 3);
   });
 
-  it('the tries and the acknowledgement of a pushed token survive evictions', async () => {
+  it('is pushed at the same times, and not after its ack, if the site is evicted between all steps', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await evictSite(plant.id);
     await passTime(plant.id, DUE_MS);
@@ -192,7 +192,7 @@ describe('a pushed token', () => {
     await expectTokens(plant.id, link, 2);
   });
 
-  it('a session of a newer token starts the pushes again', async () => {
+  it('is followed by another at 80 % of the life of the token with which the device connects next', async () => {
     const { plant, gateway } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const token = { issuedAtMs: START_MS + DUE_MS, expiresAtMs: START_MS + DUE_MS + LIFE_MS };
@@ -203,7 +203,7 @@ describe('a pushed token', () => {
     await expectTokens(plant.id, link, 1);
   });
 
-  it("a pushed token is in no command list, neither the partner's nor the device's REST commands [C-7.10]", async () => {
+  it('is in no list of commands, neither in the command log nor among the REST commands [C-7.10]', async () => {
     const { plant, gateway, site, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     await expectTokens(plant.id, link, 1);

@@ -60,7 +60,7 @@ describe('an ack', () => {
   const states = Object.keys(onward) as DispatchState[];
 
   it.each(states)(
-    'an ack advances %s if it is higher, and is ignored if it is lower or the same [C-3.9]',
+    'advances %s if it is higher, and is ignored if it is lower or the same [C-3.9]',
     (state) => {
       for (const ack of DEVICE_ACK_STATUSES) {
         expect([ack, advance(state, ack)]).toEqual([ack, onward[state].includes(ack) ? ack : undefined]);
@@ -88,7 +88,7 @@ describe('an ack', () => {
 describe('the window of a command', () => {
   const MINUTES_15 = 15 * 60_000;
   const cases: [string, Window, DispatchWindow][] = [
-    ['without any', {}, { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: null }],
+    ['without times', {}, { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: null }],
     [
       'with a beginning',
       { fromMs: NOW_MS + 5, untilMs: undefined },
@@ -105,17 +105,17 @@ describe('the window of a command', () => {
       { validFromMs: NOW_MS - 5, validUntilMs: NOW_MS + 9, notBeforeMs: NOW_MS - 5, expiresAtMs: NOW_MS + 9 },
     ],
     [
-      'that waits for so long, and no longer',
+      'with a longest wait',
       { waitsMs: MINUTES_15 },
       { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: NOW_MS + MINUTES_15 },
     ],
     [
-      'that waits not at all',
+      'with a wait of 0',
       { waitsMs: 0 },
       { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: NOW_MS },
     ],
     [
-      'that names an end later than it would wait',
+      'with an end later than its longest wait',
       { untilMs: NOW_MS + 2 * MINUTES_15, waitsMs: MINUTES_15 },
       {
         validFromMs: null,
@@ -137,17 +137,17 @@ describe('the window of a command', () => {
 describe('the due time of a dispatch', () => {
   it.each<[string, number, number | null, number]>([
     ['when its window opens', NOW_MS + 1, NOW_MS + 9, NOW_MS + 1],
-    ['when its window opens, though nothing ends it', NOW_MS + 1, null, NOW_MS + 1],
+    ['when its window opens, if nothing ends it', NOW_MS + 1, null, NOW_MS + 1],
     ['when it expires, once its window is open', NOW_MS, NOW_MS + 9, NOW_MS + 9],
-    ['when it expires, where it had no beginning', 0, NOW_MS + 9, NOW_MS + 9],
-    ['once a day, where it is open and nothing ends it', NOW_MS - 1, null, NOW_MS + 86_400_000],
-    ['at its end, where that is before its window', NOW_MS + 9, NOW_MS + 5, NOW_MS + 5],
-    ['at once, where it has expired', 0, NOW_MS - 1, NOW_MS - 1],
+    ['when it expires, if it has no beginning', 0, NOW_MS + 9, NOW_MS + 9],
+    ['once a day, if it is open and nothing ends it', NOW_MS - 1, null, NOW_MS + 86_400_000],
+    ['at its end, if that is before its beginning', NOW_MS + 9, NOW_MS + 5, NOW_MS + 5],
+    ['at its end, if that is in the past', 0, NOW_MS - 1, NOW_MS - 1],
   ])('a waiting dispatch is due %s [C-7.6]', (_when, not_before_ms, expires_at_ms, expected) => {
     expect(waitingDue({ not_before_ms, expires_at_ms }, NOW_MS)).toBe(expected);
   });
 
-  it('a sent dispatch is due after 30 s, whenever it expires [C-7.8]', () => {
+  it('a sent dispatch is due after 30 s [C-7.8]', () => {
     expect(ackDue(NOW_MS)).toBe(NOW_MS + 30_000);
   });
 
@@ -158,18 +158,24 @@ describe('the due time of a dispatch', () => {
     ['SENT', 0, true],
     ['RECEIVED', 1, true],
     ['IN_PROGRESS', 1, true],
-  ])('the device may know a dispatch: %s after %i tries is %s [C-7.8]', (state, tries, expected) => {
-    expect(wasSent(dispatch({ state, tries }))).toBe(expected);
-  });
+  ])(
+    'whether the device may know a dispatch in the state %s after %i tries: %s [C-7.8]',
+    (state, tries, expected) => {
+      expect(wasSent(dispatch({ state, tries }))).toBe(expected);
+    },
+  );
 
   it.each<[number | null, boolean]>([
     [null, false],
     [NOW_MS + 1, false],
     [NOW_MS, true],
     [NOW_MS - 1, true],
-  ])('a dispatch expires at its last moment: %j is %s [C-7.6]', (expires_at_ms, expected) => {
-    expect(isExpired(dispatch({ expires_at_ms }), NOW_MS)).toBe(expected);
-  });
+  ])(
+    'a dispatch has expired from the time in expires_at_ms on: %j is %s [C-7.6]',
+    (expires_at_ms, expected) => {
+      expect(isExpired(dispatch({ expires_at_ms }), NOW_MS)).toBe(expected);
+    },
+  );
 });
 
 describe('a command whose dispatches have ended', () => {
@@ -178,8 +184,8 @@ describe('a command whose dispatches have ended', () => {
     dispatch({ state, payload: targets('BESS-1'), ...changes });
 
   it.each<[string, DispatchRow[]]>([
-    ['its one', [ended('COMPLETED')]],
-    ['all of several', [ended('COMPLETED'), ended('COMPLETED', { device_id: 'inverter-1' })]],
+    ['its only dispatch', [ended('COMPLETED')]],
+    ['each of its dispatches', [ended('COMPLETED'), ended('COMPLETED', { device_id: 'inverter-1' })]],
   ])('a command is COMPLETED when %s has [C-7.8]', (_what, rows) => {
     expect(outcomeOf(rows)).toEqual({ status: 'COMPLETED', reason: null });
   });
@@ -209,7 +215,7 @@ describe('a command whose dispatches have ended', () => {
       [ended('FAILED', { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE', reason: 'NO_ACK' })],
       'NO_ACK',
     ],
-    ['why', [ended('FAILED', { reason: 'NO_ACK' })], 'NO_ACK: BESS-1'],
+    ['the code and the device', [ended('FAILED', { reason: 'NO_ACK' })], 'NO_ACK: BESS-1'],
     [
       'only those that failed',
       [ended('COMPLETED'), ended('FAILED', { payload: targets('FVE-1'), reason: 'EXPIRED' })],
@@ -233,7 +239,7 @@ describe('a command whose dispatches have ended', () => {
     expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
   });
 
-  it('the reason names a whole batch of the longest names, and as many names of an emergency [C-7.8]', () => {
+  it('the reason names at most 32 devices, even with the longest names, and counts the others [C-7.8]', () => {
     const longest = (count: number) =>
       Array.from({ length: count }, (_none, n) => `B-${`${n}`.padStart(62, '0')}`);
     const names = longest(32).join(', ');

@@ -22,7 +22,7 @@ import { commandSigningString } from '../../../../protocol/signing.ts';
 holdClock();
 
 describe('a command for an offline device', () => {
-  it('a command for an offline device is QUEUED, and sent with a new ts when the device subscribes [C-7.6]', async () => {
+  it('is QUEUED, and sent with a new ts when the device subscribes [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
     setClock(START_MS + MINUTE);
@@ -110,7 +110,7 @@ describe('a command for an offline device', () => {
     expect(commandsOf(link).filter(({ action }) => action !== 'MODE_CHANGE')).toEqual([]);
   });
 
-  it('a command for a device silent for a minute is sent when the device shows life on its open link [C-7.6]', async () => {
+  it('a command for a connected device that was silent for a minute is sent when the device sends something [C-7.6]', async () => {
     const { plant, partner, link } = await newListeningSite();
     setClock(START_MS + 61 * SECOND);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
@@ -121,7 +121,7 @@ describe('a command for an offline device', () => {
 });
 
 describe('a command with a future validFrom', () => {
-  it('a command with a future validFrom is QUEUED and sent at that moment, not before [C-7.6]', async () => {
+  it('is QUEUED and sent at that moment, not before [C-7.6]', async () => {
     const { plant, partner, link } = await newListeningSite();
     const payload = powerSetpoint(5, { validFrom: formatInstant(START_MS + 10 * MINUTE) });
     expect(await partner.acknowledge(submission('site-setpoint', payload))).toMatchObject({
@@ -133,7 +133,7 @@ describe('a command with a future validFrom', () => {
     expect((await nthCommand(link, 1)).ts).toBe(START_MS + 10 * MINUTE);
   });
 
-  it('a command with a future validFrom is not sent to a device that connects earlier, and is sent at its time [C-7.6]', async () => {
+  it('is not sent to a device that connects earlier, and is sent at its time [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const validFrom = formatInstant(START_MS + MINUTE);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validFrom })));
@@ -146,7 +146,7 @@ describe('a command with a future validFrom', () => {
   });
 });
 
-describe('a command without an acknowledgement', () => {
+describe('how often a command is sent', () => {
   it('an unacknowledged command is sent three times, 30 s apart, each with a new ts, and ends FAILED NO_ACK [C-7.8]', async () => {
     const { plant, partner, link } = await newListeningSite();
     await partner.submit(charge());

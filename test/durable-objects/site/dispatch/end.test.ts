@@ -59,7 +59,7 @@ async function alarmsOf({ organization, plant, key, listener }: ListenedScene): 
 
 describe('a command that its device acknowledged but did not end', () => {
   it.each(['RECEIVED', 'IN_PROGRESS'] as const)(
-    'a command acknowledged with %s ends FAILED NO_RESULT after 15 minutes of silence, not before [C-7.8]',
+    'a command acknowledged with %s ends FAILED NO_RESULT after 15 minutes without another ack, not before [C-7.8]',
     async (status) => {
       const { organization, plant, key, link, partner } = await newRunningSite();
       await partner.submit(charge());
@@ -134,7 +134,7 @@ describe('a command that its device acknowledged but did not end', () => {
 });
 
 describe('an acknowledgement that arrives too late', () => {
-  it('an acknowledgement with an old ts is dropped, and its command is sent again until it is answered or NO_ACK [C-7.8]', async () => {
+  it('an ack with an old ts is dropped, and its command is sent again until it is answered or ends NO_ACK [C-7.8]', async () => {
     const { plant, gateway, link, partner } = await newRunningSite();
     await partner.submit(charge(1), charge(2));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
@@ -227,7 +227,7 @@ describe('a command that was sent', () => {
     expect(commandsOf(other).map((command) => command.action)).toContain('EMERGENCY_STOP');
   });
 
-  it('a sent setpoint is not sent to another gateway, because it may have been executed [C-7.6]', async () => {
+  it('a setpoint sent to a gateway that disconnected is not sent to another one: it may have been executed [C-7.6]', async () => {
     const { organization, plant, partner } = await newListenedSite();
     const standby = await createDevice(organization, plant.id, 'CONTROLLER');
     const other = await connectListening(plant, standby);
@@ -255,7 +255,7 @@ describe('a command that was sent', () => {
     expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
   });
 
-  it('an open command always has a due time and an alarm, in every state [C-7.8]', async () => {
+  it('every open command has a due time, a setpoint that of its verdict, and the site has an alarm [C-7.8]', async () => {
     const { plant, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + HOUR);
     await partner.submit(
@@ -284,7 +284,7 @@ describe('a command that was sent', () => {
 });
 
 describe('COMMAND_EXPIRED', () => {
-  it('COMMAND_EXPIRED is raised for device commands and setpoints that expired without being sent [C-7.6]', async () => {
+  it('is raised for device commands and setpoints that expired without being sent [C-7.6]', async () => {
     const scene = await newListenedSite();
     const validUntil = formatInstant(START_MS + 2 * MINUTE);
     await scene.partner.submit(charge(), submission('site-setpoint', powerSetpoint(1, { validUntil })));

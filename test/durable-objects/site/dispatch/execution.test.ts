@@ -63,7 +63,7 @@ describe('the acks of a device command', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
   });
 
-  it('an execution event has the messageId if the request had no correlationId [C-8.1]', async () => {
+  it('an execution event has the messageId of the command as its correlationId if the command had none [C-8.1]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     const one = submission('device', batch(batteryCommand(5)));
     await partner.submit(one);
@@ -86,7 +86,7 @@ describe('the acks of a device command', () => {
     expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
   });
 
-  it('acks with an unknown cmdId or from another device are accepted without effect [C-3.9]', async () => {
+  it('acks with an unknown cmdId or from another device are answered as stored and have no effect [C-3.9]', async () => {
     const { organization, plant, link, partner } = await newRunningSite();
     const other = await createDevice(organization, plant.id, 'ACTUATOR');
     const otherLink = await connectListening(plant, other);
@@ -122,7 +122,7 @@ describe('the acks of a device command', () => {
     expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   });
 
-  it('one FAILED ack fails the batch once all have ended, and the reason names its assets [C-7.8]', async () => {
+  it('one FAILED ack makes the batch FAILED once all its commands have ended, and the reason names the assets [C-7.8]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
@@ -192,7 +192,7 @@ describe('the acks of a setpoint', () => {
 });
 
 describe('the acks of modes and emergencies', () => {
-  it("a mode ends by its device's ack [C-7.8]", async () => {
+  it('a mode change is COMPLETED by the COMPLETED ack of its device [C-7.8]', async () => {
     const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
     const { cmdId, action, payload } = await nthCommand(link, 1);

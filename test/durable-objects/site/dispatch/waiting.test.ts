@@ -93,7 +93,7 @@ describe('the commands that wait for a plant', () => {
     expect(commandsOf(link).map(({ action }) => action)).toEqual(['EMERGENCY_STOP', 'EMERGENCY_HOLD']);
   });
 
-  it('commands that a subscribed device received do not count as waiting [C-7.6]', async () => {
+  it('commands that were sent to a subscribed device do not count as waiting [C-7.6]', async () => {
     const { plant, link, partner } = await newListeningSite();
     await submitAll(
       partner,
@@ -120,7 +120,7 @@ describe('the commands that wait for a plant', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(MAX_AHEAD);
   });
 
-  it('at most 50 commands wait after the windows of others open while the plant is offline [C-7.6]', async () => {
+  it('still only 50 commands wait after the windows of future ones open while the plant is offline [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const validFrom = formatInstant(START_MS + HOUR);
     const priorities = ['NORMAL', 'HIGH'] as const;
@@ -149,7 +149,7 @@ describe('the commands that wait for a plant', () => {
 });
 
 describe('open-ended setpoints for an offline plant', () => {
-  it('a newer open-ended setpoint of the same priority supersedes the older, so that only the newest is sent on Monday [C-7.7]', async () => {
+  it('a newer one of the same priority supersedes the older, so that a returning gateway gets only the newest [C-7.7]', async () => {
     const { plant, partner } = await newSite();
     const sent: Submission[] = [];
     for (let hour = 0; hour < 60; hour++) {
@@ -210,7 +210,7 @@ describe('open-ended setpoints for an offline plant', () => {
     expect(powersOf(link)).toEqual([2]);
   });
 
-  it('a newer setpoint supersedes one that the gateway has, even while the newer waits for the gateway [C-7.7]', async () => {
+  it('a newer setpoint supersedes one that was sent to the gateway, even while the newer one waits [C-7.7]', async () => {
     const { plant, partner, link } = await newListeningSite();
     await partner.submit(setpoint(1));
     await nthCommand(link, 1);

@@ -50,7 +50,7 @@ async function waiting(siteId: string, keyId: string): Promise<number> {
 }
 
 describe('an event that its Vhost has only in memory', () => {
-  it("an event in a Vhost's memory stays in the outbox, is sent again only after a pause, and is deleted when settled (rule 5)", async () => {
+  it('stays in the outbox, is sent again after a pause, and is deleted when the Vhost reports it received (rule 5)', async () => {
     const { plant, key, ack } = await newReportingSite();
     await passMinutes(plant.id, 1);
     expect(await waiting(plant.id, key.id)).toBe(0);
@@ -74,7 +74,7 @@ describe('an event that its Vhost has only in memory', () => {
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
 
-  it('events are sent again at once when the Vhost reports after a crash that it has seen fewer (rule 5)', async () => {
+  it('is sent again immediately when the Vhost reports after a crash that it does not know the event (rule 5)', async () => {
     const { plant, key, ack } = await newReportingSite();
     await passMinutes(plant.id, 1);
     vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
@@ -196,7 +196,7 @@ describe('an event in the answer of a submit', () => {
 });
 
 describe('a wake with waiting events', () => {
-  it('a wake with waiting events sets the alarm at once, to a valid time [rule 10]', async () => {
+  it('makes the alarm due immediately, with a valid time [rule 10]', async () => {
     const { plant, key, ack } = await newReportingSite();
     const { end } = refuseEvents();
     await ack('RECEIVED');
@@ -220,7 +220,7 @@ describe('a wake with waiting events', () => {
 });
 
 describe('a lane with a slow call', () => {
-  it('a hanging call is retried after its deadline, without a timer, and the event arrives once [rule 10]', async () => {
+  it('a call without an answer is repeated by the alarm after its deadline, and the event arrives once [rule 10]', async () => {
     const { organization, plant, key, ack } = await newReportingSite();
     const listener = await listen(organization, key);
     const askedAtMs: number[] = [];
@@ -241,7 +241,7 @@ describe('a lane with a slow call', () => {
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
 
-  it('a slow call does not keep the alarm running [rule 10]', async () => {
+  it('while a call gets no answer, the alarm does not run again and again [rule 10]', async () => {
     const { plant, ack } = await newReportingSite();
     let answer: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {

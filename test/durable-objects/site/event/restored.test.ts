@@ -33,7 +33,7 @@ async function newRestoredSite(acksBefore: number) {
 }
 
 describe('a restored site', () => {
-  it('all new acknowledgements and executions of a restored site are accepted, after 125 earlier ones [rule 5]', async () => {
+  it('sends 125 new acknowledgements and executions, and its Vhost accepts all, after 125 earlier ones [rule 5]', async () => {
     const { plant, key, listener } = await newRestoredSite(125);
     const link = await connectListening(plant);
     const after = Array.from({ length: 125 }, () => charge());
@@ -52,7 +52,7 @@ describe('a restored site', () => {
     expect(completed).toHaveLength(125);
   });
 
-  it('a restored site does not reuse the messageId of an earlier event, because ids depend on the command, not on its sequence [C-8.1]', async () => {
+  it('does not reuse the messageId of an earlier event, because an id depends on the command, not on the sequence [C-8.1]', async () => {
     const { plant, key, listener, seen } = await newRestoredSite(3);
     await new Submitter(plant.id, key.id).submit(charge(), charge(), charge());
     await passTime(plant.id, 10 * SECOND);
@@ -62,7 +62,7 @@ describe('a restored site', () => {
     expect(new Set(ids).size).toBe(6);
   });
 
-  it('a restored site numbers its events from the clock: above a lost counter, and never backwards [rule 10]', async () => {
+  it('numbers its events from the clock: above a lost counter, and never backwards [rule 10]', async () => {
     const { plant } = await newSite();
     const sequences: number[] = [];
     for (const at of [START_MS, START_MS, START_MS + DAY]) {
@@ -76,7 +76,7 @@ describe('a restored site', () => {
     expect(sequences.every(Number.isSafeInteger)).toBe(true);
   });
 
-  it('a counter ahead of the clock continues to count [rule 10]', async () => {
+  it('continues a counter of events that is ahead of the clock [rule 10]', async () => {
     const { plant } = await newSite();
     const ahead = START_MS * 1_000 + 9_000_000;
     await rowsOf(plant.id, `UPDATE counters SET outbox_sequence = ${ahead}`);
@@ -86,7 +86,7 @@ describe('a restored site', () => {
     expect(partner.events[0]?.sequence).toBeGreaterThan(ahead);
   });
 
-  it('a site raises its counter first when a Vhost reports a higher sequence [rule 5]', async () => {
+  it('numbers its new events above the highest sequence that a Vhost reports [rule 5]', async () => {
     const { plant } = await newSite();
     const partner = new Submitter(plant.id);
     const received = START_MS * 1_000 + 7_000_000;

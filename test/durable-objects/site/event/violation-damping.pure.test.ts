@@ -22,7 +22,7 @@ it('other keys get one violation alarm per limit and ten seconds, the violating 
   expect(keysAt(DAMPED_MS, 'maxImportKw')).toEqual(KEYS);
 });
 
-it('other keys get the violation alarm after a failed turn, since they received none', () => {
+it('after a failed transaction other keys get the next violation alarm, because they received none', () => {
   const damping = new ViolationDamping();
   const { turn, fall } = turnAt(0);
   expect(damping.keysFor(turn, 'maxImportKw', 'own', KEYS)).toEqual(KEYS);

@@ -97,12 +97,12 @@ describe('a malformed message', () => {
     ['another status', 'status', `{"ts":1,"nonce":"n","status":"on","sig":"${SIG}"}`, /^status: /],
     ['no cmdId', 'ack', `{"ts":1,"status":"RECEIVED","sig":"${SIG}"}`, /^cmdId: /],
     [
-      'several',
+      'several errors',
       'telemetry',
       `{"ts":"1","data":{"a":"1"},"sig":"${SIG.toUpperCase()}"}`,
       /^ts: text; it must be an integer, without quotes; nonce: [^;]*; data.a: [^;]*; sig: upper-case hex; it must be 64 lower-case hex characters$/,
     ],
-  ])('a malformed message (%s) is explained with the wrong member', (_title, topic, payload, expected) => {
+  ])('(%s) is explained with the name of the wrong member', (_title, topic, payload, expected) => {
     expect(malformed(payload, topic)).toEqual({ detail: expect.stringMatching(expected) });
   });
 });
@@ -153,7 +153,7 @@ describe('a topic of another device', () => {
 });
 
 describe('a used nonce', () => {
-  it('a used nonce is named in its explanation', () => {
+  it('is named in its explanation', () => {
     expect(explainNonce('n-1').detail).toMatch(/^nonce "n-1" was used before, with another message/);
   });
 });
@@ -196,7 +196,7 @@ describe('a wrong signature', () => {
       /^sig is not the HMAC-SHA256 of what should have been signed/,
     ],
     ['another nonce', telemetry(`${DEVICE_ID}|${NOW}|n-2|{"a":1}`), /^sig is not the HMAC-SHA256/],
-  ])('a wrong signature is explained with the signed text: %s', (_title, { detail, expected }, words) => {
+  ])('is explained by the text that the device signed: %s', (_title, { detail, expected }, words) => {
     expect(detail).toMatch(words);
     expect(expected).toMatch(new RegExp(`^${DEVICE_ID}\\|`));
     expect(`${detail}${expected}`).not.toContain(KEY);
@@ -229,7 +229,7 @@ describe('a wrong signature', () => {
     );
   });
 
-  it('a signature by another key is explained only as made with no secret of this device', () => {
+  it('by a foreign key is explained only as made with no secret of this device', () => {
     const sig = hmacHex('00'.repeat(32), `${HEAD}{"a":1}`);
     const payload = `{"ts":${NOW},"nonce":"${NONCE}","data":{"a":1},"sig":"${sig}"}`;
     expect(mismatch(payload, 'telemetry').detail).toMatch(/with any secret of this device$/);

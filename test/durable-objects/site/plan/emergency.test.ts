@@ -37,7 +37,7 @@ async function change({ partner }: PlannedScene, mode = 'ZERO_EXPORT') {
 }
 
 describe.each(TYPES)('an emergency %s', (type) => {
-  it('the emergency ends waiting device commands, modes and future setpoints FAILED EMERGENCY [C-7.7]', async () => {
+  it('the emergency ends waiting device commands, modes and future setpoints of any level FAILED EMERGENCY [C-7.7]', async () => {
     const { plant, partner } = await newAwaySite();
     const waiting = [
       charge(),
@@ -51,7 +51,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
     expect(await sentTo(link, plant)).toEqual([`EMERGENCY_${type}`]);
   });
 
-  it('the emergency ends active and lower setpoints FAILED SUPERSEDED by its id [C-7.7]', async () => {
+  it('the emergency ends the active setpoint and the one below it FAILED SUPERSEDED by its id [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     const standing = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
     for (const [index, one] of standing.entries()) {
@@ -184,7 +184,7 @@ describe('a mode change during an emergency', () => {
 });
 
 describe('a second emergency', () => {
-  it('a second emergency replaces the first, and an older mode change does not end it [C-7.7]', async () => {
+  it('replaces the first, and the late ack of a mode change from before does not end it [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene, 'HOLD');
     await change(scene);

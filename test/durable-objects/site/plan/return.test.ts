@@ -146,7 +146,7 @@ describe('a gateway that returns while a setpoint is active', () => {
 });
 
 describe('a mode with validUntil', () => {
-  it('a mode with validUntil ends at that time: the mode in force is sent, and the snapshot has no override [C-7.7]', async () => {
+  it('ends at that time: the mode in force is sent, and the snapshot has no override [C-7.7]', async () => {
     const { scene, plant, link } = await newPlannedSite();
     await overrideFor(scene, 10 * MINUTE, 1);
     expect((await readConfig(plant.id)).modeOverride).toMatchObject({ mode: 'MAX_EXPORT' });
@@ -163,7 +163,7 @@ describe('a mode with validUntil', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(1);
   });
 
-  it('a mode with validUntil that was sent again to its gateway still ends at that time [C-7.7]', async () => {
+  it('that was sent again to its gateway still ends at that time [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     const validUntil = formatInstant(Date.now() + 10 * MINUTE);
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT', validUntil }));
@@ -186,7 +186,7 @@ describe('a mode with validUntil', () => {
     expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5, 'STANDARD']);
   });
 
-  it('a mode with validUntil is sent again when a setpoint above it ends first [C-7.7]', async () => {
+  it('is sent again when a setpoint above it ends first [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await overrideFor(scene, 20 * MINUTE, 1);
     await partner.submit(planned(5, 'NORMAL', { forMs: 10 * MINUTE }));
@@ -198,7 +198,7 @@ describe('a mode with validUntil', () => {
     expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5, 'MAX_EXPORT', 'STANDARD']);
   });
 
-  it('a mode with validUntil that a permanent mode replaced sends nothing at its end [C-7.7]', async () => {
+  it('that a permanent mode replaced sends nothing at its end [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await overrideFor(scene, 10 * MINUTE, 1);
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
@@ -207,7 +207,7 @@ describe('a mode with validUntil', () => {
     expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING']);
   });
 
-  it("an older mode that is retried after a newer one ends with the newer's ack, and the newer mode is sent last [C-7.7]", async () => {
+  it('an older mode that was sent again after a newer one ends with the ack of the newer, which is sent once more [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     const older = submission('mode', { mode: 'MAX_EXPORT' });
     const newer = submission('mode', { mode: 'PEAK_SHAVING' });

@@ -51,7 +51,7 @@ describe('setpoints of different levels', () => {
     }
   });
 
-  it('a higher setpoint only hides a lower one, which resumes at its end [C-7.7]', () => {
+  it('a higher setpoint only hides a lower one, which is active again when the higher one ends [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0), entry(2, 'HIGH', 10, 40), entry(3, 'EMERGENCY', 20, 30)];
     expect([5, 15, 25, 35, 45].map((now) => topAt(entries, now))).toEqual([1, 2, 3, 2, 1]);
     expect(replacedAt(entries, 45)).toEqual([]);
@@ -76,7 +76,7 @@ describe('setpoints of the same level', () => {
     expect(overAt(entries, 25)).toEqual([2]);
   });
 
-  it('an older setpoint that starts later is replaced at its start [C-7.7]', () => {
+  it('an older setpoint that starts while a newer one is active is replaced at that moment [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 10), entry(2, 'NORMAL', 0, 30)];
     expect(topAt(entries, 5)).toBe(2);
     expect(replacedAt(entries, 5)).toEqual([]);
@@ -125,13 +125,13 @@ describe('setpoints of the same level', () => {
 });
 
 describe('a window', () => {
-  it('a window is [start, end) [C-7.7]', () => {
+  it('is [start, end) [C-7.7]', () => {
     const entries = [entry(1, 'HIGH', 10, 20)];
     expect([9, 10, 19, 20].map((now) => topAt(entries, now))).toEqual([undefined, 1, 1, undefined]);
     expect([9, 10, 19, 20].map((now) => overAt(entries, now))).toEqual([[], [], [], [1]]);
   });
 
-  it('a window without an end stays open until a newer setpoint replaces it [C-7.7]', () => {
+  it('without an end stays open until a newer setpoint replaces it [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0)];
     expect(topAt(entries, Number.MAX_SAFE_INTEGER)).toBe(1);
     expect(overAt(entries, Number.MAX_SAFE_INTEGER)).toEqual([]);
@@ -178,7 +178,7 @@ function boundariesOf(entries: readonly PlanEntry[], until: number): number[] {
   return [...new Set(all)].filter((atMs) => atMs <= until).sort((left, right) => left - right);
 }
 
-describe('a site that slept', () => {
+describe('any plan at any time', () => {
   it('a site that slept past several starts has the same state as one awake for each of them [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
@@ -200,7 +200,7 @@ describe('a site that slept', () => {
     );
   });
 
-  it('the active setpoint is the newest remaining open entry of the highest level [C-7.7]', () => {
+  it('the active setpoint is the newest open entry of the highest level that was not replaced [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
         const { top, replaced } = stackAt(entries, now);
@@ -242,7 +242,7 @@ describe('the target of the plant', () => {
   const targetFor = (level: Level | undefined, emergency?: ActiveEmergency, at?: typeof slot): Target =>
     targetOf(level && entry(1, level, 0), emergency, at, 'ZERO_EXPORT');
 
-  it('the target is the top of the stack, or else the mode in force [C-7.7]', () => {
+  it('the target is the active setpoint, or else the mode in force, if there is neither emergency nor slot [C-7.7]', () => {
     for (const level of LEVELS) expect(targetFor(level)).toEqual({ by: 'entry', sequence: 1 });
     expect(targetFor(undefined)).toEqual({ by: 'mode', mode: 'ZERO_EXPORT' });
   });
@@ -298,7 +298,7 @@ describe('the target of the plant', () => {
 describe('the next change', () => {
   const entries = [entry(1, 'NORMAL', 10), entry(2, 'HIGH', 20, 30), entry(3, 'EMERGENCY', 5, 40)];
 
-  it('the next change is the next start or end, never the present moment [C-7.7]', () => {
+  it('is the next start or end, never the present moment [C-7.7]', () => {
     expect([0, 5, 10, 20, 29, 30, 40].map((now) => nextChangeMs(entries, now))).toEqual([
       5,
       10,
@@ -310,7 +310,7 @@ describe('the next change', () => {
     ]);
   });
 
-  it('the next change is undefined if nothing ends and nothing is ahead [C-7.7]', () => {
+  it('is undefined if nothing ends and nothing is ahead [C-7.7]', () => {
     expect(nextChangeMs([], 0)).toBeUndefined();
     expect(nextChangeMs([entry(1, 'NORMAL', 0)], 0)).toBeUndefined();
   });

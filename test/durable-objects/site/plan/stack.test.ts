@@ -65,14 +65,14 @@ describe('a HIGH setpoint over a NORMAL one', () => {
     expect(await sentTo(link, plant)).toEqual([5, 9, 9, 9, 5]);
   });
 
-  it('a HIGH setpoint that its device rejects ends FAILED, and the NORMAL one resumes at once [C-7.8]', async () => {
+  it('when the device rejects the HIGH setpoint, the NORMAL one is sent again immediately [C-7.8]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     await partner.submit(planned(5, 'NORMAL'), planned(9, 'HIGH'));
     await obey(scene, 2, 'FAILED');
     expect(await sentTo(link, plant)).toEqual([5, 9, 5]);
   });
 
-  it('the late ack of a hidden setpoint has no effect, and the ack after it resumed starts it [C-7.7]', async () => {
+  it('an ack of the NORMAL setpoint has no effect while the HIGH one is active, and starts it afterwards [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal, planned(9, 'HIGH', { forMs: MINUTE }));
@@ -107,7 +107,7 @@ describe('a HIGH setpoint over a NORMAL one', () => {
 });
 
 describe('a setpoint below the active one', () => {
-  it('a setpoint below the active one is QUEUED, and sent when the active one ends [C-7.6]', async () => {
+  it('is QUEUED, and sent when the active one ends [C-7.6]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     await partner.submit(planned(9, 'HIGH', { forMs: 10 * MINUTE }));
     await obey(scene, 1);
@@ -126,7 +126,7 @@ describe('a setpoint below the active one', () => {
     });
   });
 
-  it('a setpoint below the active one whose window passes unsent ends FAILED EXPIRED with COMMAND_EXPIRED [C-7.7]', async () => {
+  it('whose window passes unsent ends FAILED EXPIRED with COMMAND_EXPIRED [C-7.7]', async () => {
     const { scene, plant, link, partner, listener } = await newPlannedSite();
     await partner.submit(planned(9, 'HIGH'));
     await obey(scene, 1);
@@ -216,7 +216,7 @@ describe('a plan entry after its verdict', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(1);
   });
 
-  it('a plan entry after its verdict is replaced without an event, because its command has ended [C-7.8]', async () => {
+  it('is replaced without an event, because its command has ended [C-7.8]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const open = planned(5, 'NORMAL');
     await partner.submit(open);
@@ -230,7 +230,7 @@ describe('a plan entry after its verdict', () => {
 });
 
 describe('a mode next to setpoints', () => {
-  it("a mode is sent at once, the active setpoint again after it, and the mode again at the setpoint's end [C-7.7]", async () => {
+  it('a mode is sent immediately, then the active setpoint again, and the mode again when the setpoint ends [C-7.7]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
     await partner.submit(normal);

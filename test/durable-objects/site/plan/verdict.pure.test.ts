@@ -83,14 +83,14 @@ describe('the time of a verdict', () => {
 });
 
 describe('the settling time', () => {
-  it('the settling time is a quarter of the window, and at most a minute [C-7.8]', () => {
+  it('is a quarter of the window, and at most a minute [C-7.8]', () => {
     expect(settlingMs(HOUR)).toBe(MINUTE);
     expect(settlingMs(4 * MINUTE)).toBe(MINUTE);
     expect(settlingMs(2 * MINUTE)).toBe(30 * SECOND);
     expect(settlingMs(0)).toBe(0);
   });
 
-  it('the settling time does not count, and starts again with each activation [C-7.8]', () => {
+  it('does not count, and starts again with each activation [C-7.8]', () => {
     const on = spans([0, 5], [10, 15]);
     const arriving = points([0, 50], [1, 10], [5, 99], [10, 50], [11, 10]);
     expect(judgePower(power(10), on, arriving, MINUTE)).toEqual({

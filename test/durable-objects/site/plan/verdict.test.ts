@@ -65,7 +65,7 @@ function energy(kwh: number, intervalMinutes: number, changes: Partial<SiteSetpo
 }
 
 describe('a POWER setpoint', () => {
-  it('a POWER setpoint that the plant followed is COMPLETED with the mean measured after it settled [C-7.8]', async () => {
+  it('that the plant followed is COMPLETED with the mean measured after it settled [C-7.8]', async () => {
     const { scene, plant, setpoint } = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
     await report(scene, MINUTE, gridKw(80));
     await report(scene, 9 * MINUTE, gridKw(10.3));
@@ -78,7 +78,7 @@ describe('a POWER setpoint', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('a POWER setpoint that the plant missed is DEVIATED, with one SETPOINT_DEVIATION to each key that sees the plant [C-8.3]', async () => {
+  it('that the plant missed is DEVIATED, with one SETPOINT_DEVIATION to each key that sees the plant [C-8.3]', async () => {
     const { scene, organization, plant, partner, listener } = await newPlannedSite();
     const other = await listen(organization, await createKey(organization));
     await changeAndNotifySite(organization, plant.id);
@@ -140,7 +140,7 @@ describe('a POWER setpoint', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('a POWER setpoint without new samples is judged by the last sample before it began [C-7.8]', async () => {
+  it('without new samples is judged by the last sample before it began [C-7.8]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 10 });
     await passTime(plant.id, MINUTE);
@@ -184,7 +184,7 @@ describe('a site with more telemetry than a verdict may read', () => {
 });
 
 describe('a setpoint without includeConsumption', () => {
-  it('a setpoint without includeConsumption is measured at its controllable assets: consumption minus production [C-7.8]', async () => {
+  it('is measured at its controllable assets: consumption minus production [C-7.8]', async () => {
     const scene = await obeying(() =>
       planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { includeConsumption: false }),
     );
@@ -197,7 +197,7 @@ describe('a setpoint without includeConsumption', () => {
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
   });
 
-  it('a setpoint without includeConsumption is unmeasured while one asset is silent [C-7.8]', async () => {
+  it('is unmeasured while one asset is silent [C-7.8]', async () => {
     const scene = await obeying(() =>
       planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { includeConsumption: false }),
     );
@@ -207,7 +207,7 @@ describe('a setpoint without includeConsumption', () => {
 });
 
 describe('an ENERGY setpoint', () => {
-  it("an ENERGY setpoint is measured by the GRID meter's registers, with kWh in its event and kW in its log row [C-7.8]", async () => {
+  it("is measured by the GRID meter's registers, with kWh in its event and kW in its log row [C-7.8]", async () => {
     const { scene, plant, setpoint } = await obeying(energy(5, 15));
     // 5 kWh imported and 1 exported: 4 net, whatever the power is.
     await report(scene, 15 * MINUTE, (sinceMs) => ({
@@ -234,7 +234,7 @@ describe('an ENERGY setpoint', () => {
     ]);
   });
 
-  it('an ENERGY setpoint without registers is measured by the integral of the power, including the settling time [C-7.8]', async () => {
+  it('without registers is measured by the integral of the power, including the settling time [C-7.8]', async () => {
     const { scene, plant, setpoint } = await obeying(energy(5, 15));
     await report(scene, 5 * MINUTE, gridKw(12));
     await report(scene, 10 * MINUTE, gridKw(24));
@@ -243,7 +243,7 @@ describe('an ENERGY setpoint', () => {
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 20 });
   });
 
-  it('an ENERGY setpoint active for a part of its interval is compared with the whole target [C-7.8]', async () => {
+  it('active for a part of its interval is compared with the whole target [C-7.8]', async () => {
     const { scene, plant, partner, setpoint } = await obeying(energy(5, 15));
     await report(scene, 6 * MINUTE, gridKw(20));
     await partner.submit(planned(50, 'HIGH'));
@@ -254,7 +254,7 @@ describe('an ENERGY setpoint', () => {
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'DEVIATED', actualValueKw: 8 });
   });
 
-  it('an ENERGY setpoint stays active after its verdict until its validUntil [C-7.7]', async () => {
+  it('stays active after its verdict until its validUntil [C-7.7]', async () => {
     const { scene, plant, partner, setpoint, link } = await obeying(energy(5, 15));
     await report(scene, 15 * MINUTE, gridKw(20));
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED' });
@@ -283,7 +283,7 @@ describe('a setpoint that resumed shortly before its end', () => {
     return whole(scene);
   }
 
-  it('a setpoint with a verdict has one end, even if its last ack arrives after its window [C-7.8]', async () => {
+  it('a setpoint with a verdict gets no second one, even if its last ack arrives after its window [C-7.8]', async () => {
     const validUntil = () => ({ validUntil: formatInstant(Date.now() + 20 * MINUTE) });
     const { scene, plant, setpoint } = await resuming(() => energy(5, 15, validUntil())());
     const judged = await rowOf(plant, setpoint);
@@ -296,7 +296,7 @@ describe('a setpoint that resumed shortly before its end', () => {
     expect(statuses).toEqual(['EXECUTING', 'DEVIATED']);
   });
 
-  it('a setpoint is judged by its active time, even if a command arrives before the late alarm [C-7.8]', async () => {
+  it('its verdict covers its active time, even if another command arrives before the late alarm [C-7.8]', async () => {
     const { plant, partner, setpoint } = await resuming(() => planned(90, 'NORMAL', { forMs: 20 * MINUTE }));
     setClock(Date.now() + 10 * SECOND);
     await partner.submit(planned(4, 'EMERGENCY'));

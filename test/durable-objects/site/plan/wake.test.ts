@@ -19,7 +19,7 @@ import { submission } from '#workerd/site-submissions.ts';
 holdClock();
 
 describe('a site that is evicted', () => {
-  it('a site evicted between all steps sends and ends the same [C-7.7]', async () => {
+  it('a site evicted between all steps sends and ends the same as one that stays awake [C-7.7]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const evict = () => evictSite(plant.id);
     const normal = planned(5, 'NORMAL', { forMs: HOUR });
@@ -99,7 +99,7 @@ describe('a site that slept, and whose gateway returns before its alarm', () => 
     expect(await endOf(plant, newer)).toBe('FAILED EXPIRED');
   });
 
-  it('a setpoint that is now below a higher one is not resent as active [C-7.7]', async () => {
+  it('after the acks of the mode and of a HIGH setpoint, the NORMAL one below is not sent again [C-7.7]', async () => {
     const { plant, partner } = await newPlannedSite();
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH', { inMs: 10 * SECOND })];
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }), normal, high);

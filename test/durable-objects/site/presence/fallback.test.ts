@@ -24,7 +24,7 @@ const statusesOf = (...listeners: Listener[]) =>
     .filter(({ payload }) => payload.type === 'FALLBACK_ENGAGED')
     .map(({ payload }) => payload.status);
 
-it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, across an eviction, and cleared by the next session [C-2.3]', async () => {
+it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cleared by the next session [C-2.3]', async () => {
   const { organization, key, plant } = await newListenedSite({ config });
   await connectListening(plant);
   await crashSite(plant.id);
@@ -46,7 +46,7 @@ it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, across
   expect(statusesOf(listener, later)).toEqual(['RAISED', 'CLEARED']);
 });
 
-it('FALLBACK_ENGAGED is raised by a site that slept past that time, even if other work wakes it before its alarm [C-2.3]', async () => {
+it('FALLBACK_ENGAGED is raised by a site that slept past afterSeconds, even if a read wakes it before its alarm [C-2.3]', async () => {
   const { organization, key, plant, partner } = await newListenedSite({ config });
   (await connectListening(plant)).socket.close(1000, 'bye');
   // The waiting command is due tomorrow.
@@ -63,8 +63,8 @@ it('FALLBACK_ENGAGED is raised by a site that slept past that time, even if othe
 });
 
 it.each<[string, SiteConfig, boolean]>([
-  ['without an agreed fallback', DEFAULT_SITE_CONFIG, true],
-  ['that was never there', config, false],
+  ['without a configured fallback', DEFAULT_SITE_CONFIG, true],
+  ['that never connected', config, false],
 ])('FALLBACK_ENGAGED is not raised for a plant %s [C-2.3]', async (_what, agreed, wasThere) => {
   const { plant, listener, partner } = await newListenedSite({ config: agreed });
   if (wasThere) (await connectListening(plant)).socket.close(1000, 'bye');

@@ -41,10 +41,10 @@ function was(plant: (typeof PLANT_STATUSES)[number]): PresenceInput['previous'] 
 
 describe('a sub-device', () => {
   it.each<[string, string, number | undefined, boolean, number | undefined]>([
-    ['never heard of', 'UNKNOWN', undefined, false, undefined],
-    ['never heard of, in error', 'UNKNOWN', undefined, true, undefined],
-    ['heard of now', 'ONLINE', 0, false, NOW_MS + FRESH_MS],
-    ['heard of now, in error', 'DEGRADED', 0, true, NOW_MS + FRESH_MS],
+    ['without a sample', 'UNKNOWN', undefined, false, undefined],
+    ['without a sample, in error', 'UNKNOWN', undefined, true, undefined],
+    ['with a sample from now', 'ONLINE', 0, false, NOW_MS + FRESH_MS],
+    ['with a sample from now, in error', 'DEGRADED', 0, true, NOW_MS + FRESH_MS],
     ['silent for just less than 5 min', 'ONLINE', FRESH_MS - 1, false, NOW_MS + 1],
     ['silent for 5 min', 'DEGRADED', FRESH_MS, false, NOW_MS + OFFLINE_MS - FRESH_MS],
     ['silent for 5 min, in error', 'DEGRADED', FRESH_MS, true, NOW_MS + OFFLINE_MS - FRESH_MS],
@@ -52,17 +52,14 @@ describe('a sub-device', () => {
     ['silent for 15 min', 'OFFLINE', OFFLINE_MS, false, undefined],
     ['silent for 15 min, in error', 'OFFLINE', OFFLINE_MS, true, undefined],
     ['silent for a day', 'OFFLINE', 86_400_000, false, undefined],
-  ])(
-    'a sub-device %s is %s, with the right next change [C-2.5]',
-    (_what, expected, ageMs, inError, nextChangeMs) => {
-      const { presence, nextChangeMs: next } = presenceAt(
-        input({ subDevices: [subDevice('BESS-1', ageMs, inError)] }),
-        NOW_MS,
-      );
-      expect(presence.subDevices).toEqual({ 'BESS-1': expected });
-      expect(next).toBe(nextChangeMs);
-    },
-  );
+  ])('%s is %s, with the right next change [C-2.5]', (_what, expected, ageMs, inError, nextChangeMs) => {
+    const { presence, nextChangeMs: next } = presenceAt(
+      input({ subDevices: [subDevice('BESS-1', ageMs, inError)] }),
+      NOW_MS,
+    );
+    expect(presence.subDevices).toEqual({ 'BESS-1': expected });
+    expect(next).toBe(nextChangeMs);
+  });
 });
 
 describe('a plant', () => {
@@ -70,11 +67,15 @@ describe('a plant', () => {
 
   it.each<[string, string, PresenceInput['subDevices']]>([
     ['without sub-devices', 'ONLINE', []],
-    ['whose sub-devices are heard of', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', 1)]],
-    ['with one never heard of', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', undefined)]],
-    ['with a stale one', 'DEGRADED', [subDevice('FVE-1', 0), stale]],
-    ['with a silent one', 'DEGRADED', [subDevice('FVE-1', 0), subDevice('BESS-1', OFFLINE_MS)]],
-    ['with one in error', 'DEGRADED', [subDevice('FVE-1', 0), subDevice('BESS-1', 0, true)]],
+    ['whose sub-devices send samples', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', 1)]],
+    ['with a sub-device without a sample', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', undefined)]],
+    ['with a sub-device silent for 5 min', 'DEGRADED', [subDevice('FVE-1', 0), stale]],
+    [
+      'with a sub-device silent for 15 min',
+      'DEGRADED',
+      [subDevice('FVE-1', 0), subDevice('BESS-1', OFFLINE_MS)],
+    ],
+    ['with a sub-device in error', 'DEGRADED', [subDevice('FVE-1', 0), subDevice('BESS-1', 0, true)]],
   ])('a connected plant %s is %s, whatever its previous status [C-2.5]', (_what, expected, subDevices) => {
     for (const status of PLANT_STATUSES) {
       const { presence } = presenceAt(input({ previous: was(status), subDevices }), NOW_MS);
@@ -86,13 +87,13 @@ describe('a plant', () => {
     expect(presenceAt(input({ lastSessionEndMs: NOW_MS - GONE_MS }), NOW_MS).presence.plant).toBe('ONLINE');
   });
 
-  it('a plant that never connected is PENDING, whatever its sub-devices report [C-2.5]', () => {
+  it('that never connected is PENDING, whatever its sub-devices report [C-2.5]', () => {
     const never = input({ connected: false, subDevices: [stale] });
     expect(presenceAt(never, NOW_MS).presence.plant).toBe('PENDING');
   });
 
   it.each(PLANT_STATUSES)(
-    'a plant that was %s keeps that status for 90 s after its last session, and is then OFFLINE [C-2.5]',
+    'that was %s keeps that status for 90 s after its last session, and is then OFFLINE [C-2.5]',
     (status) => {
       const away = (agoMs: number) =>
         presenceAt(
@@ -114,7 +115,7 @@ describe('a device', () => {
   };
 
   it.each([null, ...DEVICE_REPORTED_STATUSES])(
-    'a device that reports %s has that status while connected, OFFLINE after its session, UNKNOWN before its first [C-3.10]',
+    'that reports %s has that status (null: ONLINE) while connected, OFFLINE later, UNKNOWN before its first session [C-3.10]',
     (reported) => {
       expect(statusOf({ reported })).toBe(reported ?? 'ONLINE');
       expect(statusOf({ reported, connected: false })).toBe('OFFLINE');
@@ -132,7 +133,7 @@ describe('a device', () => {
 });
 
 describe('the next change', () => {
-  it('the next change is the earliest future one [C-2.5]', () => {
+  it('is the earliest future one [C-2.5]', () => {
     const subDevices = [
       subDevice('A', 2 * 60_000),
       subDevice('B', 4 * 60_000),
@@ -179,13 +180,21 @@ describe('the fallback of a plant', () => {
   const away = (agoMs: number) => ({ connected: false, lastSessionEndMs: NOW_MS - agoMs });
 
   it.each<[string, Partial<PresenceInput>, boolean]>([
-    ['there', { fallback: agreed }, false],
-    ['away for less', { ...away(119_999), fallback: agreed }, false],
-    ['away for as long', { ...away(120_000), fallback: agreed }, true],
-    ['away, and none is agreed', away(10 * OFFLINE_MS), false],
-    ['never there', { connected: false, fallback: agreed }, false],
-    ['there, and says so', { fallback: { afterMs: undefined, isActive: true } }, true],
-  ])('the fallback of a plant that is %s (%#) [C-2.3]', (_what, changes, isEngaged) => {
+    ['is not engaged while the plant is connected', { fallback: agreed }, false],
+    [
+      'is not engaged after less than its time without a session',
+      { ...away(119_999), fallback: agreed },
+      false,
+    ],
+    ['is engaged after its time without a session', { ...away(120_000), fallback: agreed }, true],
+    ['is not engaged if none is configured, however long the plant is away', away(10 * OFFLINE_MS), false],
+    ['is not engaged if the plant never connected', { connected: false, fallback: agreed }, false],
+    [
+      'is engaged if the connected plant reports it',
+      { fallback: { afterMs: undefined, isActive: true } },
+      true,
+    ],
+  ])('%s [C-2.3]', (_what, changes, isEngaged) => {
     expect(isFallbackEngaged(input(changes), NOW_MS)).toBe(isEngaged);
   });
 });

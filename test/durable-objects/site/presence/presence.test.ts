@@ -59,14 +59,14 @@ async function disconnect(plant: Plant, link: Awaited<ReturnType<typeof connectT
 }
 
 describe('a plant', () => {
-  it('a plant is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
+  it('is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
     const { plant } = await newSite();
     await untilPlantIs(plant, 'PENDING');
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
   });
 
-  it('a plant is OFFLINE after 90 s without a session, not before, and ONLINE with the next session [C-2.5]', async () => {
+  it('is OFFLINE after 90 s without a session, not before, and ONLINE with the next session [C-2.5]', async () => {
     const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);
@@ -79,7 +79,7 @@ describe('a plant', () => {
     await untilPlantIs(plant, 'ONLINE');
   });
 
-  it('a plant stays ONLINE during a short break, and while any of its devices is connected [C-2.5]', async () => {
+  it('stays ONLINE during a short break, and while any of its devices is connected [C-2.5]', async () => {
     const { organization, plant } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     await disconnect(plant, await connectTo(plant.id, plant.gateway.id));
@@ -93,14 +93,14 @@ describe('a plant', () => {
     expect(writes).toBe(0);
   });
 
-  it('a plant whose device stopped without a close is OFFLINE 90 s after its last sign of life [C-3.10]', async () => {
+  it('whose only device stops without closing its link is OFFLINE 90 s after the last frame of the device [C-3.10]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
     expect((await presenceOf(plant)).plant).toBe('OFFLINE');
   });
 
-  it('a plant goes OFFLINE after a crash without a close event [rule 8]', async () => {
+  it('goes OFFLINE after a crash without a close event [rule 8]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
@@ -110,7 +110,7 @@ describe('a plant', () => {
     await untilPlantIs(plant, 'OFFLINE');
   });
 
-  it('a plant is DEGRADED while its gateway is connected and a sub-device is stale [C-2.5]', async () => {
+  it('is DEGRADED while its gateway is connected and a sub-device is stale [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -124,7 +124,7 @@ describe('a plant', () => {
 });
 
 describe('a sub-device', () => {
-  it('a sub-device is UNKNOWN, then ONLINE, DEGRADED after 5 min, OFFLINE after 15 min, and ONLINE with a sample [C-2.5]', async () => {
+  it('is UNKNOWN, then ONLINE, DEGRADED after 5 min, OFFLINE after 15 min, and ONLINE with a sample [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('UNKNOWN');
     await passTime(plant.id, 2 * SECOND);
@@ -144,7 +144,7 @@ describe('a sub-device', () => {
     await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
   });
 
-  it('a sub-device ages by its samples, whether or not its device is connected [C-2.5]', async () => {
+  it('ages by its samples, whether or not its device is connected [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -157,14 +157,14 @@ describe('a sub-device', () => {
     expect((await alarmAt(plant.id)) ?? Number.POSITIVE_INFINITY).toBeGreaterThan(Date.now() + 6 * DAY);
   });
 
-  it('a sub-device is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
+  it('is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });
     await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
   });
 
-  it('a sub-device is DEGRADED while its linked device reports ERROR [C-2.5]', async () => {
+  it('is DEGRADED while its linked device reports ERROR [C-2.5]', async () => {
     const { organization, plant } = await newSite();
     const device = await createDevice(organization, plant.id, 'ACTUATOR');
     await addSubDevice(organization, plant.id, {
@@ -180,7 +180,7 @@ describe('a sub-device', () => {
     expect((await presenceOf(plant)).subDevices['BESS-2']).toBe('DEGRADED');
   });
 
-  it('a sub-device is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
+  it('is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     setClock(START_MS + 900);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -205,7 +205,7 @@ describe('samples within a second of the last evaluation', () => {
     await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
   });
 
-  it('frequent samples cost no alarms of their own: fewer than a dozen a minute', async () => {
+  it('two samples a second cost no alarms of their own: there are fewer than a dozen a minute', async () => {
     const { plant, link } = await newListeningSite();
     let alarms = 0;
     for (let sent = 0; sent < 120; sent++) {
@@ -217,7 +217,7 @@ describe('samples within a second of the last evaluation', () => {
 });
 
 describe('a device', () => {
-  it('a device is UNKNOWN until it has connected, then as it reports, and OFFLINE after its session [C-3.10]', async () => {
+  it('is UNKNOWN until it has connected, then as it reports, and OFFLINE after its session [C-3.10]', async () => {
     const { organization, plant } = await newSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     const link = await connectTo(plant.id, plant.gateway.id);
@@ -236,7 +236,7 @@ describe('a device', () => {
     await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN', last_seen_at_ms: null });
   });
 
-  it('the last-seen time of a silent device is its last sign of life, not the end of its session [C-3.10]', async () => {
+  it('that went silent has as last-seen time its last connect or frame, not the end of its session [C-3.10]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
@@ -244,7 +244,7 @@ describe('a device', () => {
     await untilRegistered('devices', plant.gateway.id, seen);
   });
 
-  it('a link with an invalid message is closed at once [C-3.10]', async () => {
+  it('is OFFLINE immediately after an invalid link message, because the Site closes the link [C-3.10]', async () => {
     const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);

@@ -47,7 +47,7 @@ async function following(slots: readonly SlotValue[], options: ScheduleOptions =
 const set = (payload: object) => submission('config', payload);
 
 describe('a slot', () => {
-  it('a slot is above a NORMAL setpoint, which resumes when the schedule has no slot [C-7.7]', async () => {
+  it('is above a NORMAL setpoint, which resumes when the schedule has no slot [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     const normal = planned(2, 'NORMAL');
     await partner.submit(normal, schedule([5], { inMs: MINUTE }));
@@ -65,7 +65,7 @@ describe('a slot', () => {
     expect(await obeyAll(scene)).toEqual([2, 'SCHEDULE_SET', 5, 3]);
   });
 
-  it('a slot gives way to a HIGH setpoint, after which the slot due at that time is sent [C-7.7]', async () => {
+  it('is below a HIGH setpoint; the slot that is due when the setpoint ends is sent then [C-7.7]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const high = planned(9, 'HIGH', { forMs: 130 * SECOND });
     expect(await partner.acknowledge(high)).toMatchObject({ status: 'ACCEPTED' });
@@ -77,7 +77,7 @@ describe('a slot', () => {
     expect(await endOf(plant, high)).toBe('COMPLETED unmeasured');
   });
 
-  it('a slot is not sent during an emergency, and the slot due at its end is sent after it [C-7.7]', async () => {
+  it('is not sent during an emergency; the slot that is due when a mode change ends it is sent then [C-7.7]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3, 4]);
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await obeyAll(scene);
@@ -88,7 +88,7 @@ describe('a slot', () => {
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'EMERGENCY_STOP', 'STANDARD', 3]);
   });
 
-  it('a slot is sent again after a change of the mode in force, and stays active [C-7.7]', async () => {
+  it('is sent again after a change of the mode in force, and stays active [C-7.7]', async () => {
     const { scene, plant, partner } = await following([1, 2]);
     await partner.submit(submission('mode', { mode: 'ZERO_EXPORT' }));
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'ZERO_EXPORT', 1]);
@@ -99,7 +99,7 @@ describe('a slot', () => {
     expect((await obeyAll(scene)).slice(4)).toEqual([2, 'ZERO_EXPORT']);
   });
 
-  it('a slot and device commands do not affect each other [C-7.7]', async () => {
+  it('and device commands do not affect each other [C-7.7]', async () => {
     const scene = await following([1, 2]);
     await scene.partner.submit(charge(5));
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'BESS_CHARGE']);
@@ -140,7 +140,7 @@ describe('an emergency and schedules', () => {
 });
 
 describe('a newer schedule', () => {
-  it('a newer schedule over all remaining slots makes the older CANCELLED, once its plant has acknowledged it [C-7.9]', async () => {
+  it('over all remaining slots makes the older CANCELLED when the plant acknowledges the newer [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
     const newer = schedule([11, 12, 13, 14]);
     await partner.submit(newer);
@@ -150,7 +150,7 @@ describe('a newer schedule', () => {
     expect(await endOf(plant, scene.set)).toBe('FAILED CANCELLED');
   });
 
-  it('a newer schedule wins slot by slot, and the older continues before and after it [C-7.9]', async () => {
+  it('wins slot by slot, and the older continues before and after it [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const newer = schedule([12, 13], { inMs: MINUTE });
     await partner.submit(newer);
@@ -163,7 +163,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'COMPLETED']);
   });
 
-  it('a newer schedule over all slots after the current one lets the older COMPLETE with that slot [C-7.9]', async () => {
+  it('over all slots after the current one lets the older COMPLETE with that slot [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([12, 13], { inMs: 30 * SECOND }));
     await obeyAll(scene);
@@ -173,7 +173,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'ACTIVE']);
   });
 
-  it('a newer schedule that its plant rejects takes no slot, and the older continues [C-7.9]', async () => {
+  it('that its plant rejects takes no slot, and the older continues [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([11, 12, 13]));
     await obey(scene, 3, 'FAILED');
@@ -182,7 +182,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['ACTIVE', 'FAILED']);
   });
 
-  it('a cancelled newer schedule keeps its slots, which do not return to the older [C-7.7]', async () => {
+  it('that is cancelled does not return its slots to the older: the plant follows the mode in force there [C-7.7]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([12, 13], { inMs: MINUTE, scheduleId }));
@@ -196,7 +196,7 @@ describe('a newer schedule', () => {
     expect((await obeyAll(scene)).slice(2)).toEqual(['SCHEDULE_SET', 'SCHEDULE_CANCEL', 'STANDARD', 4]);
   });
 
-  it('the newer schedule is the one recorded later, in any order of acknowledgement [C-7.9]', async () => {
+  it('is the one recorded later, in whatever order the plant acknowledges them [C-7.9]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(schedule([1, 2, 3]), schedule([11]));
     await obey(scene, 2, 'COMPLETED');
@@ -206,7 +206,7 @@ describe('a newer schedule', () => {
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 11, 2]);
   });
 
-  it('an older schedule without a slot of its own is CANCELLED at its ack [C-7.9]', async () => {
+  it('over all slots makes the older CANCELLED even if the plant acknowledges the older last [C-7.9]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(schedule([1, 2]), schedule([11, 12]));
     await obey(scene, 2, 'COMPLETED');
@@ -299,7 +299,7 @@ describe('schedules over time', () => {
 
   // The changes of March and October in Europe, and of March in North America.
   it.each(['2030-03-31T00:30:00+00:00', '2030-10-27T02:30:00+02:00', '2030-03-10T01:30:00-05:00'])(
-    'slots keep their length when clocks change, from %s [C-4.5]',
+    'slots keep their length when daylight saving time begins or ends, from %s [C-4.5]',
     async (from) => {
       setClock(Date.parse(from));
       const { scene, plant, partner } = await newPlannedSite();

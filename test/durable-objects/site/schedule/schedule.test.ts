@@ -58,7 +58,7 @@ describe('a schedule that its plant follows', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('a schedule is sent to the gateway as a whole, so that it can run offline, and each slot as its own command [C-7.9], [C-7.10]', async () => {
+  it('a schedule is sent as a whole, so that the gateway can run it offline, and then slot by slot [C-7.9], [C-7.10]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const scheduleId = crypto.randomUUID();
     const startMs = Date.now();
@@ -136,7 +136,7 @@ describe('a schedule that its plant follows', () => {
 });
 
 describe('a schedule that its plant does not accept', () => {
-  it('a schedule that its gateway rejects, at once or later, is FAILED, and no further slot is sent [C-7.9]', async () => {
+  it('a schedule that its gateway rejects, even after RECEIVED, is FAILED, and no further slot is sent [C-7.9]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const [refused, dropped] = [schedule([1]), schedule([2, 3])];
     await partner.submit(refused);
@@ -229,7 +229,7 @@ describe('a slot that its plant does not accept', () => {
 });
 
 describe('a cancelled schedule', () => {
-  it('a cancelled schedule ends at once, SCHEDULE_CANCEL is sent, and the plant follows the rest of the plan [C-7.9]', async () => {
+  it('ends immediately, SCHEDULE_CANCEL is sent, and the plant follows the rest of the plan [C-7.9]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const scheduleId = crypto.randomUUID();
     const set = schedule([5, 6], { scheduleId });
@@ -297,19 +297,19 @@ describe('an invalid schedule', () => {
       /^slots\.1\.slotIndex: must be 1/,
     ],
     [
-      'slots of no minute',
+      'slots of 0 minutes',
       () => ({ startTime: at(0), slotDurationMinutes: 0, slots: [slot(0)] }),
       'set',
       /^slotDurationMinutes: /,
     ],
     [
-      'slots of an hour and more',
+      'slots of 61 minutes',
       () => ({ startTime: at(0), slotDurationMinutes: 61, slots: [slot(0)] }),
       'set',
       /^slotDurationMinutes: /,
     ],
     [
-      'an end that is not that of its slots',
+      'an end that differs from the end of its slots',
       () => ({ startTime: at(0), endTime: at(16 * MINUTE), slots: [slot(0)] }),
       'set',
       /^endTime: /,
@@ -339,7 +339,7 @@ describe('an invalid schedule', () => {
       /^slots\.0\.setpoint\.value: /,
     ],
     [
-      'a value of a billion and more',
+      'a value over a billion',
       () => ({ startTime: at(0), slots: [slot(0, { setpoint: { value: 1.1e9 } })] }),
       'set',
       /^slots\.0\.setpoint\.value: /,
@@ -352,7 +352,7 @@ describe('an invalid schedule', () => {
       /^scheduleId: /,
     ],
     [
-      'another last word of the routing key',
+      'a routing key that ends with put',
       () => ({ startTime: at(0), slots: [slot(0)] }),
       'put',
       /schedule\.put; use schedule\.set or/,
@@ -360,7 +360,7 @@ describe('an invalid schedule', () => {
     ['an unknown schedule to cancel', () => ({ scheduleId: UNKNOWN }), 'cancel', /no such schedule/],
     ['nothing to cancel', () => ({}), 'cancel', /^scheduleId: /],
     [
-      'what sets one under what cancels one',
+      'the fields of schedule.set under schedule.cancel',
       () => ({ scheduleId: UNKNOWN, startTime: at(0), slots: [slot(0)] }),
       'cancel',
       /startTime/,
@@ -398,7 +398,7 @@ describe('an invalid schedule', () => {
     expect(await readSchedules(plant.id)).toHaveLength(1);
   });
 
-  it('a schedule with slots over a limit is CONSTRAINT_VIOLATION: it names each slot, and the alarm is for the first [C-7.9]', async () => {
+  it('a schedule with slots over a limit is CONSTRAINT_VIOLATION: the text names each slot, the alarm the first [C-7.9]', async () => {
     const { scene, plant, partner, listener, link } = await newPlannedSite();
     const set = schedule([100, -80, 99, -81, 101]);
     expect(await partner.acknowledge(set)).toMatchObject({

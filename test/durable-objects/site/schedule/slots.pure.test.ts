@@ -52,7 +52,7 @@ describe('the slot of a moment', () => {
 describe('the next boundary', () => {
   const window = windowOf(100, 3);
 
-  it('the next boundary is the start of the window, or the start, end or cut of a slot [C-7.9]', () => {
+  it('is the start of the window, or the start, end or cut of a slot [C-7.9]', () => {
     const slots = cutSlot(slotsOf(3), 1, 115, 'REPLACED');
     const next = (atMs: number) => nextBoundaryMs(window, () => slots, atMs);
     expect([0, 100, 109, 110, 115, 119, 120, 129, 130].map(next)).toEqual([
@@ -105,11 +105,11 @@ describe('a newer schedule', () => {
       [...range(0, 12), ...range(20, 40)],
     ],
     ['around the older leaves none', windowOf(0, 100), []],
-  ])('a newer schedule %s [C-7.9]', (_what, newer, expected) => {
+  ])('%s [C-7.9]', (_what, newer, expected) => {
     expect(left(newer)).toEqual(expected);
   });
 
-  it('a newer schedule does not change slots that are over [C-7.9]', () => {
+  it('does not change slots that are over [C-7.9]', () => {
     const slots = cutByNewer(older, slotsOf(4), older, 115);
     expect(slots.map(([, , cut]) => cut?.[0])).toEqual([undefined, 110, 120, 130]);
   });

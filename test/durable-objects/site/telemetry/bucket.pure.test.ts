@@ -97,7 +97,7 @@ describe('buckets of a series', () => {
 });
 
 describe('merged buckets', () => {
-  it('merged buckets of any cut at 5 min equal those of the whole series at 5 min, 15 min, 1 h and 1 d [C-4.5]', () => {
+  it('of 5 min equal those of the whole series at 5 min, 15 min, 1 h and 1 d, wherever the series is cut [C-4.5]', () => {
     fc.assert(
       fc.property(samples, fc.array(moment, { maxLength: 8 }), (own, cuts) => {
         const pieces = cut(
@@ -115,7 +115,7 @@ describe('merged buckets', () => {
     );
   });
 
-  it('merged buckets are the same in any order of the pieces, and through any widths between [C-4.5]', () => {
+  it('are the same in any order of the pieces, and through any widths between [C-4.5]', () => {
     const order = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
     const cuts = fc.tuple(moment, moment, moment);
     fc.assert(
@@ -171,7 +171,7 @@ describe('merged buckets', () => {
 });
 
 describe('the default aggregate', () => {
-  it('the default aggregate of a register is last, and of any other metric avg [C-4.5]', () => {
+  it('of a register is last, and of any other metric avg [C-4.5]', () => {
     expect(defaultAggregate('METER-1/importRegisterKwh')).toBe('last');
     expect(defaultAggregate('importRegisterKwh')).toBe('last');
     for (const metric of [...SITE_SIGNALS, 'registerKwh/powerKw', 'RegisterKwhs', '__proto__'])

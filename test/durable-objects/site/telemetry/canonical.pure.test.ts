@@ -45,7 +45,7 @@ const NOTHING: CanonicalTelemetry = {
 };
 
 describe('a plant without data', () => {
-  it('a plant without data has only null numbers, and is MISSING [C-4.1]', () => {
+  it('has only null numbers, and is MISSING [C-4.1]', () => {
     expect(canonical({})).toStrictEqual(NOTHING);
     expect(canonical({}, [GRID, HOUSE, BESS_1, FVE_1])).toStrictEqual(NOTHING);
   });
@@ -83,7 +83,7 @@ describe('a value of the site', () => {
   );
 
   it.each(Object.keys(site) as (keyof typeof site)[])(
-    'the site value %s of 0 is a value [C-3.13]',
+    'the site value %s replaces its sum even if it is 0 [C-3.13]',
     (name) => {
       expect(canonical({ ...parts, [name]: 0 }, everything)[name]).toBe(0);
     },
@@ -103,7 +103,7 @@ describe('a sum', () => {
       { 'METER-1/powerKw': 5, 'METER-9/powerKw': -7 },
       -2,
     ],
-    ['plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-1/powerKw': 5, 'FVE-2/powerKw': 7 }, 12],
+    ['PV plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-1/powerKw': 5, 'FVE-2/powerKw': 7 }, 12],
     ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], { 'BESS-1/powerKw': 5, 'BESS-2/powerKw': -7 }, -2],
     [
       'consumption meters',
@@ -125,7 +125,7 @@ describe('a sum', () => {
 
   it.each<[string, keyof CanonicalTelemetry, SubDevice[], Record<string, number>]>([
     ['grid meters', 'gridPowerKw', [GRID, { ...GRID, externalId: 'METER-9' }], { 'METER-1/powerKw': 5 }],
-    ['plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-2/powerKw': 7, 'FVE-1/regulationPercent': 1 }],
+    ['PV plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-2/powerKw': 7, 'FVE-1/regulationPercent': 1 }],
     ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], { 'BESS-1/powerKw': 5 }],
     [
       'consumption meters',
@@ -138,7 +138,7 @@ describe('a sum', () => {
     expect(canonical(values, subDevices)[name]).toBeNull();
   });
 
-  it('a sum includes only its own asset type [C-3.13]', () => {
+  it('includes only its own asset type [C-3.13]', () => {
     const role = { BESS: 'batteryPowerKw', FVE: 'fvePowerKw' } as const;
     for (const assetType of ASSET_TYPES) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', assetType)]);
@@ -152,7 +152,7 @@ describe('a sum', () => {
     }
   });
 
-  it('a sum includes meters by their role, and no other asset for its role [C-2.2]', () => {
+  it('includes meters by their role, and no other asset for its role [C-2.2]', () => {
     for (const meterRole of ['FVE', 'BESS'] as const) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'METER', { meterRole })]);
       expect([payload.gridPowerKw, payload.consumptionPowerKw]).toEqual([null, null]);
@@ -161,53 +161,53 @@ describe('a sum', () => {
     expect(pump.gridPowerKw).toBeNull();
   });
 
-  it('a sum includes only sub-devices of the plant [C-3.13]', () => {
+  it('includes only sub-devices of the plant [C-3.13]', () => {
     expect(canonical({ 'BESS-9/powerKw': 5 }, [BESS_1])).toMatchObject({ batteryPowerKw: null });
   });
 
-  it('a sum has at most six decimals [C-3.7]', () => {
+  it('has at most six decimals [C-3.7]', () => {
     expect(canonical({ 'FVE-1/powerKw': 0.1, 'FVE-2/powerKw': 0.2 }, [FVE_1, FVE_2]).fvePowerKw).toBe(0.3);
   });
 });
 
 describe('consumption', () => {
   it.each<[string, Record<string, number>, SubDevice[], number | null]>([
-    ['what the site says', { consumptionPowerKw: 1, gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 1],
-    ['what its meters say, else', { gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 7],
-    ['the balance, else: grid', { gridPowerKw: 5 }, [], 5],
-    ['the balance, else: grid + pv', { gridPowerKw: -5, fvePowerKw: 20 }, [], 15],
-    ['the balance, else: grid − battery', { gridPowerKw: 5, batteryPowerKw: 3 }, [], 2],
-    ['the balance, else: grid − battery, which discharges', { gridPowerKw: 5, batteryPowerKw: -3 }, [], 8],
-    ['the balance, else: all three', { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 }, [], 13],
+    ['the site value', { consumptionPowerKw: 1, gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 1],
+    ['else the sum of the consumption meters', { gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 7],
+    ['else the balance: grid', { gridPowerKw: 5 }, [], 5],
+    ['else the balance: grid + PV', { gridPowerKw: -5, fvePowerKw: 20 }, [], 15],
+    ['else the balance: grid − battery', { gridPowerKw: 5, batteryPowerKw: 3 }, [], 2],
+    ['else the balance: grid − battery, which discharges', { gridPowerKw: 5, batteryPowerKw: -3 }, [], 8],
     [
-      'the balance of sums too',
+      'else the balance: grid + PV − battery',
+      { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 },
+      [],
+      13,
+    ],
+    [
+      'the balance of the sums of sub-devices',
       { 'METER-1/powerKw': -12, 'FVE-1/powerKw': 20, 'BESS-1/powerKw': -5 },
       [GRID, FVE_1, BESS_1],
       13,
     ],
-    ['unknown without the grid', { fvePowerKw: 20, batteryPowerKw: 5 }, [], null],
-    ['unknown where a PV of the plant says nothing', { gridPowerKw: 5 }, [FVE_1], null],
-    ['unknown where a battery of the plant says nothing', { gridPowerKw: 5 }, [BESS_1], null],
+    ['null without the grid', { fvePowerKw: 20, batteryPowerKw: 5 }, [], null],
+    ['null if a PV of the plant sends nothing', { gridPowerKw: 5 }, [FVE_1], null],
+    ['null if a battery of the plant sends nothing', { gridPowerKw: 5 }, [BESS_1], null],
+    ['null if one PV of two sends nothing', { gridPowerKw: 5, 'FVE-1/powerKw': 1 }, [FVE_1, FVE_2], null],
     [
-      'unknown where one PV of two says nothing',
-      { gridPowerKw: 5, 'FVE-1/powerKw': 1 },
-      [FVE_1, FVE_2],
-      null,
-    ],
-    [
-      'unknown where one grid meter of two says nothing',
+      'null if one grid meter of two sends nothing',
       { 'METER-1/powerKw': 5 },
       [GRID, { ...GRID, externalId: 'METER-9' }],
       null,
     ],
     [
-      'the balance where a site value replaces a PV that is silent',
+      'the balance if a site value replaces a silent PV',
       { gridPowerKw: 5, fvePowerKw: 2 },
       [FVE_1, FVE_2],
       7,
     ],
-    ['of six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
-  ])('consumption is %s [C-3.13]', (_what, values, subDevices, expected) => {
+    ['rounded to six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
+  ])('is %s [C-3.13]', (_what, values, subDevices, expected) => {
     expect(canonical(values, subDevices).consumptionPowerKw).toBe(expected);
   });
 });
@@ -220,18 +220,18 @@ describe('the state of several batteries', () => {
     ['of one with a SOC of 0', [BESS_1], { 'BESS-1/socPercent': 0 }, 0],
     ['weighted by capacity', [BESS_1, BESS_2], { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 80 }, 70],
     [
-      'evenly where no capacity is known',
+      'weighted equally if no capacity is known',
       [unknown(1), unknown(2)],
       { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 80 },
       60,
     ],
     [
-      'of six decimals',
+      'rounded to six decimals',
       [unknown(1), unknown(2), unknown(3)],
       { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 40, 'BESS-3/socPercent': 41 },
       40.333333,
     ],
-    ['unknown where none is sent', [BESS_1, BESS_2], { 'BESS-1/powerKw': 1 }, null],
+    ['null if none is sent', [BESS_1, BESS_2], { 'BESS-1/powerKw': 1 }, null],
   ])('the state of charge of the batteries: %s [C-4.5]', (_what, batteries, values, expected) => {
     expect(canonical(values, batteries).socPercent).toBe(expected);
   });

@@ -151,7 +151,7 @@ describe('meter readings', () => {
     expect(await readingsOf(plant.id, START_MS, START_MS + 31 * MINUTE)).toEqual(expected);
   });
 
-  it('meter readings are listed for past quarters in [from, to) [C-4.1]', async () => {
+  it('are listed for past quarters in [from, to) [C-4.1]', async () => {
     const { scene, plant } = await newTelemetrySite();
     await sendAt(scene, [
       [0, { [IMPORT]: 1_000 }],
@@ -172,7 +172,7 @@ describe('meter readings', () => {
     expect(await at(DAY, 2 * DAY)).toEqual([]);
   });
 
-  it('meter readings of months without data read a few rows per day [rule 9]', async () => {
+  it('of months without data cost at most four read rows a day [rule 9]', async () => {
     const { scene, plant } = await newTelemetrySite();
     await sendAt(
       scene,
@@ -186,7 +186,7 @@ describe('meter readings', () => {
 });
 
 describe('the meter state', () => {
-  it('the meter state continues over packing and wakes: a reset is added to the previous count [C-4.6]', async () => {
+  it('adds the values after a reset of the register to what it counted before, also after packing and wakes [C-4.6]', async () => {
     const { scene, plant } = await newTelemetrySite();
     const stateOf = async () => await siteOf(plant.id).readMeterState(plant.id);
     expect(await stateOf()).toBeNull();

@@ -29,7 +29,7 @@ function readingOf(ages: Ages, subDevices: readonly SubDevice[] = [GRID, BATTERY
 }
 
 describe('a meter reading', () => {
-  it('a meter reading lists each known meter with its role and its registers, dated at the read [spec: Meter state]', () => {
+  it('lists each known meter with its role and its registers, dated at the read [spec: Meter state]', () => {
     const ages: Ages = { [EXPORT]: [1, 7.25], [IMPORT]: [2, 1_000], [CHARGE]: [3, 0] };
     expect(readingOf(ages)).toEqual({
       readingAt: '2030-03-05T09:00:00.000Z',
@@ -41,7 +41,7 @@ describe('a meter reading', () => {
     });
   });
 
-  it('a meter reading has all six registers of one meter, for any asset type [spec: Meter state]', () => {
+  it('has all six registers of one meter, for any asset type [spec: Meter state]', () => {
     const ages = Object.fromEntries(REGISTERS.map((name, index) => [`X/${name}`, [0, index] as const]));
     for (const assetType of ASSET_TYPES) {
       const [meter] =
@@ -54,7 +54,7 @@ describe('a meter reading', () => {
     }
   });
 
-  it('a meter reading derives the role from the asset type if the registry has none [C-2.2]', () => {
+  it('derives the role from the asset type if the registry has none [C-2.2]', () => {
     const roles = ASSET_TYPES.map((assetType) => {
       const ages: Ages = { 'X/consumptionRegisterKwh': [0] };
       return [assetType, readingOf(ages, [subDevice('X', assetType)])?.meters[0]?.role ?? null];
@@ -71,7 +71,7 @@ describe('a meter reading', () => {
     });
   });
 
-  it('a meter reading omits meters without a role, registers never sent, and registers of no sub-device [spec: Meter state]', () => {
+  it('omits meters without a role, registers never sent, and registers of no sub-device [spec: Meter state]', () => {
     const inverter = subDevice('INV-1', 'INVERTER');
     const ages: Ages = {
       'INV-1/productionRegisterKwh': [0],
@@ -85,35 +85,63 @@ describe('a meter reading', () => {
     ]);
   });
 
-  it('a meter reading is null without sub-devices, and without any register [C-4.6]', () => {
+  it('is null without sub-devices, and without any register [C-4.6]', () => {
     expect(readingOf({}, [])).toBeNull();
     expect(readingOf({})).toBeNull();
   });
 
-  it('a meter reading may use a register dated ahead, within the clock tolerance of devices [spec: Limits]', () => {
+  it('may use a register dated ahead, within the clock tolerance of devices [spec: Limits]', () => {
     expect(readingOf({ [IMPORT]: [-5 * MINUTE] })).toMatchObject({ dataQuality: 'GOOD' });
   });
 });
 
 describe('the quality of a meter reading', () => {
   it.each<[string, Ages, string | null]>([
-    ['all registers are new', { [IMPORT]: [0], [CHARGE]: [0] }, 'GOOD'],
-    ['all are a millisecond younger than 5 min', { [IMPORT]: [5 * MINUTE - 1], [CHARGE]: [0] }, 'GOOD'],
-    ['one is 5 min old', { [IMPORT]: [5 * MINUTE], [CHARGE]: [0] }, 'DEGRADED'],
-    ['all are a millisecond younger than 15 min', { [IMPORT]: [15 * MINUTE - 1] }, 'DEGRADED'],
-    ['the only one is 15 min old', { [IMPORT]: [15 * MINUTE] }, null],
-    ['all are older', { [IMPORT]: [15 * MINUTE], [EXPORT]: [365 * 24 * 60 * MINUTE] }, null],
-    ['one is too old to be shown, the others are new', { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] }, 'GOOD'],
-    ['a whole meter is too old to be shown', { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] }, 'GOOD'],
-    ['one is computed', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
-    ['one is computed, another 5 min old', { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] }, 'ESTIMATED'],
-    ['one is computed and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
-    ['the computed one is too old', { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] }, 'GOOD'],
-  ])('the quality of a meter reading if %s [C-4.6]', (_what, ages, expected) => {
+    ['is GOOD if all registers are new', { [IMPORT]: [0], [CHARGE]: [0] }, 'GOOD'],
+    [
+      'is GOOD if all are younger than 5 min, one by a millisecond',
+      { [IMPORT]: [5 * MINUTE - 1], [CHARGE]: [0] },
+      'GOOD',
+    ],
+    ['is DEGRADED if one is 5 min old', { [IMPORT]: [5 * MINUTE], [CHARGE]: [0] }, 'DEGRADED'],
+    [
+      'is DEGRADED if the only one is a millisecond younger than 15 min',
+      { [IMPORT]: [15 * MINUTE - 1] },
+      'DEGRADED',
+    ],
+    ['is absent, like the reading, if the only one is 15 min old', { [IMPORT]: [15 * MINUTE] }, null],
+    [
+      'is absent, like the reading, if all are 15 min old or older',
+      { [IMPORT]: [15 * MINUTE], [EXPORT]: [365 * 24 * 60 * MINUTE] },
+      null,
+    ],
+    [
+      'is GOOD if one is too old to be shown and the others are new',
+      { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] },
+      'GOOD',
+    ],
+    [
+      'is GOOD if a whole meter is too old to be shown and the others are new',
+      { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] },
+      'GOOD',
+    ],
+    ['is ESTIMATED if one is computed', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
+    [
+      'is ESTIMATED if one is computed and another is 5 min old',
+      { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] },
+      'ESTIMATED',
+    ],
+    ['is ESTIMATED if one is computed and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
+    [
+      'is GOOD if the computed one is too old to be shown',
+      { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] },
+      'GOOD',
+    ],
+  ])('%s [C-4.6]', (_what, ages, expected) => {
     expect(readingOf(ages)?.dataQuality ?? null).toBe(expected);
   });
 
-  it('the quality of a meter reading ignores registers that it does not contain [C-4.6]', () => {
+  it('ignores registers that it does not contain [C-4.6]', () => {
     const inverter = subDevice('INV-1', 'INVERTER');
     const ages: Ages = {
       [IMPORT]: [0],

@@ -52,7 +52,7 @@ const NAMES = [
 ].flatMap((name) => Array.from({ length: 9 }, (_none, index) => `${name}${index === 0 ? '' : index}`));
 
 describe('a page', () => {
-  it('a page has all buckets ever added, each metric in one segment that a read by name finds [C-4.5]', async () => {
+  it('has all buckets ever added, each metric in one segment that a read by name finds [C-4.5]', async () => {
     const { plant } = await newTelemetrySite();
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
       const rows = new SegmentRows(new Sql(state.storage), '5m');
@@ -89,7 +89,7 @@ describe('a page', () => {
     });
   });
 
-  it('a page stays within a few segments after many small additions, and loses none of them [rule 9]', async () => {
+  it('stays within a few segments after many small additions, and loses none of them [rule 9]', async () => {
     const { plant } = await newTelemetrySite();
     const metrics = Array.from({ length: 60 }, (_none, index) => `metric-${index}`);
     await runInDurableObject(siteOf(plant.id), (_site, state) => {

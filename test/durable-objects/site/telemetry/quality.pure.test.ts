@@ -18,9 +18,9 @@ describe('a value of the site', () => {
     canonicalTelemetry(new Snapshot(() => true, samples), subDevices, 'STANDARD', NOW_MS).batteryPowerKw;
 
   it.each<[string, number, Record<string, { value: number; atMs: number }>]>([
-    ['that is fresh stands over its parts', 9, { batteryPowerKw: { value: 9, atMs: NOW_MS - 299_999 } }],
-    ['that is stale gives way to parts that are fresh', 2, { batteryPowerKw: BATTERY }],
-    ['that is missing leaves its parts', 2, {}],
+    ['that is fresh replaces its parts', 9, { batteryPowerKw: { value: 9, atMs: NOW_MS - 299_999 } }],
+    ['that is stale is replaced by its parts if they are fresh', 2, { batteryPowerKw: BATTERY }],
+    ['that is missing is replaced by its parts', 2, {}],
   ])('a site value %s [C-3.13]', (_what, expected, samples) => {
     expect(battery({ 'BESS-1/powerKw': { value: 2, atMs: NOW_MS }, ...samples }, [BESS_1])).toBe(expected);
   });
@@ -48,7 +48,7 @@ describe('the quality', () => {
     [STALE_MS - 1, 'GOOD'],
     [STALE_MS, 'STALE'],
     [86_400_000, 'STALE'],
-  ])('the quality of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
+  ])('of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
     expect(qualityOf({ consumptionPowerKw: ageMs })).toBe(expected);
   });
 
@@ -122,7 +122,7 @@ describe('the quality', () => {
       { nonsense: 0, 'FVE-1/productionRegisterKwh': 0 },
       [FVE_1],
     ],
-  ])('the quality if %s is %s [C-4.5]', (_what, expected, ages, subDevices) => {
+  ])('if %s: %s [C-4.5]', (_what, expected, ages, subDevices) => {
     expect(qualityOf(ages, subDevices)).toBe(expected);
   });
 });

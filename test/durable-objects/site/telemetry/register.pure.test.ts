@@ -63,7 +63,7 @@ describe('a register', () => {
     );
   });
 
-  it('a register that is reset continues from its previous total, each time [C-4.5]', () => {
+  it('that is reset continues from its previous total, each time [C-4.5]', () => {
     expect(count([100, 120.5, 0, 3, 3.25, 0.5, 1])).toEqual([
       { total: 100, isComputed: false },
       { total: 120.5, isComputed: false },
@@ -82,7 +82,7 @@ describe('a register', () => {
     ['0.0001 of 0.001', [0.001, 0.0001], [0.001, 0.0011], [false, true]],
     ['0 of 0', [0, 0, 1], [0, 0, 1], [false, false, false]],
   ])(
-    'a register that falls to %s: less than a tenth is ignored as a glitch, more is a reset [C-4.5]',
+    'that falls to %s: by less than a tenth it is a glitch and ignored, by a tenth or more a reset [C-4.5]',
     (_what, values, expected, computed) => {
       const counted = count(values);
       expect(counted.map(({ total }) => total)).toEqual(expected);
@@ -90,11 +90,11 @@ describe('a register', () => {
     },
   );
 
-  it('a register that falls slightly and is then reset continues from its highest value [C-4.5]', () => {
+  it('that falls slightly and is then reset continues from its highest value [C-4.5]', () => {
     expect(totalsOf([100, 95, 10, 12])).toEqual([100, 100, 110, 112]);
   });
 
-  it('a negative register keeps its total, and counts from zero [C-4.5]', () => {
+  it('that becomes negative keeps its total, and continues to count from zero [C-4.5]', () => {
     expect(totalsOf([-5, -3, -4, -100, 0, 2])).toEqual([-5, -3, -3, -3, -3, -1]);
     expect(count([10, -1, -2, 4])).toEqual([
       { total: 10, isComputed: false },

@@ -32,8 +32,8 @@ describe('a nonce', () => {
     ['again with the same bytes', 'repeat', {}],
     ['again with other bytes', 'replay', { digest: 'e' }],
     ['of another device', 'new', { deviceId: 'device-2', digest: 'e' }],
-    ['that is another', 'new', { nonce: 'N', digest: 'e' }],
-  ])('a nonce %s is %s [C-3.8]', (_what, expected, changes) => {
+    ['that differs only in case', 'new', { nonce: 'N', digest: 'e' }],
+  ])('%s is %s [C-3.8]', (_what, expected, changes) => {
     expect(guardThatSaw(use(T)).judge(use(T + 1, changes))).toBe(expected);
   });
 
@@ -54,7 +54,7 @@ describe('a nonce', () => {
     ['dated a minute ahead', T + 60_000, T + 60_000 + WINDOW_MS],
     ['dated five minutes back', T - WINDOW_MS, T + WINDOW_MS],
   ])(
-    'a nonce of a message %s counts until 300 s after the later of both times, inclusive [C-3.8]',
+    'of a message %s counts until 300 s after its ts or its arrival, whichever is later, inclusive [C-3.8]',
     (_dated, ts, untilMs) => {
       const guard = guardThatSaw(use(T, { ts }));
       expect(guard.judge(use(untilMs, { digest: 'e' }))).toBe('replay');

@@ -107,7 +107,7 @@ describe('a history at its age limit', () => {
     expect(year.map(({ value }) => value)).toEqual(Array(year.length).fill(11));
   });
 
-  it('a silent site keeps its newest segment and rests, without alarms [rule 9]', async () => {
+  it('a silent site keeps the newest segment of each level at any age, and runs at most one alarm in three hours [rule 9]', async () => {
     const { plant, send } = await newTelemetrySite();
     for (const atMs of [START_MS, START_MS + DAY]) {
       setClock(atMs);

@@ -104,7 +104,7 @@ describe('a history', () => {
     ['a few messages at a time', 3, { unpackedBlocks: 1, blockChars: 300, packChars: 1_500 }],
     ['late, in large blocks', 4, { unpackedBlocks: 1_000, blockChars: 100_000, packMs: 2 * HOUR }],
   ])(
-    'a history packed %s equals the sent data, packed or not, over days with gaps and wakes [C-4.5]',
+    'packed %s equals the sent data, before and after packing, over days with gaps and wakes [C-4.5]',
     async (_what, seed, bounds) => {
       const { scene, plant, send } = await newTelemetrySite();
       const roll = dice(seed);

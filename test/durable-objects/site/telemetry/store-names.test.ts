@@ -67,7 +67,7 @@ async function each(siteId: string, check: () => Promise<void>): Promise<void> {
 }
 
 describe('bare names', () => {
-  it('bare names of a device belong to a sub-device only while the device is linked to it [C-3.13]', async () => {
+  it('of a device belong to a sub-device only while the device is linked to it [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, sensor, link } = scene;
     await say(scene, sensor, 'powerKw', 1);
@@ -86,7 +86,7 @@ describe('bare names', () => {
     });
   });
 
-  it('bare names of a deleted device keep their meaning, before and after packing [C-3.13]', async () => {
+  it('of a deleted device keep their meaning, before and after packing [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, gateway, sensor, link } = scene;
     await link(sensor.id);
@@ -100,7 +100,7 @@ describe('bare names', () => {
     });
   });
 
-  it('bare names of a moved gateway stay with the old plant, and new ones belong to the new plant [C-3.1]', async () => {
+  it('of a moved gateway stay with the old plant, and new ones belong to the new plant [C-3.1]', async () => {
     const { organization, plant, gateway } = await newSiteWithSensor();
     const { id: toId } = await createPlant(organization);
     const fromId = plant.id;

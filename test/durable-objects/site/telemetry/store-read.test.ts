@@ -44,7 +44,7 @@ async function newSiteOfDays(days: number): Promise<TelemetrySite> {
 }
 
 describe('a range', () => {
-  it('a range is [from, to), and contains whole buckets by their start [C-4.5]', async () => {
+  it('is [from, to), and contains whole buckets by their start [C-4.5]', async () => {
     const { plant, gateway, send, model } = await newTelemetrySite();
     const moments = [0, 4.5, 5, 60].map((minutes) => START_MS + minutes * MINUTE);
     for (const ts of moments) {
@@ -76,7 +76,7 @@ describe('a range', () => {
     }
   });
 
-  it('a range without readings is empty, before or after the readings [C-4.5]', async () => {
+  it('without readings is empty, before or after the readings [C-4.5]', async () => {
     const { plant, send } = await newTelemetrySite();
     const ranges = [
       [0, 1],

@@ -83,7 +83,7 @@ async function answersOf({ id }: Plant): Promise<string[]> {
 }
 
 describe('a reading', () => {
-  it('a reading that arrives five minutes late or early is in its own bucket, packed or not [C-4.5]', async () => {
+  it('that arrives five minutes late or early is in its own bucket, packed or not [C-4.5]', async () => {
     const { scene, plant, send } = await newTelemetrySite();
     for (const atMs of [START_MS, START_MS + 10 * MINUTE, START_MS + 20 * MINUTE]) {
       setClock(atMs);
@@ -116,7 +116,7 @@ describe('a reading', () => {
     await expectAsSent(scene);
   });
 
-  it('a reading belongs to its own UTC day, whenever it arrives around midnight [C-4.5]', async () => {
+  it('belongs to its own UTC day, whenever it arrives around midnight [C-4.5]', async () => {
     const { scene, plant, send } = await newTelemetrySite();
     setClock(MIDNIGHT_MS - MINUTE);
     await send(
@@ -136,7 +136,7 @@ describe('a reading', () => {
     ]);
   });
 
-  it('a reading named __proto__ has no effect, and all others are kept, packed and returned [C-3.7]', async () => {
+  it('named __proto__ has no effect, and all others are kept, packed and returned [C-3.7]', async () => {
     const { scene, plant, gateway, model } = await newTelemetrySite();
     const link = await connectDevice(plant);
     const held = ['{"polluted":1}', '"text"', 'null', '7', '[1]'];
@@ -157,7 +157,7 @@ describe('a reading', () => {
 });
 
 describe('packing', () => {
-  it('packing changes no byte of any answer [C-4.5]', async () => {
+  it('changes no byte of any answer [C-4.5]', async () => {
     const { plant, send } = await newTelemetrySite();
     setClock(MIDNIGHT_MS - HOUR);
     for (const stepMs of [0, HOUR, HOUR]) {
@@ -183,33 +183,30 @@ describe('packing', () => {
     ['hours', 'INSERT ON telemetry_1h', '1'],
     ['days', 'INSERT ON telemetry_1d', '1'],
     ['its own state', 'INSERT ON fact', `NEW.name = 'telemetry'`],
-  ])(
-    'packing that cannot write %s loses nothing, and continues when it can [rule 9]',
-    async (_what, write, when) => {
-      const { scene, plant } = await newTelemetrySite();
-      vi.spyOn(console, 'error').mockReturnValue(undefined);
-      setClock(MIDNIGHT_MS - 2 * HOUR);
-      await sendFor(scene, HOUR);
-      await breakWrites(plant.id, write, when);
-      setClock(MIDNIGHT_MS + 5 * HOUR);
-      await sendFor(scene, HOUR);
-      await evictSite(plant.id);
-      await passTime(plant.id, 5 * MINUTE);
-      await expectAsSent(scene);
-      await repair(plant.id);
-      await passTime(plant.id, MINUTE);
-      await untilPacked(plant.id);
-      await expectAsSent(scene);
-      const { bytes, rolledToMs } = await storeState(plant.id);
-      expect(rolledToMs).toBe(MIDNIGHT_MS);
-      for (const [level, size] of Object.entries(bytes)) {
-        expect([level, size]).toEqual([
-          level,
-          await numberOf(plant.id, `SELECT sum(size) FROM telemetry_${level}`),
-        ]);
-      }
-    },
-  );
+  ])('that cannot write %s loses nothing, and continues when it can [rule 9]', async (_what, write, when) => {
+    const { scene, plant } = await newTelemetrySite();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    setClock(MIDNIGHT_MS - 2 * HOUR);
+    await sendFor(scene, HOUR);
+    await breakWrites(plant.id, write, when);
+    setClock(MIDNIGHT_MS + 5 * HOUR);
+    await sendFor(scene, HOUR);
+    await evictSite(plant.id);
+    await passTime(plant.id, 5 * MINUTE);
+    await expectAsSent(scene);
+    await repair(plant.id);
+    await passTime(plant.id, MINUTE);
+    await untilPacked(plant.id);
+    await expectAsSent(scene);
+    const { bytes, rolledToMs } = await storeState(plant.id);
+    expect(rolledToMs).toBe(MIDNIGHT_MS);
+    for (const [level, size] of Object.entries(bytes)) {
+      expect([level, size]).toEqual([
+        level,
+        await numberOf(plant.id, `SELECT sum(size) FROM telemetry_${level}`),
+      ]);
+    }
+  });
 });
 
 describe('a journal of days that was never packed', () => {

@@ -109,13 +109,16 @@ describe('the time and shape of a device message', () => {
     [300_000, true],
     [-300_001, false],
     [300_001, false],
-  ])('a message with a ts %i ms off the clock is kept: %s [spec: Limits]', async (offsetMs, isStored) => {
-    const { plant, link, gateway } = await newConnectedSite();
-    const payload = rawTelemetry(gateway, { ts: Date.now() + offsetMs, data: '{"gridPowerKw":1}' });
-    expect(await publish(link, payload)).toBe(true);
-    expect(await gridPowerKw(plant)).toBe(isStored ? 1 : null);
-    expect(await droppedOf(plant.id, gateway.id)).toEqual(isStored ? {} : { TIMESTAMP: 1 });
-  });
+  ])(
+    'whether a message with a ts %i ms off the clock is stored: %s [spec: Limits]',
+    async (offsetMs, isStored) => {
+      const { plant, link, gateway } = await newConnectedSite();
+      const payload = rawTelemetry(gateway, { ts: Date.now() + offsetMs, data: '{"gridPowerKw":1}' });
+      expect(await publish(link, payload)).toBe(true);
+      expect(await gridPowerKw(plant)).toBe(isStored ? 1 : null);
+      expect(await droppedOf(plant.id, gateway.id)).toEqual(isStored ? {} : { TIMESTAMP: 1 });
+    },
+  );
 
   it('malformed messages are dropped, counted by reason and answered as stored [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
@@ -269,7 +272,7 @@ describe('a reading', () => {
     expect(await awakeAndWoken(scene)).toEqual([12, 12]);
   });
 
-  it('a reading dated ahead stays the latest only until a newer one arrives [C-3.13]', async () => {
+  it('dated ahead stays the latest only until one with a later ts arrives [C-3.13]', async () => {
     const scene = await newConnectedSite();
     await publish(scene.link, reading(scene, START_MS + 5 * MINUTE, 1));
     setClock(START_MS + MINUTE);

@@ -40,7 +40,7 @@ async function latest(siteId: string) {
 }
 
 describe('a wake', () => {
-  it('a wake does not read the journal until it is needed, even with a connected device [rule 9]', async () => {
+  it('does not read the journal until it is needed, even with a connected device [rule 9]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await noteStatements(plant.id);
@@ -56,7 +56,7 @@ describe('a wake', () => {
   it.each<[string, (siteId: string) => Promise<unknown>]>([
     ['the command log', (siteId) => readCommands(siteId)],
     ['the configuration', (siteId) => readConfig(siteId)],
-  ])('a wake for a read of %s does not read the journal [rule 9]', async (_what, read) => {
+  ])('for a read of %s does not read the journal [rule 9]', async (_what, read) => {
     const { plant, link, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await noteStatements(plant.id);
@@ -66,7 +66,7 @@ describe('a wake', () => {
     expect(ofJournal(statements)).toEqual([]);
   });
 
-  it('a wake reads one block at a time, and only the blocks of the last ten minutes [rule 9]', async () => {
+  it('reads one block at a time, and only the blocks of the last ten minutes [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const filler = JSON.stringify(
       Object.fromEntries(Array.from({ length: 300 }, (_none, index) => [`signal-${index}`, index])),
@@ -118,7 +118,7 @@ describe('the latest values of a plant', () => {
     expect(await latest(plant.id)).toMatchObject({ gridPowerKw: 60, socPercent: 50 });
   });
 
-  it('the latest values are stored by the clock, not per block: at most once in five minutes [rule 9]', async () => {
+  it('the latest values are stored about once in five minutes, not with each block [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const filler = 'x'.repeat(100);
     const large = JSON.stringify(
@@ -139,7 +139,7 @@ describe('the latest values of a plant', () => {
     expect(writes).toBeLessThanOrEqual(6);
   });
 
-  it('latest values that cannot be stored cost no reading, also after a wake [rule 9]', async () => {
+  it('if the latest values cannot be stored, no reading is lost, also after a wake [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await breakWrites(plant.id, 'INSERT ON fact', `NEW.name = 'snapshot'`);

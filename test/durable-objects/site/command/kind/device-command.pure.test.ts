@@ -24,22 +24,26 @@ describe('the target of an item', () => {
 
   it.each<[string, string, FactsOptions]>([
     ['the plant does not have', unknown, { subDevices: [] }],
-    ['the plant has in another case', unknown, { subDevices: [subDevice('bess-1', 'BESS')] }],
+    ['the plant has only in another case of letters', unknown, { subDevices: [subDevice('bess-1', 'BESS')] }],
     ['no device serves', unserved, { gatewayId: undefined }],
-    ['is silent while its device is there', silent, { offline: ['BESS-1'] }],
-    ['is silent while its device is away too', 'ok', { offline: ['BESS-1'], away: [GATEWAY] }],
-    ['is heard of while its device is away', 'ok', { away: [GATEWAY] }],
-    ['is next to a silent one', 'ok', { offline: ['BESS-2'] }],
+    ['is silent while its device is connected', silent, { offline: ['BESS-1'] }],
+    ['is silent while its device is offline too', 'ok', { offline: ['BESS-1'], away: [GATEWAY] }],
+    ['is not silent while its device is offline', 'ok', { away: [GATEWAY] }],
+    ['is at the plant of another, silent one', 'ok', { offline: ['BESS-2'] }],
     ['only its linked device serves', 'ok', { ...served, gatewayId: undefined }],
-    ['has a retired linked device and no gateway', unserved, { ...served, active: [], gatewayId: undefined }],
-    ['has a retired linked device and a gateway', 'ok', { ...served, active: [] }],
     [
-      'is silent while its linked device is there',
+      'has an inactive linked device and no gateway',
+      unserved,
+      { ...served, active: [], gatewayId: undefined },
+    ],
+    ['has an inactive linked device and a gateway', 'ok', { ...served, active: [] }],
+    [
+      'is silent while its linked device is connected',
       silent,
       { ...served, away: [GATEWAY], offline: ['BESS-1'] },
     ],
     [
-      'is silent while its linked device is away',
+      'is silent while its linked device is offline',
       'ok',
       { ...served, away: ['inverter-1'], offline: ['BESS-1'] },
     ],
@@ -63,16 +67,19 @@ describe('the constraint of an item', () => {
     FVE_STOP: undefined,
   };
 
-  it.each(DEVICE_COMMAND_TYPES)('%s is limited only by the limit of its own direction [C-7.4]', (command) => {
-    const isBattery = command.startsWith('BESS_');
-    const target = isBattery ? { deviceId: 'BESS-1' } : ({ deviceId: 'FVE-1', assetType: 'FVE' } as const);
-    const item = chargeItem(1_000, { ...target, command });
-    for (const name of ['maxChargeKw', 'maxDischargeKw', 'maxImportKw', 'maxExportKw'] as const) {
-      const expected = name === limitOf[command] ? ['CONSTRAINT_VIOLATION'] : ['ok'];
-      expect([name, codesOf([item], { constraints: { [name]: 50 } })]).toEqual([name, expected]);
-      expect([name, codesOf([item], { hardLimits: { [name]: 50 } })]).toEqual([name, expected]);
-    }
-  });
+  it.each(DEVICE_COMMAND_TYPES)(
+    '%s is limited by the limit of its own direction, if it has one, and by no other [C-7.4]',
+    (command) => {
+      const isBattery = command.startsWith('BESS_');
+      const target = isBattery ? { deviceId: 'BESS-1' } : ({ deviceId: 'FVE-1', assetType: 'FVE' } as const);
+      const item = chargeItem(1_000, { ...target, command });
+      for (const name of ['maxChargeKw', 'maxDischargeKw', 'maxImportKw', 'maxExportKw'] as const) {
+        const expected = name === limitOf[command] ? ['CONSTRAINT_VIOLATION'] : ['ok'];
+        expect([name, codesOf([item], { constraints: { [name]: 50 } })]).toEqual([name, expected]);
+        expect([name, codesOf([item], { hardLimits: { [name]: 50 } })]).toEqual([name, expected]);
+      }
+    },
+  );
 
   const at = (powerKw: number, options: FactsOptions) =>
     judgeItems([chargeItem(powerKw)], options).items[0]?.refusal;
@@ -83,7 +90,7 @@ describe('the constraint of an item', () => {
     [0, { constraints: { maxChargeKw: 0 } }],
     [1e9, { constraints: null, hardLimits: null }],
     [1e9, { constraints: {}, hardLimits: {} }],
-  ])('%d kW passes under %j [C-7.4]', (powerKw, options) => {
+  ])('a charge of %d kW passes under %j [C-7.4]', (powerKw, options) => {
     expect(at(powerKw, options)).toBeUndefined();
   });
 
@@ -94,7 +101,7 @@ describe('the constraint of an item', () => {
     [51, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'hardLimits.maxChargeKw', 50],
     [61, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'maxChargeKw', 60],
   ])(
-    'a violation by %d kW under %j names the limit, its value and the unit [C-8.3]',
+    'a charge of %d kW is rejected under %j with the name, value and unit of the limit [C-8.3]',
     (value, options, constraint, limit) => {
       expect(at(value, options)).toEqual({
         rejectionCode: 'CONSTRAINT_VIOLATION',
@@ -104,7 +111,7 @@ describe('the constraint of an item', () => {
     },
   );
 
-  it('an item without powerKw counts with its rated power, and other parameters do not matter [C-7.4]', () => {
+  it('an item without powerKw counts with the rated power of its asset, whatever other parameters it has [C-7.4]', () => {
     const limit39 = { constraints: { maxChargeKw: 39 } };
     expect(textsOf([chargeItem()], limit39)).toEqual(['BESS-1: 40 kW exceeds maxChargeKw 39 kW']);
     const percent = chargeItem(undefined, { params: { percent: 1, respectLimits: true } });
@@ -125,7 +132,7 @@ describe('the constraint of an item', () => {
     expect(codesOf([chargeItem(0, { deviceId: 'BESS-3' })], CHARGE_50)).toEqual(['ok']);
   });
 
-  it('a constraint applies whether or not the item sets respectLimits [C-7.4]', () => {
+  it('a constraint applies if respectLimits is true and if it is false [C-7.4]', () => {
     for (const respectLimits of [true, false]) {
       const item = chargeItem(undefined, { params: { powerKw: 51, respectLimits } });
       expect(codesOf([item], CHARGE_50)).toEqual(['CONSTRAINT_VIOLATION']);
@@ -135,15 +142,19 @@ describe('the constraint of an item', () => {
 
 describe('the asset of an item', () => {
   it.each<[string, string, Partial<DeviceCommandItem>]>([
-    ["a stated type that is not the topology's", 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE' }],
-    ['a command of another kind', 'FVE_STOP is not for a BESS', { command: 'FVE_STOP' }],
-    ['both wrong', 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE', command: 'FVE_STOP' }],
+    [
+      'an asset type that is not the one in the topology',
+      'BESS-1 is a BESS, not a FVE',
+      { assetType: 'FVE' },
+    ],
+    ['a command for another asset type', 'FVE_STOP is not for a BESS', { command: 'FVE_STOP' }],
+    ['both errors', 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE', command: 'FVE_STOP' }],
     [
       'a battery command for a meter',
       'BESS_CHARGE is not for a METER',
       { deviceId: 'METER-1', assetType: 'METER' },
     ],
-    ['a command of its kind', 'ok', { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }],
+    ['a command for its own asset type', 'ok', { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }],
   ])('an item with %s gives: %s [C-7.4]', (_what, expected, changes) => {
     expect(textsOf([chargeItem(5, changes)])).toEqual([expected]);
     expect(codesOf([chargeItem(5, changes)])).toEqual([expected === 'ok' ? 'ok' : 'INVALID_COMMAND']);
@@ -199,12 +210,12 @@ describe('the checks of an item', () => {
     expect(textsOf([item], CHARGE_50)).toEqual(["BESS-9 is not in the site's topology"]);
   });
 
-  it('the result of a rejected item also says that it is named twice [C-7.4]', () => {
+  it('an item that exceeds a limit and repeats a deviceId is rejected with the texts of both errors [C-7.4]', () => {
     const texts = textsOf([chargeItem(5), chargeItem(51)], CHARGE_50);
     expect(texts).toEqual(['ok', 'BESS-1: 51 kW exceeds maxChargeKw 50 kW; BESS-1 is named twice']);
   });
 
-  it('the checks of an item come before the check for a repeated name, and that before the sums [C-7.4]', () => {
+  it('come before the check for a repeated deviceId, which comes before the check of the sums [C-7.4]', () => {
     const items = [chargeItem(30), chargeItem(51), chargeItem(30), chargeItem(20, { deviceId: 'BESS-2' })];
     expect(codesOf(items, CHARGE_50)).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'INVALID_COMMAND', 'ok']);
   });

@@ -24,11 +24,11 @@ describe('the check of an emergency', () => {
 
   it.each<[string, string, FactsOptions]>([
     ['only a gateway', 'passes', { subDevices: [] }],
-    ['a gateway that is away', 'passes', { away: [GATEWAY] }],
+    ['an offline gateway', 'passes', { away: [GATEWAY] }],
     ['only a linked device', 'passes', { ...linkedAlone, active: ['inverter-2'] }],
-    ['only linked devices out of service', 'no gateway serves this site', linkedAlone],
-    ['nobody', 'no gateway serves this site', { gatewayId: undefined }],
-  ])('an emergency with %s as recipients gives: %s [C-2.4]', (_who, expected, options) => {
+    ['only inactive linked devices', 'no gateway serves this site', linkedAlone],
+    ['no device', 'no gateway serves this site', { gatewayId: undefined }],
+  ])('an emergency for a plant with %s gives: %s [C-2.4]', (_who, expected, options) => {
     const refused = { rejectionCode: 'DEVICE_OFFLINE', message: expected };
     expect(refusalOf(options)).toEqual(expected === 'passes' ? undefined : refused);
   });
@@ -48,14 +48,18 @@ describe('the MQTT commands of an emergency', () => {
       [GATEWAY, 'inverter-1', 'inverter-2'],
     ],
     [
-      'those in service, there or not',
+      'the gateway and the active linked device, which is offline',
       { active: ['inverter-2'], away: ['inverter-2'] },
       [GATEWAY, 'inverter-2'],
     ],
-    ['linked devices where no gateway is', { gatewayId: undefined, active: ['inverter-1'] }, ['inverter-1']],
-    ['each once, a gateway that is linked too', { gatewayId: 'inverter-1' }, ['inverter-1']],
-    ['no device that is not linked', { active: ['sensor-1'] }, [GATEWAY]],
-  ])('an emergency is one MQTT command for %s [C-2.4]', (_who, options, expected) => {
+    [
+      'the linked device, if there is no gateway',
+      { gatewayId: undefined, active: ['inverter-1'] },
+      ['inverter-1'],
+    ],
+    ['a gateway that is a linked device, too, once', { gatewayId: 'inverter-1' }, ['inverter-1']],
+    ['the gateway, and no device that is not linked', { active: ['sensor-1'] }, [GATEWAY]],
+  ])('the recipients of an emergency, each of one MQTT command: %s [C-2.4]', (_who, options, expected) => {
     expect(reached({ subDevices: LINKED, ...options })).toEqual(expected);
   });
 
@@ -79,7 +83,7 @@ describe('other rules of an emergency', () => {
     });
   });
 
-  it('an emergency that waited is always sent [C-7.6]', () => {
+  it('an emergency that waited is sent, whatever has changed meanwhile [C-7.6]', () => {
     const facts = siteView({ gatewayId: undefined, constraints: { maxImportKw: 0 } });
     expect(emergencyKind.recheck({ type: 'STOP' }, {} as Waiting, facts)).toBeUndefined();
   });

@@ -31,7 +31,7 @@ const NEEDS: Record<OperatingMode, readonly AssetType[] | undefined> = {
 
 describe('the checks of a mode change', () => {
   it.each(OPERATING_MODES)(
-    'the mode %s is accepted if the plant has one of the assets it needs [C-7.4]',
+    'the mode %s is accepted only if the plant has one of the assets that this mode needs, if it needs any [C-7.4]',
     (mode) => {
       const needed = NEEDS[mode];
       const unsupported = {
@@ -50,7 +50,7 @@ describe('the checks of a mode change', () => {
     },
   );
 
-  it('a mode change needs a gateway first, which may be offline [C-2.4]', () => {
+  it('a mode change needs a gateway, which may be offline; this is checked before the assets [C-2.4]', () => {
     const without = { gatewayId: undefined, subDevices: [] };
     for (const mode of ['STANDARD', 'PEAK_SHAVING'] as const) {
       expect(refusalOf({ mode }, without)).toEqual({
@@ -68,7 +68,7 @@ describe('the checks of a mode change', () => {
 });
 
 describe('other rules of a mode change', () => {
-  it('a mode change begins at once and ends at validUntil, if it has one [C-7.7]', () => {
+  it('a mode change has no earliest time, and ends at validUntil, if it has one [C-7.7]', () => {
     expect(modeChangeKind.window({ mode: 'STANDARD' })).toEqual({ untilMs: undefined });
     expect(modeChangeKind.window({ mode: 'STANDARD', validUntil: UNTIL })).toEqual({
       untilMs: NOW_MS + 2 * 3_600_000,

@@ -38,7 +38,7 @@ function refusalOf(setpoint: SiteSetpoint, options: FactsOptions = {}) {
 }
 
 describe('the target of a setpoint', () => {
-  it('a setpoint without a gateway is DEVICE_OFFLINE, even if linked devices are connected [C-2.4]', () => {
+  it('a setpoint for a plant without a gateway is DEVICE_OFFLINE, even if linked devices are connected [C-2.4]', () => {
     const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
     expect(refusalOf(power(5), { gatewayId: undefined, subDevices, active: ['inverter-1'] })).toEqual({
       rejectionCode: 'DEVICE_OFFLINE',
@@ -46,7 +46,7 @@ describe('the target of a setpoint', () => {
     });
   });
 
-  it('a setpoint for an offline gateway passes and waits [C-7.6]', () => {
+  it('a setpoint for an offline gateway passes the checks [C-7.6]', () => {
     expect(refusalOf(power(5), { away: [GATEWAY] })).toBeUndefined();
   });
 });
@@ -56,15 +56,15 @@ describe('the constraint of a setpoint', () => {
 
   it.each<[string, SiteSetpoint, FactsOptions, [string, number, number] | undefined]>([
     ['import at the limit passes', power(100), { constraints: both }, undefined],
-    ['import over it is refused', power(100.5), { constraints: both }, ['maxImportKw', 100, 100.5]],
+    ['import over the limit is refused', power(100.5), { constraints: both }, ['maxImportKw', 100, 100.5]],
     ['export at the limit passes', power(80, EXPORT), { constraints: both }, undefined],
     [
-      'export over it is refused, with its magnitude',
+      'export over the limit is refused, with a positive value',
       power(81, EXPORT),
       { constraints: both },
       ['maxExportKw', 80, 81],
     ],
-    ['nothing passes a limit of nothing', power(0, EXPORT), { constraints: { maxExportKw: 0 } }, undefined],
+    ['an export of 0 passes a limit of 0', power(0, EXPORT), { constraints: { maxExportKw: 0 } }, undefined],
     [
       'import over the hard limit is refused',
       power(61),
@@ -72,38 +72,38 @@ describe('the constraint of a setpoint', () => {
       ['hardLimits.maxImportKw', 60, 61],
     ],
     [
-      "import over both is refused by the site's own",
+      'import over both limits is refused with the constraint, not with the hard limit',
       power(101),
       { constraints: both, hardLimits: { maxImportKw: 60 } },
       ['maxImportKw', 100, 101],
     ],
     [
-      'charge limits are not for it: it passes',
+      'charge and discharge limits do not apply',
       power(1_000),
       { constraints: { maxChargeKw: 1, maxDischargeKw: 1 } },
       undefined,
     ],
-    ['anything passes where there are no limits', power(1e9, EXPORT), {}, undefined],
-    ['an energy quantum whose mean power is at it passes', energy(25, 15), { constraints: both }, undefined],
+    ['any power passes without limits', power(1e9, EXPORT), {}, undefined],
+    ['an energy whose mean power is at the limit passes', energy(25, 15), { constraints: both }, undefined],
     [
-      'an energy quantum whose mean power is over it is refused',
+      'an energy whose mean power is over the limit is refused',
       energy(25.5, 15),
       { constraints: both },
       ['maxImportKw', 100, 102],
     ],
     [
-      'exported energy over it is refused',
+      'an exported energy whose mean power is over the limit is refused',
       energy(81, 60, EXPORT),
       { constraints: both },
       ['maxExportKw', 80, 81],
     ],
     [
-      'an interval on POWER changes nothing',
+      'intervalMinutes of a POWER setpoint changes nothing',
       power(100, { intervalMinutes: 1 }),
       { constraints: both },
       undefined,
     ],
-  ])('the constraint of a setpoint: %s [C-7.8]', (_what, setpoint, options, expected) => {
+  ])('%s [C-7.8]', (_what, setpoint, options, expected) => {
     const why = refusalOf(setpoint, options);
     if (!expected) expect(why).toBeUndefined();
     else {
@@ -116,12 +116,12 @@ describe('the constraint of a setpoint', () => {
     }
   });
 
-  it.each(PRIORITIES)('the constraint of a setpoint applies to the priority %s [C-7.7]', (priority) => {
+  it.each(PRIORITIES)('applies to the priority %s [C-7.7]', (priority) => {
     const options = { constraints: { maxImportKw: 10 } };
     expect(refusalOf(power(11, { priority }), options)?.rejectionCode).toBe('CONSTRAINT_VIOLATION');
   });
 
-  it('the constraint of a setpoint applies without includeConsumption too [C-7.8]', () => {
+  it('applies without includeConsumption too [C-7.8]', () => {
     const options = { constraints: { maxImportKw: 10 } };
     expect(refusalOf(power(11, { includeConsumption: false }), options)).toBeDefined();
   });
@@ -181,7 +181,7 @@ describe('other rules of a setpoint', () => {
   it.each([
     ['import', 'HIGH', 5, power(5, { priority: 'HIGH' })],
     ['export', 'NORMAL', -5, power(5, EXPORT)],
-    ['export of nothing', 'NORMAL', 0, power(0, EXPORT)],
+    ['export of 0', 'NORMAL', 0, power(0, EXPORT)],
     ['imported energy', 'EMERGENCY', 120, energy(30, 15, { priority: 'EMERGENCY' })],
     ['exported energy', 'NORMAL', -30, energy(30, 60, EXPORT)],
   ])(
