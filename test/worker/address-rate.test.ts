@@ -32,7 +32,10 @@ async function statusesOf(times: number, request: () => Promise<Response>): Prom
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);
 
 describe('the requests of an address', () => {
-  it('beyond the limit get 429 with Retry-After, with a valid key too [C-14.2]', async ({ from, key }) => {
+  it('beyond the limit get 429 with Retry-After, even with a valid key; another address does not [C-14.2]', async ({
+    from,
+    key,
+  }) => {
     const request = () => from(1, SITES, { key: key.key });
     expect(await statusesOf(21, request)).toEqual([...all(20, 200), 429]);
     const response = await request();
@@ -41,7 +44,7 @@ describe('the requests of an address', () => {
     expect((await from(2, SITES, { key: key.key })).status).toBe(200);
   });
 
-  it('cost five when the answer is 401 or 403 [C-14.2]', async ({ from, newKey }) => {
+  it('count as five requests each when the answer is 401 or 403 [C-14.2]', async ({ from, newKey }) => {
     expect(await statusesOf(6, () => from(1, SITES, { key: unknownKey() }))).toEqual([
       ...all(4, 401),
       429,
@@ -51,7 +54,7 @@ describe('the requests of an address', () => {
     expect(await statusesOf(6, () => from(2, SITES, { key }))).toEqual([...all(4, 403), 429, 429]);
   });
 
-  it('are allowed again after a minute [C-14.2]', async ({ from }) => {
+  it('are answered again a minute later, and not before [C-14.2]', async ({ from }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const request = () => from(1, '/api/v1/openapi.json');
     expect(await statusesOf(21, request)).toEqual([...all(20, 200), 429]);
@@ -69,7 +72,9 @@ describe('the requests of an address', () => {
     expect((await from(`${network}:2::1`, '/api/v1/openapi.json')).status).toBe(200);
   });
 
-  it('are refused before their body is read and their key is looked up [C-14.2]', async ({ from }) => {
+  it('beyond the limit are refused before their body is read or their key is looked up [C-14.2]', async ({
+    from,
+  }) => {
     await statusesOf(20, () => from(1, '/api/v1/openapi.json'));
     const reads = vi.spyOn(env.DB, 'prepare');
     const body = new ReadableStream({
@@ -84,12 +89,14 @@ describe('the requests of an address', () => {
     expect(reads).not.toHaveBeenCalled();
   });
 
-  it('are not counted where the address is not known [C-14.2]', async ({ from }) => {
+  it('have no limit where the Worker does not know client addresses (CLIENT_ADDRESS "none") [C-14.2]', async ({
+    from,
+  }) => {
     const request = () => from(1, '/api/v1/openapi.json', {}, { CLIENT_ADDRESS: 'none' });
     expect(await statusesOf(25, request)).toEqual(all(25, 200));
   });
 
-  it('to other isolates count, too, once both have reported [C-14.2]', async ({ from }) => {
+  it('to other isolates count, too, after this isolate has reported its own [C-14.2]', async ({ from }) => {
     const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}:7`;
     const limit = { ADDRESS_RATE_PER_MINUTE: '200' };
     const counter = env.REQUESTS.get(env.REQUESTS.idFromName(`address:${network.replace(/:0+/g, ':')}::/64`));
@@ -99,8 +106,8 @@ describe('the requests of an address', () => {
   });
 });
 
-describe('the limit', () => {
-  it('is 1 200 a minute without the variable [C-14.2]', async ({ from }) => {
+describe('the limit for an address', () => {
+  it('is 1 200 requests a minute without ADDRESS_RATE_PER_MINUTE [C-14.2]', async ({ from }) => {
     const { ADDRESS_RATE_PER_MINUTE: _, ...rest } = env as Env;
     expect('ADDRESS_RATE_PER_MINUTE' in rest).toBe(false);
     const request = () =>
@@ -110,7 +117,9 @@ describe('the limit', () => {
     expect(await statusesOf(241, request)).toEqual([...all(240, 401), 429]);
   });
 
-  it('that is not a whole number fails every request: nobody chose it [C-14.2]', async ({ from }) => {
+  it('gives every request 500, and a log line, if ADDRESS_RATE_PER_MINUTE is no whole number from 1 [C-14.2]', async ({
+    from,
+  }) => {
     const error = vi.spyOn(console, 'error').mockReturnValue(undefined);
     for (const wrong of ['0', '-1', '1.5', 'many', '']) {
       const counted = await from(1, '/api/v1/openapi.json', {}, { ADDRESS_RATE_PER_MINUTE: wrong });

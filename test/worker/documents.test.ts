@@ -3,7 +3,7 @@ import { restRequest, send, settle } from '#workerd/rest.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
 
 describe.each(['/api/v1/openapi.json', '/api/v1/asyncapi.json'])('%s', (path) => {
-  it('has an ETag that stays the same, and may be kept by a cache [C-14.2]', async () => {
+  it('has the same ETag each time; a cache may keep it and must revalidate it (no-cache) [C-14.2]', async () => {
     const [one, other] = [await send(path), await send(path)];
     const tag = one.headers.get('etag');
     expect(tag).toMatch(/^"[0-9a-f]{32}"$/);
@@ -12,7 +12,7 @@ describe.each(['/api/v1/openapi.json', '/api/v1/asyncapi.json'])('%s', (path) =>
     expect(await other.text()).toBe(await one.text());
   });
 
-  it('answers 304 without a body to a client that has it, and 200 to one that has another [C-14.2]', async () => {
+  it('answers 304 without a body if If-None-Match names its ETag, and 200 if it names only others [C-14.2]', async () => {
     const tag = (await send(path)).headers.get('etag') ?? '';
     const ask = (known: string) => settle(restRequest(path, { headers: { 'if-none-match': known } }));
     const response = await ask(tag);

@@ -15,7 +15,7 @@ const it = test
   });
 
 describe('a path that does not exist', () => {
-  it('an unknown path answers every method with one same 404 NOT_FOUND (spec: Errors)', async () => {
+  it('answers every method with the same 404 NOT_FOUND (spec: Errors)', async () => {
     const paths = [
       '/',
       '/favicon.ico',
@@ -45,7 +45,9 @@ describe('a path that does not exist', () => {
     expect(bodies.size).toBe(1);
   });
 
-  it('doubled slashes and climbing segments get 404 (bad input: REST)', async ({ secret }) => {
+  it('with doubled slashes or ".." segments gets 404, with a key and without (bad input: REST)', async ({
+    secret,
+  }) => {
     const paths = [
       '//',
       '//api/v1/vcp/sites',
@@ -63,7 +65,7 @@ describe('a path that does not exist', () => {
     }
   });
 
-  it('an unknown partner path is 404 to a client with a key (spec: Errors)', async ({ secret, existing }) => {
+  it('below /vcp gets 404 if the client has a key (spec: Errors)', async ({ secret, existing }) => {
     const paths = [
       '/api/v1/vcp',
       '/api/v1/vcp/',
@@ -83,9 +85,9 @@ describe('a path that does not exist', () => {
   });
 });
 
-describe('a method that a path does not have', () => {
+describe('another method than GET', () => {
   it.for(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'])(
-    '%s gets 405 with the code BAD_REQUEST on every path that exists [C-10]',
+    '%s with a key gets 405 with the code BAD_REQUEST on every path of the partner surface [C-10]',
     async (method, { secret, existing }) => {
       for (const path of existing) {
         const response = await send(path, { method, key: secret });
@@ -110,7 +112,7 @@ describe('a method that a path does not have', () => {
   });
 });
 
-describe('a bug of ours', () => {
+describe('an exception in our code', () => {
   const SECRET = 'SQLITE_CONSTRAINT: secret detail at durable-objects/site.ts:42';
 
   function breakSite(method: 'readConfig' | 'readCommands' | 'readLatestTelemetry'): void {
@@ -125,7 +127,7 @@ describe('a bug of ours', () => {
     [2, 'readCommands'],
     [3, 'readLatestTelemetry'],
   ] as const)(
-    'an exception gets 500 with an envelope without details (path %i, %s throws) (spec: 500 INTERNAL_SERVER_ERROR)',
+    'gets 500 and an envelope without its text (path %i, %s throws) (spec: 500 INTERNAL_SERVER_ERROR)',
     async ([index, method], { secret, existing }) => {
       breakSite(method);
       const response = await send(existing[index] ?? '', { key: secret });
@@ -137,7 +139,7 @@ describe('a bug of ours', () => {
     },
   );
 
-  it('an exception is logged in full with the request id (style: Errors)', async ({ secret, existing }) => {
+  it('is logged with request id, method and path (style: Errors)', async ({ secret, existing }) => {
     breakSite('readConfig');
     const log = vi.spyOn(console, 'error').mockImplementation(() => {});
     await send(existing[1] ?? '', { key: secret });
@@ -147,7 +149,7 @@ describe('a bug of ours', () => {
     );
   });
 
-  it('the request after an exception is answered (bad input: REST)', async ({ secret, existing }) => {
+  it('does not affect the next request (bad input: REST)', async ({ secret, existing }) => {
     breakSite('readConfig');
     await expectError(await send(existing[1] ?? '', { key: secret }), 500, 'INTERNAL_SERVER_ERROR');
     vi.restoreAllMocks();

@@ -145,7 +145,7 @@ describe(`${WITH_IDS.length} routes with an id`, () => {
     ({ who, path }) => 'scope' in who && who.scope && /\/(plants|sites)\//.test(path),
   );
   it.for(named(ofPlants))(
-    '%s answers a plant outside a key’s plants like an absent one [C-4.2]',
+    '%s answers a plant outside the key’s allowedPlantIds like an absent one [C-4.2]',
     async ([_name, route], { team, own, hidden, theirs }) => {
       const [headers = {}] = await entrancesOf(team, route, [own.plants ?? '']);
       const nowhere = { ...own, plants: crypto.randomUUID(), sites: crypto.randomUUID() };

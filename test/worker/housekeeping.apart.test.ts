@@ -61,7 +61,7 @@ class House {
 const it = test.extend('house', async () => new House(await RegistryRows.create()));
 
 describe('audit events', () => {
-  it('audit events are kept for the organization’s number of days [C-1.1]', async ({ house }) => {
+  it('are kept for auditRetentionDays of their organization [C-1.1]', async ({ house }) => {
     await house.keepFor(30);
     await house.addEvent('kept', 30 * DAY_MS);
     await house.addEvent('old', 30 * DAY_MS + 1);
@@ -69,14 +69,16 @@ describe('audit events', () => {
     expect(await house.events()).toEqual(['kept']);
   });
 
-  it('audit events are kept for 400 days where the organization sets nothing [C-1.1]', async ({ house }) => {
+  it('are kept for 400 days where the organization sets nothing [C-1.1]', async ({ house }) => {
     await house.addEvent('kept', 400 * DAY_MS);
     await house.addEvent('old', 400 * DAY_MS + 1);
     await keepHouse(env, NOW_MS);
     expect(await house.events()).toEqual(['kept']);
   });
 
-  it('old audit events are deleted in rounds, however many there are (rule 9)', async ({ house }) => {
+  it('that are too old are deleted at most 90 in a round, the rest in the next one (rule 9)', async ({
+    house,
+  }) => {
     for (let count = 0; count <= EVENTS_PER_ROUND; count++) await house.addEvent('old', 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
     expect(await house.events()).toHaveLength(1);
@@ -88,9 +90,9 @@ describe('audit events', () => {
 describe('alerts', () => {
   it.for([
     ['as many days as the organization keeps audit events', 30],
-    ['400 days where it says nothing', undefined],
+    ['400 days where the organization sets nothing', undefined],
   ] as const)(
-    'resolved alerts are kept for %s, open ones for ever [C-9]',
+    'that are RESOLVED are kept for %s, ACTIVE and ACKNOWLEDGED ones for ever [C-9]',
     async ([_what, days], { house }) => {
       if (days !== undefined) await house.keepFor(days);
       const retentionMs = (days ?? 400) * DAY_MS;
@@ -105,7 +107,9 @@ describe('alerts', () => {
     },
   );
 
-  it('resolved alerts are deleted in rounds, however many there are (rule 9)', async ({ house }) => {
+  it('that were RESOLVED too long ago are deleted at most 90 in a round, the rest in the next one (rule 9)', async ({
+    house,
+  }) => {
     for (let count = 0; count <= EVENTS_PER_ROUND; count++) await house.addAlert('RESOLVED', 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
     expect(await house.alerts()).toHaveLength(1);
@@ -142,14 +146,16 @@ describe('sessions and wrong logins', () => {
     expect(await failures()).toBe(0);
   });
 
-  it('a user who is logged in stays logged in [C-1.4]', async ({ person }) => {
+  it('housekeeping ends no live session, and its user can still log in [C-1.4]', async ({ person }) => {
     await keepHouse(env, Date.now());
     expect((await person.call('/auth/me')).status).toBe(200);
     expect(await Person.logIn(person.email, PASSWORD)).toMatchObject({ id: person.id });
   });
 });
 
-it('the other duties go on when one of them fails (rule 10)', async ({ house }) => {
+it('when one duty of housekeeping fails, it logs the failure and does its other duties (rule 10)', async ({
+  house,
+}) => {
   const logged = vi.spyOn(console, 'error').mockReturnValue();
   await house.addEvent('old', 500 * DAY_MS);
   await env.DB.exec('ALTER TABLE registry_changes RENAME TO registry_changes_away');

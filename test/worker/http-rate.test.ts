@@ -40,7 +40,10 @@ async function statusesOf(times: number, request: () => Promise<Response>): Prom
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);
 
 describe('the requests of an API key', () => {
-  it('the headers count down the organization’s requests a minute [C-4.7] [C-1.1]', async ({ key, now }) => {
+  it('RateLimit-* headers count down from the organization’s limit; beyond it is 429 [C-4.7] [C-1.1]', async ({
+    key,
+    now,
+  }) => {
     for (let left = LEAST - 1; left >= 0; left--) {
       const response = await key.call(SITES);
       expect([response.status, ...rateOf(response)]).toEqual([200, '10', String(left), '60']);
@@ -75,7 +78,10 @@ describe('the requests of an API key', () => {
     expect(rateOf(await key.call(SITES))).toEqual([String(DEFAULT), String(DEFAULT - 1), '60']);
   });
 
-  it('a changed limit applies to the next request [C-1.1]', async ({ organization, key }) => {
+  it('a changed limit applies to the next request, and the requests before it still count [C-1.1]', async ({
+    organization,
+    key,
+  }) => {
     await statusesOf(LEAST + 1, () => key.call(SITES));
     await changeRegistry(organization, changeSettings({ restRatePerMinute: 12 }));
     expect(rateOf(await key.call(SITES))).toEqual(['12', '1', '60']);
@@ -96,14 +102,17 @@ describe('the requests of an API key', () => {
     expect(rateOf(await weak.delete(SITES))[1]).toBe('5');
   });
 
-  it('an unknown key gets no count [C-4.7]', async () => {
+  it('an answer to an unknown key has no RateLimit-* headers [C-4.7]', async () => {
     const response = await anonymous.call(SITES, { headers: { 'x-api-key': 'x' } });
     expect([response.status, ...rateOf(response)]).toEqual([401, null, null, null]);
   });
 });
 
 describe('the requests of a user', () => {
-  it('cookie and bearer share the limit of the organization [C-4.7] [C-1.1]', async ({ member, now }) => {
+  it('cookie, bearer token and a second login share one count, to the organization’s limit [C-4.7] [C-1.1]', async ({
+    member,
+    now,
+  }) => {
     expect(rateOf(await member.call('/users'))).toEqual(['10', '9', '60']);
     expect(rateOf(await member.callWithCookie('/users'))).toEqual(['10', '8', '60']);
     const elsewhere = await Person.logIn(member.email);
@@ -116,7 +125,10 @@ describe('the requests of a user', () => {
     expect((await member.call('/users')).status).toBe(200);
   });
 
-  it('an organization in the path has the same limit [C-4.7] [C-1.1]', async ({ organization, member }) => {
+  it('requests with the organization in the path have the limit of that organization [C-4.7] [C-1.1]', async ({
+    organization,
+    member,
+  }) => {
     const request = () => member.call(`/organizations/${organization.id}`);
     expect(rateOf(await request())).toEqual(['10', '9', '60']);
     expect(await statusesOf(LEAST, request)).toEqual([...all(LEAST - 1, 200), 429]);
@@ -128,7 +140,11 @@ describe('the requests of a user', () => {
     }
   });
 
-  it('users and keys have separate counts [C-4.7]', async ({ organization, key, member }) => {
+  it('each user and each key of an organization has its own count [C-4.7]', async ({
+    organization,
+    key,
+    member,
+  }) => {
     const second = await join(await Person.register(), organization);
     await statusesOf(LEAST + 1, () => member.call('/users'));
     expect(rateOf(await second.call('/users'))[1]).toBe('9');
@@ -143,7 +159,10 @@ describe('the requests of a user', () => {
     expect(rateOf(await person.call('/users'))[1]).toBe('7');
   });
 
-  it('a foreign or missing x-org-id counts for no organization [C-4.7]', async ({ organization, member }) => {
+  it('a request with a foreign, or without a needed, x-org-id counts as one without organization [C-4.7]', async ({
+    organization,
+    member,
+  }) => {
     for (const org of [crypto.randomUUID(), 'x']) await member.call('/users', { org });
     await member.call(`/organizations/${crypto.randomUUID()}`);
     expect(rateOf(await member.call('/auth/me'))[1]).toBe('596');
@@ -153,14 +172,16 @@ describe('the requests of a user', () => {
     expect(rateOf(await member.call('/users', { org: organization.id }))[1]).toBe('9');
   });
 
-  it('a request without a valid session gets no count [C-4.7]', async () => {
+  it('an answer to a request without a valid session has no RateLimit-* headers [C-4.7]', async () => {
     const response = await anonymous.call('/users', { headers: { authorization: 'Bearer x' } });
     expect([response.status, ...rateOf(response)]).toEqual([401, null, null, null]);
   });
 });
 
-describe('an unavailable counter', () => {
-  it('requests are answered without headers if the counter is unavailable [C-4.7]', async ({ key }) => {
+describe('while the counter is unavailable', () => {
+  it('every request is answered, without a limit and RateLimit-* headers, and a warning is logged [C-4.7]', async ({
+    key,
+  }) => {
     const warn = vi.spyOn(console, 'warn').mockReturnValue();
     const stub = { take: async () => Promise.reject(new Error('away')) };
     const REQUESTS = { idFromName: () => ({}), get: () => stub } as unknown as typeof env.REQUESTS;

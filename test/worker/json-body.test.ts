@@ -31,7 +31,7 @@ async function expectRead(response: Response): Promise<void> {
 }
 
 describe('a body', () => {
-  it('JSON is read, whatever the case and parameters of its media type [C-1.6]', async ({ post }) => {
+  it('of JSON is read, whatever the case and parameters of its media type [C-1.6]', async ({ post }) => {
     const types = ['application/json', 'Application/JSON', 'application/json; charset=utf-8'];
     for (const type of [...types, 'application/json;x=1'])
       await expectRead(await post('{"a":1}', { 'content-type': type }));
@@ -39,7 +39,7 @@ describe('a body', () => {
     await expectRead(await post('', {}));
   });
 
-  it.for(METHODS)('a body of %s that is not JSON gets 400 BAD_REQUEST [C-10]', async (method, { post }) => {
+  it.for(METHODS)('of a %s that is not JSON gets 400 BAD_REQUEST [C-10]', async (method, { post }) => {
     const bodies = ['{', '{"a":1,}', "{'a':1}", 'NaN', '{"a":1}{"b":2}', 'x', '\u0000', '{"a":01}', ' '];
     for (const body of bodies) {
       const { message } = await expectError(await post(body, JSON_TYPE, method), 400, 'BAD_REQUEST');
@@ -47,12 +47,12 @@ describe('a body', () => {
     }
   });
 
-  it('a chunked body must be JSON as well [C-10]', async ({ post }) => {
+  it('in chunks must be JSON as well [C-10]', async ({ post }) => {
     await expectRead(await post(chunked('{"a"', ':"', new Uint8Array([0xc4]), new Uint8Array([0x8d]), '"}')));
     await expectError(await post(chunked('{"a"', ':')), 400, 'BAD_REQUEST');
   });
 
-  it('a body of another media type, or of none, gets 400 BAD_REQUEST [C-1.6]', async ({ post }) => {
+  it('of another media type, or of none, gets 400 BAD_REQUEST [C-1.6]', async ({ post }) => {
     const types = [
       'text/plain',
       'text/plain;charset=UTF-8, application/json',
@@ -86,19 +86,19 @@ describe('the size of a body', () => {
     },
   );
 
-  it('the size of a body is counted in bytes, not characters [C-4.7]', async ({ post }) => {
+  it('is counted in bytes, not characters [C-4.7]', async ({ post }) => {
     await expectError(await post(`"${'č'.repeat(MEBIBYTE / 2)}"`), 413, 'PAYLOAD_TOO_LARGE');
     await expectRead(await post(`"${'č'.repeat(MEBIBYTE / 2 - 1)}"`));
   });
 
-  it('a body without a content length is counted as it arrives [C-4.7]', async ({ post }) => {
+  it('is counted as the body arrives if it has no content length [C-4.7]', async ({ post }) => {
     const part = 'x'.repeat(64 * 1024);
     await expectRead(await post(chunked('"', ...Array.from({ length: 15 }, () => part), '"')));
     const tooMany = Array.from({ length: 17 }, () => part);
     await expectError(await post(chunked('"', ...tooMany, '"')), 413, 'PAYLOAD_TOO_LARGE');
   });
 
-  it('the Worker stops reading an endless body [C-4.7]', async ({ post }) => {
+  it('an endless body gets 413, and the Worker stops reading it [C-4.7]', async ({ post }) => {
     let pulled = 0;
     const endless = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -121,7 +121,10 @@ describe('the size of a body', () => {
 describe('hostile JSON', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
-  it('JSON nested 10 000 deep gets the envelope (bad input: REST)', async ({ key, post }) => {
+  it('JSON nested 10 000 deep gets the error envelope, and the next request is answered (bad input: REST)', async ({
+    key,
+    post,
+  }) => {
     for (const body of [nested(10_000), `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`, nested(500_000)]) {
       const response = await post(body);
       await expectError(response, response.status, 'BAD_REQUEST');
@@ -130,7 +133,9 @@ describe('hostile JSON', () => {
     expect((await key.call('/vcp/sites')).status).toBe(200);
   });
 
-  it('JSON nested 10 000 deep is refused before its method is (bad input: REST)', async ({ post }) => {
+  it('JSON nested 10 000 deep gets 400 even where its method would get 405 (bad input: REST)', async ({
+    post,
+  }) => {
     expect((await post(nested(10_000))).status).toBe(400);
   });
 

@@ -25,7 +25,10 @@ function beforeCommit(work: () => Promise<void>): void {
   });
 }
 
-it('a Vhost that starts just before a commit obeys the new setting [C-7.2]', async ({ team, plant }) => {
+it('a Vhost that starts just before a setting is committed obeys the setting when its PATCH is answered [C-7.2]', async ({
+  team,
+  plant,
+}) => {
   const unsigned = async (partner: Partner) =>
     (await ackOf(partner, partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null })))
       .status;

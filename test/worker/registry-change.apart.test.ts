@@ -55,7 +55,7 @@ async function expectUnavailable(response: Response): Promise<void> {
   await expectError(response, 503, 'SERVICE_UNAVAILABLE');
 }
 
-describe('a change that was answered', () => {
+describe('a change whose request was answered', () => {
   it('a changed setting applies to the next publish [C-7.2]', async ({ scene }) => {
     expect(await scene.unsigned()).toMatchObject(QUEUED);
     expect((await scene.changeSettings({ requireSignedCommands: true })).status).toBe(200);
@@ -65,7 +65,9 @@ describe('a change that was answered', () => {
     expect(await scene.unsigned()).toMatchObject(QUEUED);
   });
 
-  it('a changed topology counts for the next command, and for waiting ones [C-2.2]', async ({ scene }) => {
+  it('a new sub-device accepts the next command; its deletion fails the command that waits [C-2.2]', async ({
+    scene,
+  }) => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(NOWHERE);
     const { id } = await scene.team.newSubDevice(scene.plant.id, BATTERY);
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
@@ -90,7 +92,9 @@ describe('a change that was answered', () => {
     expect(await total()).toBe(3);
   });
 
-  it('a deleted plant ends its commands and links, and refuses more [C-3.2]', async ({ scene }) => {
+  it('a deletion of a plant fails its open commands, closes its links and rejects later commands [C-3.2]', async ({
+    scene,
+  }) => {
     const device = await connectDevice(scene.plant);
     // A plant with devices cannot be deleted.
     await removeDevices(scene.team.organization, scene.plant.id);
@@ -108,7 +112,9 @@ describe('a change that was answered', () => {
     expect((await commandLog(scene.plant.id)).total, 'no site, so no row').toBe(1);
   });
 
-  it('a change raises the version by one and leaves nothing to deliver [C-2.3]', async ({ scene }) => {
+  it('a change raises the organization’s registry version by one and leaves nothing to deliver [C-2.3]', async ({
+    scene,
+  }) => {
     const version = await scene.version();
     const { id } = await scene.team.newPlant();
     await scene.team.newSubDevice(id);
@@ -147,7 +153,9 @@ describe('an object that cannot store a change', () => {
       });
   }
 
-  it('a failed delivery gets 503 and is repeated later [C-2.3]', async ({ scene }) => {
+  it('gives the request 503; the change stays in D1 and its delivery is repeated until it succeeds [C-2.3]', async ({
+    scene,
+  }) => {
     breakObject(Site.prototype);
     await expectUnavailable(await scene.addBattery());
     const { data } = await scene.team.viewer.read<Page<SubDeviceRecord>>(
@@ -166,7 +174,7 @@ describe('an object that cannot store a change', () => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
   });
 
-  it('only the object that failed gets the change again [C-2.3]', async ({ scene }) => {
+  it('gets the change again, and an object that stored it does not [C-2.3]', async ({ scene }) => {
     const earlier = vi.spyOn(Site.prototype, 'registryChanged');
     breakObject(Vhost.prototype);
     await expectUnavailable(await scene.changeSettings({ requireSignedCommands: true }));
@@ -179,7 +187,7 @@ describe('an object that cannot store a change', () => {
     expect(await scene.unsigned()).toMatchObject({ status: 'REJECTED' });
   });
 
-  it('the next change of any organization delivers a failed one [C-2.3]', async ({ scene }) => {
+  it('also gets the change together with the next change of any organization [C-2.3]', async ({ scene }) => {
     breakObject(Site.prototype);
     await expectUnavailable(await scene.addBattery());
     vi.restoreAllMocks();
@@ -188,7 +196,9 @@ describe('an object that cannot store a change', () => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
   });
 
-  it('an object that does not answer delays a request by at most 5 s [C-2.3]', async ({ scene }) => {
+  it('gives the request 503 after 5 s if it does not answer, and gets the change later [C-2.3]', async ({
+    scene,
+  }) => {
     breakObject(Site.prototype).mockImplementation(() => new Promise(() => {}));
     const later = globalThis.setTimeout;
     vi.spyOn(globalThis, 'setTimeout').mockImplementation(((work: () => void, ms: number) =>
@@ -199,7 +209,9 @@ describe('an object that cannot store a change', () => {
     expect(await changesOf(scene.team.id)).toEqual([]);
   });
 
-  it('a change whose request was lost is delivered ten seconds later [C-2.3]', async ({ scene }) => {
+  it('a change that was committed and never sent is sent ten seconds after its commit [C-2.3]', async ({
+    scene,
+  }) => {
     const audit = () => ({
       organizationId: scene.team.id,
       event: 'sub_device.created',

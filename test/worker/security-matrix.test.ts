@@ -170,7 +170,7 @@ describe(`${ROUTES.length} routes and ${CALLERS.length} callers: ${ROUTES.length
 });
 
 describe('the list of routes', () => {
-  it('each route has a door of the table, and each door a route [C-1.3]', () => {
+  it('each route has a door of this suite’s table, and each door a route [C-1.3]', () => {
     const doors = new Set(ROUTES.map(({ who }) => who.door));
     expect([...doors].sort()).toEqual(Object.keys(DOORS).sort());
     expect(new Set(ROUTES.map(nameOf)).size).toBe(ROUTES.length);
@@ -196,7 +196,9 @@ describe('the list of routes', () => {
     expect(missing).toEqual([]);
   });
 
-  it('each route checks the caller before HEAD or a wrong method [C-10]', async ({ team }) => {
+  it('each route checks the caller before the method: without a credential 401, also for HEAD [C-10]', async ({
+    team,
+  }) => {
     for (const route of ROUTES) {
       const path = await freshPath(route, team);
       const { status } = await callRoute({ method: 'PURGE' }, path, {});

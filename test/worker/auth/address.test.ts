@@ -41,7 +41,9 @@ describe('allowedIps', () => {
     },
   );
 
-  it('a range of IPv4 mapped into IPv6 also admits plain IPv4 addresses [C-4.2]', async ({ newKey }) => {
+  it('a range of IPv4-mapped IPv6 addresses also admits the plain IPv4 addresses [C-4.2]', async ({
+    newKey,
+  }) => {
     const key = await newKey({ allowedIps: ['::ffff:192.0.2.0/120'] });
     for (const address of ['192.0.2.7', '::ffff:192.0.2.7']) expect(await statusFrom(key, address)).toBe(200);
     for (const address of ['192.0.3.7', '2001:db8::7']) expect(await statusFrom(key, address)).toBe(403);
@@ -57,20 +59,26 @@ describe('allowedIps', () => {
     }
   });
 
-  it('a key without ranges admits every address, also an unknown (spec: allowedIps)', async ({ newKey }) => {
+  it('a key without ranges admits every client, even one whose address is not known (spec: allowedIps)', async ({
+    newKey,
+  }) => {
     const key = await newKey({ allowedIps: [] });
     for (const address of ['192.0.2.7', '2001:db8::7']) expect(await statusFrom(key, address)).toBe(200);
     expect((await key.call(SITES)).status).toBe(200);
   });
 
-  it('a refused address gets 403, and its key is not used (spec: 403 FORBIDDEN)', async ({ newKey }) => {
+  it('a refused address gets 403, and lastUsedAt of the key stays null (spec: 403 FORBIDDEN)', async ({
+    newKey,
+  }) => {
     const key = await newKey({ allowedIps: ['192.0.2.0/24'] });
     const headers = { [CLIENT_ADDRESS]: '203.0.113.1' };
     await expectError(await key.call(SITES, { headers }), 403, 'FORBIDDEN');
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('a key with ranges refuses a client with an unreadable address [C-4.2]', async ({ newKey }) => {
+  it('a key with ranges, even 0.0.0.0/0, refuses a client whose address is missing or malformed [C-4.2]', async ({
+    newKey,
+  }) => {
     const key = await newKey({ allowedIps: ['0.0.0.0/0', '::/0'] });
     await expectError(await key.call(SITES), 403, 'FORBIDDEN');
     for (const address of ['unknown', '192.0.2.7, 192.0.2.7', '256.0.0.1', 'localhost']) {
@@ -78,7 +86,9 @@ describe('allowedIps', () => {
     }
   });
 
-  it('forwarding headers of a client neither admit nor refuse it [C-4.2]', async ({ newKey }) => {
+  it('X-Forwarded-For and similar headers of a client neither admit nor refuse it [C-4.2]', async ({
+    newKey,
+  }) => {
     const key = await newKey({ allowedIps: ['192.0.2.0/24'] });
     const spoofs = [
       'x-forwarded-for',
@@ -99,7 +109,9 @@ describe('allowedIps', () => {
     }
   });
 
-  it('the ranges of a key hold on every path of the surface [C-4.2]', async ({ newKey }) => {
+  it('the ranges of a key also apply to config, commands and telemetry of a site [C-4.2]', async ({
+    newKey,
+  }) => {
     const key = await newKey({ allowedIps: ['192.0.2.0/24'] });
     for (const path of ['config', 'commands', 'telemetry/latest']) {
       const headers = { [CLIENT_ADDRESS]: '203.0.113.1' };

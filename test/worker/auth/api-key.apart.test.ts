@@ -24,7 +24,10 @@ describe('the X-API-Key header', () => {
     for (const path of paths) expect([path, (await key.call(path)).status]).toEqual([path, 200]);
   });
 
-  it('every path answers 401 without the header (spec: REST partner surface)', async ({ key, paths }) => {
+  it('without it every path answers 401, even with the key in a cookie or query (spec: REST partner surface)', async ({
+    key,
+    paths,
+  }) => {
     const without: Record<string, string>[] = [
       {},
       { 'x-api-key': '' },
@@ -40,7 +43,9 @@ describe('the X-API-Key header', () => {
     }
   });
 
-  it('every spelling of a path needs the header (spec: REST partner surface)', async ({ paths }) => {
+  it('without it no other spelling of a path opens it: 401 or 404 (spec: REST partner surface)', async ({
+    paths,
+  }) => {
     for (const path of paths.map((one) => `/api/v1${one}`)) {
       const spellings = [
         path.replace('/vcp/', '/%76cp/'),
@@ -88,7 +93,7 @@ describe('the X-API-Key header', () => {
     expect(bodies.size).toBe(1);
   });
 
-  it('a request marks its key as used (spec: lastUsedAt)', async ({ key }) => {
+  it('a request sets lastUsedAt of its key (spec: lastUsedAt)', async ({ key }) => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
     const before = Date.now();
     await key.call(SITES);
@@ -101,7 +106,7 @@ describe('the X-API-Key header', () => {
     expect(await lastUsedAtMs(key.id)).toBe(before + 600_000);
   });
 
-  it('the mark of a key’s last use is written at most once a minute (spec: lastUsedAt)', async ({ key }) => {
+  it('lastUsedAt of a key is written at most once a minute (spec: lastUsedAt)', async ({ key }) => {
     const prepare = vi.spyOn(env.DB, 'prepare');
     const writes = () => prepare.mock.calls.filter(([sql]) => /^update/i.test(sql)).length;
     await key.call(SITES);
@@ -117,7 +122,7 @@ describe('the X-API-Key header', () => {
 });
 
 describe('the answers of the read surface', () => {
-  it('data and refusals are never cached', async ({ key, paths }) => {
+  it('data and refusals both have Cache-Control: no-store', async ({ key, paths }) => {
     for (const path of paths) {
       for (const response of [await key.call(path), await anonymous.call(path), await key.delete(path)]) {
         expect(response.headers.get('cache-control')).toBe('no-store');
@@ -127,7 +132,11 @@ describe('the answers of the read surface', () => {
 });
 
 describe('a revoked key', () => {
-  it('a revoked key is refused on the next request [C-5.6]', async ({ organization, key, paths }) => {
+  it('gets 401 on the next request to every path, and its lastUsedAt stays [C-5.6]', async ({
+    organization,
+    key,
+    paths,
+  }) => {
     await key.call(SITES);
     await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1 WHERE id = ?').bind(key.id).run();
     await changeRegistry(organization, revokeKey(key.id));
@@ -137,7 +146,11 @@ describe('a revoked key', () => {
     expect(await lastUsedAtMs(key.id)).toBe(1);
   });
 
-  it('every request that starts after the revocation fails [C-5.6]', async ({ organization, key, paths }) => {
+  it('gets 401 on every request that starts after the revocation, of many concurrent ones too [C-5.6]', async ({
+    organization,
+    key,
+    paths,
+  }) => {
     const burst = () =>
       Promise.all(
         Array.from({ length: 40 }, async (_, index) => {
@@ -151,15 +164,17 @@ describe('a revoked key', () => {
     expect(after).toEqual(after.map(() => 401));
   });
 
-  it('a revoked key looks like an unknown one (spec: States, API key)', async ({ organization, key }) => {
+  it('gets the same answer as an unknown key (spec: States, API key)', async ({ organization, key }) => {
     await changeRegistry(organization, revokeKey(key.id));
     const [revoked, absent] = [await key.call(SITES), await callWith(unknownKey())];
     expect([revoked.status, await revoked.text()]).toEqual([absent.status, await absent.text()]);
   });
 });
 
-describe('an expired key', () => {
-  it('a key works until its expiresAt and not after it (spec: States, API key)', async ({ newKey }) => {
+describe('the expiry of a key', () => {
+  it('a key works until 1 ms before its expiresAt, and gets 401 from then on (spec: States, API key)', async ({
+    newKey,
+  }) => {
     const expiresAtMs = Date.now() + 60_000;
     const key = await newKey({ expiresAtMs });
     vi.useFakeTimers({ toFake: ['Date'] });
@@ -175,12 +190,15 @@ describe('an expired key', () => {
 });
 
 describe('the scope vcp:read', () => {
-  it('vcp:read is enough to read (spec: Minimum scope sets)', async ({ newKey }) => {
+  it('is enough to list the sites (spec: Minimum scope sets)', async ({ newKey }) => {
     const key = await newKey({ scopes: ['vcp:read'] });
     expect((await key.call(SITES)).status).toBe(200);
   });
 
-  it('a key without vcp:read gets 403 on every path (spec: Scopes)', async ({ newKey, paths }) => {
+  it('is needed on every path: a key with all other scopes gets 403 (spec: Scopes)', async ({
+    newKey,
+    paths,
+  }) => {
     const scopes = API_KEY_SCOPES.filter((one) => one !== 'vcp:read');
     for (const scope of scopes) {
       const weak = await newKey({ scopes: [scope] });

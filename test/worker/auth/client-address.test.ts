@@ -26,8 +26,10 @@ function from({ key }: KeyClient, address?: string): Request {
   return restRequest('/api/v1/vcp/sites', { key, headers });
 }
 
-describe('a client’s address', () => {
-  it('the platform’s header counts where CLIENT_ADDRESS is "platform" [C-4.2]', async ({ guardedKey }) => {
+describe('the address of a client', () => {
+  it('is that of the header cf-connecting-ip if CLIENT_ADDRESS is "platform" [C-4.2]', async ({
+    guardedKey,
+  }) => {
     const inside = await sendThrough('platform', from(guardedKey, INSIDE));
     expect(inside.status).toBe(200);
     await expectError(await sendThrough('platform', from(guardedKey, '203.0.113.1')), 403, 'FORBIDDEN');
@@ -35,13 +37,15 @@ describe('a client’s address', () => {
   });
 
   it.for([undefined, '', 'none', 'Platform', 'true'])(
-    'a client’s own address header counts for nothing without the platform (%s) [C-4.2]',
+    'is not known, whatever cf-connecting-ip says, if CLIENT_ADDRESS is "%s" [C-4.2]',
     async (front, { guardedKey }) => {
       await expectError(await sendThrough(front, from(guardedKey, INSIDE)), 403, 'FORBIDDEN');
     },
   );
 
-  it('a key without ranges needs no address, with or without the platform [C-4.2]', async ({ key }) => {
+  it('is not needed by a key without allowedIps, with CLIENT_ADDRESS "platform" or without it [C-4.2]', async ({
+    key,
+  }) => {
     for (const front of [undefined, 'platform']) {
       expect((await sendThrough(front, from(key))).status).toBe(200);
     }

@@ -17,13 +17,13 @@ beforeEach(() => {
 
 afterEach(() => vi.restoreAllMocks());
 
-describe('turns to hash a password', () => {
-  it('come at once for a few logins, then one after the other [C-14.2]', async () => {
+describe('the wait before a password is hashed', () => {
+  it('is zero for the first five passwords; each next one starts 480 ms after the one before it [C-14.2]', async () => {
     for (let turn = 0; turn < 8; turn++) await turnToHash();
     expect(waits).toEqual([1, 2, 3].map((turns) => turns * TURN_MS));
   });
 
-  it('are refused with 503 and Retry-After while ten wait [C-14.2]', async () => {
+  it('is not granted while ten passwords wait: the next one gets 503 with Retry-After [C-14.2]', async () => {
     for (let turn = 0; turn < 15; turn++) await turnToHash();
     expect(waits).toHaveLength(10);
     await expect(turnToHash()).rejects.toMatchObject({
@@ -35,7 +35,7 @@ describe('turns to hash a password', () => {
     await expect(turnToHash()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
   });
 
-  it('are free again after a pause [C-14.2]', async () => {
+  it('is zero again for five passwords after a pause [C-14.2]', async () => {
     for (let turn = 0; turn < 15; turn++) await turnToHash();
     nowMs += 15 * TURN_MS;
     waits.length = 0;
@@ -43,7 +43,7 @@ describe('turns to hash a password', () => {
     expect(waits).toEqual([]);
   });
 
-  it('are shorter for a hash of a lower cost [C-14.7]', async () => {
+  it('is zero for a hundred hashes that cost a hundredth each [C-14.7]', async () => {
     for (let turn = 0; turn < 100; turn++) await turnToHash(0.01);
     expect(waits).toEqual([]);
   });

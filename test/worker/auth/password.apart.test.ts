@@ -34,20 +34,20 @@ function hashedAt(cost: number, blockSize: number, parallelization: number, pass
   return ['scrypt', cost, blockSize, parallelization, text(salt), text(hash)].join('$');
 }
 
-describe('a hash', () => {
-  it('a hash holds scheme, cost, salt and 32 bytes, and not the password [C-1.4]', () => {
+describe('a stored hash', () => {
+  it('consists of scheme, cost, salt and the 32 bytes that scrypt derived, and nothing else [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     expect(hash).toMatch(/^scrypt\$32768\$8\$3\$[\w-]{22}\$[\w-]{43}$/);
     expect(costs()).toEqual([[32, 32_768, 8, 3]]);
   });
 
-  it('two hashes of one password have different salts [C-1.4]', () => {
+  it('has another salt each time, for the same password too [C-1.4]', () => {
     const [one, other] = [hashPassword(PASSWORD), hashPassword(PASSWORD)];
     for (const part of [4, 5]) expect(one.split('$')[part]).not.toBe(other.split('$')[part]);
     expect([verifyPassword(PASSWORD, one), verifyPassword(PASSWORD, other)]).toEqual([true, true]);
   });
 
-  it('a hash matches only its own password [C-1.4]', () => {
+  it('matches only its own password [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     expect(verifyPassword(PASSWORD, hash)).toBe(true);
     for (const wrong of [WRONG, '', `${PASSWORD} `, PASSWORD.slice(0, -1), PASSWORD.toUpperCase()]) {
@@ -55,13 +55,13 @@ describe('a hash', () => {
     }
   });
 
-  it('all 200 characters of a password count, also those after a NUL [C-1.4]', () => {
+  it('depends on all 200 characters of the password, also those after a NUL [C-1.4]', () => {
     const long = 'x'.repeat(199);
     expect(verifyPassword(`${long}b`, hashPassword(`${long}a`))).toBe(false);
     expect(verifyPassword('one\0two words', hashPassword('one\0other words'))).toBe(false);
   });
 
-  it('a hash of another cost is verified with the cost that it names [C-1.4]', () => {
+  it('of another cost is verified with the cost that it names [C-1.4]', () => {
     for (const [cost, blockSize, parallelization] of [
       [1_024, 8, 1],
       [2_048, 4, 2],
@@ -75,7 +75,7 @@ describe('a hash', () => {
     }
   });
 
-  it('a changed hash matches nothing, and a hash of an unknown scheme throws [C-1.4]', () => {
+  it('no longer matches its password if it was changed; with an unknown scheme the check throws [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     const [scheme, cost, blockSize, parallelization, salt, derived = ''] = hash.split('$');
     const start = [scheme, cost, blockSize, parallelization, salt].join('$');
@@ -103,7 +103,7 @@ describe('the password of an unknown user', () => {
 });
 
 describe('a password', () => {
-  it('a password is normalized to Unicode NFKC, so its spelling does not matter [C-1.4]', () => {
+  it('is normalized to Unicode NFKC, so the same text in another Unicode form matches [C-1.4]', () => {
     const pairs = [
       ['příliš žluťoučký', 'příliš žluťoučký'.normalize('NFD')],
       ['\ufb01ve \ufb01ngers', 'five fingers'],

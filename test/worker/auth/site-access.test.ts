@@ -25,7 +25,12 @@ const it = test
   .extend('narrow', ({ plant, foreign, newKey }) => newKey({ allowedPlantIds: [plant.id, foreign.id] }));
 
 describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
-  it('foreign, forbidden and absent sites get one 404 [C-4.2]', async ({ hidden, foreign, wide, narrow }) => {
+  it('a foreign site, one outside allowedPlantIds and an absent one get the same 404 [C-4.2]', async ({
+    hidden,
+    foreign,
+    wide,
+    narrow,
+  }) => {
     const absent = await wide.call(sitePath(crypto.randomUUID(), read));
     const text = await absent.clone().text();
     await expectError(absent, 404, 'SITE_NOT_FOUND');
@@ -42,7 +47,12 @@ describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
     }
   });
 
-  it('a key reaches its organization’s allowed plants [C-4.2]', async ({ plant, hidden, wide, narrow }) => {
+  it('a key reads each plant of its organization, or those of its allowedPlantIds if it has them [C-4.2]', async ({
+    plant,
+    hidden,
+    wide,
+    narrow,
+  }) => {
     for (const [key, siteId] of [
       [wide, plant.id],
       [wide, hidden.id],
@@ -79,7 +89,9 @@ describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
     }
   });
 
-  it('without a key an absent site looks like a real one (spec: 401 UNAUTHORIZED)', async ({ plant }) => {
+  it('without a key a real, an absent and a malformed siteId get the same answer (spec: 401 UNAUTHORIZED)', async ({
+    plant,
+  }) => {
     const texts = new Set<string>();
     for (const siteId of [plant.id, crypto.randomUUID(), 'x']) {
       const response = await anonymous.call(sitePath(siteId, read));

@@ -32,13 +32,13 @@ async function figure(name: string, labels: Record<string, string>): Promise<num
 
 describe('who may read the metrics', () => {
   it.each([
-    ['nothing', undefined],
+    ['no token', undefined],
     ['another token', `Bearer ${NEW}x`],
-    ['the beginning of one', `Bearer ${NEW.slice(0, -1)}`],
-    ['both at once', `Bearer ${NEW}, ${OLD}`],
-    ['an empty one', 'Bearer '],
-    ['one as a password', basic('prometheus', NEW)],
-    ['one without its scheme', NEW],
+    ['the beginning of a valid token', `Bearer ${NEW.slice(0, -1)}`],
+    ['both valid tokens in one header', `Bearer ${NEW}, ${OLD}`],
+    ['an empty token', 'Bearer '],
+    ['a valid token as the password of Basic', basic('prometheus', NEW)],
+    ['a valid token without the word Bearer', NEW],
   ])('a request with %s gets 401 in the error envelope', async (_what, authorization) => {
     const response = await ask(authorization);
     expect(response.headers.get('www-authenticate')).toBe('Bearer');
@@ -58,26 +58,29 @@ describe('who may read the metrics', () => {
     await expectError(await ask(`Bearer ${OLD}`, NEW), 401, 'UNAUTHORIZED');
   });
 
-  it('another method than GET gets 404', async () => {
+  it('another method than GET gets 404, even with a valid token', async () => {
     const headers = { authorization: `Bearer ${NEW}`, 'content-type': 'application/json' };
     const request = restRequest('/metrics', { method: 'POST', headers, body: '{}' });
     await expectError(await settle(request, { METRICS_TOKEN: NEW }), 404, 'NOT_FOUND');
   });
 
-  it.each(['', ' ', undefined])('the path does not exist where no token is set (%j)', async (setting) => {
-    const unknown = await expectError(await send('/no-such-path'), 404, 'NOT_FOUND');
-    const request = restRequest('/metrics', { headers: { authorization: 'Bearer ' } });
-    const response = await settle(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
-    expect(await expectError(response, 404, 'NOT_FOUND')).toEqual(unknown);
-  });
+  it.each(['', ' ', undefined])(
+    'GET /metrics gets the 404 of an unknown path if METRICS_TOKEN is %j',
+    async (setting) => {
+      const unknown = await expectError(await send('/no-such-path'), 404, 'NOT_FOUND');
+      const request = restRequest('/metrics', { headers: { authorization: 'Bearer ' } });
+      const response = await settle(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
+      expect(await expectError(response, 404, 'NOT_FOUND')).toEqual(unknown);
+    },
+  );
 
-  it('a token that is too short is a configuration error', async () => {
+  it('a request gets 500 if one token of METRICS_TOKEN is too short, and the log shows no valid token', async () => {
     const error = vi.spyOn(console, 'error').mockReturnValue(undefined);
     await expectError(await ask(`Bearer ${NEW}`, `${NEW},short`), 500, 'INTERNAL_SERVER_ERROR');
     expect(JSON.stringify(error.mock.calls)).not.toContain(NEW);
   });
 
-  it('the id of the version is shown where the platform reports it', async () => {
+  it('the metrics show the id of the Worker’s version where the platform reports it', async () => {
     const response = await settle(restRequest('/metrics', { headers: { authorization: `Bearer ${NEW}` } }), {
       METRICS_TOKEN: NEW,
       VERSION: { id: 'v-7' },
@@ -87,7 +90,7 @@ describe('who may read the metrics', () => {
 });
 
 describe('what the Worker counts', () => {
-  it('the Worker counts the answers of REST by code, and no others', async ({ key }) => {
+  it('the Worker counts the answers of REST by status code, and not those of /healthz', async ({ key }) => {
     const codes = () =>
       Promise.all(['200', '401', '404'].map((code) => figure('http_answers_total', { code })));
     const before = await codes();
@@ -99,7 +102,12 @@ describe('what the Worker counts', () => {
     expect(await codes()).toEqual([good + 3, refused + 1, unknown + 1]);
   });
 
-  it('refused dials are counted by reason', async ({ organization, plant, newKey, key }) => {
+  it('refused dials are counted by reason; accepted dials and dials without a bridge proof are not', async ({
+    organization,
+    plant,
+    newKey,
+    key,
+  }) => {
     const { gateway } = plant;
     const scopeless = await newKey({ scopes: ['plants:read'] });
     const elsewhere = await newKey({ allowedIps: ['198.51.100.1'] });
@@ -123,7 +131,7 @@ describe('what the Worker counts', () => {
     expect(await all()).toEqual(before);
   });
 
-  it('counts that could not be reported are reported later', async () => {
+  it('counts that the metrics object did not store are reported to it again, and counted once', async () => {
     const before = await figure('http_answers_total', { code: '404' });
     const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
     vi.spyOn(console, 'error').mockReturnValue(undefined);
@@ -178,7 +186,7 @@ describe('the document and the endpoint', () => {
     }
   });
 
-  it('docs/monitoring.md names every reason', async () => {
+  it('docs/monitoring.md names each label value of dropped messages, refused dials and executions', async () => {
     const families = await read();
     for (const name of ['device_dropped_messages_total', 'refused_dials_total', 'executions_total']) {
       const row = rows.find(([, of]) => of === `sitewire_edge_${name}`)?.[4];

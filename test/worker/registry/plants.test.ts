@@ -35,7 +35,7 @@ describe('closed lists', () => {
     },
   );
 
-  it('only the meter role may be null [C-2.2]', async ({ rows }) => {
+  it('of these columns only sub_devices.meter_role may be null [C-2.2]', async ({ rows }) => {
     await rows.expectTaken('sub_devices', { meter_role: null });
     await rows.expectRefused('sub_devices', NOT_NULL, { asset_type: null }, { status: null });
     await rows.expectRefused('devices', NOT_NULL, { type: null }, { auth_method: null }, { status: null });
@@ -43,7 +43,9 @@ describe('closed lists', () => {
     await rows.expectRefused('plants', NOT_NULL, { status: null });
   });
 
-  it('the defaults are PENDING, UNKNOWN and MTLS (spec: Device lifecycle)', async ({ rows }) => {
+  it('a new plant and device are PENDING, sub-device and connection UNKNOWN, auth MTLS (spec: Device lifecycle)', async ({
+    rows,
+  }) => {
     const { id: device = '' } = await rows.insert('devices');
     const { id: subDevice = '' } = await rows.insert('sub_devices');
     const first = async (columns: string, table: Table, id: string | number | null) =>
@@ -91,7 +93,7 @@ describe('plants', () => {
     },
   );
 
-  it('a plant may have one EAN for consumption and production [C-2.1]', async ({ rows }) => {
+  it('a plant may use the same EAN for consumption and production [C-2.1]', async ({ rows }) => {
     await rows.expectTaken('plants', { ean_cons: EAN, ean_prod: EAN });
   });
 
@@ -148,7 +150,7 @@ describe('sub-devices', () => {
     await rows.expectTaken('sub_devices', { linked_device_id: null }, { linked_device_id: null });
   });
 
-  it('a sub-device belongs to an existing plant [C-2.2]', async ({ rows }) => {
+  it('a sub-device has an existing plant, a name and an external id [C-2.2]', async ({ rows }) => {
     await rows.expectRefused('sub_devices', FOREIGN, { plant_id: crypto.randomUUID() });
     await rows.expectRefused(
       'sub_devices',

@@ -41,7 +41,7 @@ function nameOf(column: IndexColumn): string {
 }
 
 describe('the registry', () => {
-  it('the registry has the tables of the schema and no others [C-8.4]', async () => {
+  it('has the tables of migrations/schema.ts and no others [C-8.4]', async () => {
     const { results } = await env.DB.prepare(
       `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'
          AND name <> 'd1_migrations' ORDER BY name`,

@@ -73,7 +73,7 @@ describe('sessions', () => {
 });
 
 describe('failed logins', () => {
-  it('failed logins have one row for an e-mail, known or not [C-1.4]', async ({ rows }) => {
+  it('have at most one row for an e-mail, which no user needs to have [C-1.4]', async ({ rows }) => {
     const { email = '' } = await rows.insert('login_failures');
     await rows.expectRefused('login_failures', UNIQUE, { email });
     await rows.expectRefused('login_failures', NOT_NULL, { failures: null }, { first_at_ms: null });
@@ -132,7 +132,9 @@ describe('API keys', () => {
     await rows.expectRefused('api_keys', FOREIGN, { organization_id: id }, { created_by: id });
   });
 
-  it('a new key has no restriction, expiry or use (spec: API key record)', async ({ rows }) => {
+  it('a new key is active, without restrictions and expiry, and was never used (spec: API key record)', async ({
+    rows,
+  }) => {
     const { id = '' } = await rows.insert('api_keys');
     const key = await env.DB.prepare(
       `SELECT allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, last_used_at_ms, state, probe_hash,
@@ -155,7 +157,7 @@ describe('API keys', () => {
 });
 
 describe('audit events', () => {
-  it('an audit event is written once under its id [C-8.4]', async ({ rows }) => {
+  it('two audit events cannot share an id [C-8.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('audit_events');
     await rows.expectRefused('audit_events', UNIQUE, { id });
   });
@@ -166,7 +168,9 @@ describe('audit events', () => {
     await rows.expectRefused('audit_events', FOREIGN, { organization_id: crypto.randomUUID() });
   });
 
-  it('an audit event without actor columns has the type API_KEY [C-8.4]', async ({ rows }) => {
+  it('an audit event has API_KEY as its actor type and target type if none is given [C-8.4]', async ({
+    rows,
+  }) => {
     const { id = '' } = await rows.insert('audit_events');
     const row = env.DB.prepare('SELECT actor_type, actor_name, target_type FROM audit_events WHERE id = ?');
     expect(await row.bind(id).first()).toEqual({

@@ -18,7 +18,11 @@ const it = test
   });
 
 describe('an alert', () => {
-  it('an alert is acknowledged once, with a note or without [C-9]', async ({ team, act, acted }) => {
+  it('can be acknowledged once, with a note or without; the second time gets 409 [C-9]', async ({
+    team,
+    act,
+    acted,
+  }) => {
     const [id, other] = [await fireAlert(team.id), await fireAlert(team.id)];
     const before = await findAlert(team.viewer, id);
     const seen = { status: 'ACKNOWLEDGED', acknowledgedBy: team.viewer.id, acknowledgedAt: INSTANT };
@@ -34,7 +38,7 @@ describe('an alert', () => {
   });
 
   it.for(['ACTIVE', 'ACKNOWLEDGED'])(
-    'an alert that is %s is resolved once [C-9]',
+    'that is %s can be resolved once; after that, both actions get 409 [C-9]',
     async (status, { team, plantId, act, acted }) => {
       const id = await fireAlert(team.id, { plantId });
       if (status === 'ACKNOWLEDGED') await acted(id, 'acknowledge', { note: 'on it' });
@@ -50,7 +54,11 @@ describe('an alert', () => {
     },
   );
 
-  it('of two concurrent acknowledgements one gets 409 [C-9]', async ({ team, plantId, act }) => {
+  it('of two concurrent acknowledgements, or resolutions, one succeeds and the other gets 409 [C-9]', async ({
+    team,
+    plantId,
+    act,
+  }) => {
     for (const action of ['acknowledge', 'resolve']) {
       const id = await fireAlert(team.id, { plantId });
       const answers = await Promise.all([act(id, action), act(id, action)]);
@@ -59,7 +67,12 @@ describe('an alert', () => {
     }
   });
 
-  it('a note has at most 500 characters (bad input: REST)', async ({ team, plantId, act, acted }) => {
+  it('is acknowledged or resolved with only a note of at most 500 characters, else 400 (bad input: REST)', async ({
+    team,
+    plantId,
+    act,
+    acted,
+  }) => {
     const id = await fireAlert(team.id, { plantId });
     const bad = [{ note: 'n'.repeat(501) }, { note: null }, { note: 1 }, { status: 'ACTIVE' }, []];
     for (const action of ['acknowledge', 'resolve'])
@@ -69,7 +82,12 @@ describe('an alert', () => {
     expect(await acted(id, 'resolve', { note: 'n'.repeat(500) })).toMatchObject({ note: 'n'.repeat(500) });
   });
 
-  it('a foreign alert, and the id of a rule, look absent [C-1.3]', async ({ team, other, plantId, act }) => {
+  it('of another organization gets the same 404 as an absent one, and so does the id of a rule [C-1.3]', async ({
+    team,
+    other,
+    plantId,
+    act,
+  }) => {
     const foreign = await fireAlert(other.id);
     const { id: rule } = await makeRule(team.viewer, { plantId });
     for (const action of ['acknowledge', 'resolve']) {
@@ -84,7 +102,10 @@ describe('an alert', () => {
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
-  it('a PATCH of an alert has no field of a rule, and vice versa [C-9]', async ({ team, plantId }) => {
+  it('and a rule refuse each other’s fields, and read-only fields, in a PATCH [C-9]', async ({
+    team,
+    plantId,
+  }) => {
     const id = await fireAlert(team.id, { plantId });
     const { id: rule } = await makeRule(team.viewer, { plantId });
     const patch = (of: string, body: object) => team.viewer.patch(`/alerts/${of}`, body);
@@ -113,18 +134,18 @@ describe('a rule', () => {
     ['an empty metric', { metric: '' }],
     ['a metric of 201 characters', { metric: 'm'.repeat(201) }],
     ['no severity', { severity: undefined }],
-    ['another severity', { severity: 'HIGH' }],
+    ['an unknown severity', { severity: 'HIGH' }],
     ['a severity in lower case', { severity: 'info' }],
     ['no operator', { operator: undefined }],
-    ['another operator', { operator: '>' }],
+    ['an unknown operator', { operator: '>' }],
     ['no threshold', { threshold: undefined }],
     ['a null threshold', { threshold: null }],
     ['a threshold of text', { threshold: '10' }],
     ['a threshold beyond what a signal can be', { threshold: 1e12 + 1e3 }],
     ['negative forSeconds', { forSeconds: -1 }],
-    ['broken forSeconds', { forSeconds: 1.5 }],
+    ['a fraction in forSeconds', { forSeconds: 1.5 }],
     ['forSeconds of more than a day', { forSeconds: 86_401 }],
-    ['nothing to wait for what is absent', { operator: 'ABSENT', forSeconds: 0 }],
+    ['the operator ABSENT and forSeconds 0', { operator: 'ABSENT', forSeconds: 0 }],
     ['a cooldown of 59 s', { cooldownSeconds: 59 }],
     ['a cooldown of more than a day', { cooldownSeconds: 86_401 }],
     ['enabled as text', { enabled: 'true' }],
@@ -133,7 +154,7 @@ describe('a rule', () => {
     ['an unknown field', { note: 'n' }],
     ['a kind', { kind: 'RULE' }],
     ['an organization', { organizationId: crypto.randomUUID() }],
-  ])('a rule with %s is refused (bad input: REST)', async ([_what, fields], { team, post }) => {
+  ])('with %s is refused (bad input: REST)', async ([_what, fields], { team, post }) => {
     const count = async () => (await listRules(team.viewer)).meta.total;
     const before = await count();
     const { details } = await expectError(await post({ ...RULE, ...fields }), 400, 'VALIDATION_ERROR');
@@ -142,7 +163,10 @@ describe('a rule', () => {
     expect(await count()).toBe(before);
   });
 
-  it('a rule may have each bound, severity and operator [C-9]', async ({ plantId, post }) => {
+  it('may have the lowest and highest allowed values, and each severity and operator [C-9]', async ({
+    plantId,
+    post,
+  }) => {
     const good = [
       { forSeconds: 86_400, cooldownSeconds: 86_400 },
       { cooldownSeconds: 60, metric: 'm'.repeat(200) },
@@ -155,7 +179,10 @@ describe('a rule', () => {
     for (const fields of good) expect((await post({ ...RULE, plantId, ...fields })).status).toBe(201);
   });
 
-  it('an organization has at most 200 rules: the next gets 409 [C-9]', async ({ ownTeam, rows }) => {
+  it('gets 409 if its organization has 200 rules; those can still be changed [C-9]', async ({
+    ownTeam,
+    rows,
+  }) => {
     for (let count = 1; count < LIMIT.alertRulesPerOrganization; count++) {
       await rows.insert('alert_rules', { organization_id: ownTeam.id });
     }

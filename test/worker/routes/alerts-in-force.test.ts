@@ -31,7 +31,7 @@ const it = test.extend('newPlant', ({ team }) => async () => {
 });
 
 describe('a rule', () => {
-  it('the next reading is judged by a new rule [C-9]', async ({ team, newPlant }) => {
+  it('applies to the next reading of each plant that it concerns [C-9]', async ({ team, newPlant }) => {
     const [one, other] = [await newPlant(), await newPlant()];
     const { id: ofOne } = await makeRule(team.viewer, { plantId: one.plantId });
     await one.send({ gridPowerKw: 21 });
@@ -45,7 +45,10 @@ describe('a rule', () => {
     await team.viewer.change(`/alerts/${ofAll}`, { enabled: false });
   });
 
-  it('a changed or disabled rule applies to the next reading [C-9]', async ({ team, newPlant }) => {
+  it('applies to the next reading after a change; when it is disabled, its alert is resolved [C-9]', async ({
+    team,
+    newPlant,
+  }) => {
     const { plantId, send, until } = await newPlant();
     const { id } = await makeRule(team.viewer, { plantId, threshold: 100 });
     await send({ gridPowerKw: 50 });
@@ -56,7 +59,10 @@ describe('a rule', () => {
     expect(await until(1, 'RESOLVED')).toMatchObject([{ resolvedBy: null }]);
   });
 
-  it('a rule of a PENDING device fires once it is provisioned [C-9], [C-3.1]', async ({ team, newPlant }) => {
+  it('for a PENDING device fires on what the device sends after its provisioning [C-9], [C-3.1]', async ({
+    team,
+    newPlant,
+  }) => {
     const { plantId, send, until } = await newPlant();
     const { id } = await team.newDevice({ plantId });
     await makeRule(team.viewer, { deviceId: id });
@@ -68,7 +74,10 @@ describe('a rule', () => {
     expect(await until(1, 'ACTIVE')).toMatchObject([{ deviceId: id, value: 30 }]);
   });
 
-  it('a rule holds when its device is linked later [C-9], [C-3.1]', async ({ team, newPlant }) => {
+  it('for a device still applies when a sub-device links to the device later [C-9], [C-3.1]', async ({
+    team,
+    newPlant,
+  }) => {
     const { plantId, until } = await newPlant();
     const sensor = await team.newTokenDevice({ plantId, type: 'SENSOR' });
     await makeRule(team.viewer, { deviceId: sensor.id, metric: 'powerKw' });
@@ -81,7 +90,10 @@ describe('a rule', () => {
 });
 
 describe('an alert', () => {
-  it('a resolved alert does not fire again before the cooldown [C-9]', async ({ team, newPlant }) => {
+  it('that a member resolved does not fire again before the cooldown has ended [C-9]', async ({
+    team,
+    newPlant,
+  }) => {
     const { plantId, send, until } = await newPlant();
     await makeRule(team.viewer, { plantId });
     await send({ gridPowerKw: 20 });
@@ -92,7 +104,10 @@ describe('an alert', () => {
     expect(await until(1, 'RESOLVED')).toMatchObject([{ id, resolvedBy: team.viewer.id, count: 1 }]);
   });
 
-  it('a deleted plant resolves its alerts and loses its rules [C-9]', async ({ team, newPlant }) => {
+  it('is resolved when its plant is deleted; the plant’s rules are deleted, too [C-9]', async ({
+    team,
+    newPlant,
+  }) => {
     const { plantId, gateway, send, until } = await newPlant();
     const { id: ruleId } = await makeRule(team.viewer, { plantId });
     await send({ gridPowerKw: 20 });
@@ -105,7 +120,10 @@ describe('an alert', () => {
     await team.viewer.change(`/alerts/${id}`, { note: 'plant sold' });
   });
 
-  it('an alert ends with its device’s move, and fires at its new plant [C-9]', async ({ team, newPlant }) => {
+  it('of a device is resolved when the device moves or is deleted, and can fire at its new plant [C-9]', async ({
+    team,
+    newPlant,
+  }) => {
     const [from, to] = [await newPlant(), await newPlant()];
     const sensor = await team.newTokenDevice({ plantId: from.plantId, type: 'SENSOR' });
     await makeRule(team.viewer, { deviceId: sensor.id, metric: 'heat' });

@@ -25,7 +25,7 @@ const it = test.extend('limited', async ({ team }) => {
 
 describe('a member', () => {
   it.for(['viewer', 'operator', 'admin', 'orgAdmin'] as const)(
-    '%s may do everything: role any (spec: Alerts)',
+    'with the role %s may make and change rules, and list, acknowledge and resolve alerts (spec: Alerts)',
     async (role, { team, plantId }) => {
       const by = team[role];
       const made = await makeRule(by, { plantId });
@@ -40,7 +40,7 @@ describe('a member', () => {
 });
 
 describe('a key', () => {
-  it('telemetry:read lists alerts and rules like a member’s session [C-2.6]', async ({ ownTeam }) => {
+  it('with telemetry:read lists alerts and rules like a member’s session [C-2.6]', async ({ ownTeam }) => {
     const key = await ownTeam.newKey(['telemetry:read']);
     await fireAlert(ownTeam.id);
     await makeRule(ownTeam.viewer);
@@ -51,7 +51,10 @@ describe('a key', () => {
     }
   });
 
-  it('telemetry:write does all else, and the trail names the key [C-8.4]', async ({ team, plantId }) => {
+  it('with telemetry:write makes and changes rules and alerts, and the audit trail names the key [C-8.4]', async ({
+    team,
+    plantId,
+  }) => {
     const key = await team.newKey(['telemetry:write']);
     const { id: rule } = await makeRule(key);
     expect(await key.change(`/alerts/${rule}`, { threshold: 5 })).toMatchObject({ threshold: 5 });
@@ -73,7 +76,7 @@ describe('a key', () => {
     );
   });
 
-  it('every other scope is refused with 403 [C-4.2]', async ({ team, plantId }) => {
+  it('with every scope except the needed one gets 403 [C-4.2]', async ({ team, plantId }) => {
     const id = await fireAlert(team.id, { plantId });
     const without = (scope: ApiKeyScope) => team.newKey(API_KEY_SCOPES.filter((one) => one !== scope));
     const [reader, writer] = [await without('telemetry:write'), await without('telemetry:read')];
@@ -91,7 +94,10 @@ describe('a key', () => {
 });
 
 describe('a key with allowedPlantIds', () => {
-  it('a limited key sees alerts of its plants and of no others [C-4.2]', async ({ team, limited }) => {
+  it('sees and changes the alerts of its plants only, not those without a plant [C-4.2]', async ({
+    team,
+    limited,
+  }) => {
     const { plantId, hidden, device, key } = limited;
     const { id: ruleId } = await makeRule(team.viewer, {});
     const seen = [
@@ -120,7 +126,10 @@ describe('a key with allowedPlantIds', () => {
     ]);
   });
 
-  it('a limited key sees and changes rules of its plants only [C-4.2]', async ({ team, limited }) => {
+  it('sees and changes the rules of its plants and their devices only, not those for all plants [C-4.2]', async ({
+    team,
+    limited,
+  }) => {
     const { plantId, hidden, device, hiddenDevice, key } = limited;
     const seen = [
       await makeRule(team.viewer, { plantId }),
@@ -142,7 +151,7 @@ describe('a key with allowedPlantIds', () => {
     for (const rule of unseen) expect(data).toContainEqual(rule);
   });
 
-  it('a limited key makes rules for its own plants only [C-4.2]', async ({ team, other, limited }) => {
+  it('makes rules for its plants and their devices only [C-4.2]', async ({ team, other, limited }) => {
     const { plantId, hidden, device, hiddenDevice, key } = limited;
     const post = (fields: object) => key.post('/alerts', { ...RULE, ...fields });
     const made = [await makeRule(key, { plantId }), await makeRule(key, { deviceId: device })];
@@ -158,7 +167,7 @@ describe('a key with allowedPlantIds', () => {
     expect((await idsBy(key, '&kind=RULE')).sort()).toEqual(made.map(({ id }) => id).sort());
   });
 
-  it('a key with empty allowedPlantIds sees nothing [C-4.2]', async ({ team, plantId }) => {
+  it('sees no alert and no rule if the list is empty [C-4.2]', async ({ team, plantId }) => {
     const key = await team.newKey(BOTH, { allowedPlantIds: [] });
     await fireAlert(team.id, { plantId });
     expect([...(await idsBy(key)), ...(await idsBy(key, '&kind=RULE'))]).toEqual([]);

@@ -22,7 +22,7 @@ const it = test
   });
 
 describe('POST /alerts', () => {
-  it('a POST makes a rule and answers 201 with its record [C-9]', async ({ team, plantId, makeRule }) => {
+  it('makes a rule and answers 201 with its record [C-9]', async ({ team, plantId, makeRule }) => {
     const fields = { forSeconds: 120, cooldownSeconds: 600, enabled: false };
     const made = await makeRule(fields);
     expect(made).toEqual({
@@ -41,7 +41,9 @@ describe('POST /alerts', () => {
     expect(await team.trailOf(made.id)).toEqual([trail]);
   });
 
-  it('a rule defaults to 0 s (ABSENT: 300 s), cooldown 300 s, enabled [C-9]', async ({ makeRule }) => {
+  it('gives a rule the defaults forSeconds 0 (ABSENT: 300), cooldownSeconds 300 and enabled [C-9]', async ({
+    makeRule,
+  }) => {
     const agreed = { forSeconds: 0, cooldownSeconds: 300, enabled: true, threshold: 10 };
     expect(await makeRule()).toMatchObject(agreed);
     const absent = { operator: 'ABSENT', threshold: undefined };
@@ -59,7 +61,10 @@ describe('POST /alerts', () => {
     expect(page).toMatchObject({ data: [ofDevice], meta: { total: 1 } });
   });
 
-  it('a foreign plant or device looks absent to a rule [C-1.3]', async ({ team, other }) => {
+  it('gets 404 for a foreign plant or device as for an absent one, and for a device without a plant [C-1.3]', async ({
+    team,
+    other,
+  }) => {
     const foreignPlant = (await other.newPlant()).id;
     const foreignDevice = (await other.newDevice({ plantId: foreignPlant })).id;
     const post = (fields: object) => team.viewer.post('/alerts', { ...RULE, ...fields });
@@ -113,7 +118,7 @@ describe('GET /alerts', () => {
     expect(await listAlerts(ownTeam.viewer, '?kind=ALERT&limit=2')).toEqual(first);
   });
 
-  it('the list shows rules, newest first, in pages [C-9]', async ({ ownTeam }) => {
+  it('kind=RULE lists the rules in pages; without it the list has no rules [C-9]', async ({ ownTeam }) => {
     const made: string[] = [];
     for (const name of ['a', 'b', 'c']) {
       const { id } = await ownTeam.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, name });
@@ -151,7 +156,7 @@ describe('GET /alerts', () => {
 });
 
 describe('PATCH /alerts/{id}', () => {
-  it('a PATCH changes the named fields of a rule and no others [C-9]', async ({ team, makeRule, patch }) => {
+  it('changes the named fields of a rule and no others [C-9]', async ({ team, makeRule, patch }) => {
     const made = await makeRule();
     const change = { threshold: 15, name: 'Low', cooldownSeconds: 60 };
     const changed = await bodyOf<AlertRuleRecord>(await patch(made.id, change), 200);
@@ -163,7 +168,7 @@ describe('PATCH /alerts/{id}', () => {
     expect({ ...nothing, updatedAt: '' }).toEqual({ ...changed, updatedAt: '' });
   });
 
-  it('concurrent changes of a rule are all kept [C-9]', async ({ team, makeRule, patch }) => {
+  it('keeps concurrent changes of different fields of a rule [C-9]', async ({ team, makeRule, patch }) => {
     const { id } = await makeRule();
     const changes = [{ threshold: 15 }, { enabled: false }, { name: 'x' }];
     await Promise.all(changes.map((change) => patch(id, change)));
@@ -171,7 +176,10 @@ describe('PATCH /alerts/{id}', () => {
     expect(data.find((rule) => rule.id === id)).toMatchObject({ threshold: 15, enabled: false, name: 'x' });
   });
 
-  it('a PATCH changes a rule from comparing to ABSENT and back [C-9]', async ({ makeRule, patch }) => {
+  it('changes a rule to ABSENT, which deletes its threshold, and back only with a new threshold [C-9]', async ({
+    makeRule,
+    patch,
+  }) => {
     const { id } = await makeRule({ forSeconds: 60 });
     const patched = async (body: object) => await bodyOf<AlertRuleRecord>(await patch(id, body), 200);
     const absentRule = { operator: 'ABSENT', threshold: null, forSeconds: 60 };
@@ -186,13 +194,22 @@ describe('PATCH /alerts/{id}', () => {
     expect(absent.details).toEqual([expect.stringMatching(/^forSeconds/)]);
   });
 
-  it('a rule can be disabled after its device moved [C-9]', async ({ team, device, makeRule, patch }) => {
+  it('can disable a rule after its device was taken from its plant [C-9]', async ({
+    team,
+    device,
+    makeRule,
+    patch,
+  }) => {
     const { id } = await makeRule({ plantId: undefined, deviceId: device.id });
     await team.operator.change(`/devices/${device.id}`, { plantId: null });
     expect(await bodyOf(await patch(id, { enabled: false }), 200)).toMatchObject({ id, enabled: false });
   });
 
-  it('a PATCH changes an alert’s severity and note in any status [C-9]', async ({ team, plantId, patch }) => {
+  it('changes an alert’s severity and note, also after the alert was resolved [C-9]', async ({
+    team,
+    plantId,
+    patch,
+  }) => {
     const id = await fireAlert(team.id, { plantId });
     const before = await findAlert(team.viewer, id);
     const noted = await bodyOf(await patch(id, { note: 'seen to', severity: 'INFO' }), 200);

@@ -75,7 +75,9 @@ async function stateOf({ id }: Key): Promise<string | null> {
 }
 
 describe('a key that is being probed', () => {
-  it('REST and partners see a probed key as unknown [C-5.4]', async ({ probed }) => {
+  it('is refused like an unknown key by REST, and in an AMQP dial without its nonce [C-5.4]', async ({
+    probed,
+  }) => {
     const { organization, key } = probed;
     const unknown = `${key.key.slice(0, -1)}_`;
     const [answer, absent] = [key.key, unknown].map((plaintext) =>
@@ -89,7 +91,9 @@ describe('a key that is being probed', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('the admins of the organization cannot see a probed key [C-5.4]', async ({ team }) => {
+  it('is not in the list of keys, and its routes get 404, also for an ORG_ADMIN [C-5.4]', async ({
+    team,
+  }) => {
     const [{ orgAdmin: by }, org] = [team, team.id];
     const key = await createKey(team.organization, { state: 'probing' });
     await prepare(key);
@@ -118,7 +122,9 @@ describe('a key that is being probed', () => {
     },
   );
 
-  it('another nonce, key or user is refused and does not use up the nonce [C-5.4]', async ({ probed }) => {
+  it('a dial with another nonce, key or user name is refused, and the nonce stays valid [C-5.4]', async ({
+    probed,
+  }) => {
     const { organization, key, nonce } = probed;
     const sibling = await createKey(organization, { state: 'probing' });
     const other = await prepare(sibling);
@@ -137,7 +143,7 @@ describe('a key that is being probed', () => {
     await expectError(await dial(organization, key, nonce), 403, 'FORBIDDEN');
   });
 
-  it('a revoked key, or one that may not connect, is refused without an audit row [C-5.3]', async () => {
+  it('a probe of a revoked key gets 401; of a key without a connect scope, 403 and no audit row [C-5.3]', async () => {
     const { organization, key, nonce } = await newProbed({ revokedAtMs: Date.now() });
     await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
     const scopeless = await newProbed({ scopes: ['vcp:write:setpoint'] });
@@ -148,7 +154,9 @@ describe('a key that is being probed', () => {
 });
 
 describe('the connection of a probe', () => {
-  it('a probe is not audited, is no use of the key, and fills no queue [C-5.4]', async ({ probed }) => {
+  it('is not audited, does not set lastUsedAt and leaves no event in the key’s queues [C-5.4]', async ({
+    probed,
+  }) => {
     const { organization, key, nonce } = probed;
     const link: VhostTestLink = openLink(await dial(organization, key, nonce));
     const queue = `vcp.${organization.slug}.event.status`;
@@ -188,7 +196,7 @@ describe('a key whose creation did not finish', () => {
     expect((await dial(organization, active, '')).status).toBe(101);
   });
 
-  it('a key is kept while its vhost cannot be discarded [C-5.4]', async ({ probed }) => {
+  it('housekeeping keeps the key as long as it cannot discard the vhost [C-5.4]', async ({ probed }) => {
     const { key } = probed;
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const later = Date.now() + STRANDED_MS + 1_000;

@@ -62,7 +62,12 @@ describe('what is shown of keys', () => {
     }
   });
 
-  it('no answer has a secret (spec: API key management)', async ({ ownTeam, ask, make, remove }) => {
+  it('after the creation of a key no answer has a secret of it (spec: API key management)', async ({
+    ownTeam,
+    ask,
+    make,
+    remove,
+  }) => {
     const { key, signingKey, apiKey } = await make();
     await remove(apiKey.id);
     const row = env.DB.prepare('SELECT key_hash FROM api_keys WHERE id = ?').bind(apiKey.id);
@@ -77,7 +82,13 @@ describe('what is shown of keys', () => {
 });
 
 describe('what an admin does with a key', () => {
-  it('an action is audited once (spec: Audit events)', async ({ ownTeam, ask, make, remove, tried }) => {
+  it('each action is audited once, also if it is repeated without effect (spec: Audit events)', async ({
+    ownTeam,
+    ask,
+    make,
+    remove,
+    tried,
+  }) => {
     const { key, apiKey } = await make({ name: 'Reader', partnerId: 'p-1' });
     const { id, keyPrefix, scopes } = apiKey;
     for (let time = 0; time < 3; time++) {
@@ -100,7 +111,10 @@ describe('what an admin does with a key', () => {
     ]);
   });
 
-  it('concurrent revocations are one revocation with one answer [C-3.2]', async ({ make, remove }) => {
+  it('concurrent revocations of a key get the same answer and are audited once [C-3.2]', async ({
+    make,
+    remove,
+  }) => {
     const { apiKey } = await make();
     const answers = await Promise.all([1, 2, 3].map(() => remove(apiKey.id)));
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
@@ -118,7 +132,11 @@ describe('what an admin does with a key', () => {
 });
 
 describe('the connection test', () => {
-  it('an invalid key or scope opens no connection [C-5.5]', async ({ ownTeam, make, tried }) => {
+  it('fails before it connects if the key is wrong, has ended or lacks a scope, or nothing listens [C-5.5]', async ({
+    ownTeam,
+    make,
+    tried,
+  }) => {
     const [good, second] = [await ownTeam.newKey(), await ownTeam.newKey()];
     const { key, apiKey } = await make();
     const revoked = await ownTeam.newKey(undefined, { revokedAtMs: 1 });
@@ -143,7 +161,7 @@ describe('the connection test', () => {
     expect(JSON.stringify(tests)).not.toContain(second.key);
   });
 
-  it('the body of a connection test is the key and nothing else (bad input: REST)', async ({ ask, make }) => {
+  it('has a body with the key and nothing else, else 400 (bad input: REST)', async ({ ask, make }) => {
     const { key, apiKey } = await make();
     for (const body of [{}, { key: null }, { key: 'x'.repeat(201) }, { key, host: 'example.org' }, [], 'x']) {
       const response = await ask(`/${apiKey.id}/test-connection`, { method: 'POST', body });

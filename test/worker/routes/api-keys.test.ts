@@ -38,7 +38,13 @@ function everyRoute(id: string): [string, Call][] {
 }
 
 describe('the routes of API keys', () => {
-  it('keys need an ORG_ADMIN (spec: API key management)', async ({ other, ownTeam, ask, make, list }) => {
+  it('need an ORG_ADMIN of the organization, and no API key opens them (spec: API key management)', async ({
+    other,
+    ownTeam,
+    ask,
+    make,
+    list,
+  }) => {
     const { apiKey } = await make();
     for (const [path, options] of everyRoute(apiKey.id)) {
       for (const by of [ownTeam.viewer, ownTeam.operator, ownTeam.admin]) {
@@ -52,7 +58,7 @@ describe('the routes of API keys', () => {
     expect((await list()).data.find(({ id }) => id === apiKey.id)).toMatchObject({ isActive: true });
   });
 
-  it('x-org-id is required, also of a user with one membership [C-1.3]', async ({ ownTeam, make }) => {
+  it('need x-org-id, also from a user with one membership [C-1.3]', async ({ ownTeam, make }) => {
     const { apiKey } = await make();
     for (const [path, options] of everyRoute(apiKey.id)) {
       const response = await ownTeam.orgAdmin.call(`${KEYS}${path}`, options);
@@ -60,7 +66,12 @@ describe('the routes of API keys', () => {
     }
   });
 
-  it('a foreign key looks absent, byte for byte [C-10]', async ({ other, ask, make, list }) => {
+  it('answer for a key of another organization as for an absent one, byte for byte [C-10]', async ({
+    other,
+    ask,
+    make,
+    list,
+  }) => {
     const { apiKey } = await make();
     const foreign = everyRoute(apiKey.id).slice(2);
     for (const [index, [path, options]] of everyRoute(ABSENT).slice(2).entries()) {
@@ -77,8 +88,11 @@ describe('the routes of API keys', () => {
   });
 });
 
-describe('a request for a key', () => {
-  it('empty or unknown scopes have their own codes [C-10]', async ({ post, keyCount }) => {
+describe('a request to make a key', () => {
+  it('without scopes, or with an unknown one, gets 400 with a code of its own [C-10]', async ({
+    post,
+    keyCount,
+  }) => {
     await expectError(await post({ scopes: [] }), 400, 'API_KEY_SCOPES_EMPTY');
     const unknown = ['vcp:write', 'VCP:READ', 'vcp:read ', '*', '', 'admin', '__proto__', 'constructor'];
     for (const scope of unknown) {
@@ -100,7 +114,10 @@ describe('a request for a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('broker scopes are refused where there is no bridge [C-10]', async ({ post, keyCount }) => {
+  it('with a broker scope gets 400 where no AMQP listener is configured [C-10]', async ({
+    post,
+    keyCount,
+  }) => {
     for (const scope of ['vcp:connect', ...VCP_WRITE_SCOPES]) {
       const response = await post({ scopes: ['vcp:read', scope] });
       await expectError(response, 400, 'API_KEY_VCP_SCOPES_NOT_SUPPORTED');
@@ -108,7 +125,10 @@ describe('a request for a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('malformed allowedIps get 400, also without client addresses [C-10]', async ({ make, postTo }) => {
+  it('with malformed allowedIps gets 400; without client addresses, so does one with any allowedIps [C-10]', async ({
+    make,
+    postTo,
+  }) => {
     const badMasks = ['10.0.0.0/33', '2001:db8::/129', '10.0.0.0/-1', '10.0.0.0/'];
     const wrong = [...badMasks, '/8', 'x', '', '10.0.0.256/8'];
     for (const CLIENT_ADDRESS of ['none', 'platform']) {
@@ -126,7 +146,12 @@ describe('a request for a key', () => {
     expect((await make()).apiKey.allowedIps).toEqual([]);
   });
 
-  it('allowedPlantIds name plants of the organization [C-5.2]', async ({ other, ownTeam, post, make }) => {
+  it('gets 400 unless its allowedPlantIds are one or more plants of the organization [C-5.2]', async ({
+    other,
+    ownTeam,
+    post,
+    make,
+  }) => {
     const own = await ownTeam.newPlant();
     const foreign = await other.newPlant();
     for (const allowedPlantIds of [[], [foreign.id], [own.id, foreign.id], [ABSENT], ['x'], null, own.id]) {
@@ -139,7 +164,7 @@ describe('a request for a key', () => {
     expect((await make()).apiKey.allowedPlantIds).toBeNull();
   });
 
-  it('an expiry that is past or malformed is refused [C-5.2]', async ({ post, make }) => {
+  it('with an expiry that is past or malformed gets 400 [C-5.2]', async ({ post, make }) => {
     const past = [Date.now() - 1, Date.now() - 86_400_000].map((atMs) => new Date(atMs).toISOString());
     const wrong = ['1970-01-01T00:00:00Z', '2099-02-30T00:00:00Z', '2099-01-01', null, 1];
     for (const expiresAt of [...past, ...wrong]) {
@@ -149,7 +174,7 @@ describe('a request for a key', () => {
     expect(apiKey).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z', isActive: true });
   });
 
-  it('the name and the partner have 1 to 100 characters (spec: Limits)', async ({ post, make }) => {
+  it('has a name and a partnerId of 1 to 100 characters (spec: Limits)', async ({ post, make }) => {
     for (const field of ['name', 'partnerId']) {
       for (const value of ['', ' ', 'x'.repeat(101), undefined, null, 1]) {
         await expectError(await post({ [field]: value }), 400, 'VALIDATION_ERROR');
@@ -160,7 +185,7 @@ describe('a request for a key', () => {
     }
   });
 
-  it('fields that a client cannot set are refused (bad input: REST)', async ({ other, ask, keyCount }) => {
+  it('with fields that a client cannot set gets 400 (bad input: REST)', async ({ other, ask, keyCount }) => {
     const fields = [
       { id: ABSENT },
       { vhost: 'partner-x' },
@@ -182,7 +207,12 @@ describe('a request for a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('an organization has at most a thousand live keys [C-10]', async ({ ownTeam, ask, post, make }) => {
+  it('gets 409 while the organization has a thousand live keys [C-10]', async ({
+    ownTeam,
+    ask,
+    post,
+    make,
+  }) => {
     await env.DB.prepare(
       `INSERT INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, created_by, created_at_ms, updated_at_ms)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)

@@ -107,14 +107,16 @@ describe('the row of an action', () => {
     expect(first).toEqual({ ...made, address: null });
   });
 
-  it('an API key is named by its id and prefix [C-8.4]', async ({ team }) => {
+  it('an API key as the actor is named by its id and prefix [C-8.4]', async ({ team }) => {
     const key = await team.newKey(['plants:write']);
     const { id } = await key.create<PlantRecord>('/plants', { name: 'x' }, FROM);
     const actor = { type: 'API_KEY', id: key.id, name: apiKeyPrefix(key.key) };
     expect(await about(team, id)).toMatchObject([{ event: 'plant.created', actor, address: ADDRESS }]);
   });
 
-  it('the address is null where the platform reports none [C-4.2]', async ({ team }) => {
+  it('the address is null where the platform reports none, whatever forwarding headers say [C-4.2]', async ({
+    team,
+  }) => {
     const headers = { 'x-forwarded-for': ADDRESS, 'x-real-ip': ADDRESS, forwarded: `for=${ADDRESS}` };
     const { id } = await team.operator.create<PlantRecord>('/plants', { name: 'x' }, { headers });
     expect(await about(team, id)).toMatchObject([{ address: null }]);
@@ -182,7 +184,9 @@ describe('GET /audit-events', () => {
     ]);
   });
 
-  it('rows are listed in pages, newest first, and by event [C-8.4]', async ({ ownTeam }) => {
+  it('rows are listed in pages, newest first, and can be filtered by the exact event [C-8.4]', async ({
+    ownTeam,
+  }) => {
     const ids: string[] = [];
     for (const name of ['a', 'b', 'c']) ids.unshift((await ownTeam.newPlant({ name })).id);
     const targets = ({ data }: Page<AuditEvent>) => data.map(({ target }) => target?.id);

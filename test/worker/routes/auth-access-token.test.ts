@@ -97,7 +97,9 @@ describe('the signature', () => {
     }
   });
 
-  it('an older secret works while it is configured [C-1.4]', async ({ claims }) => {
+  it('a token signed with an older secret works while that secret is configured [C-1.4]', async ({
+    claims,
+  }) => {
     const token = await sign(claims);
     const request = () => restRequest('/api/v1/auth/me', { headers: { authorization: `Bearer ${token}` } });
     const newer = 'a-newer-secret-of-more-than-32-characters';
@@ -105,7 +107,9 @@ describe('the signature', () => {
     await expectError(await settle(request(), { SESSION_SECRET: newer }), 401, 'UNAUTHORIZED');
   });
 
-  it('a secret of under 32 characters is a configuration error', async ({ claims }) => {
+  it('requests get 500, and an error is logged, if a configured secret has under 32 characters', async ({
+    claims,
+  }) => {
     const logged = vi.spyOn(console, 'error').mockReturnValue();
     const init = { headers: { authorization: `Bearer ${await sign(claims, 'short')}` } };
     for (const SESSION_SECRET of ['short', `${env.SESSION_SECRET},short`]) {
@@ -172,8 +176,10 @@ describe('the claims', () => {
   });
 });
 
-describe('a session', () => {
-  it('an expired session ends its access tokens [C-1.4]', async ({ person }) => {
+describe('the end of a session', () => {
+  it('ends its access tokens, before and after housekeeping deletes the expired session [C-1.4]', async ({
+    person,
+  }) => {
     const { sid } = decodeJwt(person.accessToken);
     await env.DB.prepare('UPDATE sessions SET expires_at_ms = ? WHERE id = ?').bind(Date.now(), sid).run();
     await expectRefused(person.accessToken);

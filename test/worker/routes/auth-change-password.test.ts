@@ -31,7 +31,7 @@ describe('a changed password', () => {
     expect((await next.call('/auth/me')).status).toBe(200);
   });
 
-  it('earlier access tokens get 401 TOKEN_VERSION_MISMATCH [C-1.4]', async ({ person }) => {
+  it('access tokens from before the change get 401 TOKEN_VERSION_MISMATCH [C-1.4]', async ({ person }) => {
     const elsewhere = await Person.logIn(person.email);
     await changed(person);
     for (const one of [person, elsewhere]) {
@@ -41,7 +41,9 @@ describe('a changed password', () => {
     }
   });
 
-  it('a change ends every other session and keeps its own [C-1.4]', async ({ person }) => {
+  it('the change ends every other session of the user and keeps the session that made it [C-1.4]', async ({
+    person,
+  }) => {
     const [elsewhere, stranger] = [await Person.logIn(person.email), await Person.register()];
     await changed(person);
     await expectError(await refresh(elsewhere.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
@@ -66,7 +68,9 @@ describe('a changed password', () => {
     expect([again.status, again.headers.getSetCookie()]).toEqual([200, []]);
   });
 
-  it('of two concurrent changes one wins, and its session goes on [C-1.4]', async ({ person }) => {
+  it('of two concurrent changes one succeeds, and only its session can be refreshed [C-1.4]', async ({
+    person,
+  }) => {
     const both = [person, await Person.logIn(person.email)];
     const passwords = ['the first of the two', 'the second of the two'];
     const answers = await Promise.all(both.map((one, index) => change(one, PASSWORD, passwords[index])));
@@ -134,7 +138,9 @@ describe('a change that is refused', () => {
     await expectError(await change(anonymous, PASSWORD, NEXT), 401, 'UNAUTHORIZED');
   });
 
-  it('after ten wrong passwords a change gets 423 ACCOUNT_LOCKED [C-1.4]', async ({ person }) => {
+  it('after ten wrong passwords, in logins and changes together, both get 423 ACCOUNT_LOCKED [C-1.4]', async ({
+    person,
+  }) => {
     const [half, calls] = [MOST / 2, Array.from({ length: MOST })];
     await Promise.all(calls.slice(half).map(() => logIn(person.email, 'not my password')));
     const answers = await Promise.all(calls.map(() => change(person, 'not my password', NEXT)));

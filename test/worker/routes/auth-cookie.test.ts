@@ -62,7 +62,7 @@ const it = test.extend('rename', ({ team }) => (name: string, headers: Record<st
 });
 
 describe('an unsafe request with the cookie', () => {
-  it('a request of another page gets 403 ORIGIN_MISMATCH and has no effect [C-1.6]', async ({ team }) => {
+  it('from a page of another origin gets 403 ORIGIN_MISMATCH and has no effect [C-1.6]', async ({ team }) => {
     const before = await team.admin.read('/auth/me');
     for (const [path, options] of unsafeCalls(team)) {
       for (const headers of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }]) {
@@ -75,27 +75,34 @@ describe('an unsafe request with the cookie', () => {
     expect(await team.orgAdmin.read(`/organizations/${team.id}`)).toMatchObject({ name: team.slug });
   });
 
-  it('every header that names another page is refused [C-1.6]', async ({ rename }) => {
+  it('gets 403 for every Origin or Sec-Fetch-Site that is not that of our own pages [C-1.6]', async ({
+    rename,
+  }) => {
     for (const headers of FOREIGN) {
       expect([headers, (await rename('Evil', headers)).status]).toEqual([headers, 403]);
     }
   });
 
-  it('our own pages and clients that are no browsers are accepted [C-1.6]', async ({ team, rename }) => {
+  it('is accepted from our own pages and from clients that are no browsers [C-1.6]', async ({
+    team,
+    rename,
+  }) => {
     for (const headers of OWN) {
       expect([headers, (await rename('Acme', headers)).status]).toEqual([headers, 200]);
     }
     await team.orgAdmin.change(`/organizations/${team.id}`, { name: team.slug });
   });
 
-  it('an Authorization header that is no bearer token exempts nothing [C-1.6]', async ({ rename }) => {
+  it('from another origin gets 403 also with an Authorization header that is no bearer token [C-1.6]', async ({
+    rename,
+  }) => {
     for (const authorization of ['', 'Bearer', 'Bearer ', 'Basic eDp5', 'x']) {
       const headers = { authorization, origin: 'https://evil.example' };
       await expectError(await rename('Evil', headers), 403, 'ORIGIN_MISMATCH');
     }
   });
 
-  it('text/plain, which pages may send without a preflight, is refused [C-1.6]', async ({ team }) => {
+  it('of text/plain, which pages may send without a preflight, gets 400 [C-1.6]', async ({ team }) => {
     const { accessToken } = team.orgAdmin;
     const body = JSON.stringify({ name: 'Evil', slug: `evil-${team.slug}` });
     for (const type of ['text/plain', 'text/plain; application/json', 'application/x-www-form-urlencoded']) {
@@ -105,7 +112,7 @@ describe('an unsafe request with the cookie', () => {
     }
   });
 
-  it('an invalid session gets 401 from everywhere [C-1.6]', async () => {
+  it('of an invalid session gets 401, also from another origin [C-1.6]', async () => {
     for (const cookie of ['access_token=x', 'access_token=']) {
       const headers = { cookie, origin: 'https://evil.example' };
       await expectError(await anonymous.post('/auth/logout', undefined, { headers }), 401, 'UNAUTHORIZED');
@@ -114,7 +121,7 @@ describe('an unsafe request with the cookie', () => {
 });
 
 describe('a safe request with the cookie', () => {
-  it('a safe request may come from any page, which cannot read the answer [C-1.6]', async ({ team }) => {
+  it('is answered from any page, which cannot read the answer [C-1.6]', async ({ team }) => {
     for (const headers of [...FOREIGN, ...OWN]) {
       const response = await team.viewer.callWithCookie('/auth/me', { headers });
       expect([headers, response.status]).toEqual([headers, 200]);
@@ -126,7 +133,7 @@ describe('a safe request with the cookie', () => {
 });
 
 describe('a bearer token', () => {
-  it('a bearer token is exempt, with and without the cookie [C-1.6]', async ({ team }) => {
+  it('is accepted from every origin, with and without the cookie [C-1.6]', async ({ team }) => {
     for (const headers of FOREIGN) {
       const cookie = `access_token=${team.orgAdmin.accessToken}`;
       for (const own of [headers, { ...headers, cookie }]) {
@@ -136,7 +143,9 @@ describe('a bearer token', () => {
     }
   });
 
-  it('a bearer token wins over the cookie of another user [C-1.6]', async ({ team }) => {
+  it('decides who the user is, not the cookie: an invalid one gets 401 even with a valid cookie [C-1.6]', async ({
+    team,
+  }) => {
     const cookie = `access_token=${team.orgAdmin.accessToken}`;
     const me = await team.viewer.read('/auth/me', { headers: { cookie } });
     expect(me).toMatchObject({ user: { id: team.viewer.id } });
@@ -146,7 +155,10 @@ describe('a bearer token', () => {
 });
 
 describe('a request that needs no session', () => {
-  it('a request without a session may come from any origin [C-1.6]', async ({ team, person }) => {
+  it('may come from any origin, also with the session cookie of another user [C-1.6]', async ({
+    team,
+    person,
+  }) => {
     const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
     const body = { refreshToken: person.refreshToken };
     const response = await team.viewer.callWithCookie('/auth/refresh', { method: 'POST', body, headers });

@@ -27,13 +27,13 @@ async function expectLocked(email: string): Promise<void> {
 }
 
 describe('an e-mail with ten failed logins', () => {
-  it('a locked e-mail refuses the right password, too [C-1.4]', async ({ person }) => {
+  it('gets 423 even with the right password [C-1.4]', async ({ person }) => {
     const { email } = person;
     await failed(email, MOST);
     await expectLocked(email);
   });
 
-  it('an unknown e-mail gets the same answers as a known one [C-1.4]', async ({ person }) => {
+  it('gets the same answers whether a user has it or not [C-1.4]', async ({ person }) => {
     stopClock();
     const answers = async (email: string) => {
       await failed(email, MOST - 2);
@@ -50,7 +50,7 @@ describe('an e-mail with ten failed logins', () => {
     expect(known.map((one) => one.slice(0, 3))).toEqual(['401', '401', '423', '423']);
   });
 
-  it('upper and lower case count as one e-mail [C-1.4]', async ({ person }) => {
+  it('is counted and locked regardless of upper and lower case [C-1.4]', async ({ person }) => {
     const { email } = person;
     await failed(email, MOST - 2);
     for (const spelled of [email.toUpperCase(), `${email.slice(0, -3)}ORG`]) {
@@ -60,7 +60,7 @@ describe('an e-mail with ten failed logins', () => {
     await expectLocked(email.toUpperCase());
   });
 
-  it('a lock affects no other user and ends no session [C-1.4]', async ({ person }) => {
+  it('locks out no other user and ends no session [C-1.4]', async ({ person }) => {
     const second = await Person.register();
     await failed(person.email, MOST);
     await expectLocked(person.email);
@@ -71,14 +71,16 @@ describe('an e-mail with ten failed logins', () => {
 });
 
 describe('concurrent guesses', () => {
-  it('of twenty concurrent guesses ten are checked [C-1.4]', async ({ person: { email } }) => {
+  it('of twenty for a known e-mail ten are checked, and the others get 423 [C-1.4]', async ({
+    person: { email },
+  }) => {
     const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(email, WRONG)));
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(MOST);
     expect(answers.filter(({ status }) => status === 423)).toHaveLength(MOST);
     await expectLocked(email);
   });
 
-  it('of twenty concurrent guesses for an unknown e-mail at most ten are checked [C-1.4] [C-14.2]', async () => {
+  it('of twenty for an unknown e-mail at most ten are checked; the others get 423 or 503 [C-1.4] [C-14.2]', async () => {
     const email = uniqueEmail();
     const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(email, WRONG)));
     const statuses = answers.map(({ status }) => status);
@@ -90,7 +92,7 @@ describe('concurrent guesses', () => {
 });
 
 describe('a right login', () => {
-  it('a right login clears the failures before it [C-1.4]', async ({ person }) => {
+  it('clears the failures before it [C-1.4]', async ({ person }) => {
     const { email } = person;
     for (let round = 0; round < 2; round++) {
       await failed(email, MOST - 1);
@@ -100,7 +102,7 @@ describe('a right login', () => {
 });
 
 describe('a lock', () => {
-  it('a lock lasts 15 minutes, also if the user keeps trying [C-1.4]', async ({ person }) => {
+  it('lasts 15 minutes, also if the user keeps trying [C-1.4]', async ({ person }) => {
     const { email } = person;
     const now = stopClock();
     await failed(email, MOST);
@@ -112,7 +114,7 @@ describe('a lock', () => {
     expect((await logIn(email, PASSWORD)).status).toBe(200);
   });
 
-  it('a lock lasts 15 minutes from the tenth failure, and Retry-After shows the rest [C-1.4]', async () => {
+  it('lasts 15 minutes from the tenth failure, and Retry-After shows the rest [C-1.4]', async () => {
     const email = uniqueEmail();
     const now = stopClock();
     await failed(email, MOST - 1);
@@ -125,7 +127,7 @@ describe('a lock', () => {
     expect((await logIn(email, WRONG)).status).toBe(401);
   });
 
-  it('ten more failures lock the e-mail again [C-1.4]', async () => {
+  it('begins again after ten more failures [C-1.4]', async () => {
     const email = uniqueEmail();
     const now = stopClock();
     await failed(email, MOST);
@@ -134,7 +136,7 @@ describe('a lock', () => {
     await expectLocked(email);
   });
 
-  it('ten failures more than 15 minutes apart do not lock [C-1.4]', async ({ person }) => {
+  it('does not begin when nine failures follow nine others after 15 minutes [C-1.4]', async ({ person }) => {
     const { email } = person;
     const now = stopClock();
     await failed(email, MOST - 1);

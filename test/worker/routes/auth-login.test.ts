@@ -13,7 +13,7 @@ import { findSession, openSession } from '../../../worker/registry/sessions.ts';
 const MOST_SESSIONS = 100;
 
 describe('a right login', () => {
-  it('a login answers the user, a bearer of 15 minutes and a refresh token [C-1.4]', async ({ team }) => {
+  it('answers the user, a bearer token of 15 minutes and a refresh token [C-1.4]', async ({ team }) => {
     const before = Date.now();
     const answer = await bodyOf<LoginAnswer>(await logIn(team.operator.email), 200);
     expect(answer).toEqual({
@@ -60,7 +60,7 @@ describe('a right login', () => {
     });
   });
 
-  it('a login renews a hash of a lower cost, and the password stays the same [C-14.7]', async ({
+  it('replaces a password hash of a lower cost by one of full cost; a wrong login does not [C-14.7]', async ({
     person,
   }) => {
     const stored = () =>
@@ -75,7 +75,7 @@ describe('a right login', () => {
     expect(await stored()).toBe(renewed);
   });
 
-  it('each login opens its own session [C-1.4]', async ({ team }) => {
+  it('opens a session of its own [C-1.4]', async ({ team }) => {
     const both = [await Person.logIn(team.viewer.email), await Person.logIn(team.viewer.email)];
     const sessions = both.map(({ accessToken }) => decodeJwt(accessToken).sid);
     expect(new Set(sessions).size).toBe(2);
@@ -98,7 +98,10 @@ describe('a right login', () => {
 });
 
 describe('a wrong login', () => {
-  it('every wrong login gets the same 401 INVALID_CREDENTIALS [C-1.4]', async ({ team, rows }) => {
+  it('gets the same 401 INVALID_CREDENTIALS, also for an unknown e-mail or a user without a password [C-1.4]', async ({
+    team,
+    rows,
+  }) => {
     const { email } = await rows.insert('users', { password_hash: null });
     const wrong = [
       await logIn(team.viewer.email, 'not my password'),
@@ -124,7 +127,7 @@ describe('a wrong login', () => {
     await expectError(await logIn(team.admin.email, 'x'.repeat(201)), 400, 'VALIDATION_ERROR');
   });
 
-  it('a wrong login opens no session [C-1.4]', async ({ team }) => {
+  it('opens no session [C-1.4]', async ({ team }) => {
     const sessions = () =>
       env.DB.prepare('SELECT count(*) AS n FROM sessions WHERE user_id = ?').bind(team.admin.id).first('n');
     const before = await sessions();

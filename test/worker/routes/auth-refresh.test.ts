@@ -52,7 +52,7 @@ describe('a refresh token', () => {
     expect(await statusOf(accessToken)).toBe(200);
   });
 
-  it('a refresh token is valid for 30 days, the next one for 30 days more [C-1.4]', async () => {
+  it('is valid for 30 days from its issue, and each next one for 30 days from its own [C-1.4]', async () => {
     const [late, idle] = [await Person.register(), await Person.register()];
     const now = stopClock();
     vi.setSystemTime(now + LIFETIME_MS - 60_000);
@@ -65,7 +65,7 @@ describe('a refresh token', () => {
     await expectError(await refresh(last.refreshToken), 401, 'REFRESH_TOKEN_EXPIRED');
   });
 
-  it('a refresh token of a deleted session is expired [C-1.4]', async () => {
+  it('gets 401 REFRESH_TOKEN_EXPIRED when its expired session was deleted [C-1.4]', async () => {
     const [idle, live] = [await Person.register(), await Person.register()];
     const now = stopClock();
     vi.setSystemTime(now + DAY_MS);
@@ -80,19 +80,19 @@ describe('a refresh token', () => {
     await refreshed(next.refreshToken);
   });
 
-  it('a refresh token of a logged-out session is revoked [C-1.4]', async ({ person }) => {
+  it('gets 401 REFRESH_TOKEN_REVOKED after a logout [C-1.4]', async ({ person }) => {
     await person.read('/auth/logout', { method: 'POST' });
     await expectError(await refresh(person.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
   });
 
-  it('access and refresh tokens cannot replace each other [C-1.4]', async ({ person }) => {
+  it('cannot replace an access token, nor an access token a refresh token [C-1.4]', async ({ person }) => {
     expect(await statusOf(person.refreshToken)).toBe(401);
     await expectError(await refresh(person.accessToken), 401, 'REFRESH_TOKEN_INVALID');
   });
 });
 
 describe('a refresh token that is used again', () => {
-  it('a second use of a refresh token ends its session at once [C-1.4]', async ({ person }) => {
+  it('gets 401, and its session with all its tokens ends immediately [C-1.4]', async ({ person }) => {
     const next = await refreshed(person.refreshToken);
     const third = await refreshed(next.refreshToken);
     for (const { accessToken } of [person, next, third]) expect(await statusOf(accessToken)).toBe(200);
@@ -103,7 +103,7 @@ describe('a refresh token that is used again', () => {
     }
   });
 
-  it('a second use of a refresh token ends no other session [C-1.4]', async ({ person }) => {
+  it('ends no other session [C-1.4]', async ({ person }) => {
     const [second, elsewhere] = [await Person.register(), await Person.logIn(person.email)];
     await refreshed(person.refreshToken);
     await expectError(await refresh(person.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
@@ -127,8 +127,8 @@ describe('a refresh token that is used again', () => {
   });
 });
 
-describe('a forged refresh token', () => {
-  it('a forged token gets 401 REFRESH_TOKEN_INVALID and ends no session [C-1.4]', async ({ person }) => {
+describe('a refresh token that is forged or in the wrong place', () => {
+  it('gets 401 REFRESH_TOKEN_INVALID if it is forged, and ends no session [C-1.4]', async ({ person }) => {
     const second = await Person.register();
     await refreshed(person.refreshToken);
     const [sessionId = '', generation = '', mac = ''] = person.refreshToken.split('.');
@@ -162,7 +162,9 @@ describe('a forged refresh token', () => {
     expect(await statusOf(second.accessToken)).toBe(200);
   });
 
-  it('a token that is no text of at most 500 characters gets 400 (bad input: REST)', async ({ person }) => {
+  it('gets 400 if it is no text of at most 500 characters, or not the only field (bad input: REST)', async ({
+    person,
+  }) => {
     const { refreshToken, email } = person;
     const bodies = [
       {},
@@ -180,7 +182,7 @@ describe('a forged refresh token', () => {
     await refreshed(refreshToken);
   });
 
-  it('a refresh token in a cookie is ignored (spec: Other REST surface)', async ({ person }) => {
+  it('is ignored in a cookie (spec: Other REST surface)', async ({ person }) => {
     const { refreshToken, accessToken } = person;
     for (const value of [refreshToken, accessToken]) {
       const headers = { cookie: `access_token=${value}; refresh_token=${refreshToken}` };

@@ -54,7 +54,7 @@ describe('registering', () => {
     expect(Date.parse(user.createdAt)).toBeGreaterThanOrEqual(before);
   });
 
-  it('a registration with a name and slug makes its user ORG_ADMIN [C-1.2] [C-1.4]', async () => {
+  it('a registration with an organization’s name and slug makes it and its ORG_ADMIN [C-1.2] [C-1.4]', async () => {
     const slug = uniqueSlug();
     const { user, organization } = await registered({ organizationName: 'Acme', organizationSlug: slug });
     expect(organization).toMatchObject({ name: 'Acme', slug, role: 'ORG_ADMIN', createdAt: user.createdAt });
@@ -82,7 +82,7 @@ describe('registering', () => {
 });
 
 describe('an e-mail', () => {
-  it('an e-mail is stored in lower case and compared without case [C-10]', async () => {
+  it('is stored in lower case, and is taken whatever its case [C-10]', async () => {
     const email = uniqueEmail();
     const { user } = await registered({ email: `X.${email.toUpperCase()}` });
     expect(user.email).toBe(`x.${email}`);
@@ -91,14 +91,14 @@ describe('an e-mail', () => {
     }
   });
 
-  it('of many concurrent registrations of an e-mail one succeeds [C-10]', async () => {
+  it('is registered by one of many concurrent requests, and the others get 409 [C-10]', async () => {
     const email = uniqueEmail();
     const answers = await Promise.all(Array.from({ length: 6 }, () => register(registrationOf({ email }))));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409]);
     expect(await countOf('users WHERE email', email)).toBe(1);
   });
 
-  it('a taken e-mail makes no organization [C-1.4]', async () => {
+  it('that is taken gets 409, and the organization of the request is not made [C-1.4]', async () => {
     const { user } = await registered();
     const slug = uniqueSlug();
     const body = registrationOf({ email: user.email, organizationName: 'Acme', organizationSlug: slug });
@@ -106,13 +106,13 @@ describe('an e-mail', () => {
     expect(await countOf('organizations WHERE slug', slug)).toBe(0);
   });
 
-  it('a malformed e-mail gets 400 [C-1.4]', async () => {
+  it('that is malformed gets 400 [C-1.4]', async () => {
     const texts = ['', 'jana', '@example.org', 'jana@', 'jana@example', 'a b@example.org', 'a@b@example.org'];
     const others = [`jana@example.org\n`, 'jana@example.org, petr@example.org', null, 7, [], {}];
     for (const email of [...texts, ...others]) await expectInvalid({ email });
   });
 
-  it('an e-mail has at most 254 characters [C-1.4]', async () => {
+  it('has at most 254 characters [C-1.4]', async () => {
     const longest = `${crypto.randomUUID()}xxxxx@${'abcdefghi.'.repeat(21)}cz`;
     expect(longest).toHaveLength(254);
     await expectInvalid({ email: `x${longest}` });
@@ -120,8 +120,8 @@ describe('an e-mail', () => {
   });
 });
 
-describe('an organization to register with', () => {
-  it('a taken slug gets 409 and makes no user [C-1.1] [C-1.4]', async () => {
+describe('the organization of a registration', () => {
+  it('gets 409 if its slug is taken, and the user is not made [C-1.1] [C-1.4]', async () => {
     const slug = uniqueSlug();
     await registered({ organizationName: 'Acme', organizationSlug: slug });
     const second = registrationOf({ organizationName: 'Other', organizationSlug: slug });
@@ -130,13 +130,13 @@ describe('an organization to register with', () => {
     expect((await registered({ email: second.email })).user.email).toBe(second.email);
   });
 
-  it('an organization has a name and a slug, or neither [C-1.4]', async () => {
+  it('needs a name and a slug: one without the other gets 400 [C-1.4]', async () => {
     await expectInvalid({ organizationName: 'Acme' });
     await expectInvalid({ organizationSlug: uniqueSlug() });
     await expectInvalid({ organizationName: null, organizationSlug: null });
   });
 
-  it('a slug has lower-case letters, digits and hyphens [C-1.1]', async () => {
+  it('gets 400 if its slug has other than lower-case letters, digits and inner hyphens, or over 40 [C-1.1]', async () => {
     const wrong = ['Acme', 'a_b', '-acme', 'acme-', 'a.b', 'ácme', 'a'.repeat(41), '', '*', '#', 'acme\n'];
     for (const slug of wrong) await expectInvalid({ organizationName: 'Acme', organizationSlug: slug });
   });

@@ -20,14 +20,17 @@ describe('GET /auth/me', () => {
     });
   });
 
-  it('a user without a membership sees none [C-1.4]', async ({ person }) => {
+  it('a user without a membership sees no role and no memberships [C-1.4]', async ({ person }) => {
     expect(await person.read('/auth/me')).toMatchObject({
       user: { id: person.id, role: null, memberships: [] },
       memberships: [],
     });
   });
 
-  it('the role is that in the header’s organization, if any [C-1.5]', async ({ team, other }) => {
+  it('the role is that in the organization of x-org-id, and null for one without a membership [C-1.5]', async ({
+    team,
+    other,
+  }) => {
     await other.join(team.viewer, 'OPERATOR');
     const role = async (org?: string) => {
       const options = org === undefined ? {} : { org };
@@ -41,7 +44,9 @@ describe('GET /auth/me', () => {
     expect(memberships.map(({ slug }) => slug)).toEqual([team.slug, other.slug].sort());
   });
 
-  it('a cookie or a bearer token is needed; a key is none (spec: Other REST surface)', async ({ team }) => {
+  it('the access token counts in the cookie or as a bearer token, nowhere else (spec: Other REST surface)', async ({
+    team,
+  }) => {
     const { accessToken } = team.operator;
     const right = [
       { authorization: `Bearer ${accessToken}` },
@@ -68,7 +73,7 @@ describe('GET /auth/me', () => {
 });
 
 describe('POST /auth/logout', () => {
-  it('a logout ends the session’s access and refresh tokens at once [C-1.4]', async ({ person }) => {
+  it('a logout ends the session’s access and refresh tokens immediately [C-1.4]', async ({ person }) => {
     expect(await person.read('/auth/logout', { method: 'POST' })).toEqual({ success: true });
     for (const path of ['/auth/me', '/organizations']) {
       await expectError(await person.call(path), 401, 'UNAUTHORIZED');
@@ -110,8 +115,8 @@ describe('POST /auth/logout', () => {
   });
 });
 
-describe('wrong methods', () => {
-  it('a wrong method gets 405, and 401 where a session is needed [C-10]', async ({ team }) => {
+describe('a wrong method', () => {
+  it('gets 405 with Allow, or 401 without the session that the path needs [C-10]', async ({ team }) => {
     const wrong = [
       ['GET', '/auth/login', 'POST'],
       ['DELETE', '/auth/register', 'POST'],

@@ -19,7 +19,7 @@ function report(body: BodyInit, type = 'application/csp-report', headers: Record
 
 describe('a report', () => {
   it.for(TYPES)(
-    'a report as %s gets 200 CSP_VIOLATION_LOGGED and is logged [C-1.6] [C-10]',
+    'as %s gets 200 CSP_VIOLATION_LOGGED and is logged [C-1.6] [C-10]',
     async (type, { logged }) => {
       for (const spelled of [type, type.toUpperCase(), `${type}; charset=utf-8`]) {
         const response = await report(JSON.stringify(REPORT), spelled);
@@ -37,13 +37,13 @@ describe('a report', () => {
     },
   );
 
-  it('a report needs no session and no origin [C-1.6]', async () => {
+  it('needs no session and may come from any origin [C-1.6]', async () => {
     const headers = { origin: 'null', 'sec-fetch-site': 'cross-site', cookie: 'access_token=x' };
     const response = await report(JSON.stringify([REPORT]), 'application/reports+json', headers);
     expect([response.status, response.headers.get('set-cookie')]).toEqual([200, null]);
   });
 
-  it('a report is logged as one line of at most 2 000 characters', async ({ logged }) => {
+  it('is logged as one line of at most 2 000 characters', async ({ logged }) => {
     await report(JSON.stringify({ a: 'x'.repeat(500_000), b: '\r\nforged line' }));
     await report(JSON.stringify({ b: '\r\nforged line' }));
     const [long, short] = logged.map(([, about]) => (about as { report: string }).report);
@@ -51,7 +51,7 @@ describe('a report', () => {
     expect(short).not.toMatch(/[\r\n]/);
   });
 
-  it('a report may be any JSON', async () => {
+  it('may be any JSON', async () => {
     for (const body of ['{}', '[]', 'null', '0', '"x"', '{"__proto__":{"a":1},"constructor":1}']) {
       expect([body, (await report(body)).status]).toEqual([body, 200]);
     }
@@ -59,8 +59,10 @@ describe('a report', () => {
   });
 });
 
-describe('what is no report', () => {
-  it('a wrong type, size, depth or grammar is refused and not logged [C-1.6] [C-4.7]', async ({ logged }) => {
+describe('a request that is no report', () => {
+  it('of a wrong media type, size, depth or grammar is refused and not logged [C-1.6] [C-4.7]', async ({
+    logged,
+  }) => {
     const right = JSON.stringify(REPORT);
     for (const type of ['text/plain', 'application/csp-reports', 'application/xml', 'text/csp-report', '']) {
       await expectError(await report(right, type), 400, 'BAD_REQUEST');
@@ -73,7 +75,7 @@ describe('what is no report', () => {
     expect(logged).toEqual([]);
   });
 
-  it('another method gets 405 [C-10]', async () => {
+  it('of another method gets 405 [C-10]', async () => {
     for (const method of ['GET', 'PUT', 'DELETE'] as const) {
       const response = await anonymous.call('/csp-report', { method });
       expect(response.headers.get('allow')).toBe('POST');
@@ -81,7 +83,7 @@ describe('what is no report', () => {
     }
   });
 
-  it('other paths refuse the media types of reports [C-1.6]', async () => {
+  it('to another path gets 400 for the media type application/csp-report [C-1.6]', async () => {
     for (const path of ['/api/v1/auth/login', '/api/v1/auth/refresh', '/api/v1/organizations', `${PATH}/`]) {
       const init = { method: 'POST', body: '{}', headers: { 'content-type': 'application/csp-report' } };
       await expectError(await send(path, init), 400, 'BAD_REQUEST');

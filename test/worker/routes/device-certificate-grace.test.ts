@@ -30,7 +30,9 @@ async function linkOf(id: string, { certificate }: Issued): Promise<DeviceTestLi
 }
 
 describe('a certificate', () => {
-  it('a certificate is valid until the second that it names [C-3.3]', async ({ newDevice }) => {
+  it('lets its device connect until certificateExpiresAt, and not from then on [C-3.3]', async ({
+    newDevice,
+  }) => {
     const device = await newDevice();
     const endsAtMs = Date.parse(device.certificateExpiresAt);
     expect(endsAtMs % SECOND).toBe(0);
@@ -40,7 +42,10 @@ describe('a certificate', () => {
     expect(await statusOf(device.id, device)).toBe(401);
   });
 
-  it('a replaced certificate is valid for 60 minutes more [C-3.3]', async ({ newDevice, reissue }) => {
+  it('that was replaced is valid for 60 minutes more, the new one immediately [C-3.3]', async ({
+    newDevice,
+    reissue,
+  }) => {
     const first = await newDevice();
     const second = await reissue(first);
     expect(second.previousUntil).toBe(new Date(START_MS + 60 * MINUTE).toISOString());
@@ -50,7 +55,11 @@ describe('a certificate', () => {
     expect([await statusOf(first.id, first), await statusOf(first.id, second)]).toEqual([401, 101]);
   });
 
-  it('the end of the grace period closes the old link [C-3.3]', async ({ plantId, newDevice, reissue }) => {
+  it('that was replaced has its open link closed when its grace period ends [C-3.3]', async ({
+    plantId,
+    newDevice,
+    reissue,
+  }) => {
     const [stays, comes] = [await newDevice(), await newDevice()];
     const [old, older] = [await linkOf(stays.id, stays), await linkOf(comes.id, comes)];
     await reissue(stays);
@@ -65,14 +74,20 @@ describe('a certificate', () => {
     expect(fresh.closed).toBeUndefined();
   });
 
-  it('of two concurrently issued certificates both are valid [C-3.3]', async ({ newDevice, reissue }) => {
+  it('of two concurrently issued ones both are valid, and the one before them is not [C-3.3]', async ({
+    newDevice,
+    reissue,
+  }) => {
     const first = await newDevice();
     const both = await Promise.all([reissue(first), reissue(first)]);
     for (const issued of both) expect(await statusOf(first.id, issued)).toBe(101);
     expect(await statusOf(first.id, first)).toBe(401);
   });
 
-  it('the grace period does not extend a certificate’s own time [C-3.3]', async ({ newDevice, reissue }) => {
+  it('that was replaced still expires at its own time, even within the grace period [C-3.3]', async ({
+    newDevice,
+    reissue,
+  }) => {
     const first = await newDevice();
     const endsAtMs = START_MS + 10 * MINUTE;
     const shorten = env.DB.prepare('UPDATE devices SET certificate_expires_at_ms = ? WHERE id = ?');

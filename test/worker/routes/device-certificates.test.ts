@@ -88,7 +88,9 @@ describe('the package of a device with a certificate', () => {
     expect(await jwkOf(certificate.publicKey)).toEqual(await jwkOfPrivate(security.privateKey));
   });
 
-  it('a certificate lets in only its own device, with any password [C-3.3]', async ({ team }) => {
+  it('the certificate lets only its own device connect, whatever password it sends [C-3.3]', async ({
+    team,
+  }) => {
     const [one, other] = [await team.newMtlsDevice(), await team.newMtlsDevice()];
     expect((await dialWith(one.id, one.security.certificate)).status).toBe(101);
     expect((await dialWith(one.id, one.security.certificate, 'any password')).status).toBe(101);
@@ -98,13 +100,13 @@ describe('the package of a device with a certificate', () => {
   });
 });
 
-describe('provisioning from a request', () => {
+describe('provisioning with a certificate request (CSR)', () => {
   it.for([
     ['EC P-256', P256],
     ['EC P-384', P384],
     ['RSA 2048', rsa(2_048)],
   ] as const)(
-    'a request with a key of %s is accepted, and no other key is made [C-3.3]',
+    'a CSR with a key of %s gets a certificate for that key, and no private key [C-3.3]',
     async ([_name, algorithm], { team }) => {
       const request = await requestOf(algorithm);
       const { id } = await team.newDevice(MTLS);
@@ -117,7 +119,9 @@ describe('provisioning from a request', () => {
     },
   );
 
-  it('weak keys, changed requests and other texts get 400 [C-3.3]', async ({ team }) => {
+  it('a CSR with a weak key, a changed CSR and other texts get 400; the device stays PENDING [C-3.3]', async ({
+    team,
+  }) => {
     const request = await requestOf(P256);
     const { privateKey: mine } = await newPair(P256);
     const foreign = { publicKey: (await newPair(P256)).publicKey, privateKey: mine };
@@ -172,7 +176,9 @@ describe('POST /devices/{id}/certificate', () => {
     expect((await dialWith(sibling.id, again.certificate)).status).toBe(401);
   });
 
-  it('a certificate from a request has no key; a third ends the first [C-3.3]', async ({ team }) => {
+  it('a certificate from a CSR comes without a private key; a third certificate ends the first [C-3.3]', async ({
+    team,
+  }) => {
     const { id, security } = await team.newMtlsDevice();
     const csr = (await requestOf(P256)).toString('pem');
     const second = await team.reissue(id, { csr });
@@ -182,7 +188,7 @@ describe('POST /devices/{id}/certificate', () => {
     expect((await Promise.all(dials)).map(({ status }) => status)).toEqual([401, 101, 101]);
   });
 
-  it('an invalid request gets 400, and the certificate stays valid [C-3.3]', async ({ team }) => {
+  it('an invalid CSR gets 400, and the current certificate stays valid [C-3.3]', async ({ team }) => {
     const { id, security } = await team.newMtlsDevice();
     for (const csr of ['', 'x', (await requestOf(rsa(1_024))).toString('pem')]) {
       await expectError(await team.admin.operate(id, 'certificate', { csr }), 400, 'VALIDATION_ERROR');
@@ -203,7 +209,9 @@ describe('POST /devices/{id}/certificate', () => {
     await expectError(await team.admin.operate(id, 'certificate'), 409, 'CONFLICT');
   });
 
-  it('a suspended device is refused, and let in again after reactivation [C-3.3]', async ({ team }) => {
+  it('a certificate works again after a reactivation, not while suspended nor after a revocation [C-3.3]', async ({
+    team,
+  }) => {
     const { id, security } = await team.newMtlsDevice();
     await team.admin.operate(id, 'suspend');
     expect((await dialWith(id, security.certificate)).status).toBe(401);

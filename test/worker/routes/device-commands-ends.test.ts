@@ -18,7 +18,10 @@ const it = test
   });
 
 describe('commands to a device', () => {
-  it('a command that was never delivered ends FAILED: EXPIRED [C-3.4]', async ({ team, show }) => {
+  it('a command that was never delivered ends EXPIRED at validUntil, without it after 15 minutes [C-3.4]', async ({
+    team,
+    show,
+  }) => {
     const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
     const [short, long] = [await team.command(id, { ...REBOOT, validUntil }), await team.command(id)];
@@ -34,7 +37,12 @@ describe('commands to a device', () => {
     expect(await show(long, viewer)).toEqual(expired);
   });
 
-  it('a command is sent three times, then NO_ACK [C-3.9]', async ({ team, device, link, show }) => {
+  it('a command that its device never acknowledges is sent three times, then ends NO_ACK [C-3.9]', async ({
+    team,
+    device,
+    link,
+    show,
+  }) => {
     const made = await team.command(device.id);
     for (let round = 0; round < 3; round++) {
       await passTime(device.siteId, 30 * SECOND);
@@ -46,7 +54,12 @@ describe('commands to a device', () => {
     expect(await show(made)).toEqual({ ...made, status: 'FAILED', reason: 'NO_ACK' });
   });
 
-  it('a command ends NO_RESULT after 15 minutes [C-3.4]', async ({ team, device, link, show }) => {
+  it('a command that stays IN_PROGRESS ends NO_RESULT after 15 minutes [C-3.4]', async ({
+    team,
+    device,
+    link,
+    show,
+  }) => {
     const made = await team.command(device.id);
     await sendAck(link, device, made.cmdId, 'IN_PROGRESS');
     await passTime(device.siteId, 15 * MINUTE - 1);
@@ -56,7 +69,10 @@ describe('commands to a device', () => {
     expect(await show(made, viewer)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
   });
 
-  it('a revoked device ends its commands, a suspended one does not [C-3.3]', async ({ team, show }) => {
+  it('a revocation ends a waiting command with DEVICE_GONE; a suspension keeps it [C-3.3]', async ({
+    team,
+    show,
+  }) => {
     const [gone, away] = [await team.newTokenDevice(), await team.newTokenDevice()];
     const [ended, waiting] = [await team.command(gone.id), await team.command(away.id)];
     await team.admin.operate(gone.id, 'revoke');
@@ -68,7 +84,12 @@ describe('commands to a device', () => {
     expect((await nthCommand(link, 1)).cmdId).toBe(waiting.cmdId);
   });
 
-  it('a suspended device gets its commands again [C-3.3]', async ({ team, device, link, show }) => {
+  it('a command that was sent before a suspension is sent again after the reactivation [C-3.3]', async ({
+    team,
+    device,
+    link,
+    show,
+  }) => {
     const made = await team.command(device.id);
     expect((await nthCommand(link, 1)).cmdId).toBe(made.cmdId);
     await team.admin.operate(device.id, 'suspend');
@@ -81,7 +102,12 @@ describe('commands to a device', () => {
     expect(await show(made)).toEqual({ ...made, status: 'COMPLETED' });
   });
 
-  it('a sent command of a suspended device expires [C-3.4]', async ({ team, device, link, show }) => {
+  it('a command that was sent ends FAILED if its device stays suspended [C-3.4]', async ({
+    team,
+    device,
+    link,
+    show,
+  }) => {
     const made = await team.command(device.id);
     await nthCommand(link, 1);
     await team.admin.operate(device.id, 'suspend');
@@ -91,7 +117,10 @@ describe('commands to a device', () => {
     expect(await show(made, viewer)).toEqual(ended);
   });
 
-  it('a repeated idempotencyKey gets the first command in any status [C-3.4]', async ({ team, device }) => {
+  it('a repeated idempotencyKey gets the first command, even of a suspended or revoked device [C-3.4]', async ({
+    team,
+    device,
+  }) => {
     const body = { ...REBOOT, payload: { a: 1 }, idempotencyKey: 'k' };
     const made = await team.command(device.id, body);
     await team.admin.operate(device.id, 'suspend');
@@ -107,7 +136,9 @@ describe('commands to a device', () => {
     expect(meta.total).toBe(1);
   });
 
-  it('a repeated idempotencyKey gets the first command after validUntil [C-3.4]', async ({ team }) => {
+  it('a repeated idempotencyKey gets the first command, even after its validUntil [C-3.4]', async ({
+    team,
+  }) => {
     const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
     const body = { ...REBOOT, validUntil, idempotencyKey: 'k' };
@@ -121,7 +152,10 @@ describe('commands to a device', () => {
     expect(meta.total).toBe(1);
   });
 
-  it('a command is audited once, with its sender [C-8.4]', async ({ team, device }) => {
+  it('a command is audited once, even if it is repeated, with its sender and without its payload [C-8.4]', async ({
+    team,
+    device,
+  }) => {
     const body = { ...REBOOT, payload: { code: 'not for the trail' }, idempotencyKey: 'once' };
     await team.command(device.id, body);
     await team.command(device.id, body);

@@ -64,7 +64,12 @@ describe('POST /devices/{id}/commands', () => {
     expect((await show(made)).status).toBe('SENT');
   });
 
-  it('a command shows the device’s acknowledgements [C-3.9]', async ({ team, device, link, show }) => {
+  it('the status of a command follows its device’s acknowledgements and never goes back [C-3.9]', async ({
+    team,
+    device,
+    link,
+    show,
+  }) => {
     const made = await team.command(device.id);
     for (const [said, shown] of [
       ['RECEIVED', 'RECEIVED'],
@@ -90,7 +95,13 @@ describe('POST /devices/{id}/commands', () => {
     expect((await show(made)).status).toBe('SENT');
   });
 
-  it('a repeated idempotencyKey sends nothing [C-3.4]', async ({ team, device, link, post, list }) => {
+  it('a repeated idempotencyKey sends nothing; with another command it gets 409 [C-3.4]', async ({
+    team,
+    device,
+    link,
+    post,
+    list,
+  }) => {
     const sibling = await team.newTokenDevice();
     const body = { ...REBOOT, payload: { a: 1, b: 2 }, idempotencyKey: 'k1' };
     const made = await team.command(device.id, body);

@@ -67,21 +67,24 @@ describe('POST /devices/{id}/mqtt-token', () => {
     [{}, 3_600],
     [{ expiresIn: 60 }, 60],
     [{ expiresIn: 86_400 }, 86_400],
-  ] as const)('%j issues a token of %i s (spec: Limits)', async ([body, seconds], { team }) => {
-    const { id } = await team.newTokenDevice();
-    const answer = (await (await team.admin.operate(id, 'mqtt-token', body)).json()) as Token;
-    const expiresAt = new Date(START_MS + seconds * 1_000).toISOString();
-    expect(answer).toEqual({ token: expect.any(String), expiresAt });
-    const key = await importJWK(PUBLIC_KEY, 'EdDSA');
-    const { payload } = await jwtVerify(answer.token, key, { audience: 'mqtt', subject: id });
-    expect([payload.iat, payload.exp]).toEqual([START_MS / 1_000, START_MS / 1_000 + seconds]);
-    expect(payload).toMatchObject({ subscribe: [`cpi/${id}/commands`] });
-    expect((await team.readDevice(id)).tokenExpiresAt).toBe(expiresAt);
-    setClock(START_MS + seconds * 1_000 - 1);
-    expect((await dialMqtt(id, answer.token)).status).toBe(101);
-    setClock(START_MS + seconds * 1_000);
-    expect((await dialMqtt(id, answer.token)).status).toBe(401);
-  });
+  ] as const)(
+    'the body %j gets a token that is valid for %i s (spec: Limits)',
+    async ([body, seconds], { team }) => {
+      const { id } = await team.newTokenDevice();
+      const answer = (await (await team.admin.operate(id, 'mqtt-token', body)).json()) as Token;
+      const expiresAt = new Date(START_MS + seconds * 1_000).toISOString();
+      expect(answer).toEqual({ token: expect.any(String), expiresAt });
+      const key = await importJWK(PUBLIC_KEY, 'EdDSA');
+      const { payload } = await jwtVerify(answer.token, key, { audience: 'mqtt', subject: id });
+      expect([payload.iat, payload.exp]).toEqual([START_MS / 1_000, START_MS / 1_000 + seconds]);
+      expect(payload).toMatchObject({ subscribe: [`cpi/${id}/commands`] });
+      expect((await team.readDevice(id)).tokenExpiresAt).toBe(expiresAt);
+      setClock(START_MS + seconds * 1_000 - 1);
+      expect((await dialMqtt(id, answer.token)).status).toBe(101);
+      setClock(START_MS + seconds * 1_000);
+      expect((await dialMqtt(id, answer.token)).status).toBe(401);
+    },
+  );
 
   it('an invalid lifetime or field gets 400, and no token is issued (spec: Limits)', async ({ team }) => {
     const { id } = await team.newTokenDevice();
@@ -99,7 +102,11 @@ describe('POST /devices/{id}/mqtt-token', () => {
     expect((await team.readDevice(id)).tokenExpiresAt).toBeNull();
   });
 
-  it('a new token affects neither the session nor earlier tokens [C-3.3]', async ({ team, device, link }) => {
+  it('a new token ends neither the open session nor the tokens before it [C-3.3]', async ({
+    team,
+    device,
+    link,
+  }) => {
     await team.admin.operate(device.id, 'mqtt-token', { expiresIn: 60 });
     expect(await counts(link, device, device.hmacSecret)).toBe(true);
     expect((await dialMqtt(device.id, device.token)).status).toBe(101);
@@ -107,7 +114,11 @@ describe('POST /devices/{id}/mqtt-token', () => {
 });
 
 describe('POST /devices/{id}/rotate-secret', () => {
-  it('a rotation answers a new secret and its grace time [C-3.3]', async ({ team, device, rotate }) => {
+  it('a rotation answers a new secret, and when the grace period of the old one ends [C-3.3]', async ({
+    team,
+    device,
+    rotate,
+  }) => {
     const rotation = await rotate(device);
     const graceUntil = new Date(START_MS + 60 * MINUTE).toISOString();
     expect(rotation).toEqual({
@@ -120,7 +131,12 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect((await team.readDevice(device.id)).hmacRotation).toEqual({ graceUntil });
   });
 
-  it('the old secret is valid in the grace period [C-3.3]', async ({ team, device, link, rotate }) => {
+  it('messages signed with the old secret count until the grace period ends, then are dropped [C-3.3]', async ({
+    team,
+    device,
+    link,
+    rotate,
+  }) => {
     const { hmacSecret: next } = await rotate(device);
     expect(await counts(link, device, device.hmacSecret)).toBe(true);
     expect(await counts(link, device, next)).toBe(true);
@@ -137,7 +153,12 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(await admin.read(`/devices/${device.id}`)).toMatchObject({ status: 'ACTIVE', hmacRotation: null });
   });
 
-  it('a second rotation ends the first secret at once [C-3.3]', async ({ team, device, link, rotate }) => {
+  it('a second rotation ends the first secret immediately; the second one gets the grace period [C-3.3]', async ({
+    team,
+    device,
+    link,
+    rotate,
+  }) => {
     const { hmacSecret: second } = await rotate(device);
     setClock(START_MS + MINUTE);
     const { hmacSecret: third, graceUntil } = await rotate(device);
@@ -150,7 +171,12 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(good).toEqual([false, true, true]);
   });
 
-  it('commands are signed with the last used secret [C-3.7]', async ({ team, device, link, rotate }) => {
+  it('commands are signed with the secret that the device used last [C-3.7]', async ({
+    team,
+    device,
+    link,
+    rotate,
+  }) => {
     await subscribe(link, device);
     await counts(link, device, device.hmacSecret);
     const { hmacSecret: next } = await rotate(device);
@@ -165,7 +191,11 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(isSignedWith(device.hmacSecret, device.id, after)).toBe(false);
   });
 
-  it('of concurrent rotations two secrets are valid [C-3.3]', async ({ device, link, rotate }) => {
+  it('after three concurrent rotations two of the new secrets are valid, and the first one is not [C-3.3]', async ({
+    device,
+    link,
+    rotate,
+  }) => {
     const rotations = await Promise.all([rotate(device), rotate(device), rotate(device)]);
     const good: boolean[] = [];
     for (const { hmacSecret } of rotations) good.push(await counts(link, device, hmacSecret));

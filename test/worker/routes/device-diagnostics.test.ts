@@ -93,7 +93,7 @@ const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason
 
 describe('GET /devices/{id}/diagnostics', () => {
   it.for(Object.entries(MISTAKES))(
-    'the diagnostics show %s, and the device sees nothing [C-3.8]',
+    'the reason of a dropped message is shown (%s), and not to the device, which gets "stored" [C-3.8]',
     async ([_name, mistake], { team, device, link }) => {
       const [payload, reason, detail] = mistake(device);
       expect(await publish(link, payload)).toBe(true);
@@ -106,7 +106,11 @@ describe('GET /devices/{id}/diagnostics', () => {
     },
   );
 
-  it('a reused nonce is shown, a resent message is not [C-3.8]', async ({ team, device, link }) => {
+  it('a nonce used for two messages is shown, an identical message sent again is not [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const first = rawTelemetry(device, { nonce: 'n-1', data: '{"gridPowerKw":1}' });
     await publishAll(link, [first, first]);
     expect((await team.diagnosticsOf(device.id)).drops).toEqual({});
@@ -117,7 +121,7 @@ describe('GET /devices/{id}/diagnostics', () => {
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
   });
 
-  it('a topic of another device is shown [C-3.8]', async ({ team, device, link }) => {
+  it('a publish to the topic of another device is shown [C-3.8]', async ({ team, device, link }) => {
     const topic = `cpi/${crypto.randomUUID()}/telemetry`;
     link.send({ kind: 'strayed', topic, act: 'publish' });
     await sendTelemetry(link, device, { gridPowerKw: 1 });
@@ -126,7 +130,11 @@ describe('GET /devices/{id}/diagnostics', () => {
     expect(recent).toMatchObject([{ topic, reason: 'TOPIC' }]);
   });
 
-  it('an ADMIN sees the expected text, an OPERATOR does not [C-3.8]', async ({ team, device, link }) => {
+  it('an ADMIN sees which text had to be signed, an OPERATOR does not, and neither sees a secret [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const [ts, nonce] = [Date.now(), crypto.randomUUID()];
     await publish(link, rawTelemetry(device, { ts, nonce, data: DATA, sig: FORGED }));
     const expected = telemetrySigningString(device.id, ts, nonce, COMPACT);

@@ -29,7 +29,7 @@ const it = test
   });
 
 describe('a key', () => {
-  it('plants:read lists and reads devices like a member [C-3.1]', async ({ team, plantId, keyOf }) => {
+  it('with plants:read lists and reads devices like a member [C-3.1]', async ({ team, plantId, keyOf }) => {
     const [placed, free] = [await team.newDevice({ plantId }), await team.newDevice()];
     const key = keyOf('plants:read');
     const whole = await key.read<Page<DeviceRecord>>('/devices?limit=100');
@@ -40,7 +40,12 @@ describe('a key', () => {
     for (const device of [placed, free]) expect(await key.read(`/devices/${device.id}`)).toEqual(device);
   });
 
-  it('plants:read sees no expected text in diagnostics [C-3.8]', async ({ team, device, link, keyOf }) => {
+  it('does not see in diagnostics which text had to be signed, whatever its scopes [C-3.8]', async ({
+    team,
+    device,
+    link,
+    keyOf,
+  }) => {
     await publish(link, rawTelemetry(device, { data: '{"gridPowerKw":7}', sig: '0'.repeat(64) }));
     expect((await team.diagnosticsOf(device.id)).recent[0]?.expected).toContain('gridPowerKw');
     const everything = await team.newKey(ALL);
@@ -52,7 +57,11 @@ describe('a key', () => {
     }
   });
 
-  it('plants:write changes are audited with the key [C-8.4]', async ({ team, plantId, keyOf }) => {
+  it('with plants:write registers, changes, moves and deletes devices, audited with the key as actor [C-8.4]', async ({
+    team,
+    plantId,
+    keyOf,
+  }) => {
     const { id: to } = await team.newPlant();
     const key = keyOf('plants:write');
     const body = registration({ plantId });
@@ -73,7 +82,10 @@ describe('a key', () => {
     );
   });
 
-  it('commands:execute sends a command, and commands:read shows it [C-3.4]', async ({ team, keyOf }) => {
+  it('with commands:execute sends a command, and one with commands:read reads it [C-3.4]', async ({
+    team,
+    keyOf,
+  }) => {
     const { id } = await team.newTokenDevice();
     const path = `/devices/${id}/commands`;
     const sent = await keyOf('commands:execute').post(path, REBOOT);
@@ -83,7 +95,7 @@ describe('a key', () => {
     expect(await keyOf('commands:read').read(`${path}/${made.cmdId}`)).toEqual(made);
   });
 
-  it('a scope opens nothing that needs another scope [C-4.2]', async ({ team, keyOf }) => {
+  it('gets 403 from every route that needs another scope [C-4.2]', async ({ team, keyOf }) => {
     const { id } = await team.newTokenDevice();
     const made = await team.command(id);
     const before = await team.readDevice(id);
@@ -116,7 +128,7 @@ describe('a key', () => {
     ['SUSPENDED', 'reactivate'],
     ['ACTIVE', 'certificate'],
   ] as const)(
-    'no scope lets a key change a %s device by %s: 401 [C-2.6]',
+    'gets 401, whatever its scopes, for a member’s operation on a %s device: %s [C-2.6]',
     async ([status, operation], { team }) => {
       const authMethod = operation === 'certificate' ? 'MTLS' : 'TOKEN';
       const id = await team.newDeviceIn(status, { authMethod });
@@ -127,7 +139,7 @@ describe('a key', () => {
     },
   );
 
-  it('a key of another organization finds no device [C-1.3]', async ({ team, other }) => {
+  it('of another organization finds no device [C-1.3]', async ({ team, other }) => {
     const foreign = await other.newKey(ALL);
     const { id } = await team.newTokenDevice();
     const calls = [
@@ -142,7 +154,10 @@ describe('a key', () => {
 });
 
 describe('a key with allowedPlantIds', () => {
-  it('a limited key sees devices of its plants and of no others [C-4.2]', async ({ team, limited }) => {
+  it('sees and commands the devices of its plants, and gets 404 for all others [C-4.2]', async ({
+    team,
+    limited,
+  }) => {
     const { plantId, also, hidden, key } = limited;
     const seen = [
       await team.newTokenDevice({ name: 'a', plantId }),
@@ -178,7 +193,7 @@ describe('a key with allowedPlantIds', () => {
     }
   });
 
-  it('a limited key registers devices for its own plants only [C-4.2]', async ({ team, other, limited }) => {
+  it('registers devices for its own plants only [C-4.2]', async ({ team, other, limited }) => {
     const { plantId, hidden, key } = limited;
     const post = (fields: object) => key.post('/devices', registration(fields));
     await bodyOf(await post({ plantId }), 201);
@@ -191,7 +206,7 @@ describe('a key with allowedPlantIds', () => {
     expect(await team.viewer.read(`/devices?plantId=${hidden}`)).toMatchObject({ meta: { total: 0 } });
   });
 
-  it('a limited key moves devices among its plants only [C-4.2]', async ({ team, limited }) => {
+  it('moves devices among its own plants only [C-4.2]', async ({ team, limited }) => {
     const { plantId, also, hidden, key } = limited;
     const { id } = await team.newTokenDevice({ plantId });
     const patch = (body: object) => key.patch(`/devices/${id}`, body);
@@ -206,7 +221,7 @@ describe('a key with allowedPlantIds', () => {
     expect(await key.remove(`/devices/${id}`)).toEqual({ id, deleted: true });
   });
 
-  it('a key with empty allowedPlantIds sees no device [C-4.2]', async ({ team }) => {
+  it('sees no device if the list is empty [C-4.2]', async ({ team }) => {
     const key = await team.newKey(ALL, { allowedPlantIds: [] });
     await team.newTokenDevice();
     expect(await key.read('/devices')).toMatchObject({ data: [], meta: { total: 0 } });

@@ -37,7 +37,7 @@ const CASES = DEVICE_STATUSES.flatMap((status) =>
 
 describe(`${CASES.length} pairs of status and operation`, () => {
   it.for(CASES)(
-    'the table decides on a %s device and %s (spec: Device lifecycle)',
+    'a %s device allows or refuses %s as the lifecycle says (spec: Device lifecycle)',
     async ([status, operation], { team }) => {
       const authMethod = operation === 'certificate' ? 'MTLS' : 'TOKEN';
       const id = await team.newDeviceIn(status, { authMethod });
@@ -57,7 +57,7 @@ describe(`${CASES.length} pairs of status and operation`, () => {
 });
 
 describe('a suspension', () => {
-  it('a suspension answers the record and keeps its reason [C-3.3]', async ({ team }) => {
+  it('answers the record with the reason, which the reactivation deletes [C-3.3]', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     const before = await team.readDevice(id);
     const reason = 'Stolen from hall 2 – “č”';
@@ -79,7 +79,7 @@ describe('a suspension', () => {
     expect(await team.readDevice(id)).toMatchObject({ status: 'SUSPENDED', suspendReason: null });
   });
 
-  it('a suspension ends the session until reactivation and a new token [C-3.3], [C-14.5]', async ({
+  it('closes the session and refuses the device until its reactivation and a new token [C-3.3], [C-14.5]', async ({
     team,
     device,
     link,
@@ -97,7 +97,7 @@ describe('a suspension', () => {
     expect(await sendTelemetry(again, device, { gridPowerKw: 2 })).toBe(true);
   });
 
-  it('a suspension leaves other sessions open [C-3.3]', async ({ team, plantId, device, link }) => {
+  it('leaves the sessions of other devices open [C-3.3]', async ({ team, plantId, device, link }) => {
     const sensor = await team.newTokenDevice({ plantId, type: 'SENSOR' });
     const stays = await connect(sensor);
     await team.admin.operate(device.id, 'suspend');
@@ -108,7 +108,9 @@ describe('a suspension', () => {
 });
 
 describe('a revocation', () => {
-  it('a revocation is permanent: session closed, secret deleted, token refused [C-3.3]', async ({ team }) => {
+  it('closes the session, deletes the secret, refuses the token, and is permanent [C-3.3]', async ({
+    team,
+  }) => {
     const device = await team.newTokenDevice();
     const link = await connect(device);
     const answer = await (await team.admin.operate(device.id, 'revoke', { reason: 'broken' })).json();
@@ -122,7 +124,7 @@ describe('a revocation', () => {
     }
   });
 
-  it('a suspended device cannot be revoked before it is reactivated [C-3.1]', async ({ team }) => {
+  it('of a suspended device gets 409 until the device is reactivated [C-3.1]', async ({ team }) => {
     const id = await team.newDeviceIn('SUSPENDED');
     await expectError(await team.admin.operate(id, 'revoke'), 409, 'CONFLICT');
     await team.admin.operate(id, 'reactivate');
@@ -131,7 +133,7 @@ describe('a revocation', () => {
 });
 
 describe('the reason', () => {
-  it('a reason has at most 500 characters (spec: Limits)', async ({ team }) => {
+  it('has at most 500 characters (spec: Limits)', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     for (const operation of ['suspend', 'revoke']) {
       const reasons = ['x'.repeat(501), 1, null].map((reason) => ({ reason }));
@@ -156,7 +158,7 @@ describe('a body that is null', () => {
     ['ACTIVE', 'certificate', 'MTLS'],
     ['SUSPENDED', 'reactivate', 'TOKEN'],
   ] as const)(
-    'null for a %s device and %s (%s) gets 400 (bad input: REST)',
+    'gets 400 and changes nothing for a %s device and %s (%s) (bad input: REST)',
     async ([status, operation, authMethod], { team }) => {
       const id = await team.newDeviceIn(status, { authMethod });
       const before = await team.readDevice(id);
@@ -169,7 +171,7 @@ describe('a body that is null', () => {
 });
 
 describe('concurrent suspension and reactivation', () => {
-  it('concurrent changes leave registry and site with the same status (rule 6)', async ({ team }) => {
+  it('leave registry and Site with the same status (rule 6)', async ({ team }) => {
     const device = await team.newTokenDevice();
     const answers = await Promise.all([
       team.admin.operate(device.id, 'suspend', { reason: 'a' }),

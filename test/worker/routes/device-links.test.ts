@@ -35,7 +35,7 @@ async function atOnce(
 describe('concurrent linking and moving', () => {
   describe.each(['link', 'move'] as const)('the %s request first', (first) => {
     it.for(READS_APART)(
-      'only one of linking and moving succeeds (%i reads apart) [C-2.2]',
+      'at most one of the two succeeds, and registry and Sites agree (%i reads apart) [C-2.2]',
       async (reads, { team }) => {
         for (const kind of ['POST', 'PATCH'] as const) {
           for (const to of [(await team.newPlant()).id, null]) {
@@ -70,7 +70,7 @@ describe('concurrent linking and moving', () => {
 
 describe('a PATCH that moves a linked device', () => {
   it.for(['ACTIVE', 'PENDING'] as const)(
-    'a PATCH that moves a linked %s device gets 409 and changes nothing [C-3.1]',
+    'gets 409 and changes nothing, if the device is %s [C-3.1]',
     async (status, { team }) => {
       const [{ id: from }, { id: to }] = [await team.newPlant(), await team.newPlant()];
       const id = await team.newDeviceIn(status, { plantId: from, metadata: { a: 1 } });

@@ -68,7 +68,14 @@ describe('a move to another plant', () => {
     expect(await gridAfter(device, plantId, 3)).toBe(3);
   });
 
-  it('a move empties the old plant’s object [C-3.1]', async ({ team, device, link, from, to, move }) => {
+  it('a move takes all rows of the device from the old plant’s object to the new plant’s [C-3.1]', async ({
+    team,
+    device,
+    link,
+    from,
+    to,
+    move,
+  }) => {
     await publish(link, rawTelemetry(device, { data: '{"gridPowerKw":1}', sig: '0'.repeat(64) }));
     await team.command(device.id);
     expect(await rowsIn(from)).toEqual([1, 1, 1, 1, 1, 1]);
@@ -90,7 +97,14 @@ describe('a move to another plant', () => {
     expect([near, there].map(({ closed }) => closed)).toEqual([undefined, undefined]);
   });
 
-  it('a move keeps used nonces [C-3.8]', async ({ team, device, link, from, to, move }) => {
+  it('a nonce that the device used before its moves is refused after each of them [C-3.8]', async ({
+    team,
+    device,
+    link,
+    from,
+    to,
+    move,
+  }) => {
     const nonce = crypto.randomUUID();
     await publish(link, rawTelemetry(device, { nonce, data: '{"gridPowerKw":1}' }));
     for (const [place, kw] of [
@@ -162,7 +176,13 @@ describe('a move to another plant', () => {
     expect(await numberOf(to, 'SELECT count(*) FROM device_secret')).toBe(0);
   });
 
-  it('a move with other changes is audited [C-8.4]', async ({ team, device, from, to, move }) => {
+  it('a move, also together with other changes, is audited with both plants [C-8.4]', async ({
+    team,
+    device,
+    from,
+    to,
+    move,
+  }) => {
     const { id } = device;
     expect(await move(id, to, { name: 'Moved' })).toMatchObject({ name: 'Moved', plantId: to });
     const { data } = await team.admin.read<Page<AuditEvent>>('/audit-events?event=device.moved&limit=100');
@@ -171,7 +191,7 @@ describe('a move to another plant', () => {
   });
 });
 
-describe('a refused or empty move', () => {
+describe('refused, repeated and concurrent moves', () => {
   it('a move to a foreign plant gets 404 [C-1.3]', async ({ team, other, plantId, device, link, patch }) => {
     const before = await team.readDevice(device.id);
     const { id: foreign } = await other.newPlant();
@@ -185,7 +205,15 @@ describe('a refused or empty move', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('a linked device cannot move: 409 [C-3.1]', async ({ team, plantId, device, link, to, patch, move }) => {
+  it('a device that a sub-device links to cannot move (409) until it is unlinked [C-3.1]', async ({
+    team,
+    plantId,
+    device,
+    link,
+    to,
+    patch,
+    move,
+  }) => {
     const subDevice = await team.newSubDevice(plantId, { linkedDeviceId: device.id });
     for (const place of [to, null]) {
       await expectError(await patch(device.id, { plantId: place }), 409, 'CONFLICT');

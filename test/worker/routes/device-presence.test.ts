@@ -16,7 +16,11 @@ const it = test.extend('presenceOf', ({ team }) => async ({ id, siteId }: TokenD
 });
 
 describe('the connection of a device', () => {
-  it('a new device is UNKNOWN, then ONLINE [C-3.1]', async ({ team, device, presenceOf }) => {
+  it('a new device is UNKNOWN until it connects, then ONLINE [C-3.1]', async ({
+    team,
+    device,
+    presenceOf,
+  }) => {
     expect(await presenceOf(device)).toEqual(['UNKNOWN', false]);
     await connect(device);
     expect(await presenceOf(device)).toEqual(['ONLINE', true]);
@@ -32,7 +36,11 @@ describe('the connection of a device', () => {
     expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
   });
 
-  it('a reported status holds until the next connect [C-3.10]', async ({ device, link, presenceOf }) => {
+  it('a status that the device reports is shown until it connects again [C-3.10]', async ({
+    device,
+    link,
+    presenceOf,
+  }) => {
     for (const status of DEVICE_REPORTED_STATUSES) {
       await sendStatus(link, device, status);
       expect([status, await presenceOf(device)]).toEqual([status, [status, true]]);
@@ -71,7 +79,7 @@ describe('the type of a device', () => {
     ['GATEWAY', 5],
     ['CONTROLLER', 5],
   ] as const)(
-    '%s: only gateways and controllers send signals of the site [C-3.13]',
+    'gridPowerKw of a %s counts for the site only if this is a gateway or controller [C-3.13]',
     async ([type, kw], { team, plantId }) => {
       const device = await team.newTokenDevice({ plantId, type });
       await sendTelemetry(await connect(device), device, { gridPowerKw: 5 });

@@ -97,7 +97,10 @@ describe('the package of a device with a token', () => {
     expect(await droppedOf(plantId, device.id)).toEqual({});
   });
 
-  it('the package names the public port and the CA certificate [C-3.3]', async ({ team, provisionWith }) => {
+  it('the package names the host, port and CA certificate of the Worker’s settings [C-3.3]', async ({
+    team,
+    provisionWith,
+  }) => {
     const { id } = await team.newDevice();
     const MQTT_CA = '-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n';
     const bindings = { MQTT_HOST: 'mqtt.plant.test', MQTT_PORT: '18885', MQTT_MTLS_PORT: '18883', MQTT_CA };
@@ -158,7 +161,10 @@ describe('provisioning', () => {
     expect((await team.admin.operate(id, 'provision')).status).toBe(200);
   });
 
-  it('provisioning without an MQTT listener gets 503 [C-10]', async ({ team, provisionWith }) => {
+  it('provisioning gets 503 where no MQTT listener is configured, and the device stays PENDING [C-10]', async ({
+    team,
+    provisionWith,
+  }) => {
     for (const authMethod of AUTH_METHODS) {
       const { id } = await team.newDevice({ authMethod });
       const response = await provisionWith(id, { MQTT_HOST: '' });
@@ -174,7 +180,7 @@ describe('provisioning', () => {
 });
 
 describe('a device’s secrets', () => {
-  it('no later answer has a secret (spec: Provisioning package)', async ({ ownTeam }) => {
+  it('no answer after the package has a secret (spec: Provisioning package)', async ({ ownTeam }) => {
     const { id, hmacSecret, token } = await ownTeam.newTokenDevice();
     await ownTeam.admin.operate(id, 'suspend');
     await ownTeam.admin.operate(id, 'reactivate');

@@ -49,7 +49,7 @@ async function secretsIn(siteIds: readonly string[]): Promise<number> {
 
 describe('concurrent requests for a device', () => {
   it.for(ROUNDS)(
-    'concurrent provision and move: the package is valid (%i) [C-3.3]',
+    'concurrent provision and move: the package is valid where the device is then (%i) [C-3.3]',
     async (_case, { team, plantId, move, isAccepted }) => {
       const { id } = await team.newDevice();
       const [provisioned, moved] = await Promise.all([team.admin.operate(id, 'provision'), move(id)]);
@@ -65,7 +65,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent suspend and move: the object agrees (%i) [C-3.1]',
+    'concurrent suspend and move: registry and object have the same status (%i) [C-3.1]',
     async (_case, { team, plantId, device, move }) => {
       const [suspended] = await Promise.all([team.admin.operate(device.id, 'suspend'), move(device.id)]);
       expect([200, 409]).toContain(suspended.status);
@@ -80,7 +80,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent rotate and move: the new secret is valid (%i) [C-3.3]',
+    'concurrent rotate and move: the old and the new secret are valid (%i) [C-3.3]',
     async (_case, { team, device, move, isAccepted }) => {
       const [rotated, moved] = await Promise.all([
         team.admin.operate(device.id, 'rotate-secret'),
@@ -94,7 +94,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent delete and move: nothing is left (%i) [C-3.2]',
+    'concurrent delete and move: nothing is left of the device (%i) [C-3.2]',
     async (_case, { plantId, device, remove, move }) => {
       const [removed, moved] = await Promise.all([remove(device.id), move(device.id)]);
       expect(removed.status).toBe(200);
@@ -106,7 +106,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent move and delete the new plant: the device can connect (%i) [C-3.1]',
+    'concurrent move and deletion of the new plant: the device can connect (%i) [C-3.1]',
     async (_case, { team, plantId, device, move, isAccepted }) => {
       const [removed] = await Promise.all([team.operator.delete(`/plants/${plantId}`), move(device.id)]);
       expect((await team.readDevice(device.id)).plantId).toBe(removed.ok ? null : plantId);
@@ -115,7 +115,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent suspend and revoke: one succeeds, one fails (%i) [C-3.3]',
+    'concurrent suspend and revoke: one succeeds, the other gets 409 (%i) [C-3.3]',
     async (round, { team, device }) => {
       const wanted = { suspend: 'SUSPENDED', revoke: 'DECOMMISSIONED' } as const;
       const order = round % 2 ? (['suspend', 'revoke'] as const) : (['revoke', 'suspend'] as const);
@@ -135,7 +135,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(READS_APART)(
-    'concurrent provision and delete: nothing is left (%i reads apart) [C-3.2]',
+    'concurrent provision and delete: nothing is left of the device (%i reads apart) [C-3.2]',
     async (reads, { team, plantId, remove }) => {
       for (const home of [null, plantId]) {
         for (const first of ['provision', 'delete'] as const) {

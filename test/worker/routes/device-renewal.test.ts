@@ -49,7 +49,10 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(await row.first('token_expires_at_ms')).toBe(Date.now() + HOUR);
   });
 
-  it('either form of the secret works, and both secrets of a rotation [C-3.7]', async ({ team, device }) => {
+  it('the secret may be used as hex text or as bytes; in a grace period both secrets work [C-3.7]', async ({
+    team,
+    device,
+  }) => {
     const bytes = Uint8Array.from(device.hmacSecret.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
     const signed = renewalSigningString(device.id, Date.now(), 'as bytes');
     const asBytes = { ts: Date.now(), nonce: 'as bytes', sig: hmacHex(bytes, signed) };
@@ -64,7 +67,9 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, renewal(next))).status).toBe(200);
   });
 
-  it('a renewal works once, also after an eviction [C-3.12]', async ({ device }) => {
+  it('a renewal request works only once: its nonce stays used, also after an eviction [C-3.12]', async ({
+    device,
+  }) => {
     const request = renewal(device);
     expect((await renew(device.id, request)).status).toBe(200);
     await expectRefused(device.id, request);
@@ -74,7 +79,10 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, renewal(device))).status).toBe(200);
   });
 
-  it('renewals and messages share the device’s nonces [C-3.8]', async ({ device, link }) => {
+  it('a nonce that was used in a message is refused in a renewal, and vice versa [C-3.8]', async ({
+    device,
+    link,
+  }) => {
     await publish(link, rawTelemetry(device, { nonce: 'telemetry first', data: '{"gridPowerKw":1}' }));
     await expectRefused(device.id, renewal(device, { nonce: 'telemetry first' }));
     expect((await renew(device.id, renewal(device, { nonce: 'renewal first' }))).status).toBe(200);
@@ -128,7 +136,9 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     }
   });
 
-  it('no header shows whether a device exists [C-3.12]', async ({ device }) => {
+  it('an unknown device and a wrong secret get the same answer, with the same headers [C-3.12]', async ({
+    device,
+  }) => {
     const [known, unknown] = [device.id, crypto.randomUUID()];
     const seen: unknown[] = [];
     for (const id of [known, unknown, known, unknown]) {
@@ -141,7 +151,10 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(seen[0]).toMatchObject({ status: 401 });
   });
 
-  it('renewals with a wrong secret do not lock out the device [C-3.12]', async ({ team, device }) => {
+  it('a hundred renewals with a wrong secret neither suspend the device nor block its own one [C-3.12]', async ({
+    team,
+    device,
+  }) => {
     const { id } = device;
     const mallory = { id, hmacSecret: '0'.repeat(64) };
     for (let count = 0; count < 100; count++) {
@@ -154,7 +167,10 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await team.readDevice(id)).status).toBe('ACTIVE');
   });
 
-  it('unauthenticated renewals are logged at most once a minute [C-3.8]', async ({ team, device }) => {
+  it('diagnostics store at most one renewal with a wrong secret a minute [C-3.8]', async ({
+    team,
+    device,
+  }) => {
     const { id } = device;
     const storedAt = async (atMs: number) => {
       setClock(START_MS + atMs);
@@ -197,7 +213,10 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, good)).status).toBe(200);
   });
 
-  it('an admin sees why a renewal was refused, the device does not [C-3.8]', async ({ team, device }) => {
+  it('an admin sees in the diagnostics why a renewal was refused, and no secret [C-3.8]', async ({
+    team,
+    device,
+  }) => {
     const { id, hmacSecret } = device;
     const wrong = renewal({ id, hmacSecret: '0'.repeat(64) });
     await renew(id, wrong);

@@ -77,7 +77,7 @@ describe('ten failed logins within five minutes', () => {
     ]);
   });
 
-  it('a suspension raises DEVICE_SUSPENDED, a reactivation clears it [C-8.3]', async ({ team }) => {
+  it('a suspension raises the alarm DEVICE_SUSPENDED, a reactivation clears it [C-8.3]', async ({ team }) => {
     const key = await team.newKey();
     const { id } = await team.newPlant();
     const suspended = await team.newTokenDevice({ plantId: id });
@@ -93,7 +93,10 @@ describe('ten failed logins within five minutes', () => {
     expect(cleared.payload).toMatchObject({ alarmId: raised.payload.alarmId, type: 'DEVICE_SUSPENDED' });
   });
 
-  it('a suspension closes the open session (spec: Device lifecycle)', async ({ device, link }) => {
+  it('the tenth failure closes the device’s open session (spec: Device lifecycle)', async ({
+    device,
+    link,
+  }) => {
     await fail(device, ALMOST);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     await fail(device, 1);
@@ -144,8 +147,10 @@ describe('ten failed logins within five minutes', () => {
   });
 });
 
-describe('failures that do not count', () => {
-  it('a throttled login does not count [C-3.11]', async ({ device }) => {
+describe('which failures count', () => {
+  it('a failed login from an address that the bridge throttles does not count [C-3.11]', async ({
+    device,
+  }) => {
     await fail(device, 12, { path: LINK_PATHS.mqttUncounted });
     expect(await statusOf(device)).toBe('ACTIVE');
     await fail(device, ALMOST);
@@ -154,7 +159,10 @@ describe('failures that do not count', () => {
     expect(response.status).toBe(101);
   });
 
-  it('failures during and before a suspension do not count [C-3.11]', async ({ team, device }) => {
+  it('failures from before and during a suspension do not count after the reactivation [C-3.11]', async ({
+    team,
+    device,
+  }) => {
     await fail(device, ALMOST);
     await team.admin.operate(device.id, 'suspend', { reason: 'lost' });
     await fail(device, 12);
@@ -167,7 +175,7 @@ describe('failures that do not count', () => {
   });
 
   it.for(['PENDING', 'DECOMMISSIONED'] as const)(
-    'logins of a %s device do not count [C-3.11]',
+    'failed logins of a %s device do not count [C-3.11]',
     async (status, { team }) => {
       const id = await team.newDeviceIn(status);
       const before = await team.readDevice(id);
@@ -176,7 +184,9 @@ describe('failures that do not count', () => {
     },
   );
 
-  it('a token that was never signed does not count where attested ones do [C-3.11]', async ({ attested }) => {
+  it('with authFailurePolicy "attested" a token that the platform did not sign does not count [C-3.11]', async ({
+    attested,
+  }) => {
     const device = await attested.newTokenDevice();
     const [header, claims] = device.token.split('.');
     for (const token of ['x', '', `${header}.${claims}.AAAA`]) await fail(device, 12, { token });
@@ -184,7 +194,9 @@ describe('failures that do not count', () => {
     expect((await attested.diagnosticsOf(device.id)).connects.length).toBeGreaterThan(0);
   });
 
-  it("a device's own expired token counts where attested ones do [C-3.11]", async ({ attested }) => {
+  it('with authFailurePolicy "attested" an expired token of the device counts [C-3.11]', async ({
+    attested,
+  }) => {
     const nowSeconds = START_MS / 1_000;
     const device = await attested.newTokenDevice();
     const token = await deviceToken(device.id, { iat: nowSeconds - 7_200, exp: nowSeconds - 3_600 });
@@ -195,8 +207,11 @@ describe('failures that do not count', () => {
   });
 });
 
-describe('a device that was suspended by failures', () => {
-  it('a reactivated device keeps its token (spec: Device lifecycle)', async ({ team, device }) => {
+describe('after failed logins', () => {
+  it('a device that they suspended keeps its token when it is reactivated (spec: Device lifecycle)', async ({
+    team,
+    device,
+  }) => {
     await fail(device, ALMOST + 1);
     await passUntilSent(device.siteId);
     await team.admin.operate(device.id, 'reactivate');
@@ -205,7 +220,7 @@ describe('a device that was suspended by failures', () => {
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
   });
 
-  it('the diagnostics list the logins, newest first [C-3.8]', async ({ team, device }) => {
+  it('the diagnostics list accepted and refused logins, newest first [C-3.8]', async ({ team, device }) => {
     await connect(device, { proof: { address: '203.0.113.1' } });
     await fail(device, 2, { addresses: ['203.0.113.2'] });
     await fail(device, 1, { token: await deviceToken(crypto.randomUUID()), addresses: ['203.0.113.3'] });

@@ -52,7 +52,10 @@ describe('GET /telemetry/{deviceId}', () => {
     expect((await pageOf(device)).meta.total).toBe(22);
   });
 
-  it('pages within the bounds are answered, empty after the last [C-3.5]', async ({ device, pageOf }) => {
+  it('limit, page and metric select the readings; a page after the last is empty [C-3.5]', async ({
+    device,
+    pageOf,
+  }) => {
     await sendValues(device, { a: 1_000, b: 2_000, c: 3_000 });
     const values = async (query: string) => {
       const { data, meta } = await pageOf(device, `${DAY_RANGE}&${query}`);
@@ -104,7 +107,7 @@ describe('GET /telemetry/{deviceId}', () => {
     ['1d', 'count', [['00:00', 4, 4]]],
     ['1d', 'last', [['00:00', 12, 4]]],
   ] as const)(
-    'buckets of %s show their %s, packed or not [C-3.5]',
+    'buckets of %s show the %s of their readings, before and after packing [C-3.5]',
     async ([bucket, agg, buckets], { device, pageOf }) => {
       for (const [minutes, value] of [
         [40, 1_000],
@@ -210,7 +213,11 @@ describe('access', () => {
     }
   });
 
-  it('a foreign, hidden or absent device gets the same 404 [C-4.2]', async ({ team, other, device }) => {
+  it('a device that is foreign, absent or outside allowedPlantIds gets the same 404 [C-4.2]', async ({
+    team,
+    other,
+    device,
+  }) => {
     const hidden = await team.newTokenDevice({ plantId: (await team.newPlant()).id });
     const [loose, foreign] = [await team.newTokenDevice(), await other.newTokenDevice()];
     const narrow = await team.newKey(['telemetry:read'], { allowedPlantIds: [device.siteId] });

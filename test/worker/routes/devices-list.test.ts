@@ -50,7 +50,11 @@ describe('GET /devices', () => {
     expect(await list(ownTeam, '?page=9')).toMatchObject({ data: [], meta: { page: 9, total: 5 } });
   });
 
-  it('the list can be filtered by the organization’s plants [C-3.1]', async ({ team, other, plantId }) => {
+  it('the list can be filtered by plant; for a foreign plant it is empty [C-3.1]', async ({
+    team,
+    other,
+    plantId,
+  }) => {
     const { id: foreign } = await other.newPlant();
     await other.newDevice({ plantId: foreign });
     await team.newDevice();
@@ -87,7 +91,7 @@ describe('GET /devices', () => {
 
 describe('DELETE /devices/{id}', () => {
   it.for(DEVICE_STATUSES)(
-    'a %s device can be deleted and is no longer counted [C-3.2]',
+    'a %s device can be deleted: it leaves the list, and its routes get 404 [C-3.2]',
     async (status, { team, remove }) => {
       const id = await team.newDeviceIn(status);
       const before = await totalOf(team);
@@ -105,7 +109,7 @@ describe('DELETE /devices/{id}', () => {
     },
   );
 
-  it('of two concurrent deletions one succeeds [C-3.2]', async ({ team, remove }) => {
+  it('of two concurrent deletions one succeeds, and the other gets 404 [C-3.2]', async ({ team, remove }) => {
     const { id } = await team.newDevice();
     const before = await totalOf(team);
     const answers = await Promise.all([remove(id), remove(id)]);
@@ -114,7 +118,13 @@ describe('DELETE /devices/{id}', () => {
     expect((await about(team, id)).filter(({ event }) => event === 'device.deleted')).toHaveLength(1);
   });
 
-  it('a deletion ends secrets and session [C-3.2]', async ({ team, plantId, device, link, remove }) => {
+  it('a deletion ends the secret and the session of the device, and those of no other [C-3.2]', async ({
+    team,
+    plantId,
+    device,
+    link,
+    remove,
+  }) => {
     const sensor = await team.newTokenDevice({ plantId, type: 'SENSOR' });
     const goes = await connect(sensor);
     expect((await remove(sensor.id)).status).toBe(200);
@@ -127,7 +137,11 @@ describe('DELETE /devices/{id}', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('a deletion unlinks the sub-device and frees the plant [C-3.2]', async ({ team, plantId, remove }) => {
+  it('a deletion unlinks the device’s sub-device; a plant without devices can be deleted [C-3.2]', async ({
+    team,
+    plantId,
+    remove,
+  }) => {
     const { id: linkedDeviceId } = await team.newDevice({ plantId });
     const { id: unlinked } = await team.newDevice({ plantId });
     const path = `/plants/${plantId}`;
@@ -142,7 +156,7 @@ describe('DELETE /devices/{id}', () => {
     await team.operator.remove(path);
   });
 
-  it('a deletion frees the serial number [C-3.1]', async ({ team, remove }) => {
+  it('a deletion lets another device have the serial number [C-3.1]', async ({ team, remove }) => {
     const { id, serialNumber } = await team.newDevice();
     expect((await remove(id)).status).toBe(200);
     expect(await team.newDevice({ serialNumber })).toMatchObject({ serialNumber });

@@ -142,7 +142,7 @@ describe('POST /devices', () => {
     expect(await total()).toBe(before + 1);
   });
 
-  it('a foreign plant looks absent [C-1.3]', async ({ other, post, total }) => {
+  it('a foreign plant gets 404 like an absent one [C-1.3]', async ({ other, post, total }) => {
     const before = await total();
     const { id: foreign } = await other.newPlant();
     for (const plantId of [foreign, crypto.randomUUID()]) {
@@ -205,7 +205,11 @@ describe('PATCH /devices/{id}', () => {
     expect(await team.readDevice(device.id)).toEqual(device);
   });
 
-  it('a PATCH with an unknown plant changes nothing [C-3.1]', async ({ team, other, patch }) => {
+  it('a PATCH with a foreign or absent plant gets 404 and changes nothing [C-3.1]', async ({
+    team,
+    other,
+    patch,
+  }) => {
     const device = await team.newDevice();
     const { id: foreign } = await other.newPlant();
     for (const plantId of [foreign, crypto.randomUUID()]) {

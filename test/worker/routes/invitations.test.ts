@@ -49,7 +49,7 @@ function verify(token: unknown): Promise<Response> {
 }
 
 describe('an invitation', () => {
-  it('has a token, a link and seven days, and makes nobody a member [C-11.2]', async ({
+  it('has a token and a link, is valid for seven days, and makes nobody a member [C-11.2]', async ({
     ownTeam,
     person,
     invite,
@@ -132,7 +132,7 @@ describe('an invitation', () => {
     ]);
   });
 
-  it('is made at most a hundred times a day, resent ones included [C-14.2]', async ({
+  it('gets 429 if its organization has sent a hundred in a day, resent ones included [C-14.2]', async ({
     ownTeam,
     path,
     invite,
@@ -190,7 +190,7 @@ describe('the invitations of an organization', () => {
     expect(totals).toEqual([3, 1, 0, 1]);
   });
 
-  it('are seen and ended by its ADMINs only, and a foreign one looks absent [C-1.3]', async ({
+  it('are seen and ended by its ADMINs only; those of another organization get 404 [C-1.3]', async ({
     ownTeam,
     other,
     path,
@@ -238,7 +238,11 @@ describe('the invitations of an organization', () => {
     expect((await verify(second.token)).status).toBe(200);
   });
 
-  it('with a role above the own one are not sent again [C-11.2]', async ({ ownTeam, path, invite }) => {
+  it('get 403 for sending again if their role is above that of the member who asks [C-11.2]', async ({
+    ownTeam,
+    path,
+    invite,
+  }) => {
     const { id } = await invite(uniqueEmail(), 'ORG_ADMIN');
     const response = await ownTeam.admin.post(`${path}/${id}/resend`);
     await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
@@ -256,8 +260,12 @@ describe('the invitations of an organization', () => {
   });
 });
 
-describe('a token', () => {
-  it('shows what it invites to, without a session [C-11.2]', async ({ ownTeam, person, invite }) => {
+describe('the token of an invitation', () => {
+  it('shows without a session to what it invites, and whether the address has an account [C-11.2]', async ({
+    ownTeam,
+    person,
+    invite,
+  }) => {
     for (const [email, accountExists] of [
       [person.email, true],
       [uniqueEmail(), false],
@@ -324,7 +332,7 @@ describe('a token', () => {
   });
 });
 
-describe('accepting', () => {
+describe('accepting an invitation', () => {
   it('makes the user of a session a member, once [C-11.2]', async ({ ownTeam, person, invite, isMember }) => {
     const { id, token } = await invite(person.email, 'OPERATOR');
     const answers = await Promise.all([1, 2, 3].map(() => accept(person, { token, confirm: true })));
@@ -356,7 +364,7 @@ describe('accepting', () => {
     expect((await logIn(email)).status).toBe(200);
   });
 
-  it('by two new people at once creates one account [C-11.2]', async ({ invite }) => {
+  it('twice concurrently, without an account, creates one account [C-11.2]', async ({ invite }) => {
     const email = uniqueEmail();
     const { token } = await invite(email);
     const answers = await Promise.all([1, 2].map(() => accept(anonymous, { token, ...NEWCOMER })));
@@ -367,7 +375,7 @@ describe('accepting', () => {
     expect(await count.first('n')).toBe(1);
   });
 
-  it('for an account needs its session, not only its token [C-11.2]', async ({
+  it('for an existing account needs a session of that account, not only the token [C-11.2]', async ({
     person,
     invite,
     isMember,
@@ -385,7 +393,7 @@ describe('accepting', () => {
     expect([await isMember(person), await isMember(stranger)]).toEqual([false, false]);
   });
 
-  it('by a page of another origin with the cookie is refused [C-1.6]', async ({
+  it('from a page of another origin with the cookie gets 403 ORIGIN_MISMATCH [C-1.6]', async ({
     person,
     invite,
     isMember,
@@ -426,7 +434,7 @@ describe('accepting', () => {
     expect((await accept(anonymous, { token, ...NEWCOMER })).status).toBe(200);
   });
 
-  it('an address that somebody registered first does not give them the membership [C-11.2]', async ({
+  it('needs the token: to have an account with the invited address is not enough [C-11.2]', async ({
     invite,
     isMember,
   }) => {
@@ -437,7 +445,7 @@ describe('accepting', () => {
     expect(await isMember(squatter)).toBe(false);
   });
 
-  it('holds the limits of members and of organizations [C-14.2]', async ({
+  it('gets 409 while the organization has 1 000 members [C-14.2]', async ({
     ownTeam,
     person,
     invite,

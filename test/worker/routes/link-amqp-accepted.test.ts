@@ -11,8 +11,8 @@ import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 
 const ADDRESS = '192.0.2.7';
 
-describe('an accepted AMQP dial', () => {
-  it('a dial gets 101, and its connection is audited once (spec: partner.connected)', async ({
+describe('an AMQP dial', () => {
+  it('gets 101 with the vhost; further connections of the key are not audited again (spec: partner.connected)', async ({
     organization,
     key,
   }) => {
@@ -39,7 +39,11 @@ describe('an accepted AMQP dial', () => {
     ]);
   });
 
-  it('each key has one audit row (spec: partner.connected)', async ({ organization, newKey, key }) => {
+  it('has one audit row for each key, also if dials are concurrent (spec: partner.connected)', async ({
+    organization,
+    newKey,
+    key,
+  }) => {
     const second = await newKey();
     const keys = [key, key, key, second];
     const responses = await Promise.all(keys.map((one) => dialAmqp(organization, one)));
@@ -58,11 +62,14 @@ describe('an accepted AMQP dial', () => {
     { scopes: ['vcp:connect'] },
     { scopes: ['trading:connect'] },
     { scopes: ['vcp:connect', 'vcp:read'] },
-  ])('a connect scope is enough: $scopes (spec: Scopes)', async ({ scopes }, { organization, newKey }) => {
+  ])('needs only a connect scope: $scopes (spec: Scopes)', async ({ scopes }, { organization, newKey }) => {
     expect((await dialAmqp(organization, await newKey({ scopes }))).status).toBe(101);
   });
 
-  it('allowedIps are compared with the address in the proof [C-4.2]', async ({ organization, newKey }) => {
+  it('is compared with allowedIps by the address in the bridge proof, not by HTTP headers [C-4.2]', async ({
+    organization,
+    newKey,
+  }) => {
     const guarded = await newKey({ allowedIps: ['192.0.2.0/24', '2001:db8::/32'] });
     const headers = { 'cf-connecting-ip': '203.0.113.9', 'x-forwarded-for': '203.0.113.9' };
     for (const address of ['192.0.2.7', '::ffff:192.0.2.7', '2001:db8::1']) {
@@ -73,14 +80,17 @@ describe('an accepted AMQP dial', () => {
     await expectError(await dialAmqp(organization, guarded, outside), 403, 'FORBIDDEN');
   });
 
-  it('an accepted link carries frames of its vhost (one idea)', async ({ organization, key }) => {
+  it('opens a link that carries frames to the key’s Vhost and back (one idea)', async ({
+    organization,
+    key,
+  }) => {
     const link = openLink<object, { kind: string }>(await dialAmqp(organization, key));
     const queue = `vcp.${organization.slug}.event.status`;
     link.send({ kind: 'get', seq: 5, channel: 1, queue, noAck: true });
     expect(await link.next((frame) => frame.kind === 'got')).toMatchObject({ seq: 5, delivery: null });
   });
 
-  it('a revoked or expired key is refused on the next dial [C-5.6]', async ({ organization, newKey }) => {
+  it('gets 401 as soon as its key was revoked or has expired [C-5.6]', async ({ organization, newKey }) => {
     const expiresAtMs = Date.now() + 60_000;
     const [revoked, expired] = [await newKey(), await newKey({ expiresAtMs })];
     for (const one of [revoked, expired]) expect((await dialAmqp(organization, one)).status).toBe(101);
@@ -91,7 +101,7 @@ describe('an accepted AMQP dial', () => {
     await expectError(await dialAmqp(organization, expired), 401, 'UNAUTHORIZED');
   });
 
-  it('a request without an upgrade gets 404 (rule 1)', async ({ organization, key }) => {
+  it('without an upgrade gets 404 (rule 1)', async ({ organization, key }) => {
     const authorization = basic(organization.slug, key.key);
     const request = dialRequest({ path: '/link/amqp', authorization });
     request.headers.delete('upgrade');

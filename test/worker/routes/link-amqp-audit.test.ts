@@ -34,7 +34,9 @@ async function refusals(organizationId: string): Promise<Refusal[]> {
 const newUnknown = () => ({ key: unknownKey() });
 
 describe('refused logins', () => {
-  it('refusals share a row a minute (spec: partner.connection_refused)', async ({ organization }) => {
+  it('of one minute share one audit row with their count (spec: partner.connection_refused)', async ({
+    organization,
+  }) => {
     for (let attempt = 0; attempt < 7; attempt++) {
       vi.setSystemTime(START_MS + attempt * 8_000);
       expect((await dialAmqp(organization, newUnknown(), { proof: { address: ADDRESS } })).status).toBe(401);
@@ -44,12 +46,12 @@ describe('refused logins', () => {
     expect(await refusals(organization.id)).toEqual([{ event, ...refusal }]);
   });
 
-  it('concurrent refused logins are all counted [C-6.3]', async ({ organization }) => {
+  it('are all counted, also concurrent ones [C-6.3]', async ({ organization }) => {
     await Promise.all(Array.from({ length: 20 }, () => dialAmqp(organization, newUnknown())));
     expect(await refusals(organization.id)).toMatchObject([{ count: 20 }]);
   });
 
-  it('refused logins of the next minute have another row [C-6.3]', async ({ organization }) => {
+  it('of the next minute have another row [C-6.3]', async ({ organization }) => {
     for (const atMs of [START_MS, START_MS + MINUTE - 1, START_MS + MINUTE, START_MS + 5 * MINUTE]) {
       vi.setSystemTime(atMs);
       await dialAmqp(organization, newUnknown());
@@ -57,7 +59,11 @@ describe('refused logins', () => {
     expect((await refusals(organization.id)).map(({ count }) => count)).toEqual([2, 1, 1]);
   });
 
-  it('address, user name and reason have separate rows [C-6.3]', async ({ organization, newKey, key }) => {
+  it('with another address, user name or reason have another row [C-6.3]', async ({
+    organization,
+    newKey,
+    key,
+  }) => {
     const scopeless = await newKey({ scopes: ['vcp:read'] });
     const guarded = await newKey({ allowedIps: ['198.51.100.0/24'] });
     for (let repeat = 0; repeat < 2; repeat++) {
@@ -79,14 +85,14 @@ describe('refused logins', () => {
     );
   });
 
-  it('two organizations have separate rows [C-8.4]', async ({ organization }) => {
+  it('of two organizations have separate rows [C-8.4]', async ({ organization }) => {
     const second = await createOrganization();
     for (const one of [organization, second, second]) await dialAmqp(one, newUnknown());
     expect(await refusals(organization.id)).toMatchObject([{ count: 1 }]);
     expect(await refusals(second.id)).toMatchObject([{ count: 2 }]);
   });
 
-  it('logins over the connection limit are audited, too [C-6.3]', async ({ organization, key }) => {
+  it('over the connection limit are audited, too [C-6.3]', async ({ organization, key }) => {
     const proof = { address: ADDRESS };
     for (let live = 0; live < 10; live++) {
       expect((await dialAmqp(organization, key, { proof })).status).toBe(101);
@@ -99,13 +105,19 @@ describe('refused logins', () => {
     ]);
   });
 
-  it('logins that the object refuses are audited, too [C-6.3]', async ({ organization, key }) => {
+  it('that only the Vhost refuses, because its key ended, are audited, too [C-6.3]', async ({
+    organization,
+    key,
+  }) => {
     await vhostOf(key.id).revoke();
     for (let repeat = 0; repeat < 3; repeat++) await dialAmqp(organization, key);
     expect(await refusals(organization.id)).toMatchObject([{ reason: 'key ended', count: 3 }]);
   });
 
-  it('logins to a foreign vhost are audited, too [C-6.3]', async ({ organization, key }) => {
+  it('that open another vhost than that of the key are audited, too [C-6.3]', async ({
+    organization,
+    key,
+  }) => {
     for (let repeat = 0; repeat < 3; repeat++) {
       const { webSocket } = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
       webSocket?.accept();
@@ -120,7 +132,10 @@ describe('refused logins', () => {
 });
 
 describe('an accepted login', () => {
-  it('an accepted login is counted once, apart from refused ones [C-8.4]', async ({ organization, key }) => {
+  it('has its own audit row, apart from refused ones, and a second login adds nothing to it [C-8.4]', async ({
+    organization,
+    key,
+  }) => {
     await dialAmqp(organization, newUnknown());
     for (let login = 0; login < 2; login++)
       await openVhost(openLink(await dialAmqp(organization, key)), `partner-${key.id}`);

@@ -81,7 +81,10 @@ describe('a refused AMQP dial', () => {
     expect(bodies.size).toBe(1);
   });
 
-  it('a user name other than the slug gets 401 (spec: AMQP)', async ({ organization, key }) => {
+  it('a user name other than the organization’s slug gets 401 (spec: AMQP)', async ({
+    organization,
+    key,
+  }) => {
     const [{ slug }, foreign] = [organization, await createOrganization()];
     const usernames = [key.id, `partner-${key.id}`, foreign.slug, slug.toUpperCase(), `${slug}.`, ` ${slug}`];
     for (const username of [...usernames, '*', '']) {
@@ -90,7 +93,10 @@ describe('a refused AMQP dial', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('a foreign slug is audited for the key’s organization [C-8.4]', async ({ organization, key }) => {
+  it('a dial with the slug of another organization is audited in the key’s organization [C-8.4]', async ({
+    organization,
+    key,
+  }) => {
     const foreign = await createOrganization();
     await dialAmqp(organization, key, { username: foreign.slug });
     const row = { event: 'partner.connection_refused', actor: foreign.slug, outcome: 'FAILURE' };
@@ -98,18 +104,24 @@ describe('a refused AMQP dial', () => {
     expect(await dialRows(foreign.id)).toEqual([]);
   });
 
-  it('a dial with the key id is audited, too (bad input: AMQP)', async ({ organization, key }) => {
+  it('a dial with the key id as the user name is audited, too (bad input: AMQP)', async ({
+    organization,
+    key,
+  }) => {
     await dialAmqp(organization, key, { username: key.id });
     expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
   });
 
-  it('a key that only its vhost has revoked gets 401 (rule 6)', async ({ organization, key }) => {
+  it('a key that is revoked in its Vhost and not in D1 gets 401 (rule 6)', async ({ organization, key }) => {
     await vhostOf(key.id).revoke();
     await expectError(await dialAmqp(organization, key), 401, 'UNAUTHORIZED');
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('a vhost’s refusal is audited (spec: partner.connection_refused)', async ({ organization, key }) => {
+  it('a refusal by the Vhost is audited (spec: partner.connection_refused)', async ({
+    organization,
+    key,
+  }) => {
     await vhostOf(key.id).revoke();
     await dialAmqp(organization, key);
     expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
@@ -123,7 +135,10 @@ describe('a refused AMQP dial', () => {
     expect((await dialAmqp(organization, await newKey())).status).toBe(101);
   });
 
-  it('a password with colons is read to its end (spec: AMQP)', async ({ organization, key }) => {
+  it('a key with a colon after it gets 401: the colon is part of the password (spec: AMQP)', async ({
+    organization,
+    key,
+  }) => {
     const response = await dialAmqp(organization, { key: `${key.key}:` });
     await expectError(response, 401, 'UNAUTHORIZED');
   });

@@ -93,7 +93,7 @@ describe.each([
     expect((await dial(good)).status).toBe(101);
   });
 
-  it('a missing, altered or foreign proof gets 404 (rule 1)', async () => {
+  it('a missing, altered or foreign proof gets the 404 of an unknown path, and nothing is written (rule 1)', async () => {
     const { good, otherPath, otherAuthorization, footprint } = await createClient();
     const field = (index: number, value: string) => (header: string) =>
       header.split(';').with(index, value).join(';');
@@ -140,7 +140,7 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('a bridge whose link version is not served gets 400 with both versions, others 404', async () => {
+  it('a bridge with an unserved link version gets 400 naming both versions; without a valid proof, 404', async () => {
     const { good, footprint } = await createClient();
     const before = await footprint();
     for (const version of ['0', '2', '', '01', 'x']) {
@@ -155,7 +155,7 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('another method gets 404, with and without a proof (rule 1)', async () => {
+  it('another method than GET gets 404, even with a valid proof (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const before = await footprint();
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
@@ -165,7 +165,7 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('the time of a proof may differ by at most 60 s (rule 1)', async () => {
+  it('the time of a proof may differ from the edge’s by at most 60 s (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const now = stopClock();
     const before = await footprint();
@@ -231,24 +231,24 @@ describe.each([
     await expectError(await dial({ ...good, authorization: 'Basic A' }), 401, 'UNAUTHORIZED');
   });
 
-  it('the headers of a link path are those of an unknown path (rule 1)', async () => {
+  it('a request without a proof gets the same headers as one for an unknown path (rule 1)', async () => {
     const { good } = await createClient();
     const [door, unknown] = [await send(good.path), await send('/link/unknown')];
     expect([...door.headers.keys()]).toEqual([...unknown.headers.keys()]);
   });
 });
 
-it('a dial header on a REST path opens nothing (rule 1)', async () => {
+it('the internal dial header, sent by a client to another path, opens nothing: 404 or 401 (rule 1)', async () => {
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(freshProof()) };
   await expectError(await settle(restRequest('/link', { headers })), 404, 'NOT_FOUND');
   await expectError(await settle(restRequest('/api/v1/vcp/sites', { headers })), 401, 'UNAUTHORIZED');
 });
 
-describe('the secrets of bridges', () => {
+describe('the readiness check of bridges', () => {
   const asked = (secret: string, timeMs = Date.now()) =>
     settle(dialRequest({ path: READY_PATH, signed: { secret }, proof: { timeMs }, headers: {} }));
 
-  it('each of several secrets is accepted, so they can be rotated', async () => {
+  it('accepts each of several configured bridge secrets, so they can be rotated', async () => {
     const before = env.BRIDGE_SECRET;
     const newest = 'n'.repeat(40);
     expect((await asked(before)).status).toBe(204);
@@ -262,12 +262,12 @@ describe('the secrets of bridges', () => {
     }
   });
 
-  it('a bridge whose link version is not served is not ready', async () => {
+  it('answers 400 to a bridge whose link version is not served', async () => {
     const headers = { [LINK_VERSION_HEADER]: '0' };
     await expectError(await settle(dialRequest({ path: READY_PATH, headers })), 400, 'BAD_REQUEST');
   });
 
-  it('a bridge with a wrong clock gets the time, other clients do not', async () => {
+  it('sends the edge’s time to a bridge with a wrong clock, and not to clients without the secret', async () => {
     const late = await asked(env.BRIDGE_SECRET, Date.now() - 2 * PROOF_TOLERANCE_MS);
     expect(late.status).toBe(404);
     expect(Math.abs(Number(late.headers.get(CLOCK_HEADER)) - Date.now())).toBeLessThan(10_000);

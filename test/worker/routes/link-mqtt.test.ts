@@ -91,7 +91,7 @@ describe('a device’s dial', () => {
     expect(await rowCounts(siteOf(device.id))).toMatchObject({ device: 1, seen_connection: 1 });
   });
 
-  it('every invalid token gets the same 401, and all but those of other devices are counted [C-3.6]', async ({
+  it('every invalid token gets the same 401 and counts as a failure, except that of another device [C-3.6]', async ({
     organization,
     plant,
   }) => {
@@ -153,7 +153,7 @@ describe('a device’s dial', () => {
   );
 
   it.for(['SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'a device that only its site holds as %s gets 401 (rule 6)',
+    'a device that is %s in its Site and ACTIVE in D1 gets 401 (rule 6)',
     async (status, { plant }) => {
       const { id } = plant.gateway;
       await siteOf(plant.id).setDeviceStatus(id, status);
@@ -180,7 +180,7 @@ describe('a device’s dial', () => {
     }
   });
 
-  it('a new session takes over the older one [C-3.6]', async ({ plant }) => {
+  it('a new session of a device closes its older one [C-3.6]', async ({ plant }) => {
     const token = await deviceToken(plant.gateway.id);
     const older = openLink(await dialMqtt(plant.gateway.id, token));
     expect((await dialMqtt(plant.gateway.id, token)).status).toBe(101);

@@ -118,13 +118,18 @@ describe('a role', () => {
     expect((await change(team.viewer, stranger, 'OPERATOR')).status).toBe(200);
   });
 
-  it('a role is one of the four (bad input: REST)', async ({ team, change }) => {
+  it('other than the four gets 400 (bad input: REST)', async ({ team, change }) => {
     for (const role of ['SUPER_ADMIN', 'admin', '', null, 3, ['ADMIN'], undefined]) {
       await expectError(await change(team.orgAdmin, team.viewer, role), 400, 'VALIDATION_ERROR');
     }
   });
 
-  it('a role’s changes are audited [C-8.4]', async ({ team, stranger, change, remove }) => {
+  it('each change and each removal is audited; a refused or repeated one is not [C-8.4]', async ({
+    team,
+    stranger,
+    change,
+    remove,
+  }) => {
     const since = (await env.DB.prepare('SELECT max(rowid) AS n FROM audit_events').first<number>('n')) ?? 0;
     await team.join(stranger, 'VIEWER');
     for (const role of ['ADMIN', 'ADMIN'] as const) await change(team.orgAdmin, stranger, role);
@@ -143,7 +148,7 @@ describe('a role', () => {
   });
 });
 
-describe('a member who is removed', () => {
+describe('changing or removing a member', () => {
   it('a removed member loses access and can be added again [C-1.2]', async ({ team, remove }) => {
     const answer = { userId: team.operator.id, deleted: true };
     expect(await (await remove(team.admin, team.operator)).json()).toEqual(answer);
@@ -154,7 +159,13 @@ describe('a member who is removed', () => {
     await team.join(team.operator, 'VIEWER');
   });
 
-  it('a foreign user looks unknown [C-1.3]', async ({ team, other, stranger, change, remove }) => {
+  it('a user who is no member gets the same 404 as an unknown one [C-1.3]', async ({
+    team,
+    other,
+    stranger,
+    change,
+    remove,
+  }) => {
     const texts = new Set<string>();
     for (const of of [stranger, other.viewer, { id: crypto.randomUUID() }]) {
       for (const response of [await change(team.orgAdmin, of, 'VIEWER'), await remove(team.orgAdmin, of)]) {
@@ -189,7 +200,10 @@ describe('leaving', () => {
     );
   });
 
-  it('a VIEWER or OPERATOR removes nobody else, member or not [C-1.2]', async ({ team, remove }) => {
+  it('a VIEWER or OPERATOR gets 403 for removing another user, member or not [C-1.2]', async ({
+    team,
+    remove,
+  }) => {
     for (const by of [team.viewer, team.operator]) {
       for (const id of [team.admin.id, crypto.randomUUID()])
         await expectError(await remove(by, { id }), 403, 'INSUFFICIENT_ORG_PERMISSIONS');

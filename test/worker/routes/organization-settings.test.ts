@@ -43,7 +43,7 @@ describe('PATCH /organizations/:id', () => {
     expect(await team.viewer.read(`/organizations/${team.id}`)).toMatchObject({ settings: DEFAULTS });
   });
 
-  it('concurrent changes are all kept [C-1.1]', async ({ person, made }) => {
+  it('concurrent changes of different settings are all kept [C-1.1]', async ({ person, made }) => {
     const names = ['telemetryIntervalSeconds', 'deviceRatePerSecond', 'publishRatePerSecond'];
     const changes = names.map((name) => ({ [name]: 30 }));
     await Promise.all(changes.map((settings) => patch(person, made.id, { settings })));

@@ -35,7 +35,9 @@ async function expectRefused(by: Person, bodies: readonly unknown[]): Promise<vo
 }
 
 describe('POST /organizations', () => {
-  it('a new organization has defaults and an ORG_ADMIN [C-1.1] [C-1.2]', async ({ person }) => {
+  it('a new organization has the default settings, and its maker as ORG_ADMIN [C-1.1] [C-1.2]', async ({
+    person,
+  }) => {
     const slug = uniqueSlug();
     const made = await make(person, slug);
     expect(made).toEqual({
@@ -100,7 +102,7 @@ describe('POST /organizations', () => {
 });
 
 describe('GET /organizations', () => {
-  it('users see their organizations by slug (spec: List endpoints)', async ({ other, person }) => {
+  it('users see their organizations, sorted by slug (spec: List endpoints)', async ({ other, person }) => {
     const made = [await make(person), await make(person)];
     await other.join(person, 'VIEWER');
     const { data, meta } = await person.read<Organizations>('/organizations');
@@ -167,7 +169,11 @@ describe('an organization in the path', () => {
     expect(await team.viewer.read(`/organizations/${team.id.toUpperCase()}`)).toMatchObject({ id: team.id });
   });
 
-  it('a foreign organization looks absent [C-1.1] [C-1.3]', async ({ team, other, organization }) => {
+  it('a foreign organization gets the same 404 as an absent one [C-1.1] [C-1.3]', async ({
+    team,
+    other,
+    organization,
+  }) => {
     const calls = [
       ['', { method: 'GET' }],
       ['', { method: 'PATCH', body: { name: 'x' } }],

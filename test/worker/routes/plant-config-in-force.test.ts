@@ -37,7 +37,10 @@ describe('a configuration that was put', () => {
     expect(await setpointOf(21)).toMatchObject(violation);
   });
 
-  it('a new mode is sent once, and with it the fallback [C-7.7]', async ({ team, plant }) => {
+  it('a new mode is sent to the gateway once; a PUT of the same mode does not send it again [C-7.7]', async ({
+    team,
+    plant,
+  }) => {
     const link = await connectListening(plant);
     const modes = async () => {
       for (const { cmdId } of commandsOf(link)) await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
@@ -53,7 +56,10 @@ describe('a configuration that was put', () => {
     expect(await modes()).toEqual(['ZERO_EXPORT', 'MAX_EXPORT']);
   });
 
-  it('a configuration goes to the plant and to no key [C-2.3]', async ({ team, plant }) => {
+  it('the configuration is sent to the plant, and no key gets an event about it [C-2.3]', async ({
+    team,
+    plant,
+  }) => {
     const link = await connectListening(plant);
     await put(team.admin, plant.id, CONFIG);
     const sent = await nthCommand(link, 1);
@@ -66,7 +72,7 @@ describe('a configuration that was put', () => {
     expect(await rowsOf(plant.id, `SELECT kind FROM outbox WHERE kind IN ('ack', 'execution')`)).toEqual([]);
   });
 
-  it('a setpoint over a new limit ends with an alarm [C-7.9]', async ({ team, plant }) => {
+  it('a setpoint over a new limit ends FAILED and raises an alarm [C-7.9]', async ({ team, plant }) => {
     const key = await team.newKey();
     const listener = await listen(team.organization, key);
     const partner = new Submitter(plant.id, key.id);

@@ -94,7 +94,7 @@ describe('PUT /plants/{id}/config', () => {
     expect(await get()).toEqual(answer);
   });
 
-  it('If-Match * and none let the last writer win [C-2.3]', async ({ get, put }) => {
+  it('with If-Match: * or without If-Match the last writer wins [C-2.3]', async ({ get, put }) => {
     for (const [mode, ifMatch] of [
       ['MAX_EXPORT', '*'],
       ['GRID_TARGET', undefined],
@@ -129,7 +129,12 @@ describe('PUT /plants/{id}/config', () => {
     expect((await get()).config.hardLimits).toBeNull();
   });
 
-  it('only an ORG_ADMIN changes hardLimits, no other [C-2.3]', async ({ team, path, get, put }) => {
+  it('only an ORG_ADMIN changes hardLimits; an ADMIN and a key get 403 [C-2.3]', async ({
+    team,
+    path,
+    get,
+    put,
+  }) => {
     const hardLimits = { ...UNLIMITED, maxImportKw: 200 };
     await put({ ...CONFIG, hardLimits }, { by: team.orgAdmin });
     const before = await get();
@@ -167,7 +172,12 @@ describe('PUT /plants/{id}/config', () => {
     expect(await get()).toEqual(before);
   });
 
-  it('a PUT writes a CONFIG row to the partners’ log [C-2.3]', async ({ team, plantId, path, put }) => {
+  it('each PUT that is accepted writes a CONFIG row to the partners’ log, a refused one none [C-2.3]', async ({
+    team,
+    plantId,
+    path,
+    put,
+  }) => {
     const key = await team.newKey(['config:write', 'vcp:read']);
     await put(CONFIG);
     await put(CONFIG, { ifMatch: '"x"' });

@@ -68,7 +68,7 @@ function deleteBefore(n: number, team: Team, plantId: string, event: string) {
 }
 
 it.for(REQUESTS)(
-  '%s of a plant that is deleted meanwhile gets 200, 201 or 404 [C-3.2]',
+  '%s, while the plant is deleted, gets 200, 201 or 404, and is audited only if it was done [C-3.2]',
   async ([_what, options, pathOf, event], { team }) => {
     for (let n = 1; n <= MAX_STEPS; n++) {
       const { id } = await team.newPlant();

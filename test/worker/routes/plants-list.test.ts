@@ -25,7 +25,10 @@ describe('GET /plants', () => {
     expect(await namesOf('?limit=2&page=3')).toEqual({ names: [], page: 3, ...two });
   });
 
-  it('a foreign plant is not shown, a limited key sees only its own [C-1.3]', async ({ team, other }) => {
+  it('a foreign plant is not shown; a key with allowedPlantIds sees only its own plants [C-1.3]', async ({
+    team,
+    other,
+  }) => {
     const [mine, hidden] = [await team.newPlant(), await team.newPlant()];
     const theirs = await other.newPlant();
     const narrow = await team.newKey(['plants:read'], { allowedPlantIds: [mine.id, theirs.id] });
@@ -55,7 +58,9 @@ describe('GET /plants', () => {
 });
 
 describe('an organization', () => {
-  it('an organization has a maximum of plants (limits: plantsPerOrganization)', async ({ ownTeam }) => {
+  it('with its maximum of plants gets 409 for one more, until it deletes one (limits: plantsPerOrganization)', async ({
+    ownTeam,
+  }) => {
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO plants (id, organization_id, name, created_at_ms)

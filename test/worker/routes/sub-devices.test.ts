@@ -51,14 +51,14 @@ describe('POST /plants/{id}/sub-devices', () => {
     }
   });
 
-  it('partners see a new sub-device at once (spec: Plant summary)', async ({ team, plantId, make }) => {
+  it('partners see a new sub-device immediately (spec: Plant summary)', async ({ team, plantId, make }) => {
     const key = await team.newKey(['vcp:read'], { allowedPlantIds: [plantId] });
     await make();
     const subDevices = [{ deviceId: 'BESS-1', assetType: 'BESS', status: 'UNKNOWN' }];
     expect(await key.read('/vcp/sites')).toMatchObject({ plants: [{ id: plantId, subDevices }] });
   });
 
-  it('a malformed externalId has its own code [C-2.2]', async ({ post, make }) => {
+  it('a malformed externalId gets 400 with a code of its own [C-2.2]', async ({ post, make }) => {
     for (const externalId of ['', ' ', 'a/b', 'a b', 'a:b', 'č', 'a\n', '../x', 'a'.repeat(65)]) {
       await expectError(await post({ ...METER, externalId }), 400, 'SUB_DEVICE_EXTERNAL_ID_INVALID');
     }
@@ -92,7 +92,13 @@ describe('POST /plants/{id}/sub-devices', () => {
     expect((await team.viewer.read<Page<SubDeviceRecord>>(path)).data).toEqual([]);
   });
 
-  it('a device has at most one sub-device [C-2.2]', async ({ team, other, post, make, newSensor }) => {
+  it('linkedDeviceId is a device of this plant, else 400, without another sub-device, else 409 [C-2.2]', async ({
+    team,
+    other,
+    post,
+    make,
+    newSensor,
+  }) => {
     const foreign = await createDevice(other.organization, null, 'SENSOR');
     const elsewhere = await newSensor((await team.newPlant()).id);
     const texts = new Set<string>();
@@ -107,7 +113,13 @@ describe('POST /plants/{id}/sub-devices', () => {
     await expectError(await post({ ...METER, linkedDeviceId }), 409, 'CONFLICT');
   });
 
-  it('a plant can be full (limits: subDevicesPerPlant)', async ({ team, plantId, path, post, make }) => {
+  it('a plant with its maximum of sub-devices gets 409 until one is deleted (limits: subDevicesPerPlant)', async ({
+    team,
+    plantId,
+    path,
+    post,
+    make,
+  }) => {
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, created_at_ms)
@@ -139,7 +151,7 @@ describe('GET /plants/{id}/sub-devices', () => {
 });
 
 describe('a sub-device', () => {
-  it('a sub-device is found only under its own plant [C-2.2]', async ({ team, plantId, path, make }) => {
+  it('is found only under its own plant [C-2.2]', async ({ team, plantId, path, make }) => {
     const made = await make();
     const { id: otherId } = await team.newPlant();
     const shouted = `/plants/${plantId.toUpperCase()}/sub-devices/${made.id.toUpperCase()}`;
@@ -165,7 +177,13 @@ describe('a sub-device', () => {
     expect(await change({ linkedDeviceId })).toEqual({ ...bare, linkedDeviceId });
   });
 
-  it('external id and asset type cannot change [C-2.2]', async ({ team, plantId, path, make, newSensor }) => {
+  it('a PATCH of a fixed field gets 400, one with a linked device 409, and neither changes anything [C-2.2]', async ({
+    team,
+    plantId,
+    path,
+    make,
+    newSensor,
+  }) => {
     const { id: linkedDeviceId } = await newSensor();
     await make({ externalId: 'taken', linkedDeviceId });
     const made = await make();
@@ -179,7 +197,12 @@ describe('a sub-device', () => {
     expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
   });
 
-  it('a deletion frees the device and the external id [C-3.2]', async ({ team, path, make, newSensor }) => {
+  it('a deletion lets another sub-device have the external id and the device [C-3.2]', async ({
+    team,
+    path,
+    make,
+    newSensor,
+  }) => {
     const { id: linkedDeviceId } = await newSensor();
     const { id } = await make({ linkedDeviceId });
     expect(await team.operator.remove(`${path}/${id}`)).toEqual({ id, deleted: true });

@@ -19,7 +19,11 @@ function patch(by: Person, id: string, role: unknown, org?: string): Promise<Res
 }
 
 describe('GET /users', () => {
-  it('members are shown by e-mail, with their role, no hash [C-1.5]', async ({ team, other, both }) => {
+  it('members are sorted by e-mail, with their role in this organization only, and no secret [C-1.5]', async ({
+    team,
+    other,
+    both,
+  }) => {
     const { data, meta } = await team.admin.read<Users>('/users');
     expect(meta).toEqual({ page: 1, limit: 20, total: 5, totalPages: 1 });
     const people = [...team.members, both];
@@ -60,7 +64,7 @@ describe('GET /users', () => {
 });
 
 describe('the organization in context', () => {
-  it('the context is the header’s organization, or the only one [C-1.3]', async ({ team, other, both }) => {
+  it('is that of x-org-id, or the only one of the user [C-1.3]', async ({ team, other, both }) => {
     const total = async (by: Person, org?: string) =>
       (await by.read<Users>('/users', org === undefined ? {} : { org })).meta.total;
     expect([await total(team.admin), await total(team.admin, team.id)]).toEqual([5, 5]);
@@ -70,7 +74,10 @@ describe('the organization in context', () => {
     expect(data.map(({ id }) => id)).not.toContain(team.viewer.id);
   });
 
-  it('one of several organizations must be named: 400 [C-1.3]', async ({ team, both }) => {
+  it('must be named by a user with several organizations, else 400 ORG_CONTEXT_REQUIRED [C-1.3]', async ({
+    team,
+    both,
+  }) => {
     await expectError(await both.call('/users'), 400, 'ORG_CONTEXT_REQUIRED');
     await expectError(await patch(both, team.viewer.id, 'VIEWER'), 400, 'ORG_CONTEXT_REQUIRED');
   });
@@ -83,7 +90,10 @@ describe('the organization in context', () => {
     }
   });
 
-  it('a foreign organization looks absent [C-1.3] (bad input: REST)', async ({ team, other }) => {
+  it('gets the same 403 if it is foreign as if it is absent [C-1.3] (bad input: REST)', async ({
+    team,
+    other,
+  }) => {
     const texts = new Set<string>();
     const wrong = [other.id, crypto.randomUUID(), 'x', '0', '*', `${team.id},${other.id}`, '__proto__'];
     for (const org of [...wrong, other.slug]) {
@@ -98,7 +108,11 @@ describe('the organization in context', () => {
 });
 
 describe('PATCH /users/:id', () => {
-  it('a PATCH changes the role in the context only [C-1.2]', async ({ team, other, both }) => {
+  it('a PATCH changes the role in the organization in context and in no other [C-1.2]', async ({
+    team,
+    other,
+    both,
+  }) => {
     const response = await patch(team.orgAdmin, both.id, 'OPERATOR', team.id);
     const membership = { organizationId: team.id, slug: team.slug, role: 'OPERATOR' };
     const changed = { id: both.id, role: 'OPERATOR', memberships: [membership] };

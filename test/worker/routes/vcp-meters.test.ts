@@ -75,7 +75,7 @@ describe('GET /vcp/meter-state', () => {
     [15 * MINUTE - 1, 'DEGRADED'],
     [15 * MINUTE, null],
   ])(
-    'registers that are %i ms old are %s, packed or not [C-4.6]',
+    'registers that are %i ms old have the dataQuality %s (null: no reading), also after packing [C-4.6]',
     async ([ageMs, expected], { plant, key, ean }) => {
       await send(plant, { 'METER-1/importRegisterKwh': 1 });
       setClock(START_MS + ageMs);
@@ -87,7 +87,11 @@ describe('GET /vcp/meter-state', () => {
     },
   );
 
-  it('a reset register goes on from its last value, ESTIMATED [C-4.6]', async ({ plant, key, ean }) => {
+  it('after a register was reset, its new values are added to its last one before, ESTIMATED [C-4.6]', async ({
+    plant,
+    key,
+    ean,
+  }) => {
     for (const [minute, kwh] of [100, 100.5, 0.25, 1].entries()) {
       setClock(START_MS + minute * MINUTE);
       await send(plant, { 'METER-1/importRegisterKwh': kwh });
@@ -117,7 +121,12 @@ describe('GET /vcp/meter-state', () => {
     expect(details).toEqual([expect.stringMatching(/^ean: /)]);
   });
 
-  it('a foreign ean gets the 404 of an unknown one [C-4.2]', async ({ organization, plant, newKey, ean }) => {
+  it('an ean that is foreign or outside allowedPlantIds gets the 404 of an unknown one [C-4.2]', async ({
+    organization,
+    plant,
+    newKey,
+    ean,
+  }) => {
     const [hidden, foreign] = [randomEan(), randomEan()];
     await createPlant(organization, { eanProd: hidden });
     await createPlant(await createOrganization(), { eanCons: foreign });

@@ -95,7 +95,7 @@ describe('the list of schedules', () => {
 });
 
 describe('activeSchedule', () => {
-  it('activeSchedule is the newest open schedule (spec: Site configuration snapshot)', async ({
+  it('is the open schedule that was submitted last (spec: Site configuration snapshot)', async ({
     plant,
     partner,
     active,

@@ -175,7 +175,7 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
     expect(correlationIds(await readPage('?page=2'))).toEqual(['c2', 'c1']);
   });
 
-  it('a repeated messageId is counted once [C-7.3]', async ({ world, readPage }) => {
+  it('a command that repeats a messageId adds no row [C-7.3]', async ({ world, readPage }) => {
     const frame = futureSetpoint(world.organization, world.key, world.plant.id, 1);
     await publishAll(world.key, [frame, frame]);
     expect(await readPage()).toMatchObject({ total: 1, items: [{}] });

@@ -48,7 +48,10 @@ describe('GET /vcp/sites/{siteId}/config', () => {
     });
   });
 
-  it('a new plant has nulls (spec: Site configuration snapshot)', async ({ organization, key }) => {
+  it('a new plant is STANDARD, without constraints and fallback (spec: Site configuration snapshot)', async ({
+    organization,
+    key,
+  }) => {
     const id = await addPlant(organization);
     expect(await readConfig(id, key)).toEqual({
       siteId: id,
@@ -59,17 +62,20 @@ describe('GET /vcp/sites/{siteId}/config', () => {
     });
   });
 
-  it('the site is named in lower case (spec: siteId)', async ({ plant, key }) => {
+  it('siteId is in lower case, even if the path has it in upper case (spec: siteId)', async ({
+    plant,
+    key,
+  }) => {
     expect(await readConfig(plant.id.toUpperCase(), key)).toMatchObject({ siteId: plant.id });
   });
 
-  it('a mode without an end becomes the operating mode [C-7.7]', async ({ world }) => {
+  it('a mode command without validUntil changes the operating mode [C-7.7]', async ({ world }) => {
     await setMode(world, { mode: 'PEAK_SHAVING' });
     const config = await readConfig(world.plant.id, world.key);
     expect(config).toMatchObject({ operatingMode: 'PEAK_SHAVING', modeOverride: null });
   });
 
-  it('a mode with an end is the override until its end [C-2.3]', async ({ world }) => {
+  it('a mode command with validUntil is the modeOverride until then [C-2.3]', async ({ world }) => {
     const { plant, key } = world;
     const untilMs = Date.now() + 60_000;
     const mode = { mode: 'ZERO_EXPORT', reason: 'congestion', validUntil: new Date(untilMs).toISOString() };

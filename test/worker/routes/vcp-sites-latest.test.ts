@@ -79,7 +79,10 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(timestamp).toBe(formatInstant(now));
   });
 
-  it('sub-devices are summed where a site value is missing [C-3.13]', async ({ readLatest, report }) => {
+  it('missing values of the site are computed from those of its sub-devices [C-3.13]', async ({
+    readLatest,
+    report,
+  }) => {
     const battery = { availableCapacityKwh: 41.5, socPercent: 42, temperatureCelsius: 21 };
     await report({
       'BESS-1/powerKw': 10,
@@ -117,7 +120,10 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(payload).toMatchObject({ ...NOTHING, fvePowerKw: 7, dataQuality: 'GOOD' });
   });
 
-  it('the newest values are shown (spec: Latest telemetry snapshot)', async ({ readLatest, report }) => {
+  it('each value is the last that was sent, the timestamp that of the newest (spec: Latest telemetry snapshot)', async ({
+    readLatest,
+    report,
+  }) => {
     const now = stopClock();
     await report({ gridPowerKw: 1, socPercent: 50 });
     vi.setSystemTime(now + 1_500);
@@ -127,7 +133,10 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(timestamp).toBe(formatInstant(now + 1_500));
   });
 
-  it('old data is STALE, with values and time (spec: dataQuality)', async ({ readLatest, report }) => {
+  it('values that are an hour old are shown as STALE, with their time (spec: dataQuality)', async ({
+    readLatest,
+    report,
+  }) => {
     const now = stopClock();
     await report({ gridPowerKw: 3 });
     vi.setSystemTime(now + 60 * 60_000);
@@ -136,7 +145,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(timestamp).toBe(formatInstant(now));
   });
 
-  it('the timestamp is that of arrival (spec: most recent ingested reading)', async ({
+  it('the timestamp is when a message arrived, not its ts (spec: most recent ingested reading)', async ({
     plant,
     readLatest,
   }) => {

@@ -108,7 +108,7 @@ describe('GET /vcp/sites', () => {
       [],
     ],
   ])(
-    'a plant with %s names its commands (spec: supportedCommands)',
+    'a plant with %s supports site commands and those of its sub-devices (spec: supportedCommands)',
     async ([_title, subDevices, added], { organization, key }) => {
       await createPlant(organization, { subDevices });
       const [plant] = await listPlants(key);
@@ -124,14 +124,18 @@ describe('GET /vcp/sites', () => {
     expect(await plantIds(key)).toEqual(ids);
   });
 
-  it('only allowed plants are listed, no foreign one [C-4.2]', async ({ organization, newKey, foreign }) => {
+  it('a key with allowedPlantIds lists only these, and no foreign one among them [C-4.2]', async ({
+    organization,
+    newKey,
+    foreign,
+  }) => {
     const [first = ''] = await addPlants(organization, 3);
     const [theirs = ''] = await addPlants(foreign, 1);
     expect(await plantIds(await newKey({ allowedPlantIds: [first, theirs] }))).toEqual([first]);
     expect(await plantIds(await newKey({ allowedPlantIds: [theirs] }))).toEqual([]);
   });
 
-  it('more plants than D1 takes parameters are listed (spec: GET /vcp/sites)', async ({
+  it('205 plants are listed, more than a D1 statement can have parameters (spec: GET /vcp/sites)', async ({
     organization,
     newKey,
     key,

@@ -66,7 +66,7 @@ async function take(
 
 describe('a history of seven days, minute by minute', () => {
   it.for([20_000, 500, 1])(
-    'a history comes completely in one answer, with %i points a call [C-4.5]',
+    'comes completely in one answer, with %i points in each call to the Site [C-4.5]',
     async (pointsPerCall, { week }) => {
       await boundSite(week.plant.id, { pointsPerCall });
       const readings = await readingsOf(week.key, week.path);
@@ -78,7 +78,7 @@ describe('a history of seven days, minute by minute', () => {
     },
   );
 
-  it('a history is streamed, also through an eviction [C-4.5]', async ({ week }) => {
+  it('is streamed to its end, although the Site is evicted between the pieces [C-4.5]', async ({ week }) => {
     await boundSite(week.plant.id, { pointsPerCall: 500 });
     let pieces = 0;
     const { text, isWhole } = await take(week, async () => {
@@ -89,7 +89,7 @@ describe('a history of seven days, minute by minute', () => {
     expect((JSON.parse(text) as { readings: Answered[] }).readings).toHaveLength(7 * 24 * 60);
   });
 
-  it('a failure after the first call cuts off the JSON [C-10]', async ({ week }) => {
+  it('is cut off, as invalid JSON, if a call to the Site after the first fails [C-10]', async ({ week }) => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await boundSite(week.plant.id, { pointsPerCall: 500 });
     await rowsOf(week.plant.id, `UPDATE telemetry_raw SET data = x'00' WHERE end_ms > ${FROM_MS + 3 * DAY}`);
@@ -100,7 +100,7 @@ describe('a history of seven days, minute by minute', () => {
     expect(text).not.toContain(']');
   });
 
-  it('a failure of the first call gets the error envelope [C-10]', async ({ week }) => {
+  it('gets 500 in the error envelope if the first call to the Site fails [C-10]', async ({ week }) => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await rowsOf(week.plant.id, `UPDATE telemetry_raw SET data = x'00'`);
     const refused = await week.key.call(week.path);
