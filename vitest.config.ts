@@ -87,6 +87,8 @@ function inWorkerd() {
         DATA_KEYS: `1:${'5a'.repeat(32)}`,
         SESSION_SECRET: 'test-session-secret-of-forty-characters-xx',
         METRICS_TOKEN: 'test-metrics-token-of-forty-characters-xxxx',
+        OPERATOR_TOKEN: 'test-operator-token-of-forty-characters-xx',
+        REGISTRATION: 'open',
         TOKEN_KEYS: JSON.stringify({ keys: [TOKEN_PRIVATE_KEY] }),
         MQTT_HOST: 'mqtt.example.org',
         ...(await deviceAuthority()),

@@ -48,6 +48,18 @@ export interface Env extends MetricsEnv {
   PUBLIC_URL?: string;
   /** `platform`: the edge runs on Cloudflare, so its client address header can be trusted. */
   CLIENT_ADDRESS?: string;
+  /** `open`: anybody may register. Absent or `closed`: only invitations and the operator make accounts [C-14.1]. */
+  REGISTRATION?: string;
+  /** Comma-separated bearer tokens of the operator, at least 32 characters each; without it those routes are off. */
+  OPERATOR_TOKEN?: string;
+  /** The mail server: `smtps://user:password@host:465` or `smtp://user:password@host:587` [C-11.1]. */
+  SMTP_URL?: string;
+  /** The e-mail address that mails are sent from. */
+  MAIL_FROM?: string;
+  /** The platform's own e-mail binding, used without SMTP_URL. */
+  EMAIL?: SendEmail;
+  /** The folder for mails of a development stack: takes each message as the body of a POST. */
+  MAIL_FOLDER?: Fetcher;
   /** Requests per minute of one client address (IPv6: one /64 network); default 1 200 [C-14.2]. */
   ADDRESS_RATE_PER_MINUTE?: string;
 }

@@ -28,6 +28,9 @@ import {
   SUB_DEVICE_STATUSES,
 } from '../protocol/enums.ts';
 
+/** What a mailed token is for. */
+export const TOKEN_PURPOSES = ['VERIFY_EMAIL', 'RESET_PASSWORD', 'CHANGE_EMAIL'] as const;
+
 /** `column IN (…)` for a CHECK constraint. The values need no escaping: they are from our own closed lists. */
 function oneOf(column: string, words: readonly string[]) {
   return sql.raw(`"${column}" IN (${words.map((word) => `'${word}'`).join(', ')})`);
@@ -50,6 +53,8 @@ export const organizations = sqliteTable(
     registryVersion: integer('registry_version').notNull().default(1),
     /** The total of a device list, so that a list does not have to read all rows. */
     deviceCount: integer('device_count').notNull().default(0),
+    /** [C-14.2] The ceilings that the platform has raised or lowered for this organization. */
+    ceilings: text('ceilings', { mode: 'json' }).$type<Record<string, number>>().notNull().default({}),
   },
   (table) => [
     uniqueIndex('organizations_slug').on(table.slug),
@@ -75,9 +80,12 @@ export const users = sqliteTable(
     tokenVersion: integer('token_version').notNull().default(1),
     lastLoginAtMs: integer('last_login_at_ms'),
     createdAtMs: integer('created_at_ms').notNull(),
+    /** [C-14.1] When the user proved with a mailed token that the address is theirs; null until then. */
+    provedAtMs: integer('proved_at_ms'),
   },
   (table) => [
     uniqueIndex('users_email').on(table.email),
+    index('users_unproved').on(table.createdAtMs).where(sql`"proved_at_ms" IS NULL`),
     check('users_email_lower', sql.raw(`"email" = lower("email")`)),
   ],
 );
@@ -98,6 +106,9 @@ export const sessions = sqliteTable(
     expiresAtMs: integer('expires_at_ms').notNull(),
     revokedAtMs: integer('revoked_at_ms'),
     address: text('address'),
+    /** When the session was opened or last refreshed. */
+    lastUsedAtMs: integer('last_used_at_ms').notNull(),
+    userAgent: text('user_agent'),
   },
   (table) => [
     index('sessions_user').on(table.userId, table.createdAtMs),
@@ -105,15 +116,65 @@ export const sessions = sqliteTable(
   ],
 );
 
-/** [C-1.4] Failed logins by e-mail address, registered or not, and the time of the first. */
+/**
+ * [C-14.4] Failed logins by e-mail address, registered or not, and client network; and by e-mail address alone, with
+ * `*` as the network. `firstAtMs`: the time of the first.
+ */
 export const loginFailures = sqliteTable(
   'login_failures',
   {
-    email: text('email').primaryKey(),
+    email: text('email').notNull(),
+    network: text('network').notNull(),
     failures: integer('failures').notNull(),
     firstAtMs: integer('first_at_ms').notNull(),
   },
-  (table) => [index('login_failures_first').on(table.firstAtMs)],
+  (table) => [
+    primaryKey({ columns: [table.email, table.network] }),
+    index('login_failures_first').on(table.firstAtMs),
+  ],
+);
+
+/**
+ * [C-11.1] Tokens that were mailed to a person, at most one of each purpose. `tokenHash`: SHA-256 of the token; `email`:
+ * the address that it was mailed to, and that it proves.
+ */
+export const accountTokens = sqliteTable(
+  'account_tokens',
+  {
+    tokenHash: text('token_hash').primaryKey(),
+    userId: text('user_id')
+      .notNull()
+      .references(() => users.id),
+    purpose: text('purpose', { enum: TOKEN_PURPOSES }).notNull(),
+    email: text('email').notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+    expiresAtMs: integer('expires_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('account_tokens_user').on(table.userId, table.purpose),
+    index('account_tokens_expiry').on(table.expiresAtMs),
+    check('account_tokens_purpose', oneOf('purpose', TOKEN_PURPOSES)),
+  ],
+);
+
+/**
+ * [C-11.1] The outbox of mail. `sealed`: recipient, subject and text, encrypted because the text may have a token.
+ * `dueAtMs`: the next try; while one is under way, the time after which another may begin.
+ */
+export const mails = sqliteTable(
+  'mails',
+  {
+    id: text('id').primaryKey(),
+    kind: text('kind').notNull(),
+    sealed: text('sealed').notNull(),
+    /** For the audit event of a mail that could not be delivered. */
+    organizationId: text('organization_id'),
+    userId: text('user_id'),
+    failures: integer('failures').notNull().default(0),
+    dueAtMs: integer('due_at_ms').notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [index('mails_due').on(table.dueAtMs)],
 );
 
 /** [C-1.2] */

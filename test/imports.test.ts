@@ -14,9 +14,9 @@ const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
-const OF_OBJECTS = `${RPC} durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
 /** Only the probe may use amqplib; the rule on its mention enforces that. */
-const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
+const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto node:events node:net node:tls cloudflare: amqplib nodemailer @peculiar/x509 reflect-metadata`;
 
 const RULES = [
   ...rules.onlyImports({
@@ -117,6 +117,7 @@ describe('the import rules', () => {
     'durable-objects/secrets/base64.ts': '',
     'durable-objects/secrets/hmac.ts': `import 'node:crypto'; const exec = /x/.exec('x'); sql(exec);`,
     'durable-objects/secrets/device-tokens.ts': `import 'jose';`,
+    'durable-objects/secrets/secret-box.ts': '',
     'durable-objects/registry/key.ts': `import 'drizzle-orm/d1'; import '../../migrations/schema.ts';`,
     'durable-objects/site/assemble.ts': `import './plan/owner.ts';`,
     'durable-objects/site/plan/owner.ts': `import '../command/kind/batch.ts'; if (row.action === SET) go();`,

@@ -30,9 +30,7 @@ export class AdminClient {
     return this.#accessToken;
   }
 
-  /** Registers the user if necessary, and logs in. */
-  static async enter(baseUrl: string, login: Login, name: string): Promise<AdminClient> {
-    await AdminClient.register(baseUrl, { ...login, name });
+  static async enter(baseUrl: string, login: Login): Promise<AdminClient> {
     return new AdminClient(baseUrl, login, await AdminClient.#logIn(baseUrl, login));
   }
 
@@ -40,14 +38,6 @@ export class AdminClient {
     const { status, body } = await post<{ accessToken: string }>(baseUrl, '/auth/login', login);
     if (status !== 200) throw failure('POST', '/auth/login', status, body);
     return body.accessToken;
-  }
-
-  /** Returns false if the e-mail is already registered. */
-  static async register(baseUrl: string, registration: Login & Record<string, string>): Promise<boolean> {
-    const { status, body } = await post<{ code?: string }>(baseUrl, '/auth/register', registration);
-    if (status === 201) return true;
-    if (body.code === 'EMAIL_ALREADY_REGISTERED') return false;
-    throw failure('POST', '/auth/register', status, body);
   }
 
   /** Returns the answer for any status. Logs in again if the access token has expired. */
@@ -83,6 +73,40 @@ export class AdminClient {
 
   async createKey(request: Record<string, unknown>): Promise<CreatedApiKey> {
     return await this.call<CreatedApiKey>('POST', '/partner/api-keys', request);
+  }
+}
+
+/** The operator of a deployment, with one of its OPERATOR_TOKEN. */
+export class Operator {
+  readonly #baseUrl: string;
+  readonly #headers: Record<string, string>;
+
+  constructor(baseUrl: string, token: string) {
+    this.#baseUrl = baseUrl;
+    this.#headers = { authorization: `Bearer ${token}` };
+  }
+
+  async ask<Body>(method: string, path: string, body?: unknown): Promise<RestAnswer<Body>> {
+    return await request<Body>(this.#baseUrl, method, `/platform${path}`, this.#headers, body);
+  }
+
+  /** Returns the body of a successful answer; throws for any other status. */
+  async call<Body>(method: string, path: string, body?: unknown): Promise<Body> {
+    const answer = await this.ask<Body>(method, path, body);
+    if (answer.status >= 300) throw failure(method, `/platform${path}`, answer.status, answer.body);
+    return answer.body;
+  }
+
+  /** Returns false if the address has an account already. */
+  async createOrganization(
+    organization: { name: string; slug: string },
+    admin: Login & { name: string },
+  ): Promise<boolean> {
+    const body = { ...organization, admin };
+    const answer = await this.ask<{ code?: string }>('POST', '/organizations', body);
+    if (answer.status === 201) return true;
+    if (answer.body.code === 'EMAIL_ALREADY_REGISTERED') return false;
+    throw failure('POST', '/platform/organizations', answer.status, answer.body);
   }
 }
 

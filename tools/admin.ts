@@ -1,15 +1,20 @@
 /**
- * `npm run admin -- create-organization --name "Acme Energy" --email jana@example.com` creates the first
- * organization of a deployment over REST. Without `--url` it uses the stack that runs on this machine.
+ * What the operator of a deployment does over REST, with a token of its own (OPERATOR_TOKEN): create an organization with
+ * its first admin, and show or change the ceilings of one. Without `--url` it uses the stack that runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { AdminClient } from './admin-client.ts';
+import { Operator } from './admin-client.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run admin -- create-organization --name <name> --email <e-mail>
   --slug <slug>   AMQP user name and part of queue names; cannot be changed later; default: derived from the name
-  --url <url>     base URL of the deployment, https://…; default: the stack on this machine`;
+npm run admin -- limits --organization <id> [--set <name>=<number|default> …]
+  shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
+  keyTestsPerMinute, invitationsPerDay, plants, alertRules
+
+  --url <url>     base URL of the deployment, https://…; default: the stack on this machine
+  With --url the environment variable SITEWIRE_OPERATOR_TOKEN must be one of the deployment's OPERATOR_TOKEN.`;
 
 function refuse(text: string): never {
   console.error(text);
@@ -21,6 +26,8 @@ const options = {
   email: { type: 'string' },
   slug: { type: 'string' },
   url: { type: 'string' },
+  organization: { type: 'string' },
+  set: { type: 'string', multiple: true },
 } as const;
 
 function read() {
@@ -33,11 +40,59 @@ function read() {
 
 const {
   positionals: [command, ...rest],
-  values: { name, email, slug, url },
+  values,
 } = read();
-if (command !== 'create-organization' || rest.length > 0 || !name || !email) refuse(USAGE);
+const { url } = values;
 if (url !== undefined && !/^https?:\/\//.test(url))
   refuse(`--url must begin with https:// or http://\n\n${USAGE}`);
+const work = rest.length > 0 ? undefined : workOf();
+if (!work) refuse(USAGE);
+
+/** The command with its arguments; undefined if it is unknown or lacks one. */
+function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | undefined {
+  const { name, email, slug, organization, set = [] } = values;
+  if (command === 'create-organization' && name && email)
+    return (operator, baseUrl) =>
+      createOrganization(operator, baseUrl, { name, email, slug: slug ?? slugOf(name) });
+  if (command === 'limits' && organization) return (operator) => limits(operator, organization, set);
+  return undefined;
+}
+
+async function createOrganization(
+  operator: Operator,
+  baseUrl: string,
+  { name, email, slug }: { name: string; email: string; slug: string },
+): Promise<void> {
+  const password = randomBytes(15).toString('base64url');
+  if (!(await operator.createOrganization({ name, slug }, { email, password, name: email })))
+    throw new Error(
+      `${email} is already registered: log in and create the organization with POST /api/v1/organizations`,
+    );
+  console.log(`
+Organization "${name}" created.
+
+  slug      ${slug}
+  e-mail    ${email}
+  password  ${password}   (shown only now; change it with POST /api/v1/auth/change-password)
+
+Log in at ${baseUrl}/api/v1/auth/login
+`);
+}
+
+async function limits(operator: Operator, organization: string, set: readonly string[]): Promise<void> {
+  const change = Object.fromEntries(
+    set.map((text) => {
+      const [, name = '', value = ''] = /^(\w+)=(\d+|default)$/.exec(text) ?? [];
+      if (name === '') refuse(`--set must be <name>=<number> or <name>=default, not "${text}"\n\n${USAGE}`);
+      return [name, value === 'default' ? null : Number(value)];
+    }),
+  );
+  const path = `/organizations/${organization}/limits`;
+  const answer = await (set.length === 0
+    ? operator.call<{ limits: Record<string, number> }>('GET', path)
+    : operator.call<{ limits: Record<string, number> }>('PATCH', path, change));
+  for (const [name, most] of Object.entries(answer.limits)) console.log(`${name.padEnd(22)} ${most}`);
+}
 
 /** `Acme Energy, s.r.o.` becomes `acme-energy-s-r-o`. */
 function slugOf(text: string): string {
@@ -48,25 +103,20 @@ function slugOf(text: string): string {
     .replace(/^-+|-+$/g, '');
 }
 
-try {
-  const baseUrl = url?.replace(/\/+$/, '') ?? readStack().baseUrl;
-  const password = randomBytes(15).toString('base64url');
-  const organizationSlug = slug ?? slugOf(name);
-  const registration = { email, password, name: email, organizationName: name, organizationSlug };
-  if (!(await AdminClient.register(baseUrl, registration))) {
-    throw new Error(
-      `${email} is already registered: log in and create the organization with POST /api/v1/organizations`,
-    );
+/** The deployment, and the operator's token for it. */
+function target(): { baseUrl: string; token: string } {
+  if (url === undefined) {
+    const { baseUrl, operator } = readStack();
+    return { baseUrl, token: operator.token };
   }
-  console.log(`
-Organization "${name}" created.
+  const token = process.env.SITEWIRE_OPERATOR_TOKEN;
+  if (!token) throw new Error('Set SITEWIRE_OPERATOR_TOKEN to one of the OPERATOR_TOKEN of the deployment');
+  return { baseUrl: url.replace(/\/+$/, ''), token };
+}
 
-  slug      ${organizationSlug}
-  e-mail    ${email}
-  password  ${password}   (shown only now; change it with POST /api/v1/auth/change-password)
-
-Log in at ${baseUrl}/api/v1/auth/login
-`);
+try {
+  const { baseUrl, token } = target();
+  await work(new Operator(baseUrl, token), baseUrl);
 } catch (error) {
   console.error((error as Error).message);
   process.exit(1);

@@ -20,6 +20,10 @@ const stackSecrets = z.object({
     .string()
     .min(32)
     .default(() => randomBytes(32).toString('hex')),
+  operatorToken: z
+    .string()
+    .min(32)
+    .default(() => randomBytes(32).toString('hex')),
   admin: z.object({ email: z.email(), password: z.string() }),
   organization: z.object({ slug: z.string() }),
 });
@@ -73,6 +77,7 @@ export function makeSecrets(slug: string): StackSecrets {
     sessionSecret: randomBytes(32).toString('hex'),
     tokenKeys: makeTokenKeys(),
     metricsToken: randomBytes(32).toString('hex'),
+    operatorToken: randomBytes(32).toString('hex'),
     admin: {
       email: `admin@${slug}.example`,
       password: randomBytes(12).toString('base64url'),
@@ -89,6 +94,6 @@ export function makeTokenKeys(): string {
 
 /** The subset of the secrets that the edge is configured with. */
 export function edgeSecrets(secrets: StackSecrets): EdgeSecrets {
-  const { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken } = secrets;
-  return { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken };
+  const { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken, operatorToken } = secrets;
+  return { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken, operatorToken };
 }

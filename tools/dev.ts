@@ -21,7 +21,9 @@ const SIMULATOR_INTERVAL_MS = 2_000;
 const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859182400000000002' };
 
 const parent = process.ppid;
+const { SMTP_URL, MAIL_FROM, REGISTRATION } = process.env;
 const { folder, behaviour, ports, secrets, certificates } = await prepare().catch(refuse);
+const mailFolder = join(folder, 'mail');
 /** Requested and current behaviour of the simulated plant. */
 const plantIs = { requested: behaviour, now: behaviour };
 let changes = Promise.resolve();
@@ -49,7 +51,9 @@ const edge = await startEdge({
     ca: certificates.ca,
     deviceCa: certificates.deviceCa,
   },
+  mail: SMTP_URL === undefined ? { folder: mailFolder } : { smtpUrl: SMTP_URL, from: MAIL_FROM ?? '' },
   bindings: {
+    ...(REGISTRATION === undefined ? {} : { REGISTRATION }),
     // The edge listens on this machine only, so a forged address harms nobody else.
     CLIENT_ADDRESS: 'platform',
     ADDRESS_RATE_PER_MINUTE: process.env.ADDRESS_RATE_PER_MINUTE ?? '60000',
@@ -189,6 +193,8 @@ function describe(): Stack {
     mqttMtls: endpoint(listening.mtls),
     metricsUrl: `http://127.0.0.1:${listening.metrics}/metrics`,
     simulator: plantIs.now,
+    mail: SMTP_URL === undefined ? mailFolder : null,
+    operator: { token: secrets.operatorToken },
     edgeMetrics: { url: `${edge.url}/metrics`, token: secrets.metricsToken },
     admin: secrets.admin,
     organization,

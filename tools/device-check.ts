@@ -47,9 +47,9 @@ const steps = new Map<keyof typeof STEPS, Step>(
 
 async function enter(): Promise<AdminClient> {
   const { url, email, password } = values;
-  if (url && email && password) return await AdminClient.enter(url, { email, password }, 'Device check');
+  if (url && email && password) return await AdminClient.enter(url, { email, password });
   const stack = readStack();
-  const admin = await AdminClient.enter(stack.baseUrl, stack.admin, 'Acme Admin');
+  const admin = await AdminClient.enter(stack.baseUrl, stack.admin);
   admin.organizationId = stack.organization.id;
   return admin;
 }

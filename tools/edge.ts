@@ -1,5 +1,5 @@
 /** The edge on one machine: the real bundle under workerd, with D1 and the objects stored in a folder. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import type { Miniflare } from 'miniflare';
@@ -14,6 +14,8 @@ export interface EdgeSecrets {
   tokenKeys: string;
   /** undefined: no metrics endpoint. */
   metricsToken?: string;
+  /** undefined: no operator. */
+  operatorToken?: string;
 }
 
 export interface EdgeOptions {
@@ -41,6 +43,8 @@ export interface EdgeOptions {
   };
   /** PEM files. HTTPS instead of HTTP, as the platform serves it. */
   tls?: { certificate: string; key: string };
+  /** Where mails go: a folder, which gets a file for each, or a mail server; undefined: mail is off. */
+  mail?: { folder: string } | { smtpUrl: string; from: string };
   /** Additional bindings for the entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
@@ -117,10 +121,19 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         TOKEN_KEYS: options.secrets.tokenKeys,
         SESSION_SECRET: options.secrets.sessionSecret,
         ...(options.secrets.metricsToken ? { METRICS_TOKEN: options.secrets.metricsToken } : {}),
+        ...(options.secrets.operatorToken ? { OPERATOR_TOKEN: options.secrets.operatorToken } : {}),
+        // A development stack is open; a deployment is closed by default.
+        REGISTRATION: 'open',
+        ...(options.mail && 'smtpUrl' in options.mail
+          ? { SMTP_URL: options.mail.smtpUrl, MAIL_FROM: options.mail.from }
+          : {}),
         ...(options.amqp ? { AMQP_HOST: options.amqp.host, AMQP_PORT: String(options.amqp.port) } : {}),
         ...(options.mqtt ? mqttBindings(options.mqtt) : {}),
         ...options.bindings,
       },
+      ...(options.mail && 'folder' in options.mail
+        ? { serviceBindings: { MAIL_FOLDER: intoFolder(options.mail.folder) } }
+        : {}),
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
       ...(options.inspector ? { inspectorPort: 0 } : {}),
       ...(options.tls ? tlsOptions(options.tls) : {}),
@@ -133,6 +146,18 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     await worker.scheduled({ cron: '* * * * *' });
   };
   return { url, miniflare, pid: () => workerdPid(), tick, stop: () => miniflare.dispose() };
+}
+
+/** Writes each mail that the Worker posts into a file; the names sort by time. */
+function intoFolder(folder: string): (request: { text(): Promise<string> }) => Promise<Response> {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  let count = 0;
+  return async (request) => {
+    count += 1;
+    const name = `${new Date().toISOString().replaceAll(':', '-')}-${String(count).padStart(4, '0')}.eml`;
+    writeFileSync(join(folder, name), await request.text(), { mode: 0o600 });
+    return new Response(null, { status: 204 });
+  };
 }
 
 function tlsOptions({ certificate, key }: NonNullable<EdgeOptions['tls']>) {

@@ -11,7 +11,7 @@ import type { OrganizationRecord } from '../protocol/organization.ts';
 import type { PlantRecord } from '../protocol/plant-record.ts';
 import type { ApiKeyScope } from '../protocol/scopes.ts';
 import type { Constraints, SiteConfig } from '../protocol/site-config.ts';
-import { AdminClient } from './admin-client.ts';
+import { AdminClient, Operator } from './admin-client.ts';
 import { type Seeded, type StackSecrets, writeSecretFile } from './credentials.ts';
 
 export const VCP_SCOPES: ApiKeyScope[] = [
@@ -126,18 +126,30 @@ export async function seedOnce(
   return seeded;
 }
 
-/** Returns a client logged in as the organization's admin. `settings`: settings of the organization [C-1.1]. */
+/**
+ * Returns a client logged in as the organization's admin. `settings`: settings of the organization [C-1.1]; `ceilings`:
+ * what the operator allows it [C-14.2].
+ */
 export async function seedOrganization(
   edgeUrl: string,
-  { admin, organization: { slug } }: Pick<StackSecrets, 'admin' | 'organization'>,
+  {
+    admin,
+    operatorToken,
+    organization: { slug },
+  }: Pick<StackSecrets, 'admin' | 'organization' | 'operatorToken'>,
   settings: Readonly<Record<string, unknown>> = {},
+  ceilings: Readonly<Record<string, number>> = {},
 ): Promise<AdminClient> {
-  const client = await AdminClient.enter(edgeUrl, admin, 'Acme Admin');
-  const own = await client.list<OrganizationRecord>('/organizations');
-  const organization =
-    own.find((one) => one.slug === slug) ??
-    (await client.call<OrganizationRecord>('POST', '/organizations', { name: 'Acme Energy', slug }));
+  const operator = new Operator(edgeUrl, operatorToken);
+  await operator.createOrganization({ name: 'Acme Energy', slug }, { ...admin, name: 'Acme Admin' });
+  const client = await AdminClient.enter(edgeUrl, admin);
+  const organization = (await client.list<OrganizationRecord>('/organizations')).find(
+    (one) => one.slug === slug,
+  );
+  if (!organization) throw new Error(`${admin.email} is not a member of the organization ${slug}`);
   client.organizationId = organization.id;
+  if (Object.keys(ceilings).length > 0)
+    await operator.call('PATCH', `/organizations/${organization.id}/limits`, ceilings);
   if (Object.keys(settings).length > 0) {
     await client.call('PATCH', `/organizations/${organization.id}`, { settings });
   }

@@ -10,7 +10,7 @@ import { Identity, type IdentityOptions } from './simulator/identity.ts';
 import { dataFolder, type Stack } from './stack-file.ts';
 
 export async function enterStack(stack: Stack): Promise<AdminClient> {
-  const admin = await AdminClient.enter(stack.baseUrl, stack.admin, 'Acme Admin');
+  const admin = await AdminClient.enter(stack.baseUrl, stack.admin);
   admin.organizationId = stack.organization.id;
   return admin;
 }

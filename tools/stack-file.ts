@@ -23,6 +23,10 @@ export interface Stack {
   simulator: SimulatorSetting;
   /** The edge's metrics endpoint and the token that it requires. */
   edgeMetrics: { url: string; token: string };
+  /** The folder with the mails of this stack; null if it sends them to a mail server. */
+  mail: string | null;
+  /** The operator's token. */
+  operator: { token: string };
   admin: { email: string; password: string };
   organization: { id: string; slug: string };
   apiKey: { id: string; key: string; signingKey: string; vhost: string; scopes: string[] };

@@ -25,17 +25,23 @@ import { plantConfigRoutes } from './routes/fleet/plant-config.ts';
 import { plantRoutes } from './routes/fleet/plants.ts';
 import { subDeviceRoutes } from './routes/fleet/sub-devices.ts';
 import { acceptanceRoutes } from './routes/identity/accept-invitation.ts';
+import { accountRoutes } from './routes/identity/account.ts';
 import { authRoutes } from './routes/identity/auth.ts';
 import { invitationRoutes } from './routes/identity/invitations.ts';
 import { memberRoutes } from './routes/identity/members.ts';
 import { organizationRoutes } from './routes/identity/organizations.ts';
+import { sessionRoutes } from './routes/identity/sessions.ts';
+import { operatorRoutes } from './routes/operator.ts';
 import { platformRoutes } from './routes/platform.ts';
 import { siteRoutes, VCP_READ } from './routes/vcp/sites.ts';
 import { telemetryRoutes } from './routes/vcp/telemetry.ts';
 
 export const ROUTES: readonly AnyRoute[] = [
   ...platformRoutes(() => ROUTES),
+  ...operatorRoutes,
   ...authRoutes,
+  ...accountRoutes,
+  ...sessionRoutes,
   ...organizationRoutes,
   ...memberRoutes,
   ...invitationRoutes,

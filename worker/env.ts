@@ -34,6 +34,8 @@ export interface AppContext {
     apiKey: ApiKey;
     /** Set by doors that accept users. */
     user: User;
+    /** Set by the operator's door. */
+    operator: Actor;
     /** Set by doors that accept members or API keys of an organization. */
     tenant: Tenant;
     /** The parsed JSON body, if the request has one. */

@@ -10,8 +10,23 @@ const MAX_ACTOR_CHARS = 256;
 
 /** The audit row of an action, for the same batch as the action. `cause`: retries with the same cause add no row. */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
+  return db
+    .insert(auditEvents)
+    .values(valuesOf(entry, now, cause))
+    .onConflictDoNothing();
+}
+
+/** As `auditRow`, but a row of the same cause counts the entry. */
+export function countedAuditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause: string) {
+  return db
+    .insert(auditEvents)
+    .values(valuesOf(entry, now, cause))
+    .onConflictDoUpdate({ target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } });
+}
+
+function valuesOf(entry: AuditEntry, now: number, cause: string | undefined) {
   const { organizationId, event, actor, target, address, outcome, details } = entry;
-  const values = {
+  return {
     id: cause === undefined ? crypto.randomUUID() : derivedUuid(`audit|${cause}`),
     organizationId,
     event,
@@ -25,7 +40,6 @@ export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, 
     details,
     createdAtMs: now,
   };
-  return db.insert(auditEvents).values(values).onConflictDoNothing();
 }
 
 /** The audit row of an action, inserted only if the previous statement of the batch changed a row. */

@@ -1,3 +1,16 @@
+CREATE TABLE `account_tokens` (
+	`token_hash` text PRIMARY KEY NOT NULL,
+	`user_id` text NOT NULL,
+	`purpose` text NOT NULL,
+	`email` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "account_tokens_purpose" CHECK("purpose" IN ('VERIFY_EMAIL', 'RESET_PASSWORD', 'CHANGE_EMAIL'))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `account_tokens_user` ON `account_tokens` (`user_id`,`purpose`);--> statement-breakpoint
+CREATE INDEX `account_tokens_expiry` ON `account_tokens` (`expires_at_ms`);--> statement-breakpoint
 CREATE TABLE `alert_rules` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -133,13 +146,49 @@ CREATE UNIQUE INDEX `devices_serial_number` ON `devices` (`organization_id`,`ser
 CREATE INDEX `devices_organization` ON `devices` (`organization_id`,`name`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_moving` ON `devices` (`moving_to`) WHERE "moving_to" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `devices_plant` ON `devices` (`plant_id`);--> statement-breakpoint
+CREATE TABLE `invitations` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`email` text NOT NULL,
+	`role` text NOT NULL,
+	`token_hash` text NOT NULL,
+	`status` text NOT NULL,
+	`created_by` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`sent_at_ms` integer NOT NULL,
+	`sends` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "invitations_role" CHECK("role" IN ('VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN')),
+	CONSTRAINT "invitations_status" CHECK("status" IN ('PENDING', 'ACCEPTED', 'REVOKED'))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `invitations_token` ON `invitations` (`token_hash`);--> statement-breakpoint
+CREATE UNIQUE INDEX `invitations_pending` ON `invitations` (`organization_id`,`email`) WHERE "status" = 'PENDING';--> statement-breakpoint
+CREATE INDEX `invitations_organization` ON `invitations` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `invitations_sent` ON `invitations` (`organization_id`,`sent_at_ms`);--> statement-breakpoint
+CREATE INDEX `invitations_expiry` ON `invitations` (`expires_at_ms`);--> statement-breakpoint
 CREATE TABLE `login_failures` (
-	`email` text PRIMARY KEY NOT NULL,
+	`email` text NOT NULL,
+	`network` text NOT NULL,
 	`failures` integer NOT NULL,
-	`first_at_ms` integer NOT NULL
+	`first_at_ms` integer NOT NULL,
+	PRIMARY KEY(`email`, `network`)
 );
 --> statement-breakpoint
 CREATE INDEX `login_failures_first` ON `login_failures` (`first_at_ms`);--> statement-breakpoint
+CREATE TABLE `mails` (
+	`id` text PRIMARY KEY NOT NULL,
+	`kind` text NOT NULL,
+	`sealed` text NOT NULL,
+	`organization_id` text,
+	`user_id` text,
+	`failures` integer DEFAULT 0 NOT NULL,
+	`due_at_ms` integer NOT NULL,
+	`created_at_ms` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `mails_due` ON `mails` (`due_at_ms`);--> statement-breakpoint
 CREATE TABLE `memberships` (
 	`organization_id` text NOT NULL,
 	`user_id` text NOT NULL,
@@ -160,6 +209,7 @@ CREATE TABLE `organizations` (
 	`created_at_ms` integer NOT NULL,
 	`registry_version` integer DEFAULT 1 NOT NULL,
 	`device_count` integer DEFAULT 0 NOT NULL,
+	`ceilings` text DEFAULT '{}' NOT NULL,
 	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND "slug" NOT GLOB '-*' AND "slug" NOT GLOB '*-' AND length("slug") BETWEEN 1 AND 40),
 	CONSTRAINT "organizations_settings_json" CHECK(json_valid("settings"))
 );
@@ -201,6 +251,8 @@ CREATE TABLE `sessions` (
 	`expires_at_ms` integer NOT NULL,
 	`revoked_at_ms` integer,
 	`address` text,
+	`last_used_at_ms` integer NOT NULL,
+	`user_agent` text,
 	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
@@ -236,10 +288,12 @@ CREATE TABLE `users` (
 	`token_version` integer DEFAULT 1 NOT NULL,
 	`last_login_at_ms` integer,
 	`created_at_ms` integer NOT NULL,
+	`proved_at_ms` integer,
 	CONSTRAINT "users_email_lower" CHECK("email" = lower("email"))
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `users_email` ON `users` (`email`);--> statement-breakpoint
+CREATE INDEX `users_unproved` ON `users` (`created_at_ms`) WHERE "proved_at_ms" IS NULL;--> statement-breakpoint
 -- [C-2.1] No two plants of an organization share an EAN, in either column: a unique index covers one column only.
 -- One plant may have the same EAN in both columns.
 CREATE TRIGGER `plants_ean_insert` BEFORE INSERT ON `plants`

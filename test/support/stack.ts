@@ -56,6 +56,8 @@ const UNMET_RATES = {
   restRatePerMinute: 1_000_000,
 };
 
+const UNMET_CEILINGS = { ...UNMET_RATES, keyTestsPerMinute: 1_000 };
+
 /** A kept-alive connection may end, with its edge or by its age, just as the next request is sent on it. */
 const NOT_KEPT_OPEN = { connection: 'close' };
 
@@ -130,7 +132,7 @@ export class TestStack {
     });
     const asProcess = options.bridgeProcess ?? false;
     const bridge = await startBridge(edge.url, secrets, certificates, asProcess, ports);
-    const admin = await seedOrganization(edge.url, secrets, UNMET_RATES);
+    const admin = await seedOrganization(edge.url, secrets, UNMET_RATES, UNMET_CEILINGS);
     const { id: plantId, gateway } = await seedPlant(admin, newPlant({}));
     const organization = { id: admin.organizationId ?? '', slug: secrets.organization.slug };
     const credentials = { ...secrets, organization, plantId, gateway, apiKey: await seedApiKey(admin) };

@@ -37,7 +37,7 @@ describe('npm run admin -- create-organization', () => {
     const { code, said } = await create('Žlutá Energie, s.r.o.', 'Jana@example.com');
     expect([code, said]).toEqual([0, expect.stringContaining('zluta-energie-s-r-o')]);
     const password = /password +(\S+)/.exec(said)?.[1] ?? '';
-    const client = await AdminClient.enter(stack.edge.url, { email: 'jana@example.com', password }, 'Jana');
+    const client = await AdminClient.enter(stack.edge.url, { email: 'jana@example.com', password });
     expect(await client.list<OrganizationRecord>('/organizations')).toMatchObject([
       { name: 'Žlutá Energie, s.r.o.', slug: 'zluta-energie-s-r-o', role: 'ORG_ADMIN' },
     ]);

@@ -44,7 +44,7 @@ describe('npm start', () => {
     expect(await demo.ended, demo.output()).toBe(0);
     expect(demo.output()).toMatch(DISPLACED);
     expect(demo.output()).toContain('Demo passed.');
-    const admin = await AdminClient.enter(described.baseUrl, described.admin, 'Acme Admin');
+    const admin = await AdminClient.enter(described.baseUrl, described.admin);
     const organization = await admin.call('GET', `/organizations/${described.organization.id}`);
     expect(organization).toMatchObject({ settings: { signatureHints: true } });
     const { url, token } = described.edgeMetrics;

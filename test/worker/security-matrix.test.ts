@@ -76,7 +76,9 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
     'a key with the scope and a foreign x-org-id': 'in',
     'a foreign key with the scope': 'elsewhere',
   },
+  account: { ...everyCaller('in'), ...NO_KEYS },
   user: { ...everyCaller('in'), ...NO_KEYS },
+  operator: { ...everyCaller('403 SUPER_ADMIN_REQUIRED'), ...NO_KEYS },
   organization: {
     ...everyCaller('404 ORGANIZATION_NOT_FOUND'),
     ...NO_KEYS,
@@ -137,6 +139,15 @@ async function freshPath(route: AnyRoute, { id: organization }: Team): Promise<s
   return pathWith(route, { organizations: organization, ...things });
 }
 
+/** Routes that mail a token. */
+const NEEDS_MAIL = /password-reset$|email-change$|resend$/;
+
+/** The route that ends all other sessions comes last: the callers' own sessions are among them. */
+function endersLast(a: AnyRoute, b: AnyRoute): number {
+  const ends = (route: AnyRoute) => (nameOf(route) === 'DELETE /api/v1/auth/sessions' ? 1 : 0);
+  return ends(a) - ends(b);
+}
+
 /** What an answer says of the door. */
 async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Promise<string> {
   const path = await freshPath(route, callers.team);
@@ -144,7 +155,9 @@ async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Prom
   const { code = '' } = (await response.json()) as { code?: string };
   const isRefused = [401, 403].includes(response.status) || DOOR_CODES.includes(code);
   if (isRefused) return `${response.status} ${code}`;
-  if (![200, 201, 400, 404, 409].includes(response.status)) return `${response.status} out of the blue`;
+  // This environment sends no mail.
+  if (response.status === 503 && NEEDS_MAIL.test(route.path)) return 'in';
+  if (![200, 201, 202, 400, 404, 409].includes(response.status)) return `${response.status} out of the blue`;
   const isForeign = caller.startsWith('a stranger') || caller.startsWith('a foreign');
   if (!isForeign || !['member', 'api-key'].includes(route.who.door)) return 'in';
   return response.ok && nounsOf(route).length > 0 ? 'in, and shown what is not theirs' : 'elsewhere';
@@ -159,7 +172,7 @@ function expectedOf({ who }: AnyRoute): Record<Caller, Answer> {
 }
 
 describe(`${ROUTES.length} routes and ${CALLERS.length} callers: ${ROUTES.length * CALLERS.length} cases`, () => {
-  it.for(ROUTES.map((route) => [nameOf(route), route] as const))(
+  it.for([...ROUTES].sort(endersLast).map((route) => [nameOf(route), route] as const))(
     '%s lets in the permitted callers and no others [C-1.3]',
     async ([_name, route], { callers }) => {
       const answers: Record<string, string> = {};

@@ -48,6 +48,7 @@ export interface SeededOrganization {
 const HIGHEST_RATES = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
 /** Seeding itself sends many requests. */
 const REST_RATE = { restRatePerMinute: 1_000_000 };
+const HIGHEST_CEILINGS = { ...HIGHEST_RATES, ...REST_RATE, keyTestsPerMinute: 1_000 };
 
 /** Seeds through an edge and a bridge of its own. Both have ended when this resolves. */
 export async function seedBench(
@@ -78,7 +79,7 @@ export async function seedBench(
 async function seedOne(edge: Edge, options: OrganizationOptions): Promise<SeededOrganization> {
   const settings = { ...(options.settings ?? HIGHEST_RATES), ...REST_RATE };
   const secrets = makeSecrets(options.slug);
-  const admin = await seedOrganization(edge.url, secrets, settings);
+  const admin = await seedOrganization(edge.url, secrets, settings, HIGHEST_CEILINGS);
   const id = admin.organizationId ?? '';
   const apiKey = await seedApiKey(admin);
   const moreKeys: BenchKey[] = [];

@@ -126,7 +126,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
   if (options.edgeTls) {
     setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificates.ca, 'utf8')]);
   }
-  const admin = AdminClient.enter(edge.url, first.admin, 'Acme Admin');
+  const admin = AdminClient.enter(edge.url, first.admin);
   const partnerOptions = (organization = first): PartnerOptions => ({
     host: 'localhost',
     port: ports.amqps,

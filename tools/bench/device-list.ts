@@ -9,7 +9,7 @@ const AT_ONCE = 16;
 
 export async function benchDeviceList(): Promise<void> {
   const stack = await startBenchStack({ plants: 1 });
-  const admin = await AdminClient.enter(stack.edge.url, stack.login, 'Acme Admin');
+  const admin = await AdminClient.enter(stack.edge.url, stack.login);
   let there = 1;
   const figures = [];
   const p50 = new Map<number, number>();

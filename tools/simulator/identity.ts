@@ -88,7 +88,7 @@ async function provision({
   organizationId,
   deviceId,
 }: IdentityOptions): Promise<StoredIdentity> {
-  const admin = await AdminClient.enter(edgeUrl, login, 'Acme Admin');
+  const admin = await AdminClient.enter(edgeUrl, login);
   admin.organizationId = organizationId;
   const { status, body } = await admin.ask<ProvisioningPackage>('POST', `/devices/${deviceId}/provision`);
   if (status === 200) {

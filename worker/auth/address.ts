@@ -1,7 +1,10 @@
 /** Client addresses: the address of a request, and whether an API key may be used from it [C-4.2]. */
 import type { Context } from 'hono';
-import { isInRanges } from '../../protocol/address-range.ts';
+import { isInRanges, networkOf } from '../../protocol/address-range.ts';
 import type { AppContext } from '../env.ts';
+import type { Place } from '../registry/sessions.ts';
+
+const MAX_AGENT_CHARS = 200;
 
 /**
  * Whether the address lies in one of the ranges. Without ranges every address is allowed; otherwise an
@@ -22,4 +25,15 @@ export function clientAddress(headers: Headers, front: string | undefined): stri
 /** The client address of a request, for audit rows and `allowedIps`. */
 export function addressOf(c: Context<AppContext>): string | null {
   return clientAddress(c.req.raw.headers, c.env.CLIENT_ADDRESS);
+}
+
+/** Where a request comes from, as the list of a person's sessions shows it. */
+export function placeOf(c: Context<AppContext>): Place {
+  const address = addressOf(c);
+  const userAgent =
+    c.req
+      .header('user-agent')
+      ?.replace(/[^ -~]/g, '')
+      .slice(0, MAX_AGENT_CHARS) || null;
+  return { address, userAgent, network: address === null ? 'unknown' : networkOf(address) };
 }

@@ -13,6 +13,7 @@ import { ApiError, forbidden } from '../http/error-response.ts';
 import { requireRate } from '../http/rate.ts';
 import type { ApiKey } from '../registry/api-keys.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
+import { requireOperator } from './operator.ts';
 import {
   keyTenant,
   memberTenant,
@@ -30,7 +31,11 @@ export type Who =
   | { door: 'public' }
   /** The partner surface: only API keys. */
   | { door: 'api-key'; scope: ApiKeyScope }
+  /** A user, also one who has not proved their e-mail address: only for the user's own account [C-14.1]. */
+  | { door: 'account' }
   | { door: 'user' }
+  /** The operator of the deployment. */
+  | { door: 'operator' }
   /** A member of the organization in the path. With `orSelf` also the member that the path names, in any role. */
   | { door: 'organization'; role: Role; orSelf?: true }
   /** A member of the organization in `x-org-id`; if `scope` is set, also an API key with this scope. */
@@ -45,15 +50,19 @@ export function errorsOfDoor(who: Who): ApiErrorCode[] {
       return ['TOO_MANY_REQUESTS', 'SERVICE_UNAVAILABLE'];
     case 'api-key':
       return [...always, 'FORBIDDEN'];
-    case 'user':
+    case 'account':
       return [...ofUsers];
+    case 'operator':
+      return [...ofUsers, 'SUPER_ADMIN_REQUIRED'];
+    case 'user':
+      return [...ofUsers, 'FORBIDDEN'];
     case 'organization':
-      return [...ofUsers, 'ORGANIZATION_NOT_FOUND', 'INSUFFICIENT_ORG_PERMISSIONS'];
+      return [...ofUsers, 'FORBIDDEN', 'ORGANIZATION_NOT_FOUND', 'INSUFFICIENT_ORG_PERMISSIONS'];
     case 'member':
       return [
         ...ofUsers,
         ...(['ORG_CONTEXT_REQUIRED', 'ORG_MEMBERSHIP_REQUIRED', 'INSUFFICIENT_ORG_PERMISSIONS'] as const),
-        ...(who.scope ? (['FORBIDDEN'] as const) : []),
+        'FORBIDDEN',
       ];
   }
 }
@@ -73,8 +82,14 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
     case 'api-key':
       await openToKey(c, who.scope);
       return;
+    case 'account':
+      return await openToAccount(c);
+    case 'operator':
+      return await requireOperator(c);
     case 'user':
-      return await openToUser(c);
+      await openToAccount(c);
+      requireProved(c.get('user'));
+      return;
     case 'organization':
       return await openToOrganization(c, who.role, who.orSelf ?? false);
     case 'member':
@@ -97,10 +112,18 @@ async function openToKey(c: Context<AppContext>, scope: ApiKeyScope): Promise<Ap
   return apiKey;
 }
 
-async function openToUser(c: Context<AppContext>): Promise<void> {
+async function openToAccount(c: Context<AppContext>): Promise<void> {
   const user = await requireUser(c);
   await countFor(c, user, undefined);
   c.set('user', user);
+}
+
+/** [C-14.1] A stranger can register any address, so an account counts only once its owner has proved the address. */
+function requireProved({ row }: User): void {
+  if (row.provedAtMs === null)
+    throw forbidden(
+      `Prove that ${row.email} is your address first: POST /api/v1/auth/verify-email with the mailed token`,
+    );
 }
 
 async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: boolean): Promise<void> {
@@ -108,6 +131,7 @@ async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: bo
   const id = (c.req.param('id') ?? '').toLowerCase();
   const membership = user.memberships.find(({ organizationId }) => organizationId === id);
   await countFor(c, user, membership);
+  requireProved(user);
   if (!isUuid(id)) throw new ApiError('INVALID_UUID', 'id: must be a UUID');
   if (!membership) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
   const isSelf = orSelf && c.req.param('userId')?.toLowerCase() === user.row.id;
@@ -119,6 +143,7 @@ async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: bo
 async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: boolean): Promise<void> {
   const user = await requireUser(c);
   await countFor(c, user, namedMembership(c, user));
+  requireProved(user);
   const membership = orgContext(c, user, isHeaderNeeded);
   requireRole(membership.role, role);
   c.set('user', user);

@@ -28,7 +28,7 @@ export interface RefreshToken {
 }
 
 /** The configured secrets, newest first. Throws if one of them is too short. */
-function secretsOf(sessionSecret: string): string[] {
+export function secretsOf(sessionSecret: string): string[] {
   const secrets = sessionSecret.split(',').map((secret) => secret.trim());
   if (secrets.some((secret) => secret.length < MIN_SECRET_CHARACTERS))
     throw new Error(`SESSION_SECRET must have at least ${MIN_SECRET_CHARACTERS} characters`);

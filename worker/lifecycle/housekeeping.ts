@@ -1,6 +1,8 @@
 /** The scheduled task of each minute: finishes what interrupted requests left, and deletes expired rows. */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
+import { deliverMails } from '../mail/outbox.ts';
+import { dropOldTokens, dropUnproved } from '../registry/accounts.ts';
 import { dropOldAlerts } from '../registry/alerts.ts';
 import { dropOldAuditEvents } from '../registry/audit.ts';
 import { dropOldInvitations } from '../registry/invitations.ts';
@@ -21,6 +23,9 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['device moves', () => finishMoves(env, now)],
     ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
     ['invitations', () => dropOldInvitations(env.DB, now, ROWS_PER_ROUND)],
+    ['mails', () => deliverMails(env, now)],
+    ['account tokens', () => dropOldTokens(env.DB, now, ROWS_PER_ROUND)],
+    ['unproved accounts', () => dropUnproved(env.DB, now, EVENTS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
     ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],

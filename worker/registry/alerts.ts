@@ -5,11 +5,11 @@ import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audi
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
 import { type AlertRuleRequest, type AlertStatus, forSecondsOf } from '../../protocol/alert.ts';
-import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
 import { countOf, isAmong, readPage } from './d1.ts';
+import { ceilingOf } from './organizations.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
 export type AlertRow = typeof alerts.$inferSelect;
@@ -114,7 +114,7 @@ export async function createAlertRule(
   now: number,
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
   const total = await drizzle(database).$count(alertRules, eq(alertRules.organizationId, organizationId));
-  if (total >= LIMIT.alertRulesPerOrganization) return 'full';
+  if (total >= (await ceilingOf(database, organizationId, 'alertRules'))) return 'full';
   const { name, severity, metric, operator, cooldownSeconds, enabled } = request;
   const row: AlertRuleRow = {
     id: crypto.randomUUID(),

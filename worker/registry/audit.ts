@@ -1,14 +1,14 @@
 /** Audit rows: reading them [C-8.4], and writing those of actions that change nothing else in D1. */
 import { and, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow, countedAuditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { auditEvents, organizations } from '../../migrations/schema.ts';
 import type { AuditEvent } from '../../protocol/audit.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { countOf, readPage } from './d1.ts';
+import { countOf, readPage, runBatch } from './d1.ts';
 
 type AuditEventRow = typeof auditEvents.$inferSelect;
 
@@ -16,6 +16,22 @@ const DAY_MS = 86_400_000;
 
 export async function writeAudit(database: D1Database, entry: AuditEntry, now: number): Promise<void> {
   await auditRow(drizzle(database), entry, now);
+}
+
+/** Writes each entry, or counts it in the row of the same event, actor, target and minute [C-14.3]. */
+export async function writeFolded(
+  database: D1Database,
+  entries: readonly AuditEntry[],
+  now: number,
+): Promise<void> {
+  const db = drizzle(database);
+  const minute = Math.floor(now / 60_000);
+  const rows = entries.map((entry) => {
+    const { organizationId, event, actor, target, outcome } = entry;
+    const cause = JSON.stringify([organizationId, event, actor.id, target?.id ?? null, outcome, minute]);
+    return countedAuditRow(db, entry, now, cause);
+  });
+  await runBatch(db, rows);
 }
 
 /** Newest first; only rows of `event` if it is given. */

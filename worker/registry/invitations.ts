@@ -4,14 +4,15 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { invitations, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
+import { invitations, memberships, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import type { InvitationRecord, InvitationStatus } from '../../protocol/invitation.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { brokenUnique, countOf, isEmpty, readPage, runBatch } from './d1.ts';
-import { findUser, type UserRow } from './users.ts';
+import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
+import { type MailRow, queuedMail } from './mails.ts';
+import { ceilingOf } from './organizations.ts';
 
 export type InvitationRow = typeof invitations.$inferSelect;
 
@@ -34,6 +35,7 @@ export async function createInvitation(
   database: D1Database,
   { organizationId, email, role, createdBy }: Invited,
   token: string,
+  mail: MailRow | undefined,
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<InvitationRow | 'member' | 'full'> {
@@ -47,7 +49,8 @@ export async function createInvitation(
     sentToday(db, organizationId, now),
   ]);
   if ((member?.total ?? 0) > 0) return 'member';
-  if ((sent[0]?.total ?? 0) >= LIMIT.invitationsPerDay) return 'full';
+  if ((sent[0]?.total ?? 0) >= (await ceilingOf(database, organizationId, 'invitationsPerDay')))
+    return 'full';
   const row: InvitationRow = {
     id: crypto.randomUUID(),
     organizationId,
@@ -70,6 +73,7 @@ export async function createInvitation(
     db.update(invitations).set({ status: 'REVOKED' }).where(isPending),
     db.insert(invitations).values(row),
     auditRow(db, audit(row.id), now),
+    ...(mail ? [queuedMail(db, mail)] : []),
   ]);
   return row;
 }
@@ -79,12 +83,13 @@ export async function renewInvitation(
   database: D1Database,
   { organizationId, id }: Pick<InvitationRow, 'organizationId' | 'id'>,
   token: string,
+  mail: MailRow | undefined,
   audit: AuditEntry,
   now: number,
 ): Promise<InvitationRow | 'gone' | 'full'> {
   const db = drizzle(database);
   const [sent] = await sentToday(db, organizationId, now);
-  if ((sent?.total ?? 0) >= LIMIT.invitationsPerDay) return 'full';
+  if ((sent?.total ?? 0) >= (await ceilingOf(database, organizationId, 'invitationsPerDay'))) return 'full';
   const [renewed] = await runBatch(db, [
     db
       .update(invitations)
@@ -97,6 +102,7 @@ export async function renewInvitation(
       .where(isOpen(organizationId, id))
       .returning(),
     auditRowIfChanged(db, audit, now),
+    ...(mail ? [queuedMail(db, mail)] : []),
   ]);
   return (renewed as InvitationRow[])[0] ?? 'gone';
 }
@@ -147,99 +153,6 @@ export async function pageInvitations(
   return await readPage(db, request, rows, countOf(db, invitations, isMeant));
 }
 
-export interface FoundInvitation {
-  invitation: InvitationRow;
-  organization: { id: string; name: string; slug: string };
-  /** The account of the invited address. */
-  userId: string | null;
-}
-
-export async function findByToken(database: D1Database, token: string): Promise<FoundInvitation | undefined> {
-  return await drizzle(database)
-    .select({
-      invitation: invitations,
-      organization: { id: organizations.id, name: organizations.name, slug: organizations.slug },
-      userId: users.id,
-    })
-    .from(invitations)
-    .innerJoin(organizations, eq(organizations.id, invitations.organizationId))
-    .leftJoin(users, eq(users.email, invitations.email))
-    .where(eq(invitations.tokenHash, sha256Hex(token)))
-    .get();
-}
-
-/** `account`: the user who accepts, or the account to create, with its first session. */
-export type Accepting = { userId: string } | { name: string; passwordHash: string; address: string | null };
-
-export type Accepted =
-  | { outcome: 'joined'; user: UserRow; sessionId: string | undefined }
-  /** `used`: accepted, revoked or expired meanwhile, or no room; `registered`: the address has an account by now. */
-  | { outcome: 'used' }
-  | { outcome: 'registered' };
-
-/**
- * Makes the member, and for a new address the account and its session. One transaction, in which the invitation
- * changes first: two that accept at the same time cannot both join, and the limits hold.
- */
-export async function acceptInvitation(
-  database: D1Database,
-  { invitation }: FoundInvitation,
-  accepting: Accepting,
-  audit: (userId: string) => AuditEntry,
-  now: number,
-): Promise<Accepted> {
-  const db = drizzle(database);
-  const { id, organizationId, email, role } = invitation;
-  const isNew = !('userId' in accepting);
-  const userId = isNew ? crypto.randomUUID() : accepting.userId;
-  const sessionId = isNew ? crypto.randomUUID() : undefined;
-  const hasRoom = and(
-    sql`(SELECT count(*) FROM ${memberships} WHERE ${memberships.organizationId} = ${organizationId}) < ${LIMIT.membersPerOrganization}`,
-    sql`(SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${userId}) < ${LIMIT.organizationsPerUser}`,
-    sql`NOT EXISTS (SELECT 1 FROM ${memberships} WHERE ${memberships.organizationId} = ${organizationId} AND ${memberships.userId} = ${userId})`,
-  );
-  const isMeant = and(
-    eq(invitations.tokenHash, invitation.tokenHash),
-    isOpen(organizationId, id),
-    gt(invitations.expiresAtMs, now),
-    hasRoom,
-  );
-  // In the order of the schema's columns, as Drizzle requires.
-  const account = isNew
-    ? [
-        db
-          .insert(users)
-          .select(sql`SELECT ${userId}, ${email}, ${accepting.name}, ${accepting.passwordHash}, 0, 1,
-          ${now}, ${now} WHERE changes() > 0`),
-      ]
-    : [];
-  const session = isNew
-    ? [
-        db
-          .insert(sessions)
-          .select(sql`SELECT ${sessionId}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL,
-          ${accepting.address} WHERE changes() > 0`),
-      ]
-    : [];
-  try {
-    const [changed] = await runBatch(db, [
-      db.update(invitations).set({ status: 'ACCEPTED' }).where(isMeant).returning({ id: invitations.id }),
-      ...account,
-      db
-        .insert(memberships)
-        .select(sql`SELECT ${organizationId}, ${userId}, ${role}, ${now} WHERE changes() > 0`),
-      ...session,
-      auditRowIfChanged(db, audit(userId), now),
-    ]);
-    if (isEmpty(changed)) return { outcome: 'used' };
-  } catch (error) {
-    if (brokenUnique(error) === 'users.email') return { outcome: 'registered' };
-    throw error;
-  }
-  const user = await findUser(database, userId);
-  return user ? { outcome: 'joined', user, sessionId } : { outcome: 'used' };
-}
-
 export function statusOf({ status, expiresAtMs }: InvitationRow, now: number): InvitationStatus {
   return status === 'PENDING' && expiresAtMs <= now ? 'EXPIRED' : status;
 }
@@ -268,7 +181,8 @@ export async function dropOldInvitations(database: D1Database, now: number, most
   await db.delete(invitations).where(sql`${invitations.id} IN ${over}`);
 }
 
-function isOpen(organizationId: string, id: string) {
+/** Condition: the invitation is the organization's, and pending. */
+export function isOpen(organizationId: string, id: string) {
   return and(
     eq(invitations.organizationId, organizationId),
     eq(invitations.id, id),

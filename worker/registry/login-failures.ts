@@ -1,45 +1,86 @@
 /**
- * Failed logins by e-mail address, registered or not [C-1.4]. An attempt is counted before its password is
- * checked, so that parallel attempts cannot bypass the limit.
+ * Failed logins by e-mail address, registered or not, and client network [C-14.4]: a stranger who guesses from one
+ * network locks only that network out. Attempts from all networks are counted, too, and lock at a higher number. An
+ * attempt is counted before its password is checked, so that parallel attempts cannot bypass the limit.
  */
-import { lt, sql } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
+import { and, eq, inArray, lt, sql } from 'drizzle-orm';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { loginFailures } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
-/**
- * Counts one attempt. If the account is locked, returns how long. The lock starts with the tenth failure;
- * further attempts do not extend it.
- */
+/** Counts the attempts from all networks. */
+const EVERYWHERE = '*';
+
+/** How often the e-mail address was tried in the present window, this attempt included, and when the window ends. */
+export interface Attempts {
+  here: number;
+  everywhere: number;
+  hereEndsMs: number;
+  everywhereEndsMs: number;
+}
+
+/** Counts one attempt. A lock starts with the last failure that is allowed; further attempts do not extend it. */
 export async function countAttempt(
   database: D1Database,
-  email: string,
+  { email, network }: { email: string; network: string },
   now: number,
-): Promise<{ lockedMs: number } | undefined> {
+): Promise<Attempts> {
+  const db = drizzle(database);
+  const [[here], [everywhere]] = await Promise.all([
+    counted(db, email, network, LIMIT.wrongLogins, now),
+    counted(db, email, EVERYWHERE, LIMIT.wrongLoginsEverywhere, now),
+  ]);
+  if (!here || !everywhere) throw new Error('an attempt was not counted');
+  return {
+    here: here.failures,
+    everywhere: everywhere.failures,
+    hereEndsMs: here.firstAtMs + LIMIT.wrongLoginsMs,
+    everywhereEndsMs: everywhere.firstAtMs + LIMIT.wrongLoginsMs,
+  };
+}
+
+function counted(db: DrizzleD1Database, email: string, network: string, most: number, now: number) {
   const isOver = sql`${loginFailures.firstAtMs} <= ${now - LIMIT.wrongLoginsMs}`;
-  const isLast = sql`${loginFailures.failures} + 1 = ${LIMIT.wrongLogins}`;
-  const [row] = await drizzle(database)
+  const isLast = sql`${loginFailures.failures} + 1 = ${most}`;
+  return db
     .insert(loginFailures)
-    .values({ email, failures: 1, firstAtMs: now })
+    .values({ email, network, failures: 1, firstAtMs: now })
     .onConflictDoUpdate({
-      target: loginFailures.email,
+      target: [loginFailures.email, loginFailures.network],
       set: {
         failures: sql`CASE WHEN ${isOver} THEN 1 ELSE ${loginFailures.failures} + 1 END`,
         firstAtMs: sql`CASE WHEN ${isOver} OR ${isLast} THEN ${now} ELSE ${loginFailures.firstAtMs} END`,
       },
     })
     .returning({ failures: loginFailures.failures, firstAtMs: loginFailures.firstAtMs });
-  if (!row || row.failures <= LIMIT.wrongLogins) return undefined;
-  return { lockedMs: row.firstAtMs + LIMIT.wrongLoginsMs - now };
 }
 
-/** Deletes up to `most` expired rows. Clients can invent e-mail addresses, so the table would grow. */
+/** The statement that forgets failures after a right password: those of its network, and from where it came. */
+export function forgetAttempts(db: DrizzleD1Database, email: string, network: string) {
+  return db
+    .delete(loginFailures)
+    .where(and(eq(loginFailures.email, email), inArray(loginFailures.network, [network, EVERYWHERE])));
+}
+
+/** Forgets the failures of one network. */
+export async function dropAttempts(database: D1Database, email: string, network: string): Promise<void> {
+  await drizzle(database)
+    .delete(loginFailures)
+    .where(and(eq(loginFailures.email, email), eq(loginFailures.network, network)));
+}
+
+/** The statement that lifts every lock of an address. */
+export function forgetAllAttempts(db: DrizzleD1Database, email: string) {
+  return db.delete(loginFailures).where(eq(loginFailures.email, email));
+}
+
+/** Deletes up to `most` counts whose window is over. */
 export async function dropOldFailures(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
   const over = db
-    .select({ email: loginFailures.email })
+    .select({ rowid: sql`rowid` })
     .from(loginFailures)
     .where(lt(loginFailures.firstAtMs, now - LIMIT.wrongLoginsMs))
     .limit(most);
-  await db.delete(loginFailures).where(sql`${loginFailures.email} IN ${over}`);
+  await db.delete(loginFailures).where(sql`rowid IN ${over}`);
 }

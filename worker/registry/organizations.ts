@@ -4,6 +4,7 @@ import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
+import { type CeilingName, type CeilingsChange, ceilingsOf, overCeiling } from '../../protocol/ceilings.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -58,8 +59,10 @@ export function newOrganization(
   return [
     db
       .insert(organizations)
-      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0 WHERE
-        (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}) < ${LIMIT.organizationsPerUser}`)
+      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0, '{}' WHERE
+        (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}) < ${LIMIT.organizationsPerUser}
+        AND (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}
+          AND ${memberships.role} = 'ORG_ADMIN') < ${LIMIT.organizationsMade}`)
       .returning({ id: organizations.id }),
     db
       .insert(memberships)
@@ -114,6 +117,43 @@ export function organizationRecordOf(row: OrganizationRow, role: Role | null): O
   };
 }
 
+/** A ceiling of an organization: how much of it the platform allows. */
+export async function ceilingOf(database: D1Database, id: string, name: CeilingName): Promise<number> {
+  const row = await drizzle(database)
+    .select({ ceilings: organizations.ceilings })
+    .from(organizations)
+    .where(eq(organizations.id, id))
+    .get();
+  return ceilingsOf(row?.ceilings ?? {})[name];
+}
+
+/** Sets ceilings; null restores a default. Settings that exceed a new ceiling are lowered to it [C-14.2]. */
+export async function changeCeilings(
+  database: D1Database,
+  { id, settings, ceilings }: OrganizationRow,
+  change: CeilingsChange,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange> {
+  const patch = JSON.stringify(change);
+  const wanted: Record<string, number | null | undefined> = { ...ceilings, ...change };
+  const set = Object.entries(wanted).filter(
+    (entry): entry is [string, number] => typeof entry[1] === 'number',
+  );
+  const next = ceilingsOf(Object.fromEntries(set));
+  const lowered = Object.fromEntries(overCeiling(settings, next).map((name) => [name, next[name]]));
+  return await commitChange(database, id, { sites: 'all', vhosts: true }, now, (db) => [
+    db
+      .update(organizations)
+      .set({
+        ceilings: sql`json_patch(${organizations.ceilings}, ${patch})`,
+        settings: sql`json_patch(${organizations.settings}, ${JSON.stringify(lowered)})`,
+      })
+      .where(eq(organizations.id, id)),
+    auditRow(db, audit, now),
+  ]);
+}
+
 /** Changes name and settings (omitted ones stay). The caller announces changed settings to all Sites and Vhosts. */
 export async function changeOrganization(
   database: D1Database,
@@ -150,7 +190,16 @@ export async function createOrganization(
     if (brokenUnique(error) === 'organizations.slug') return 'slug';
     throw error;
   }
-  return { ...organization, settings: {}, registryVersion: 1, deviceCount: 0, createdAtMs: now };
+  return newRow(organization, now);
+}
+
+/** The row of an organization that was just created. */
+export function newRow(
+  organization: { id: string; name: string; slug: string },
+  now: number,
+): OrganizationRow {
+  const counts = { registryVersion: 1, deviceCount: 0 };
+  return { ...organization, settings: {}, ceilings: {}, ...counts, createdAtMs: now };
 }
 
 export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };

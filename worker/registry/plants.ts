@@ -4,11 +4,11 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
 import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { brokeForeignKey, brokenUnique, countOf, isAmong, readPage } from './d1.ts';
+import { ceilingOf } from './organizations.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
@@ -91,7 +91,7 @@ export async function createPlant(
   now: number,
 ): Promise<{ row: PlantRow; change: RegistryChange } | 'taken' | 'full'> {
   const total = await drizzle(database).$count(plants, eq(plants.organizationId, organizationId));
-  if (total >= LIMIT.plantsPerOrganization) return 'full';
+  if (total >= (await ceilingOf(database, organizationId, 'plants'))) return 'full';
   const row: PlantRow = {
     id: crypto.randomUUID(),
     organizationId,

@@ -1,11 +1,14 @@
 /** User sessions [C-1.4]. Each request looks its session up, so that an ended session is invalid at once. */
 import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
-import { loginFailures, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import { memberships, organizations, sessions, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { runBatch } from './d1.ts';
+import { isEmpty, runBatch } from './d1.ts';
+import { forgetAttempts } from './login-failures.ts';
 import type { UserRow } from './users.ts';
+
+export type SessionRow = typeof sessions.$inferSelect;
 
 export interface SessionMembership {
   organizationId: string;
@@ -54,6 +57,14 @@ export async function findSession(
   };
 }
 
+/** Where a session is opened: what a person needs to recognize it in the list of their sessions. */
+export interface Place {
+  address: string | null;
+  userAgent: string | null;
+  /** The client's network, in which its failed attempts are forgotten. */
+  network: string;
+}
+
 /**
  * Creates the session of a login and stores the login's time. Undefined if the password was changed since it
  * was checked. Over the limit of sessions the oldest are deleted.
@@ -61,7 +72,7 @@ export async function findSession(
 export async function openSession(
   database: D1Database,
   { id: userId, tokenVersion, email }: Pick<UserRow, 'id' | 'tokenVersion' | 'email'>,
-  address: string | null,
+  { address, userAgent, network }: Place,
   now: number,
 ): Promise<string | undefined> {
   const db = drizzle(database);
@@ -78,29 +89,30 @@ export async function openSession(
     // A batch accepts no raw SQL, so this is insert().select(), which needs all columns in the order of the schema.
     db
       .insert(sessions)
-      .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}
-      FROM ${users} WHERE ${isAsJudged}`),
+      .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}, ${now},
+      ${userAgent} FROM ${users} WHERE ${isAsJudged}`),
     db.update(users).set({ lastLoginAtMs: now }).where(isAsJudged).returning({ id: users.id }),
     db.delete(sessions).where(and(isOwn, sql`${sessions.id} NOT IN ${kept}`)),
-    db.delete(loginFailures).where(eq(loginFailures.email, email)),
+    forgetAttempts(db, email, network),
   ]);
   return (opened as unknown[]).length > 0 ? id : undefined;
 }
 
 /**
- * Stores a new password, ends all other sessions, and makes older access tokens invalid. Returns the new
- * token version; undefined if the password was changed in the meantime.
+ * Stores a new password, ends all other sessions, and makes older access tokens and this session's refresh token
+ * invalid. Returns the new token version and generation; undefined if the password was changed in the meantime.
  */
 export async function changePasswordHash(
   database: D1Database,
-  { id: userId, tokenVersion, email }: Pick<UserRow, 'id' | 'tokenVersion' | 'email'>,
+  { id: userId, tokenVersion }: Pick<UserRow, 'id' | 'tokenVersion'>,
   passwordHash: string,
   keptSessionId: string,
   now: number,
-): Promise<number | undefined> {
+): Promise<{ tokenVersion: number; generation: number } | undefined> {
   const db = drizzle(database);
   const next = tokenVersion + 1;
-  const [changed] = await runBatch(db, [
+  const isKept = and(eq(sessions.userId, userId), eq(sessions.id, keptSessionId));
+  const [changed, , refreshed] = await runBatch(db, [
     db
       .update(users)
       .set({ passwordHash, tokenVersion: next })
@@ -111,20 +123,77 @@ export async function changePasswordHash(
       .set({ revokedAtMs: now })
       .where(
         and(
-          eq(sessions.userId, userId),
-          ne(sessions.id, keptSessionId),
-          isNull(sessions.revokedAtMs),
-          sql`changes() > 0`,
+          isOther(userId, keptSessionId),
+          sql`EXISTS (SELECT 1 FROM ${users} WHERE ${users.id} = ${userId} AND ${users.passwordHash} = ${passwordHash})`,
         ),
       ),
-    db.delete(loginFailures).where(eq(loginFailures.email, email)),
+    db
+      .update(sessions)
+      .set({ generation: sql`${sessions.generation} + 1`, lastUsedAtMs: now })
+      .where(isKept)
+      .returning({ generation: sessions.generation }),
   ]);
-  return (changed as unknown[]).length > 0 ? next : undefined;
+  const [session] = refreshed as { generation: number }[];
+  if (isEmpty(changed) || !session) return undefined;
+  return { tokenVersion: next, generation: session.generation };
+}
+
+/** The live sessions of a user other than this one. */
+function isOther(userId: string, sessionId: string) {
+  return and(eq(sessions.userId, userId), ne(sessions.id, sessionId), isNull(sessions.revokedAtMs));
+}
+
+/** The statement that ends every session of a user but this one; without one, every session. */
+export function endedSessions(db: DrizzleD1Database, userId: string, keptSessionId: string, now: number) {
+  return db.update(sessions).set({ revokedAtMs: now }).where(isOther(userId, keptSessionId));
+}
+
+/** The live sessions of a user, the last used one first. */
+export async function listSessions(database: D1Database, userId: string, now: number): Promise<SessionRow[]> {
+  return await drizzle(database)
+    .select()
+    .from(sessions)
+    .where(and(eq(sessions.userId, userId), isNull(sessions.revokedAtMs), gt(sessions.expiresAtMs, now)))
+    .orderBy(desc(sessions.lastUsedAtMs), desc(sessions.id));
+}
+
+/** Ends one session of a user. False if it is not theirs, or has ended. */
+export async function revokeSession(
+  database: D1Database,
+  userId: string,
+  sessionId: string,
+  now: number,
+): Promise<boolean> {
+  const ended = await drizzle(database)
+    .update(sessions)
+    .set({ revokedAtMs: now })
+    .where(
+      and(
+        eq(sessions.userId, userId),
+        eq(sessions.id, sessionId),
+        isNull(sessions.revokedAtMs),
+        gt(sessions.expiresAtMs, now),
+      ),
+    )
+    .returning({ id: sessions.id });
+  return ended.length > 0;
+}
+
+/** Ends all sessions of a user but this one. Returns how many. */
+export async function revokeOtherSessions(
+  database: D1Database,
+  userId: string,
+  keptSessionId: string,
+  now: number,
+): Promise<number> {
+  const db = drizzle(database);
+  return (await endedSessions(db, userId, keptSessionId, now).returning({ id: sessions.id })).length;
 }
 
 export type Refreshed =
   | { outcome: 'refreshed'; userId: string; generation: number }
-  | { outcome: 'unknown' | 'revoked' | 'expired' | 'reused' };
+  | { outcome: 'unknown' | 'revoked' | 'expired' }
+  | { outcome: 'reused'; userId: string };
 
 /** Moves the session to its next generation. A token used twice may be stolen: the session ends. */
 export async function refreshSession(
@@ -137,7 +206,11 @@ export async function refreshSession(
   const isLive = and(isNull(sessions.revokedAtMs), gt(sessions.expiresAtMs, now));
   const [next] = await db
     .update(sessions)
-    .set({ generation: generation + 1, expiresAtMs: now + LIMIT.refreshTokenMs })
+    .set({
+      generation: generation + 1,
+      expiresAtMs: sql`min(${now + LIMIT.refreshTokenMs}, ${sessions.createdAtMs} + ${LIMIT.sessionMs})`,
+      lastUsedAtMs: now,
+    })
     .where(and(isSession, isLive, eq(sessions.generation, generation)))
     .returning({ userId: sessions.userId });
   if (next) return { outcome: 'refreshed', userId: next.userId, generation: generation + 1 };
@@ -146,7 +219,7 @@ export async function refreshSession(
   if (row.revokedAtMs !== null) return { outcome: 'revoked' };
   if (row.expiresAtMs <= now) return { outcome: 'expired' };
   await endSession(database, sessionId, now);
-  return { outcome: 'reused' };
+  return { outcome: 'reused', userId: row.userId };
 }
 
 export async function endSession(database: D1Database, sessionId: string, now: number): Promise<void> {

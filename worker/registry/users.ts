@@ -1,12 +1,12 @@
 /** Users and their memberships in D1. */
 import { and, asc, eq } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import type { Membership, UserRecord } from '../../protocol/user.ts';
-import { brokenUnique, runBatch } from './d1.ts';
-import { newOrganization, type OrganizationRow } from './organizations.ts';
+import { brokenUnique, runBatch, type Statement } from './d1.ts';
+import { newOrganization, newRow, type OrganizationRow } from './organizations.ts';
 
 export type UserRow = typeof users.$inferSelect;
 
@@ -58,12 +58,24 @@ export interface Registered {
   organization: OrganizationRow | undefined;
 }
 
-/** Creates a user and, if requested, an organization [C-1.4]. Returns `email` or `slug` if that is already taken. */
+export interface NewUser {
+  email: string;
+  name: string;
+  passwordHash: string;
+  /** When the address was proved; null if it is not yet. */
+  provedAtMs: number | null;
+}
+
+/**
+ * Creates a user and, if requested, an organization [C-1.4]. Returns `email` or `slug` if that is already taken.
+ * `further`: statements about the new user, in the same transaction.
+ */
 export async function registerUser(
   database: D1Database,
-  { email, name, passwordHash }: { email: string; name: string; passwordHash: string },
+  { email, name, passwordHash, provedAtMs }: NewUser,
   organization: { name: string; slug: string } | undefined,
   { address, now }: { address: string | null; now: number },
+  further: (db: DrizzleD1Database, userId: string) => Statement[] = () => [],
 ): Promise<Registered | 'email' | 'slug'> {
   const db = drizzle(database);
   const user: UserRow = {
@@ -75,12 +87,14 @@ export async function registerUser(
     tokenVersion: 1,
     lastLoginAtMs: null,
     createdAtMs: now,
+    provedAtMs,
   };
   const made = organization && { id: crypto.randomUUID(), ...organization };
   try {
     await runBatch(db, [
       db.insert(users).values(user),
       ...(made ? newOrganization(db, made, { id: user.id, email, address }, now) : []),
+      ...further(db, user.id),
     ]);
   } catch (error) {
     const broken = brokenUnique(error);
@@ -90,6 +104,6 @@ export async function registerUser(
   }
   return {
     user,
-    organization: made && { ...made, settings: {}, registryVersion: 1, deviceCount: 0, createdAtMs: now },
+    organization: made && newRow(made, now),
   };
 }

@@ -17,7 +17,6 @@ import {
   waitsForAbsence,
 } from '../../protocol/alert.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
 import { deviceNotFound, requireDevice, requirePlant } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
@@ -38,6 +37,7 @@ import {
   pageAlertRules,
   pageAlerts,
 } from '../registry/alerts.ts';
+import { ceilingOf } from '../registry/organizations.ts';
 import { route } from '../route.ts';
 
 const READS_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:read' };
@@ -104,7 +104,11 @@ export const alertRoutes = [
         auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
       const made = await createAlertRule(c.env.DB, organizationId, body, { sites }, audit, Date.now());
       if (made === 'full')
-        throw limitReached('organization', LIMIT.alertRulesPerOrganization, 'alert rules: change one');
+        throw limitReached(
+          'organization',
+          await ceilingOf(c.env.DB, organizationId, 'alertRules'),
+          'alert rules: change one',
+        );
       await announce(c, made.change);
       return ruleRecordOf(made.row);
     },

@@ -20,6 +20,7 @@ import type { Who } from '../auth/door.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, invalidBody, limitReached } from '../http/error-response.ts';
 import { idParameter, pageParameters } from '../http/query.ts';
+import { countRequest, tooMany } from '../http/rate.ts';
 import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
 import { connectionBundle, restOrigin } from '../lifecycle/connection-bundle.ts';
 import { announceLater } from '../lifecycle/registry-change.ts';
@@ -33,6 +34,7 @@ import {
   pageApiKeys,
 } from '../registry/api-keys.ts';
 import { writeAudit } from '../registry/audit.ts';
+import { ceilingOf } from '../registry/organizations.ts';
 import { listPlants } from '../registry/plants.ts';
 import { route } from '../route.ts';
 
@@ -78,6 +80,7 @@ export const apiKeyRoutes = [
       requirePlants(body.allowedPlantIds, plants);
       if ((await countLiveKeys(c.env.DB, tenant.organizationId, now)) >= LIMIT.keysPerOrganization)
         throw limitReached('organization', LIMIT.keysPerOrganization, 'API keys: revoke one first');
+      await requireKeyTest(c);
       const created = await createApiKey(
         c.env,
         {
@@ -175,8 +178,9 @@ export const apiKeyRoutes = [
     body: z.strictObject({ key: z.string().max(200) }),
     examples: { body: { key: 'sw_…' } },
     answer: { description: 'Connection test result', body: connectionTest },
-    errors: ['API_KEY_NOT_FOUND'],
+    errors: ['API_KEY_NOT_FOUND', 'TOO_MANY_REQUESTS'],
     handler: async (c, { params: { id }, body }) => {
+      await requireKeyTest(c);
       const { row } = await requireKeyOf(c, id);
       const { slug } = c.get('tenant');
       const test = await testConnection(c, row, slug, body.key);
@@ -259,4 +263,17 @@ function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly {
     known.has(id) ? [] : [`allowedPlantIds.${index}: the organization has no plant with this id`],
   );
   if (wrong.length > 0) throw invalidBody(...wrong);
+}
+
+/** Each creation and each test is a real connection to the listener, which all organizations share [C-14.2]. */
+async function requireKeyTest(c: Context<AppContext>): Promise<void> {
+  const { organizationId } = c.get('tenant');
+  const most = await ceilingOf(c.env.DB, organizationId, 'keyTestsPerMinute');
+  const counted = await countRequest(c, `key-tests:${organizationId}`, most);
+  if (!counted?.isOver) return;
+  const seconds = Math.max(1, Math.ceil(counted.resetMs / 1_000));
+  throw tooMany(
+    `More than ${most} key creations and connection tests of the organization in a minute`,
+    seconds,
+  );
 }

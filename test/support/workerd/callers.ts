@@ -46,7 +46,9 @@ export class Callers {
     const [foreign, loner] = [this.#foreign, this.#loner];
     const scope: ApiKeyScope = ('scope' in who && who.scope) || 'plants:read';
     const token = async (person: Person) =>
-      who.door === 'user' ? (await Person.logIn(person.email)).accessToken : person.accessToken;
+      who.door === 'user' || who.door === 'account'
+        ? (await Person.logIn(person.email)).accessToken
+        : person.accessToken;
     const session = async (person: Person) => ({ authorization: `Bearer ${await token(person)}` });
     const here = { 'x-org-id': team.id };
     const wrongKey = { 'x-api-key': unknownKey() };

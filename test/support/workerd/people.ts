@@ -47,9 +47,10 @@ export class Person extends Client {
   /** With a session as a login opens it, but without the costly check of a password. */
   static async register(name = 'Somebody'): Promise<Person> {
     const now = Date.now();
-    const given = { email: uniqueEmail(), name, passwordHash: CHEAP_HASH };
+    const given = { email: uniqueEmail(), name, passwordHash: CHEAP_HASH, provedAtMs: now };
     const { user } = done(await registerUser(env.DB, given, undefined, { address: null, now }));
-    const sessionId = (await openSession(env.DB, user, null, now)) ?? '';
+    const place = { address: null, userAgent: null, network: 'unknown' };
+    const sessionId = (await openSession(env.DB, user, place, now)) ?? '';
     const access = { userId: user.id, sessionId, tokenVersion: user.tokenVersion };
     return new Person(user, {
       accessToken: await signAccessToken(env.SESSION_SECRET, access, now),

@@ -51,9 +51,9 @@ export class RegistryRows {
       case 'users':
         return { id, email: `${id}@example.org`, name: 'n', created_at_ms: 1 };
       case 'sessions':
-        return { id, user_id: adminId, created_at_ms: 1, expires_at_ms: 2 };
+        return { id, user_id: adminId, created_at_ms: 1, expires_at_ms: 2, last_used_at_ms: 1 };
       case 'login_failures':
-        return { email: `${id}@example.org`, failures: 1, first_at_ms: 1 };
+        return { email: `${id}@example.org`, network: '192.0.2.0', failures: 1, first_at_ms: 1 };
       case 'memberships':
         return { organization_id: organizationId, user_id: this.userId, role: 'ADMIN', created_at_ms: 1 };
       case 'plants':

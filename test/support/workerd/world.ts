@@ -47,7 +47,7 @@ export interface Organization {
 export async function createOrganization(changes: Record<string, unknown> = {}): Promise<Organization> {
   const slug = `org-${randomHex(4)}`;
   const now = Date.now();
-  const admin = { email: `${slug}@example.org`, name: 'Admin', passwordHash: NO_PASSWORD };
+  const admin = { email: `${slug}@example.org`, name: 'Admin', provedAtMs: 1, passwordHash: NO_PASSWORD };
   const { user, organization } = done(
     await registerUser(env.DB, admin, { name: slug, slug }, { address: null, now }),
   );

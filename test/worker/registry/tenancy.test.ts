@@ -73,9 +73,11 @@ describe('sessions', () => {
 });
 
 describe('failed logins', () => {
-  it('have at most one row for an e-mail, which no user needs to have [C-1.4]', async ({ rows }) => {
-    const { email = '' } = await rows.insert('login_failures');
-    await rows.expectRefused('login_failures', UNIQUE, { email });
+  it('have at most one row for an e-mail and a network, which no user needs to have [C-1.4]', async ({
+    rows,
+  }) => {
+    const { email = '', network = '' } = await rows.insert('login_failures');
+    await rows.expectRefused('login_failures', UNIQUE, { email, network });
     await rows.expectRefused('login_failures', NOT_NULL, { failures: null }, { first_at_ms: null });
   });
 });

@@ -2,6 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { countAttempt } from '../../../worker/registry/login-failures.ts';
@@ -10,10 +11,22 @@ const WRONG = 'not my password';
 const MOST = 10;
 const WINDOW_MS = 15 * 60_000;
 
+/** The network of requests whose address the Worker does not know. */
+const UNKNOWN = 'unknown';
+
 /** Counts failed logins without judging a password: at most ten since the last right login. */
-async function failed(email: string, times: number): Promise<void> {
-  const counted = Array.from({ length: times }, () => countAttempt(env.DB, email, Date.now()));
-  expect(await Promise.all(counted)).toEqual(counted.map(() => undefined));
+async function failed(email: string, times: number, network = UNKNOWN): Promise<void> {
+  for (let time = 0; time < times; time++) await countAttempt(env.DB, { email, network }, Date.now());
+}
+
+/** A login from an address, in a browser with these cookies. */
+async function logInFrom(address: string, email: string, password: string, cookie = ''): Promise<Response> {
+  const request = restRequest('/api/v1/auth/login', {
+    method: 'POST',
+    body: JSON.stringify({ email, password }),
+    headers: { 'content-type': 'application/json', 'cf-connecting-ip': address, cookie },
+  });
+  return await settle(request, { CLIENT_ADDRESS: 'platform' });
 }
 
 async function expectLocked(email: string): Promise<void> {
@@ -143,5 +156,43 @@ describe('a lock', () => {
     vi.setSystemTime(now + WINDOW_MS);
     await failed(email, MOST - 1);
     expect((await logIn(email, PASSWORD)).status).toBe(200);
+  });
+});
+
+describe('guesses from other networks', () => {
+  it('ten failures lock only the network that they came from [C-14.4]', async ({ person: { email } }) => {
+    for (let time = 0; time < MOST; time++) await logInFrom('192.0.2.1', email, WRONG);
+    await expectError(await logInFrom('192.0.2.1', email, PASSWORD), 423, 'ACCOUNT_LOCKED');
+    expect((await logInFrom('198.51.100.1', email, PASSWORD)).status).toBe(200);
+  });
+
+  it('all addresses of an IPv6 /64 are one network [C-14.4]', async ({ person: { email } }) => {
+    for (let time = 0; time < MOST; time++) await logInFrom(`2001:db8::${time + 1}`, email, WRONG);
+    await expectError(await logInFrom('2001:db8::ffff', email, PASSWORD), 423, 'ACCOUNT_LOCKED');
+    expect((await logInFrom('2001:db8:1::1', email, PASSWORD)).status).toBe(200);
+  });
+
+  it('a hundred failures from anywhere lock all but a browser of an earlier login [C-14.4]', async ({
+    person,
+  }) => {
+    const { email } = person;
+    const before = await logInFrom('192.0.2.1', email, PASSWORD);
+    const cookie = /known_browser=[^;]+/.exec(before.headers.getSetCookie().join('; '))?.[0] ?? '';
+    expect(cookie).not.toBe('');
+    for (let network = 0; network < 100; network++) await failed(email, 1, `198.51.100.${network}`);
+    await expectError(await logInFrom('203.0.113.1', email, PASSWORD), 423, 'ACCOUNT_LOCKED');
+    expect((await logInFrom('203.0.113.1', email, PASSWORD, cookie)).status).toBe(200);
+  });
+
+  it('the cookie of another address, a changed one, or an expired one unlocks nothing [C-14.4]', async ({
+    person,
+  }) => {
+    const other = await Person.register();
+    const foreign = await logInFrom('192.0.2.1', other.email, PASSWORD);
+    const cookie = /known_browser=[^;]+/.exec(foreign.headers.getSetCookie().join('; '))?.[0] ?? '';
+    for (let network = 0; network < 100; network++) await failed(person.email, 1, `198.51.100.${network}`);
+    const mine = `known_browser=${Date.now() + 1_000}.${'0'.repeat(64)}`;
+    for (const shown of [cookie, mine, 'known_browser=x', 'known_browser=1.'])
+      await expectError(await logInFrom('203.0.113.1', person.email, PASSWORD, shown), 423, 'ACCOUNT_LOCKED');
   });
 });

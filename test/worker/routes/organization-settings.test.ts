@@ -1,5 +1,7 @@
 /** PATCH /organizations/:id: name and settings within their bounds; fields that are left out stay [C-1.1]. */
+
 import { auditRows } from '#workerd/door.ts';
+import { operator } from '#workerd/operator.ts';
 import type { Person } from '#workerd/people.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
@@ -69,6 +71,7 @@ describe('PATCH /organizations/:id', () => {
     ['hourlyRetentionDays', 365, 3_650],
   ])('%s is a whole number from %d to %d [C-1.1]', async ([name, least, most], { person, made }) => {
     const { id } = made;
+    if (/Rate/.test(name)) await operator.patch(`/platform/organizations/${id}/limits`, { [name]: most });
     const setting = async (value: number) => {
       const changed = await person.change(`/organizations/${id}`, { settings: { [name]: value } });
       expect(changed).toMatchObject({ settings: { [name]: value } });

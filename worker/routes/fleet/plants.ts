@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { cut } from '../../../protocol/cut.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import {
   deletion,
@@ -18,6 +17,7 @@ import type { Who } from '../../auth/door.ts';
 import { ApiError, forbidden, limitReached } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
+import { ceilingOf } from '../../registry/organizations.ts';
 import { changePlant, createPlant, deletePlant, type PlantRow, pagePlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
 
@@ -53,7 +53,11 @@ export const plantRoutes = [
       const made = await createPlant(c.env.DB, organizationId, body, audit, now);
       if (made === 'taken') throw taken();
       if (made === 'full')
-        throw limitReached('organization', LIMIT.plantsPerOrganization, 'plants: delete one first');
+        throw limitReached(
+          'organization',
+          await ceilingOf(c.env.DB, organizationId, 'plants'),
+          'plants: delete one first',
+        );
       await announce(c, made.change);
       return plantRecordOf(made.row);
     },

@@ -12,7 +12,7 @@ import {
   invitationSummary,
 } from '../../../protocol/invitation.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { addressOf } from '../../auth/address.ts';
+import { addressOf, placeOf } from '../../auth/address.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
 import { answerLogin } from '../../auth/login.ts';
 import { hashPassword } from '../../auth/password.ts';
@@ -25,8 +25,8 @@ import {
   acceptInvitation,
   type FoundInvitation,
   findByToken,
-  statusOf,
-} from '../../registry/invitations.ts';
+} from '../../registry/invitation-acceptance.ts';
+import { statusOf } from '../../registry/invitations.ts';
 import { route } from '../../route.ts';
 
 const ANYBODY = { door: 'public' } as const;
@@ -49,11 +49,17 @@ export const acceptanceRoutes = [
     ],
     handler: async (c, { body }) => {
       await throttle(c);
-      const { invitation, organization, userId } = await requireByToken(c, body.token);
+      const { invitation, organization, userId, isProved } = await requireByToken(c, body.token);
       const { email, role, expiresAtMs } = invitation;
       const { name, slug } = organization;
       const expiresAt = formatInstant(expiresAtMs);
-      return { organization: { name, slug }, email, role, expiresAt, accountExists: userId !== null };
+      return {
+        organization: { name, slug },
+        email,
+        role,
+        expiresAt,
+        accountExists: userId !== null && isProved,
+      };
     },
   }),
   route('POST /api/v1/invitations/accept', {
@@ -121,11 +127,11 @@ export const acceptanceRoutes = [
 /** The user of the session, or the account that a new person creates. */
 async function whoAccepts(
   c: Context<AppContext>,
-  { invitation: { email }, userId }: FoundInvitation,
+  { invitation: { email }, userId, isProved }: FoundInvitation,
   { name, password }: z.infer<typeof invitationAcceptance>,
 ): Promise<Accepting> {
   const hasSession = c.req.header('authorization') !== undefined || getCookie(c, ACCESS_COOKIE) !== undefined;
-  if (hasSession || userId !== null) {
+  if (hasSession || (userId !== null && isProved)) {
     if (!hasSession) throw needsSession(email);
     const { row } = await requireUser(c);
     if (row.email === email) return { userId: row.id };
@@ -138,7 +144,7 @@ async function whoAccepts(
   if (name === undefined || password === undefined)
     throw invalidBody(...missing.map((field) => `${field}: required, because ${email} has no account yet`));
   await turnToHash();
-  return { name, passwordHash: hashPassword(password), address: addressOf(c) };
+  return { name, passwordHash: hashPassword(password), place: placeOf(c), replaces: userId };
 }
 
 async function requireByToken(c: Context<AppContext>, token: unknown): Promise<FoundInvitation> {

@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import { deleteCookie } from 'hono/cookie';
 import { z } from 'zod';
 import { reasonOf } from '../../../durable-objects/object/reason.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
+import { passwordChanged } from '../../../protocol/account.ts';
 import { organizationRecord } from '../../../protocol/organization.ts';
 import {
   loginAnswer,
@@ -15,15 +15,18 @@ import {
   success,
   userRecord,
 } from '../../../protocol/user.ts';
-import { addressOf } from '../../auth/address.ts';
+import { addressOf, placeOf } from '../../auth/address.ts';
+import { requirePassword, wrongPassword } from '../../auth/current-password.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
-import { answerLogin, setAccessCookie } from '../../auth/login.ts';
+import { rememberBrowser, requireUnlocked } from '../../auth/lock.ts';
+import { answerLogin } from '../../auth/login.ts';
 import { hashPassword, shareOfWork, verifyPassword } from '../../auth/password.ts';
 import { ACCESS_COOKIE, namedMembership } from '../../auth/principal.ts';
-import { readRefreshToken, signAccessToken } from '../../auth/session-tokens.ts';
+import { readRefreshToken } from '../../auth/session-tokens.ts';
+import { auditUser } from '../../auth/user-audit.ts';
 import type { AppContext } from '../../env.ts';
-import { ApiError, conflict } from '../../http/error-response.ts';
-import { countAttempt } from '../../registry/login-failures.ts';
+import { ApiError, conflict, forbidden } from '../../http/error-response.ts';
+import { sendQueued } from '../../mail/outbox.ts';
 import { organizationRecordOf } from '../../registry/organizations.ts';
 import {
   changePasswordHash,
@@ -42,6 +45,7 @@ import {
   userRecordOf,
 } from '../../registry/users.ts';
 import { route } from '../../route.ts';
+import { verification } from './account.ts';
 
 export const authRoutes = [
   route('POST /api/v1/auth/register', {
@@ -59,11 +63,16 @@ export const authRoutes = [
     },
     answer: {
       status: 201,
-      description: 'The user, and the new organization if one was requested; the user is its ORG_ADMIN',
+      description:
+        'The user, and the new organization if one was requested; the user is its ORG_ADMIN. Until the address is proved with the mailed token, the user can use only their own account',
       body: z.strictObject({ user: userRecord, organization: organizationRecord.nullable() }),
     },
-    errors: ['EMAIL_ALREADY_REGISTERED', 'CONFLICT'],
+    errors: ['EMAIL_ALREADY_REGISTERED', 'CONFLICT', 'FORBIDDEN'],
     handler: async (c, { body }) => {
+      if (c.env.REGISTRATION !== 'open')
+        throw forbidden(
+          'Registration is closed: ask for an invitation, or ask the operator for an organization',
+        );
       const { email, password, name, organizationName, organizationSlug } = body;
       const organization =
         organizationName !== undefined && organizationSlug !== undefined
@@ -71,14 +80,19 @@ export const authRoutes = [
           : undefined;
       await turnToHash();
       const passwordHash = hashPassword(password);
-      const registered = await registerUser(c.env.DB, { email, name, passwordHash }, organization, {
-        address: addressOf(c),
-        now: Date.now(),
-      });
+      const now = Date.now();
+      const registered = await registerUser(
+        c.env.DB,
+        { email, name, passwordHash, provedAtMs: null },
+        organization,
+        { address: addressOf(c), now },
+        (db, userId) => verification(c, db, { id: userId, email }, now),
+      );
       if (registered === 'email')
         throw new ApiError('EMAIL_ALREADY_REGISTERED', `${email} is already registered: log in instead`);
       if (registered === 'slug')
         throw conflict(`The slug "${organizationSlug}" is already taken: choose another one`);
+      sendQueued(c);
       const own = await membershipsOf(c.env.DB, registered.user.id);
       const role = own[0]?.role ?? null;
       return {
@@ -102,13 +116,21 @@ export const authRoutes = [
       const user = await findUserByEmail(c.env.DB, body.email);
       await turnToHash(shareOfWork(user?.passwordHash));
       // Counts the attempt before the password is checked, so that parallel guesses count like sequential ones.
-      await requireUnlocked(c.env.DB, body.email, now);
+      await requireUnlocked(c, body.email, now).catch((error: unknown) => {
+        if (user) auditUser(c, user, 'user.locked');
+        throw error;
+      });
       const isRight = verifyPassword(body.password, user?.passwordHash);
       // There is no session, too, if the password has changed since it was checked.
-      const sessionId = user && isRight ? await openSession(c.env.DB, user, addressOf(c), now) : undefined;
-      if (!user || !sessionId) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
+      const sessionId = user && isRight ? await openSession(c.env.DB, user, placeOf(c), now) : undefined;
+      if (!user || !sessionId) {
+        if (user) auditUser(c, user, 'user.login_failed');
+        throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
+      }
       if (user.passwordHash && shareOfWork(user.passwordHash) < 1)
         renewHash(c, user, user.passwordHash, body.password);
+      auditUser(c, user, 'user.logged_in');
+      rememberBrowser(c, user.email, now);
       return await answerLogin(c, { ...user, lastLoginAtMs: now }, { sessionId, generation: 1 }, now);
     },
   }),
@@ -126,6 +148,10 @@ export const authRoutes = [
       const now = Date.now();
       const token = readRefreshToken(c.env.SESSION_SECRET, body.refreshToken);
       const refreshed = token && (await refreshSession(c.env.DB, token, now));
+      if (refreshed?.outcome === 'reused') {
+        const owner = await findUser(c.env.DB, refreshed.userId);
+        if (owner) auditUser(c, owner, 'session.reuse_detected', { session: token?.sessionId });
+      }
       if (refreshed && refreshed.outcome !== 'refreshed') throw refused(refreshed.outcome);
       const user = refreshed && (await findUser(c.env.DB, refreshed.userId));
       if (!user) throw new ApiError('REFRESH_TOKEN_INVALID', 'Invalid refresh token: log in again');
@@ -135,7 +161,7 @@ export const authRoutes = [
   }),
   route('POST /api/v1/auth/logout', {
     summary: 'Log out',
-    who: { door: 'user' },
+    who: { door: 'account' },
     answer: { description: 'The session has ended', body: success },
     handler: async (c) => {
       await endSession(c.env.DB, c.get('user').sessionId, Date.now());
@@ -145,7 +171,7 @@ export const authRoutes = [
   }),
   route('GET /api/v1/auth/me', {
     summary: 'Get the current user',
-    who: { door: 'user' },
+    who: { door: 'account' },
     answer: {
       description: 'The user and their memberships',
       body: z.strictObject({ user: userRecord, memberships: z.array(membership) }),
@@ -158,36 +184,27 @@ export const authRoutes = [
   }),
   route('POST /api/v1/auth/change-password', {
     summary: 'Change your password',
-    who: { door: 'user' },
+    who: { door: 'account' },
     body: passwordChange,
     examples: { body: { currentPassword: 'correct horse battery', newPassword: 'staple correct horse' } },
     answer: {
       description:
-        'Changed. All other sessions have ended and earlier access tokens are invalid; refresh this session',
-      body: success,
+        'The new tokens of this session. All other sessions have ended, and earlier tokens are invalid',
+      body: passwordChanged,
     },
     errors: ['INVALID_CURRENT_PASSWORD', 'ACCOUNT_LOCKED'],
     handler: async (c, { body }) => {
-      const { row, sessionId, via } = c.get('user');
+      const { row, sessionId } = c.get('user');
       const now = Date.now();
-      await turnToHash(shareOfWork(row.passwordHash));
-      await requireUnlocked(c.env.DB, row.email, now);
-      const isRight = verifyPassword(body.currentPassword, row.passwordHash);
-      if (isRight) await turnToHash();
-      const passwordHash = isRight ? hashPassword(body.newPassword) : '';
-      // There is no new version, too, if the password has changed since it was checked.
-      const tokenVersion = isRight && (await changePasswordHash(c.env.DB, row, passwordHash, sessionId, now));
-      if (!tokenVersion)
-        throw new ApiError(
-          'INVALID_CURRENT_PASSWORD',
-          `The current password is wrong: the account is locked after ${LIMIT.wrongLogins} wrong ones`,
-        );
-      // Renews the cookie, so that a page that uses only the cookie stays logged in.
-      if (via === 'cookie') {
-        const access = { userId: row.id, sessionId, tokenVersion };
-        setAccessCookie(c, await signAccessToken(c.env.SESSION_SECRET, access, now));
-      }
-      return { success: true as const };
+      await requirePassword(c, body.currentPassword, now);
+      await turnToHash();
+      const changed = await changePasswordHash(c.env.DB, row, hashPassword(body.newPassword), sessionId, now);
+      // The password has changed since it was checked.
+      if (!changed) throw wrongPassword();
+      auditUser(c, row, 'user.password_changed');
+      const { tokenVersion, generation } = changed;
+      const answer = await answerLogin(c, { ...row, tokenVersion }, { sessionId, generation }, now);
+      return { ...answer, success: true as const };
     },
   }),
 ];
@@ -206,15 +223,6 @@ function refused(outcome: Exclude<Refreshed['outcome'], 'refreshed'>): ApiError 
         'The refresh token has already been used, so its session was ended: log in again',
       );
   }
-}
-
-/** Counts one attempt. Throws 423 ACCOUNT_LOCKED when too many have failed. */
-async function requireUnlocked(database: D1Database, email: string, now: number): Promise<void> {
-  const lock = await countAttempt(database, email, now);
-  if (!lock) return;
-  const seconds = Math.max(1, Math.ceil(lock.lockedMs / 1_000));
-  const message = `The account is locked after ${LIMIT.wrongLogins} wrong passwords: try again in ${seconds} s`;
-  throw new ApiError('ACCOUNT_LOCKED', message, { headers: { 'retry-after': String(seconds) } });
 }
 
 /** Replaces a hash of a lower cost, after the answer [C-14.7]. */

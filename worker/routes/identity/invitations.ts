@@ -10,7 +10,6 @@ import {
   invitationRecord,
   invitedMember,
 } from '../../../protocol/invitation.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import { memberRequest } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
@@ -20,6 +19,8 @@ import { type ApiError, conflict } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { tooMany } from '../../http/rate.ts';
 import { restOrigin } from '../../lifecycle/connection-bundle.ts';
+import { isMailOn, mailOrigin, mailRow, sendQueued } from '../../mail/outbox.ts';
+import { invitationMail } from '../../mail/texts.ts';
 import {
   createInvitation,
   findInvitation,
@@ -29,6 +30,8 @@ import {
   renewInvitation,
   revokeInvitation,
 } from '../../registry/invitations.ts';
+import type { MailRow } from '../../registry/mails.ts';
+import { ceilingOf } from '../../registry/organizations.ts';
 import { route } from '../../route.ts';
 import { invitationAlreadyAccepted, invitationNotFound } from './accept-invitation.ts';
 
@@ -106,10 +109,11 @@ export const invitationRoutes = [
       requireWithinRank(c, role);
       const token = randomToken();
       const audit = auditEntry(c, 'member.invited', target(id), { email, role, resent: true });
-      const renewed = await renewInvitation(c.env.DB, { organizationId, id }, token, audit, now);
-      if (renewed === 'full') throw tooManyInvitations();
+      const mail = mailOf(c, { email, role }, token, now);
+      const renewed = await renewInvitation(c.env.DB, { organizationId, id }, token, mail, audit, now);
+      if (renewed === 'full') throw await tooManyInvitations(c);
       if (renewed === 'gone') throw invitationNotFound();
-      return withToken(c, renewed, token, now);
+      return answerOf(c, renewed, token, now);
     },
   }),
 ];
@@ -126,16 +130,37 @@ async function invite(
     c.env.DB,
     { organizationId, email, role, createdBy: actor.id },
     token,
+    mailOf(c, { email, role }, token, now),
     (id) => auditEntry(c, 'member.invited', target(id), { email, role }),
     now,
   );
   if (invited === 'member') throw conflict(`${email} is already a member: change the role instead`);
-  if (invited === 'full') throw tooManyInvitations();
-  return withToken(c, invited, token, now);
+  if (invited === 'full') throw await tooManyInvitations(c);
+  return answerOf(c, invited, token, now);
 }
 
-/** The invitation with its token, which the admin must hand over: the platform sends no mail. */
-function withToken(c: Context<AppContext>, row: InvitationRow, token: string, now: number): InvitationRecord {
+/** The mail with the token; undefined while mail is off. */
+function mailOf(
+  c: Context<AppContext>,
+  { email, role }: { email: string; role: Role },
+  token: string,
+  now: number,
+): MailRow | undefined {
+  const { organizationId, slug, actor } = c.get('tenant');
+  const mail = invitationMail(
+    email,
+    { organization: slug, role, inviter: actor.name },
+    { token, origin: mailOrigin(c.env) },
+  );
+  return mailRow(c.env, mail, { organizationId }, now);
+}
+
+/** The invitation. While mail is off it has its token, which the admin must hand over [C-11.1]. */
+function answerOf(c: Context<AppContext>, row: InvitationRow, token: string, now: number): InvitationRecord {
+  if (isMailOn(c.env)) {
+    sendQueued(c);
+    return invitationRecordOf(row, now);
+  }
   // After the #, so that no server writes the token into a log.
   const url = `${restOrigin(c.env, c.req.raw)}/accept-invitation#token=${token}`;
   return { ...invitationRecordOf(row, now), token, url };
@@ -154,6 +179,7 @@ async function requirePending(
 
 const target = (id: string) => ({ type: 'INVITATION', id });
 
-function tooManyInvitations(): ApiError {
-  return tooMany(`The organization has sent ${LIMIT.invitationsPerDay} invitations within a day`, 3_600);
+async function tooManyInvitations(c: Context<AppContext>): Promise<ApiError> {
+  const most = await ceilingOf(c.env.DB, c.get('tenant').organizationId, 'invitationsPerDay');
+  return tooMany(`The organization has sent ${most} invitations within a day`, 3_600);
 }

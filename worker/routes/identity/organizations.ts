@@ -1,5 +1,6 @@
 /** Organizations [C-1.1]: create, list, read and update them and their settings. */
 import { z } from 'zod';
+import { ceilingsOf, overCeiling } from '../../../protocol/ceilings.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import {
   organizationChange,
@@ -9,7 +10,7 @@ import {
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { addressOf } from '../../auth/address.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
-import { ApiError, conflict } from '../../http/error-response.ts';
+import { ApiError, conflict, invalidBody } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import {
@@ -17,6 +18,7 @@ import {
   createOrganization,
   findOrganization,
   listOrganizations,
+  type OrganizationRow,
   organizationRecordOf,
 } from '../../registry/organizations.ts';
 import { route } from '../../route.ts';
@@ -36,7 +38,7 @@ export const organizationRoutes = [
       if (made === 'slug') throw conflict(`The slug "${body.slug}" is already taken: choose another one`);
       if (made === 'full')
         throw conflict(
-          `You have reached the limit of ${LIMIT.organizationsPerUser} organizations: leave one first`,
+          `You have reached a limit: ${LIMIT.organizationsMade} organizations as ORG_ADMIN, ${LIMIT.organizationsPerUser} in all`,
         );
       return organizationRecordOf(made, 'ORG_ADMIN');
     },
@@ -75,6 +77,15 @@ export const organizationRoutes = [
     examples: { body: { settings: { requireSignedCommands: true } } },
     answer: { description: 'The organization; the change is in force everywhere', body: organizationRecord },
     handler: async (c, { params, body }) => {
+      const row = await requireOrganization(c.env.DB, params.id);
+      const of = ceilingsOf(row.ceilings);
+      const over = overCeiling(body.settings ?? {}, of);
+      if (over.length > 0)
+        throw invalidBody(
+          ...over.map(
+            (name) => `settings.${name}: at most ${of[name]} here: the operator can raise the ceiling`,
+          ),
+        );
       const target = { type: 'ORGANIZATION', id: params.id };
       const audit = auditEntry(c, 'organization.updated', target, { ...body });
       const change = await changeOrganization(c.env.DB, params.id, body, audit, Date.now());
@@ -88,7 +99,11 @@ async function recordOf(
   database: D1Database,
   { organizationId, role }: { organizationId: string; role: z.infer<typeof organizationRecord>['role'] },
 ) {
-  const row = await findOrganization(database, organizationId);
+  return organizationRecordOf(await requireOrganization(database, organizationId), role);
+}
+
+export async function requireOrganization(database: D1Database, id: string): Promise<OrganizationRow> {
+  const row = await findOrganization(database, id);
   if (!row) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
-  return organizationRecordOf(row, role);
+  return row;
 }

@@ -1,0 +1,50 @@
+/**
+ * What one organization may do to others at most [C-14.2]. Only the platform changes a ceiling; an organization's own
+ * settings cannot exceed it.
+ */
+import { z } from 'zod';
+import { LIMIT } from './limits.ts';
+
+/** Per ceiling: the default, and the most that the platform may set. */
+const CEILINGS = {
+  /** Of the setting: REST requests a minute of one key or user. */
+  restRatePerMinute: [6_000, 1_000_000],
+  /** Of the setting: publishes a second of one key. */
+  publishRatePerSecond: [500, 10_000],
+  /** Of the setting: messages a second of one device. */
+  deviceRatePerSecond: [200, 1_000],
+  /** Key creations and connection tests together. */
+  keyTestsPerMinute: [10, 1_000],
+  invitationsPerDay: [LIMIT.invitationsPerDay, 10_000],
+  plants: [LIMIT.plantsPerOrganization, 100_000],
+  alertRules: [LIMIT.alertRulesPerOrganization, 2_000],
+} as const satisfies Record<string, readonly [normal: number, most: number]>;
+
+export type CeilingName = keyof typeof CEILINGS;
+export type Ceilings = Record<CeilingName, number>;
+
+const NAMES = Object.keys(CEILINGS) as CeilingName[];
+
+function shapeOf<Schema>(schema: (name: CeilingName) => Schema): Record<CeilingName, Schema> {
+  return Object.fromEntries(NAMES.map((name) => [name, schema(name)])) as Record<CeilingName, Schema>;
+}
+
+export const ceilings = z.strictObject(shapeOf(() => z.int().min(1)));
+/** A change by the platform; omitted ceilings stay as they are, and null restores the default. */
+export const ceilingsChange = z.strictObject(
+  shapeOf((name) => z.int().min(1).max(CEILINGS[name][1]).nullable().optional()),
+);
+export type CeilingsChange = z.infer<typeof ceilingsChange>;
+
+/** The ceilings of an organization. `changed`: those that the platform has set for it. */
+export function ceilingsOf(changed: Readonly<Record<string, number>>): Ceilings {
+  return Object.fromEntries(NAMES.map((name) => [name, changed[name] ?? CEILINGS[name][0]])) as Ceilings;
+}
+
+/** The names of the settings that exceed their ceiling. */
+export function overCeiling(settings: Readonly<Record<string, unknown>>, of: Ceilings): CeilingName[] {
+  return NAMES.filter((name) => {
+    const wanted = settings[name];
+    return typeof wanted === 'number' && wanted > of[name];
+  });
+}

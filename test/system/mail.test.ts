@@ -1,0 +1,190 @@
+/** Mail through a real mail server: STARTTLS with a checked certificate, and servers that fail [C-11.1]. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SMTPServer } from 'smtp-server';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '#support/stack.ts';
+import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
+import { edgeSecrets, makeSecrets } from '../../tools/credentials.ts';
+import { type Edge, startEdge } from '../../tools/edge.ts';
+import { freePort } from '../../tools/ports.ts';
+
+const PASSWORD = 'correct horse battery';
+
+interface Received {
+  isSecure: boolean;
+  user: string | undefined;
+  recipients: string[];
+  message: string;
+}
+
+let folder: string;
+let certificates: CertificateFiles;
+let foreign: CertificateFiles;
+const servers: { close(done: () => void): unknown }[] = [];
+const edges: Edge[] = [];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'sitewire-mail-'));
+  certificates = await ensureCertificates(join(folder, 'ours'));
+  foreign = await ensureCertificates(join(folder, 'foreign'));
+  // Read once, when the first runtime starts.
+  process.env.NODE_EXTRA_CA_CERTS = certificates.ca;
+});
+
+afterAll(async () => {
+  for (const edge of edges) await edge.stop();
+  for (const server of servers) await new Promise<void>((resolve) => server.close(resolve));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A mail server on its own port, and what it received. */
+async function mailServer(options: {
+  isTls?: boolean;
+  tls?: CertificateFiles;
+  disabled?: string[];
+  refuses?: boolean;
+}): Promise<{ port: number; received: Received[] }> {
+  const { key, certificate } = options.tls ?? certificates;
+  const received: Received[] = [];
+  const server = new SMTPServer({
+    secure: options.isTls ?? false,
+    key: readFileSync(key),
+    cert: readFileSync(certificate),
+    disabledCommands: options.disabled ?? [],
+    onAuth: ({ username, password }, _session, done) => {
+      if (username === 'mailer' && password === 'p@ss/word') done(null, { user: username });
+      else done(new Error('wrong password'));
+    },
+    onData: (stream, session, done) => {
+      let message = '';
+      stream.on('data', (part: Buffer) => {
+        message += part.toString();
+      });
+      stream.on('end', () => {
+        if (options.refuses) return done(new Error('mailbox full'));
+        const recipients = session.envelope.rcptTo.map(({ address }) => address);
+        received.push({ isSecure: session.secure, user: session.user, recipients, message });
+        done();
+      });
+    },
+  });
+  // A client that does not trust the certificate breaks the handshake.
+  server.on('error', () => {});
+  const port = await freePort();
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  servers.push(server);
+  return { port, received };
+}
+
+async function edgeWith(smtpUrl: string): Promise<Edge> {
+  const edge = await startEdge({
+    dataFolder: undefined,
+    port: 0,
+    secrets: edgeSecrets(makeSecrets('acme')),
+    mail: { smtpUrl, from: 'sitewire@example.com' },
+    amqp: { host: 'localhost', port: 1, ca: certificates.ca },
+  });
+  edges.push(edge);
+  return edge;
+}
+
+/** Registers an address; the answer must not wait for the mail. */
+async function register(edge: Edge, email: string): Promise<void> {
+  const response = await fetch(`${edge.url}/api/v1/auth/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', connection: 'close' },
+    body: JSON.stringify({ email, password: PASSWORD, name: 'Jana' }),
+  });
+  expect(response.status).toBe(201);
+}
+
+async function waiting(edge: Edge): Promise<{ failures: number }[]> {
+  const database = await edge.miniflare.getD1Database('DB');
+  return (await database.prepare('SELECT failures FROM mails').all<{ failures: number }>()).results;
+}
+
+async function untilFailed(edge: Edge): Promise<void> {
+  await eventually(async () => (await waiting(edge))[0]?.failures === 1 || undefined, 20_000);
+}
+
+describe('a mail server', () => {
+  it.each([
+    ['by STARTTLS', false, 'smtp'],
+    ['with TLS from the start', true, 'smtps'],
+  ] as const)('gets the mail %s, after a login', async (_title, isTls, scheme) => {
+    const server = await mailServer({ isTls });
+    const edge = await edgeWith(`${scheme}://mailer:p%40ss%2Fword@localhost:${server.port}`);
+    await register(edge, 'jana@example.com');
+    const mail = await eventually(() => server.received[0]);
+    expect(mail).toMatchObject({ isSecure: true, user: 'mailer', recipients: ['jana@example.com'] });
+    const token = /^([A-Za-z0-9_-]{43})\r$/m.exec(mail.message)?.[1];
+    const proved = await fetch(`${edge.url}/api/v1/auth/verify-email`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', connection: 'close' },
+      body: JSON.stringify({ token }),
+    });
+    expect(proved.status).toBe(200);
+    await eventually(async () => (await waiting(edge)).length === 0 || undefined);
+  });
+
+  it('never gets a password or a mail without TLS: one that offers no STARTTLS is refused', async () => {
+    const server = await mailServer({ disabled: ['STARTTLS'] });
+    const edge = await edgeWith(`smtp://mailer:p%40ss%2Fword@localhost:${server.port}`);
+    await register(edge, 'jana@example.com');
+    await untilFailed(edge);
+    expect(server.received).toEqual([]);
+  });
+
+  it.each(['smtp', 'smtps'])('with a certificate that is not trusted gets nothing (%s)', async (scheme) => {
+    const server = await mailServer({ isTls: scheme === 'smtps', tls: foreign });
+    const edge = await edgeWith(`${scheme}://mailer:p%40ss%2Fword@localhost:${server.port}`);
+    await register(edge, 'jana@example.com');
+    await untilFailed(edge);
+    expect(server.received).toEqual([]);
+  });
+
+  it('that refuses the login or the mail, or is down, leaves the mail in the outbox', async () => {
+    const refusing = await mailServer({ refuses: true });
+    const strict = await mailServer({});
+    const urls = [
+      `smtp://mailer:p%40ss%2Fword@localhost:${refusing.port}`,
+      `smtp://mailer:wrong@localhost:${strict.port}`,
+      `smtp://mailer:p%40ss%2Fword@localhost:${await freePort()}`,
+    ];
+    for (const url of urls) {
+      const edge = await edgeWith(url);
+      await register(edge, 'jana@example.com');
+      await untilFailed(edge);
+    }
+    expect([...refusing.received, ...strict.received]).toEqual([]);
+  });
+
+  it('that closes the connection in the middle, or says nothing, leaves the mail in the outbox', async () => {
+    const closing = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.write('220 mail.example.com ESMTP\r\n');
+      socket.once('data', () => socket.destroy());
+    });
+    const silent = createServer((socket) => socket.on('error', () => {}));
+    for (const server of [closing, silent]) {
+      const edge = await edgeWith(`smtp://mailer:p%40ss%2Fword@localhost:${await listening(server)}`);
+      await register(edge, 'jana@example.com');
+      await untilFailed(edge);
+    }
+  });
+});
+
+async function listening(server: Server): Promise<number> {
+  const port = await freePort();
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  servers.push({
+    close: (done: () => void) => {
+      server.close(done);
+      server.getConnections(() => {});
+    },
+  });
+  return port;
+}

@@ -1,0 +1,383 @@
+/** A person's own account: proof of the address, password reset, e-mail change, sessions [C-11.3] to [C-11.5]. */
+import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
+import { anonymous } from '#workerd/client.ts';
+import { auditRows } from '#workerd/door.ts';
+import { Mailbox } from '#workerd/mailbox.ts';
+import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { uniqueSlug } from '#workerd/team.ts';
+import { describe, expect, expectError, test, UUID } from '#workerd/worker-test.ts';
+import type { SessionRecord } from '../../../protocol/account.ts';
+import type { LoginAnswer } from '../../../protocol/user.ts';
+import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
+import { deliverMails } from '../../../worker/mail/outbox.ts';
+
+const NEXT = 'another horse battery';
+const MINUTE_MS = 60_000;
+const UNKNOWN_TOKEN = 'A'.repeat(43);
+
+const it = test
+  .extend('mailbox', () => new Mailbox())
+  // Somebody who has registered, and has not proved the address.
+  .extend('newcomer', async ({ mailbox }) => {
+    const email = uniqueEmail();
+    await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
+    return await Person.logIn(email);
+  });
+
+async function mailsWaiting(): Promise<number> {
+  return (await env.DB.prepare('SELECT count(*) AS count FROM mails').first<number>('count')) ?? 0;
+}
+
+describe('an account whose address is not proved', () => {
+  it('can log in and see itself, and gets 403 for everything else [C-14.1]', async ({ newcomer }) => {
+    expect((await newcomer.call('/auth/me')).status).toBe(200);
+    expect((await newcomer.call('/auth/sessions')).status).toBe(200);
+    const others = [
+      () => newcomer.post('/organizations', { name: 'Acme', slug: uniqueSlug() }),
+      () => newcomer.call('/organizations'),
+      () => newcomer.call('/plants'),
+    ];
+    for (const call of others) await expectError(await call(), 403, 'FORBIDDEN');
+  });
+
+  it('is proved by the mailed token, once [C-14.1]', async ({ mailbox, newcomer }) => {
+    const { token } = mailbox.last(newcomer.email);
+    await mailbox.read('POST', '/auth/verify-email', { token }, 200);
+    expect((await newcomer.call('/organizations')).status).toBe(200);
+    await expectError(await mailbox.call('POST', '/auth/verify-email', { token }), 400, 'VALIDATION_ERROR');
+  });
+
+  it('a token is stored only as its SHA-256, and is in no log [C-11.1]', async ({ mailbox }) => {
+    const logged = ['log', 'warn', 'error'].map((name) => vi.spyOn(console, name as 'log'));
+    const email = uniqueEmail();
+    await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
+    const { token } = mailbox.last(email);
+    const { results } = await env.DB.prepare('SELECT * FROM account_tokens').all();
+    expect(JSON.stringify(results)).not.toContain(token);
+    expect(JSON.stringify(logged.flatMap((spy) => spy.mock.calls))).not.toContain(token);
+  });
+
+  it('a token expires after 24 hours; a new one replaces it, at most one a minute [C-14.1]', async ({
+    mailbox,
+    newcomer,
+  }) => {
+    const now = stopClock();
+    const { token: first } = mailbox.last(newcomer.email);
+    const resend = () =>
+      mailbox.read('POST', '/auth/verify-email/resend', undefined, 202, newcomer.accessToken);
+    await resend();
+    expect(mailbox.mails).toHaveLength(1);
+    vi.setSystemTime(now + 2 * MINUTE_MS);
+    await resend();
+    const { token: second } = mailbox.last(newcomer.email);
+    await expectError(
+      await mailbox.call('POST', '/auth/verify-email', { token: first }),
+      400,
+      'VALIDATION_ERROR',
+    );
+    vi.setSystemTime(now + 25 * 60 * MINUTE_MS);
+    await expectError(
+      await mailbox.call('POST', '/auth/verify-email', { token: second }),
+      400,
+      'VALIDATION_ERROR',
+    );
+  });
+
+  it('is deleted after seven days, with the organization that it made [C-14.1]', async ({ mailbox }) => {
+    const [email, organizationSlug] = [uniqueEmail(), uniqueSlug()];
+    const body = { email, password: PASSWORD, name: 'New', organizationName: 'Acme', organizationSlug };
+    await mailbox.read('POST', '/auth/register', body, 201);
+    await keepHouse(env, Date.now() + 6 * 24 * 60 * MINUTE_MS);
+    expect((await logIn(email)).status).toBe(200);
+    await keepHouse(env, Date.now() + 8 * 24 * 60 * MINUTE_MS);
+    await expectError(await logIn(email), 401, 'INVALID_CREDENTIALS');
+    const left = env.DB.prepare('SELECT 1 FROM organizations WHERE slug = ?').bind(organizationSlug);
+    expect(await left.first()).toBeNull();
+  });
+});
+
+describe('a registration', () => {
+  it.for([undefined, 'closed', 'Open', ''])(
+    'is 403 where REGISTRATION is %s [C-14.1]',
+    async (REGISTRATION) => {
+      const closed = new Mailbox({ REGISTRATION } as object);
+      const body = { email: uniqueEmail(), password: PASSWORD, name: 'New' };
+      await expectError(await closed.call('POST', '/auth/register', body), 403, 'FORBIDDEN');
+      expect(closed.mails).toEqual([]);
+    },
+  );
+});
+
+describe('a password reset', () => {
+  it('sets the password, ends all sessions, lifts a lock and proves the address [C-11.4]', async ({
+    mailbox,
+    newcomer,
+  }) => {
+    for (let time = 0; time <= 10; time++) await logIn(newcomer.email, 'not my password');
+    await expectError(await logIn(newcomer.email), 423, 'ACCOUNT_LOCKED');
+    await mailbox.read('POST', '/auth/password-reset', { email: newcomer.email }, 202);
+    const { token } = mailbox.last(newcomer.email);
+    await mailbox.read('POST', '/auth/password-reset/confirm', { token, newPassword: NEXT }, 200);
+    await expectError(await newcomer.call('/auth/me'), 401, 'TOKEN_VERSION_MISMATCH');
+    await expectError(await refresh(newcomer.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
+    const again = await Person.logIn(newcomer.email, NEXT);
+    expect((await again.call('/organizations')).status).toBe(200);
+    const used = await mailbox.call('POST', '/auth/password-reset/confirm', { token, newPassword: PASSWORD });
+    await expectError(used, 400, 'VALIDATION_ERROR');
+  });
+
+  it('answers the same for an unknown address, and mails nothing to it [C-11.4]', async ({
+    mailbox,
+    person,
+  }) => {
+    const answers = [];
+    for (const email of [person.email, uniqueEmail()]) {
+      const response = await mailbox.call('POST', '/auth/password-reset', { email });
+      const headers = [...response.headers].filter(([name]) => name !== 'x-request-id');
+      answers.push([response.status, headers, await response.text()]);
+    }
+    expect(answers[0]).toEqual(answers[1]);
+    expect(mailbox.mails.map(({ to }) => to)).toEqual([person.email]);
+  });
+
+  it('a token is good for 30 minutes, and a newer one ends it [C-11.4]', async ({ mailbox, person }) => {
+    const now = stopClock();
+    const request = () => mailbox.read('POST', '/auth/password-reset', { email: person.email }, 202);
+    await request();
+    const { token: first } = mailbox.last(person.email);
+    vi.setSystemTime(now + 2 * MINUTE_MS);
+    await request();
+    const { token: second } = mailbox.last(person.email);
+    vi.setSystemTime(now + 33 * MINUTE_MS);
+    for (const token of [first, second, UNKNOWN_TOKEN, 'x', '']) {
+      const confirmed = await mailbox.call('POST', '/auth/password-reset/confirm', {
+        token,
+        newPassword: NEXT,
+      });
+      await expectError(confirmed, 400, 'VALIDATION_ERROR');
+    }
+    expect((await logIn(person.email)).status).toBe(200);
+  });
+
+  it('and all other mailed tokens are 503 while mail is off [C-11.1]', async ({ person }) => {
+    const calls = [
+      () => anonymous.post('/auth/password-reset', { email: person.email }),
+      () => person.post('/auth/verify-email/resend'),
+      () => person.post('/auth/email-change', { newEmail: uniqueEmail(), currentPassword: PASSWORD }),
+    ];
+    for (const call of calls) await expectError(await call(), 503, 'SERVICE_UNAVAILABLE');
+  });
+});
+
+describe('an e-mail change', () => {
+  it('mails a token to the new address and a notice to the old one; the token changes it [C-11.3]', async ({
+    mailbox,
+    person,
+  }) => {
+    const newEmail = uniqueEmail();
+    const elsewhere = await Person.logIn(person.email);
+    const body = { newEmail, currentPassword: PASSWORD };
+    const pending = await mailbox.read('POST', '/auth/email-change', body, 202, person.accessToken);
+    expect(pending).toMatchObject({ pendingEmail: newEmail });
+    expect(mailbox.last(person.email).token).toBe('');
+    const { token } = mailbox.last(newEmail);
+    await mailbox.read('POST', '/auth/email-change/confirm', { token }, 200, person.accessToken);
+    expect(await person.read('/auth/me')).toMatchObject({ user: { email: newEmail } });
+    await expectError(await elsewhere.call('/auth/me'), 401, 'UNAUTHORIZED');
+    expect((await logIn(newEmail)).status).toBe(200);
+    await expectError(await logIn(person.email), 401, 'INVALID_CREDENTIALS');
+    const again = await mailbox.call('POST', '/auth/email-change/confirm', { token }, person.accessToken);
+    await expectError(again, 400, 'EMAIL_CHANGE_TOKEN_INVALID');
+  });
+
+  it('to a taken address answers as to a free one, and is 409 only when it is confirmed [C-11.3]', async ({
+    mailbox,
+    person,
+  }) => {
+    const other = await Person.register();
+    const body = { newEmail: other.email, currentPassword: PASSWORD };
+    await mailbox.read('POST', '/auth/email-change', body, 202, person.accessToken);
+    const { token } = mailbox.last(other.email);
+    const confirmed = await mailbox.call('POST', '/auth/email-change/confirm', { token }, person.accessToken);
+    await expectError(confirmed, 409, 'EMAIL_ALREADY_REGISTERED');
+    expect(await person.read('/auth/me')).toMatchObject({ user: { email: person.email } });
+  });
+
+  it('needs the password, the session of the account, and a good token [C-11.3]', async ({
+    mailbox,
+    person,
+  }) => {
+    const now = stopClock();
+    const stranger = await Person.register();
+    const wrong = { newEmail: uniqueEmail(), currentPassword: 'not my password' };
+    const refused = await mailbox.call('POST', '/auth/email-change', wrong, person.accessToken);
+    await expectError(refused, 400, 'INVALID_CURRENT_PASSWORD');
+    expect(mailbox.mails).toEqual([]);
+    const body = { ...wrong, currentPassword: PASSWORD };
+    await mailbox.read('POST', '/auth/email-change', body, 202, person.accessToken);
+    const { token } = mailbox.last(wrong.newEmail);
+    const confirm = (given: string, accessToken: string) =>
+      mailbox.call('POST', '/auth/email-change/confirm', { token: given }, accessToken);
+    for (const given of [UNKNOWN_TOKEN, 'x'])
+      await expectError(await confirm(given, person.accessToken), 400, 'EMAIL_CHANGE_TOKEN_INVALID');
+    await expectError(await confirm(token, stranger.accessToken), 400, 'EMAIL_CHANGE_TOKEN_INVALID');
+    vi.setSystemTime(now + 24 * 60 * MINUTE_MS);
+    const late = await Person.logIn(person.email);
+    await expectError(await confirm(token, late.accessToken), 410, 'EMAIL_CHANGE_TOKEN_EXPIRED');
+  });
+
+  it('can be cancelled, once [C-11.3]', async ({ mailbox, person }) => {
+    const newEmail = uniqueEmail();
+    const body = { newEmail, currentPassword: PASSWORD };
+    await mailbox.read('POST', '/auth/email-change', body, 202, person.accessToken);
+    const { token } = mailbox.last(newEmail);
+    await person.remove('/auth/email-change');
+    await expectError(await person.delete('/auth/email-change'), 409, 'EMAIL_CHANGE_NOT_PENDING');
+    const confirmed = await mailbox.call('POST', '/auth/email-change/confirm', { token }, person.accessToken);
+    await expectError(confirmed, 400, 'EMAIL_CHANGE_TOKEN_INVALID');
+  });
+});
+
+describe('the sessions of a person', () => {
+  it('are listed with their places, and each other one can be ended [C-11.5]', async ({ person }) => {
+    const elsewhere = await Person.logIn(person.email);
+    const { data } = await person.read<{ data: SessionRecord[] }>('/auth/sessions');
+    expect(data).toHaveLength(2);
+    const other = data.find(({ current }) => !current);
+    expect(other).toEqual({
+      id: UUID,
+      createdAt: expect.any(String),
+      lastUsedAt: expect.any(String),
+      address: null,
+      userAgent: null,
+      current: false,
+    });
+    await person.remove(`/auth/sessions/${other?.id}`);
+    await expectError(await elsewhere.call('/auth/me'), 401, 'UNAUTHORIZED');
+    await expectError(await person.delete(`/auth/sessions/${other?.id}`), 404, 'NOT_FOUND');
+    const own = data.find(({ current }) => current)?.id;
+    await expectError(await person.delete(`/auth/sessions/${own}`), 409, 'CANNOT_REVOKE_CURRENT_SESSION');
+    expect((await person.call('/auth/me')).status).toBe(200);
+  });
+
+  it('of somebody else look absent, and stay [C-11.5]', async ({ person }) => {
+    const other = await Person.register();
+    const { data } = await other.read<{ data: SessionRecord[] }>('/auth/sessions');
+    await expectError(await person.delete(`/auth/sessions/${data[0]?.id}`), 404, 'NOT_FOUND');
+    expect((await other.call('/auth/me')).status).toBe(200);
+  });
+
+  it('but the current one end together, with their refresh tokens [C-11.5]', async ({ person }) => {
+    const others = [await Person.logIn(person.email), await Person.logIn(person.email)];
+    expect(await person.remove('/auth/sessions')).toEqual({ success: true, revoked: 2 });
+    for (const one of others) {
+      await expectError(await one.call('/auth/me'), 401, 'UNAUTHORIZED');
+      await expectError(await refresh(one.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
+    }
+    expect((await person.call('/auth/me')).status).toBe(200);
+  });
+
+  it('end after 90 days, however often they are refreshed [C-14.7]', async ({ person }) => {
+    const now = stopClock();
+    let { refreshToken } = person;
+    for (let day = 25; day < 90; day += 25) {
+      vi.setSystemTime(now + day * 24 * 60 * MINUTE_MS);
+      refreshToken = ((await (await refresh(refreshToken)).json()) as LoginAnswer).refreshToken;
+    }
+    vi.setSystemTime(now + 91 * 24 * 60 * MINUTE_MS);
+    await expectError(await refresh(refreshToken), 401, 'REFRESH_TOKEN_EXPIRED');
+  });
+});
+
+describe('what an organization sees of its members', () => {
+  it('logins, failures, a reused refresh token and a new password are audit events [C-14.3]', async ({
+    ownTeam,
+  }) => {
+    const { viewer } = ownTeam;
+    for (let time = 0; time < 3; time++) await logIn(viewer.email, 'not my password');
+    const thief = await Person.logIn(viewer.email);
+    await refresh(thief.refreshToken);
+    await refresh(thief.refreshToken);
+    const person = await Person.logIn(viewer.email);
+    await person.post('/auth/change-password', { currentPassword: PASSWORD, newPassword: NEXT });
+    const read = 'SELECT event, outcome, count FROM audit_events WHERE organization_id = ? AND actor = ?';
+    const { results: rows } = await env.DB.prepare(read)
+      .bind(ownTeam.id, viewer.id)
+      .all<{ event: string; outcome: string; count: number }>();
+    const seen = Object.fromEntries(rows.map((row) => [row.event, [row.outcome, row.count]]));
+    expect(seen).toMatchObject({
+      'user.login_failed': ['FAILURE', 3],
+      'user.logged_in': ['SUCCESS', 2],
+      'session.reuse_detected': ['FAILURE', 1],
+      'user.password_changed': ['SUCCESS', 1],
+    });
+  });
+});
+
+describe('mail that cannot be sent', () => {
+  it('does not delay the request, is tried again five times, and then is an audit event [C-11.1]', async ({
+    mailbox,
+    ownTeam,
+  }) => {
+    vi.spyOn(console, 'warn').mockReturnValue();
+    vi.spyOn(console, 'error').mockReturnValue();
+    const now = stopClock();
+    const bindings = { ...env, ...mailbox.bindings };
+    const email = uniqueEmail();
+    mailbox.failure = 'the mail server is down';
+    const path = `/organizations/${ownTeam.id}/invitations`;
+    const body = { email, role: 'VIEWER' };
+    const invited = await mailbox.read<object>('POST', path, body, 201, ownTeam.admin.accessToken);
+    expect(invited).not.toHaveProperty('token');
+    let at = now;
+    for (const minutes of [1, 5, 30, 120, 360]) {
+      at += minutes * MINUTE_MS;
+      await deliverMails(bindings, at - 1);
+      expect(await mailsWaiting()).toBe(1);
+      await deliverMails(bindings, at);
+    }
+    expect(await mailsWaiting()).toBe(0);
+    const rows = await auditRows(ownTeam.id);
+    expect(rows.filter(({ event }) => event === 'mail.undeliverable')).toMatchObject([
+      {
+        outcome: 'FAILURE',
+        details: JSON.stringify({ kind: 'invitation', reason: 'the mail server is down' }),
+      },
+    ]);
+  });
+
+  it('is sent once the server is back [C-11.1]', async ({ mailbox, person }) => {
+    vi.spyOn(console, 'warn').mockReturnValue();
+    mailbox.failure = 'the mail server is down';
+    await mailbox.read('POST', '/auth/password-reset', { email: person.email }, 202);
+    mailbox.failure = undefined;
+    const bindings = { ...env, ...mailbox.bindings };
+    await deliverMails(bindings, Date.now() + 2 * MINUTE_MS);
+    await deliverMails(bindings, Date.now() + 10 * MINUTE_MS);
+    expect(mailbox.mails).toHaveLength(1);
+  });
+
+  it('no text that a person chose adds a header or a recipient [C-11.1]', async ({ mailbox }) => {
+    const orgAdmin = await Person.register();
+    const name = 'Acme" <x@example.com>, =?utf-8?q?B?=';
+    const made = await orgAdmin.create<{ id: string }>('/organizations', { name, slug: uniqueSlug() });
+    const email = uniqueEmail();
+    const path = `/organizations/${made.id}/invitations`;
+    await mailbox.read('POST', path, { email, role: 'VIEWER' }, 201, orgAdmin.accessToken);
+    const { raw } = mailbox.last(email);
+    const [head = ''] = raw.split('\r\n\r\n');
+    const names = head.split('\r\n').map((line) => line.split(':')[0]);
+    expect(names.sort()).toEqual([
+      'Content-Transfer-Encoding',
+      'Content-Type',
+      'Date',
+      'From',
+      'MIME-Version',
+      'Message-ID',
+      'Subject',
+      'To',
+    ]);
+  });
+});

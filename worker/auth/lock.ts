@@ -1,0 +1,75 @@
+/**
+ * Locks after wrong passwords [C-14.4]. Ten of one address from one network lock that pair. A hundred from all networks
+ * lock everybody but browsers in which the address logged in before, so that strangers cannot lock its owner out.
+ */
+import type { Context } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import { hmacHex, verifyHmac } from '../../durable-objects/secrets/hmac.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { countAttempt } from '../registry/login-failures.ts';
+import { placeOf } from './address.ts';
+import { secretsOf } from './session-tokens.ts';
+
+const KNOWN_BROWSER_COOKIE = 'known_browser';
+/** While an address is attacked from everywhere, even a known browser waits before its password is checked. */
+const ATTACKED_DELAY_MS = 1_000;
+
+/** Counts one attempt to log in. Throws 423 ACCOUNT_LOCKED when too many have failed. */
+export async function requireUnlocked(c: Context<AppContext>, email: string, now: number): Promise<void> {
+  const { network } = placeOf(c);
+  const attempts = await countAttempt(c.env.DB, { email, network }, now);
+  if (attempts.here > LIMIT.wrongLogins) throw locked(attempts.hereEndsMs - now);
+  if (attempts.everywhere <= LIMIT.wrongLoginsEverywhere) return;
+  if (!isKnownBrowser(c, email, now)) throw locked(attempts.everywhereEndsMs - now);
+  await scheduler.wait(ATTACKED_DELAY_MS);
+}
+
+/** Counts one check of the password inside a session: locks of logins do not concern it, only its own guesses do. */
+export async function requireUnlockedSession(
+  c: Context<AppContext>,
+  email: string,
+  sessionId: string,
+  now: number,
+): Promise<void> {
+  const attempts = await countAttempt(c.env.DB, { email, network: sessionNetwork(sessionId) }, now);
+  if (attempts.here > LIMIT.wrongLogins) throw locked(attempts.hereEndsMs - now);
+}
+
+/** Stands for the network of checks inside a session. */
+export function sessionNetwork(sessionId: string): string {
+  return `session ${sessionId}`;
+}
+
+/** After a good login: the browser proves with this cookie that the address has logged in with it. */
+export function rememberBrowser(c: Context<AppContext>, email: string, now: number): void {
+  const expiresAtMs = now + LIMIT.knownBrowserMs;
+  const [newest = ''] = secretsOf(c.env.SESSION_SECRET);
+  setCookie(c, KNOWN_BROWSER_COOKIE, `${expiresAtMs}.${hmacHex(newest, knownText(email, expiresAtMs))}`, {
+    httpOnly: true,
+    secure: true,
+    sameSite: 'Lax',
+    path: '/api/v1/auth',
+    maxAge: LIMIT.knownBrowserMs / 1_000,
+  });
+}
+
+function isKnownBrowser(c: Context<AppContext>, email: string, now: number): boolean {
+  const [, time = '', mac = ''] =
+    /^(\d{1,15})\.([0-9a-f]{64})$/.exec(getCookie(c, KNOWN_BROWSER_COOKIE) ?? '') ?? [];
+  const expiresAtMs = Number(time);
+  if (mac === '' || expiresAtMs <= now) return false;
+  const signed = knownText(email, expiresAtMs);
+  return secretsOf(c.env.SESSION_SECRET).some((secret) => verifyHmac(secret, signed, mac));
+}
+
+function knownText(email: string, expiresAtMs: number): string {
+  return `sitewire-known-browser|${expiresAtMs}|${email}`;
+}
+
+function locked(forMs: number): ApiError {
+  const seconds = Math.max(1, Math.ceil(forMs / 1_000));
+  const message = `The account is locked after too many wrong passwords: try again in ${seconds} s, or reset the password`;
+  return new ApiError('ACCOUNT_LOCKED', message, { headers: { 'retry-after': String(seconds) } });
+}

@@ -1,0 +1,56 @@
+/**
+ * The operator of the deployment: the holder of one of OPERATOR_TOKEN, or a session of a SUPER_ADMIN. Only the operator
+ * makes organizations without an invitation, and sets ceilings [C-14.1], [C-14.2].
+ */
+import type { Context } from 'hono';
+import type { Actor } from '../../durable-objects/registry/entries.ts';
+import { equalText, sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { requireUser } from './principal.ts';
+
+const MIN_TOKEN_CHARACTERS = 32;
+
+/** Sets the operator as the actor of the request; throws 401 or 403 for anybody else. */
+export async function requireOperator(c: Context<AppContext>): Promise<void> {
+  const tokens = tokensOf('OPERATOR_TOKEN', c.env.OPERATOR_TOKEN);
+  if (isOneOf(tokens, bearerOf(c.req.raw.headers))) {
+    c.set('operator', { type: 'SYSTEM', id: 'operator', name: 'operator' });
+    return;
+  }
+  const user = await requireUser(c);
+  if (!user.row.superAdmin)
+    throw new ApiError(
+      'SUPER_ADMIN_REQUIRED',
+      'Only the operator may do this: send OPERATOR_TOKEN as bearer token',
+    );
+  const actor: Actor = { type: 'USER', id: user.row.id, name: user.row.email };
+  c.set('operator', actor);
+}
+
+/** The configured tokens. Throws if one of them is too short. */
+export function tokensOf(name: string, setting = ''): string[] {
+  if (setting.trim() === '') return [];
+  const tokens = setting.split(',').map((token) => token.trim());
+  if (tokens.some((token) => token.length < MIN_TOKEN_CHARACTERS))
+    throw new Error(`${name} must have at least ${MIN_TOKEN_CHARACTERS} characters`);
+  return tokens;
+}
+
+export function bearerOf(headers: Headers): string {
+  return /^Bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
+}
+
+/** Compares the digests of all tokens, so that the time reveals nothing about them. */
+export function isOneOf(tokens: readonly string[], shown: string): boolean {
+  const digest = sha256Hex(shown);
+  return tokens.map((token) => equalText(sha256Hex(token), digest)).includes(true);
+}
+
+/** For `GET /metrics`, which has a token of its own. */
+export function requireToken(tokens: readonly string[], headers: Headers, name: string): void {
+  if (isOneOf(tokens, bearerOf(headers))) return;
+  throw new ApiError('UNAUTHORIZED', `Send one of ${name} as bearer token`, {
+    headers: { 'www-authenticate': 'Bearer' },
+  });
+}

@@ -1,0 +1,231 @@
+/** What mailed tokens change in D1: proof of an address, password reset and e-mail change [C-11.3], [C-11.4], [C-14.1]. */
+import { and, eq, gt, inArray, isNull, lt, lte, sql } from 'drizzle-orm';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
+import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import {
+  accountTokens,
+  auditEvents,
+  memberships,
+  organizations,
+  sessions,
+  type TOKEN_PURPOSES,
+  users,
+} from '../../migrations/schema.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { brokenUnique, isAmong, isEmpty, runBatch, type Statement } from './d1.ts';
+import { forgetAllAttempts } from './login-failures.ts';
+import { type MailRow, queuedMail } from './mails.ts';
+import { endedSessions } from './sessions.ts';
+
+export type TokenPurpose = (typeof TOKEN_PURPOSES)[number];
+export type AccountToken = typeof accountTokens.$inferSelect;
+
+/** Ended tokens are remembered for so long, so that a late confirmation learns that they have expired. */
+const ENDED_KEPT_MS = 7 * 86_400_000;
+
+interface NewToken {
+  userId: string;
+  purpose: TokenPurpose;
+  email: string;
+  token: string;
+  lifeMs: number;
+}
+
+/** The statements that replace the user's token of this purpose and queue its mails. */
+export function issuedToken(
+  db: DrizzleD1Database,
+  { userId, purpose, email, token, lifeMs }: NewToken,
+  mails: readonly (MailRow | undefined)[],
+  now: number,
+): Statement[] {
+  const values = { tokenHash: sha256Hex(token), email, createdAtMs: now, expiresAtMs: now + lifeMs };
+  return [
+    db
+      .insert(accountTokens)
+      .values({ ...values, userId, purpose })
+      .onConflictDoUpdate({ target: [accountTokens.userId, accountTokens.purpose], set: values }),
+    ...mails.flatMap((mail) => (mail ? [queuedMail(db, mail)] : [])),
+  ];
+}
+
+/** Replaces a token, unless one of the same purpose is less than a minute old; false then. */
+export async function issueToken(
+  database: D1Database,
+  wanted: NewToken,
+  mails: readonly (MailRow | undefined)[],
+  now: number,
+): Promise<boolean> {
+  const db = drizzle(database);
+  const known = await findTokenOf(database, wanted.userId, wanted.purpose);
+  if (known && known.createdAtMs > now - LIMIT.mailPauseMs) return false;
+  await runBatch(db, issuedToken(db, wanted, mails, now));
+  return true;
+}
+
+export async function findTokenOf(
+  database: D1Database,
+  userId: string,
+  purpose: TokenPurpose,
+): Promise<AccountToken | undefined> {
+  return await drizzle(database)
+    .select()
+    .from(accountTokens)
+    .where(and(eq(accountTokens.userId, userId), eq(accountTokens.purpose, purpose)))
+    .get();
+}
+
+/** Also finds tokens that have expired. */
+export async function findToken(
+  database: D1Database,
+  purpose: TokenPurpose,
+  token: string,
+): Promise<AccountToken | undefined> {
+  return await drizzle(database)
+    .select()
+    .from(accountTokens)
+    .where(and(eq(accountTokens.tokenHash, sha256Hex(token)), eq(accountTokens.purpose, purpose)))
+    .get();
+}
+
+/** The first statement of each use of a token: a token can be used once. It changes a row if the token is good. */
+function usedToken(db: DrizzleD1Database, { tokenHash }: AccountToken, now: number) {
+  return db
+    .delete(accountTokens)
+    .where(and(eq(accountTokens.tokenHash, tokenHash), gt(accountTokens.expiresAtMs, now)))
+    .returning({ userId: accountTokens.userId });
+}
+
+/** Stores that the address is the user's own. False if the token was used or has expired. */
+export async function proveEmail(database: D1Database, token: AccountToken, now: number): Promise<boolean> {
+  const db = drizzle(database);
+  const [used] = await runBatch(db, [
+    usedToken(db, token, now),
+    db
+      .update(users)
+      .set({ provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
+      .where(and(eq(users.id, token.userId), eq(users.email, token.email), sql`changes() > 0`)),
+  ]);
+  return !isEmpty(used);
+}
+
+/**
+ * Sets a new password, ends all sessions and lifts every lock. The token proves the address, too. False if the token
+ * was used or has expired.
+ */
+export async function resetPassword(
+  database: D1Database,
+  token: AccountToken,
+  passwordHash: string,
+  now: number,
+): Promise<boolean> {
+  const db = drizzle(database);
+  const { userId, email } = token;
+  const isDone = sql`EXISTS (SELECT 1 FROM ${users} WHERE ${users.id} = ${userId} AND ${users.passwordHash} = ${passwordHash})`;
+  const [used] = await runBatch(db, [
+    usedToken(db, token, now),
+    db
+      .update(users)
+      .set({
+        passwordHash,
+        tokenVersion: sql`${users.tokenVersion} + 1`,
+        provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})`,
+      })
+      .where(and(eq(users.id, userId), eq(users.email, email), sql`changes() > 0`)),
+    db
+      .update(sessions)
+      .set({ revokedAtMs: now })
+      .where(and(eq(sessions.userId, userId), isNull(sessions.revokedAtMs), isDone)),
+    forgetAllAttempts(db, email),
+  ]);
+  return !isEmpty(used);
+}
+
+/** Replaces the address and ends all sessions but one. `taken`: another account has the address by now. */
+export async function confirmEmailChange(
+  database: D1Database,
+  token: AccountToken,
+  keptSessionId: string,
+  now: number,
+): Promise<'changed' | 'used' | 'taken'> {
+  const db = drizzle(database);
+  const { userId, email } = token;
+  try {
+    const [used] = await runBatch(db, [
+      usedToken(db, token, now),
+      db
+        .update(users)
+        .set({ email, provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
+        .where(and(eq(users.id, userId), sql`changes() > 0`)),
+      endedSessions(db, userId, keptSessionId, now),
+      // Tokens that were mailed to the previous address.
+      db.delete(accountTokens).where(eq(accountTokens.userId, userId)),
+    ]);
+    return isEmpty(used) ? 'used' : 'changed';
+  } catch (error) {
+    if (brokenUnique(error) === 'users.email') return 'taken';
+    throw error;
+  }
+}
+
+/** False if no change is pending. */
+export async function cancelEmailChange(database: D1Database, userId: string, now: number): Promise<boolean> {
+  const cancelled = await drizzle(database)
+    .delete(accountTokens)
+    .where(
+      and(
+        eq(accountTokens.userId, userId),
+        eq(accountTokens.purpose, 'CHANGE_EMAIL'),
+        gt(accountTokens.expiresAtMs, now),
+      ),
+    )
+    .returning({ userId: accountTokens.userId });
+  return cancelled.length > 0;
+}
+
+/** Deletes up to `most` tokens that ended long ago. */
+export async function dropOldTokens(database: D1Database, now: number, most: number): Promise<void> {
+  const db = drizzle(database);
+  const over = db
+    .select({ tokenHash: accountTokens.tokenHash })
+    .from(accountTokens)
+    .where(lt(accountTokens.expiresAtMs, now - ENDED_KEPT_MS))
+    .limit(most);
+  await db.delete(accountTokens).where(sql`${accountTokens.tokenHash} IN ${over}`);
+}
+
+/**
+ * Deletes up to `most` accounts that never proved their address, with the organizations in which they are alone: such an
+ * account cannot have used one. Otherwise it would keep the address and the slug from their owners.
+ */
+export async function dropUnproved(database: D1Database, now: number, most: number): Promise<void> {
+  const db = drizzle(database);
+  const over = await db
+    .select({ id: users.id })
+    .from(users)
+    .where(and(isNull(users.provedAtMs), lte(users.createdAtMs, now - LIMIT.unprovedAccountMs)))
+    .limit(most);
+  if (over.length === 0) return;
+  const ids = over.map(({ id }) => id);
+  const own = await db
+    .select({ id: memberships.organizationId })
+    .from(memberships)
+    .where(inArray(memberships.userId, ids));
+  const isIn = (column: SQLiteColumn) =>
+    isAmong(
+      column,
+      own.map(({ id }) => id),
+    );
+  const isEmptyOf = (column: SQLiteColumn) =>
+    sql`NOT EXISTS (SELECT 1 FROM ${memberships} WHERE ${memberships.organizationId} = ${column})`;
+  await runBatch(db, [
+    db.delete(accountTokens).where(inArray(accountTokens.userId, ids)),
+    db.delete(sessions).where(inArray(sessions.userId, ids)),
+    db.delete(memberships).where(inArray(memberships.userId, ids)),
+    db
+      .delete(auditEvents)
+      .where(and(isIn(auditEvents.organizationId), isEmptyOf(auditEvents.organizationId))),
+    db.delete(organizations).where(and(isIn(organizations.id), isEmptyOf(organizations.id))),
+    db.delete(users).where(inArray(users.id, ids)),
+  ]);
+}

@@ -1,0 +1,180 @@
+/**
+ * The acceptance of an invitation in D1 [C-11.2]: who has its token becomes a member, and owns the invited address from
+ * then on [C-14.1].
+ */
+import { and, eq, gt, isNull, ne, sql } from 'drizzle-orm';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import {
+  accountTokens,
+  invitations,
+  memberships,
+  organizations,
+  sessions,
+  users,
+} from '../../migrations/schema.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { brokenUnique, isEmpty, runBatch, type Statement } from './d1.ts';
+import { type InvitationRow, isOpen } from './invitations.ts';
+import type { Place } from './sessions.ts';
+import { findUser, type UserRow } from './users.ts';
+
+export interface FoundInvitation {
+  invitation: InvitationRow;
+  organization: { id: string; name: string; slug: string };
+  /** The account of the invited address. */
+  userId: string | null;
+  /** Whether that account has proved that the address is its own. */
+  isProved: boolean;
+}
+
+export async function findByToken(database: D1Database, token: string): Promise<FoundInvitation | undefined> {
+  return await drizzle(database)
+    .select({
+      invitation: invitations,
+      organization: { id: organizations.id, name: organizations.name, slug: organizations.slug },
+      userId: users.id,
+      isProved: sql`${users.provedAtMs} IS NOT NULL`.mapWith(Boolean),
+    })
+    .from(invitations)
+    .innerJoin(organizations, eq(organizations.id, invitations.organizationId))
+    .leftJoin(users, eq(users.email, invitations.email))
+    .where(eq(invitations.tokenHash, sha256Hex(token)))
+    .get();
+}
+
+/**
+ * The user who accepts, or the account to create, with its first session. `replaces`: an account of the address that
+ * never proved it; it becomes the new one, because the token proves who owns the address [C-14.1].
+ */
+export type Accepting =
+  | { userId: string }
+  | { name: string; passwordHash: string; place: Place; replaces: string | null };
+
+export type Accepted =
+  | { outcome: 'joined'; user: UserRow; sessionId: string | undefined }
+  /** `used`: accepted, revoked or expired meanwhile, or no room; `registered`: the address has an account by now. */
+  | { outcome: 'used' }
+  | { outcome: 'registered' };
+
+/**
+ * Makes the member, and for a new address the account and its session. One transaction, in which the invitation
+ * changes first: two that accept at the same time cannot both join, and the limits hold.
+ */
+export async function acceptInvitation(
+  database: D1Database,
+  { invitation }: FoundInvitation,
+  accepting: Accepting,
+  audit: (userId: string) => AuditEntry,
+  now: number,
+): Promise<Accepted> {
+  const db = drizzle(database);
+  const { id, organizationId, email, role } = invitation;
+  const isNew = !('userId' in accepting);
+  const userId = isNew ? (accepting.replaces ?? crypto.randomUUID()) : accepting.userId;
+  const sessionId = isNew ? crypto.randomUUID() : undefined;
+  const hasRoom = and(
+    sql`(SELECT count(*) FROM ${memberships} WHERE ${memberships.organizationId} = ${organizationId}) < ${LIMIT.membersPerOrganization}`,
+    sql`(SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${userId}) < ${LIMIT.organizationsPerUser}`,
+    sql`NOT EXISTS (SELECT 1 FROM ${memberships} WHERE ${memberships.organizationId} = ${organizationId} AND ${memberships.userId} = ${userId})`,
+  );
+  const isMeant = and(
+    eq(invitations.tokenHash, invitation.tokenHash),
+    isOpen(organizationId, id),
+    gt(invitations.expiresAtMs, now),
+    hasRoom,
+  );
+  // In the order of the schema's columns, as Drizzle requires.
+  const account = isNew
+    ? accepting.replaces === null
+      ? [
+          db
+            .insert(users)
+            .select(sql`SELECT ${userId}, ${email}, ${accepting.name}, ${accepting.passwordHash}, 0, 1,
+            ${now}, ${now}, ${now} WHERE changes() > 0`),
+        ]
+      : replacedAccount(db, userId, accepting, now)
+    : [provedAccount(db, userId, now)];
+  const session = isNew
+    ? [
+        db
+          .insert(sessions)
+          .select(sql`SELECT ${sessionId}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL,
+          ${accepting.place.address}, ${now}, ${accepting.place.userAgent} WHERE changes() > 0`),
+      ]
+    : [];
+  try {
+    const [changed] = await runBatch(db, [
+      db.update(invitations).set({ status: 'ACCEPTED' }).where(isMeant).returning({ id: invitations.id }),
+      ...account,
+      db
+        .insert(memberships)
+        .select(sql`SELECT ${organizationId}, ${userId}, ${role}, ${now} WHERE changes() > 0`),
+      ...session,
+      auditRowIfChanged(db, audit(userId), now),
+      ...(isNew && accepting.replaces !== null
+        ? leftByStranger(
+            db,
+            userId,
+            accepting.passwordHash,
+            { organizationId, sessionId: sessionId ?? '' },
+            now,
+          )
+        : []),
+    ]);
+    if (isEmpty(changed)) return { outcome: 'used' };
+  } catch (error) {
+    if (brokenUnique(error) === 'users.email') return { outcome: 'registered' };
+    throw error;
+  }
+  const user = await findUser(database, userId);
+  return user ? { outcome: 'joined', user, sessionId } : { outcome: 'used' };
+}
+
+/** Gives an account that never proved its address to the person who did; only if the previous statement changed a row. */
+function replacedAccount(
+  db: DrizzleD1Database,
+  userId: string,
+  { name, passwordHash }: { name: string; passwordHash: string },
+  now: number,
+): Statement[] {
+  return [
+    db
+      .update(users)
+      .set({ name, passwordHash, tokenVersion: sql`${users.tokenVersion} + 1`, provedAtMs: now })
+      .where(and(eq(users.id, userId), isNull(users.provedAtMs), sql`changes() > 0`)),
+  ];
+}
+
+/** The user who accepts with a token that was mailed to them has proved the address; as `replacedAccount`. */
+function provedAccount(db: DrizzleD1Database, userId: string, now: number): Statement {
+  return db
+    .update(users)
+    .set({ provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
+    .where(and(eq(users.id, userId), sql`changes() > 0`));
+}
+
+/** Ends what a stranger had who registered the address before: sessions, memberships and mailed tokens. */
+function leftByStranger(
+  db: DrizzleD1Database,
+  userId: string,
+  passwordHash: string,
+  kept: { organizationId: string; sessionId: string },
+  now: number,
+): Statement[] {
+  const isReplaced = sql`EXISTS (SELECT 1 FROM ${users} WHERE ${users.id} = ${userId} AND ${users.passwordHash} = ${passwordHash})`;
+  return [
+    db
+      .update(sessions)
+      .set({ revokedAtMs: now })
+      .where(and(eq(sessions.userId, userId), ne(sessions.id, kept.sessionId), isReplaced)),
+    db
+      .delete(memberships)
+      .where(
+        and(eq(memberships.userId, userId), ne(memberships.organizationId, kept.organizationId), isReplaced),
+      ),
+    db.delete(accountTokens).where(and(eq(accountTokens.userId, userId), isReplaced)),
+  ];
+}

@@ -1,0 +1,248 @@
+/** A person's own account: proof of the address, password reset and e-mail change [C-11.3], [C-11.4], [C-14.1]. */
+import type { Context } from 'hono';
+import { reasonOf } from '../../../durable-objects/object/reason.ts';
+import { randomToken } from '../../../durable-objects/secrets/base64.ts';
+import {
+  accepted,
+  emailChangePending,
+  emailChangeRequest,
+  MAILED_TOKEN,
+  resetConfirmation,
+  resetRequest,
+  tokenProof,
+} from '../../../protocol/account.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { success } from '../../../protocol/user.ts';
+import { requirePassword } from '../../auth/current-password.ts';
+import { turnToHash } from '../../auth/hash-turn.ts';
+import { hashPassword } from '../../auth/password.ts';
+import { auditUser } from '../../auth/user-audit.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError, unavailable } from '../../http/error-response.ts';
+import { isMailOn, mailOrigin, mailRow, sendQueued } from '../../mail/outbox.ts';
+import { emailChangeMail, emailChangeNotice, passwordResetMail, verifyEmailMail } from '../../mail/texts.ts';
+import {
+  type AccountToken,
+  cancelEmailChange,
+  confirmEmailChange,
+  findToken,
+  issuedToken,
+  issueToken,
+  proveEmail,
+  resetPassword,
+  type TokenPurpose,
+} from '../../registry/accounts.ts';
+import { findUser, findUserByEmail } from '../../registry/users.ts';
+import { route } from '../../route.ts';
+
+const OWN = { door: 'account' } as const;
+const ANYBODY = { door: 'public' } as const;
+const EXAMPLE_TOKEN = 'pB3uL0r1yq7mZ0mJq8m7yq0e2n3w4x5v6u7t8s9r0q1';
+
+export const accountRoutes = [
+  route('POST /api/v1/auth/verify-email', {
+    summary: 'Prove your e-mail address with the mailed token',
+    who: ANYBODY,
+    body: tokenProof,
+    examples: { body: { token: EXAMPLE_TOKEN } },
+    answer: { description: 'The address is proved', body: success },
+    handler: async (c, { body }) => {
+      const now = Date.now();
+      const token = await goodToken(c, 'VERIFY_EMAIL', body.token, now);
+      if (!token || !(await proveEmail(c.env.DB, token, now))) throw invalidToken();
+      auditUser(c, { id: token.userId, email: token.email }, 'user.email_verified');
+      return { success: true as const };
+    },
+  }),
+  route('POST /api/v1/auth/verify-email/resend', {
+    summary: 'Mail the token that proves your e-mail address again',
+    who: OWN,
+    answer: {
+      status: 202,
+      description:
+        'A mail follows, unless the address is proved or a token was mailed less than a minute ago',
+      body: accepted,
+    },
+    handler: async (c) => {
+      requireMail(c);
+      const { row } = c.get('user');
+      const now = Date.now();
+      if (row.provedAtMs === null) {
+        const { token, mail } = verificationMail(c, row, now);
+        await issueToken(c.env.DB, token, [mail], now);
+        sendQueued(c);
+      }
+      return { accepted: true as const };
+    },
+  }),
+  route('POST /api/v1/auth/password-reset', {
+    summary: 'Request a token by mail to reset a password',
+    who: ANYBODY,
+    body: resetRequest,
+    examples: { body: { email: 'jana@example.com' } },
+    answer: {
+      status: 202,
+      description: 'A mail follows if the address has an account; the answer is the same if it has none',
+      body: accepted,
+    },
+    handler: (c, { body }) => {
+      requireMail(c);
+      // Everything that depends on the address happens after the answer, so that its time says nothing either.
+      const sent = mailReset(c, body.email, Date.now()).catch((error: unknown) => {
+        console.error('password reset not mailed', { reason: reasonOf(error) });
+      });
+      c.executionCtx.waitUntil(sent);
+      return { accepted: true as const };
+    },
+  }),
+  route('POST /api/v1/auth/password-reset/confirm', {
+    summary: 'Set a new password with the mailed token',
+    who: ANYBODY,
+    body: resetConfirmation,
+    examples: { body: { token: EXAMPLE_TOKEN, newPassword: 'staple correct horse' } },
+    answer: {
+      description: 'The password is set, all sessions have ended, and a lock is lifted',
+      body: success,
+    },
+    handler: async (c, { body }) => {
+      const now = Date.now();
+      const token = await goodToken(c, 'RESET_PASSWORD', body.token, now);
+      if (!token) throw invalidToken();
+      await turnToHash();
+      if (!(await resetPassword(c.env.DB, token, hashPassword(body.newPassword), now))) throw invalidToken();
+      auditUser(c, { id: token.userId, email: token.email }, 'user.password_reset');
+      return { success: true as const };
+    },
+  }),
+  route('POST /api/v1/auth/email-change', {
+    summary: 'Request another e-mail address for your account',
+    who: OWN,
+    body: emailChangeRequest,
+    examples: { body: { newEmail: 'jana@example.org', currentPassword: 'correct horse battery' } },
+    answer: {
+      status: 202,
+      description: 'The new address gets a token and the old one a notice; the same if the new one is taken',
+      body: emailChangePending,
+    },
+    errors: ['INVALID_CURRENT_PASSWORD', 'ACCOUNT_LOCKED', 'CONFLICT'],
+    handler: async (c, { body: { newEmail, currentPassword } }) => {
+      requireMail(c);
+      const now = Date.now();
+      await requirePassword(c, currentPassword, now);
+      const { row } = c.get('user');
+      const token = randomToken();
+      const about = { userId: row.id };
+      const mails = [
+        mailRow(c.env, emailChangeMail(newEmail, { token, origin: mailOrigin(c.env) }), about, now),
+        mailRow(c.env, emailChangeNotice(row.email), about, now),
+      ];
+      const wanted = { userId: row.id, purpose: 'CHANGE_EMAIL' as const, email: newEmail, token };
+      if (!(await issueToken(c.env.DB, { ...wanted, lifeMs: LIMIT.emailChangeMs }, mails, now)))
+        throw new ApiError(
+          'CONFLICT',
+          'A token was mailed less than a minute ago: wait, or cancel that change first',
+        );
+      sendQueued(c);
+      return { pendingEmail: newEmail, expiresAt: formatInstant(now + LIMIT.emailChangeMs) };
+    },
+  }),
+  route('POST /api/v1/auth/email-change/confirm', {
+    summary: 'Confirm your new e-mail address with the mailed token',
+    who: OWN,
+    body: tokenProof,
+    examples: { body: { token: EXAMPLE_TOKEN } },
+    answer: { description: 'The address has changed, and all other sessions have ended', body: success },
+    errors: ['EMAIL_CHANGE_TOKEN_INVALID', 'EMAIL_CHANGE_TOKEN_EXPIRED', 'EMAIL_ALREADY_REGISTERED'],
+    handler: async (c, { body }) => {
+      const now = Date.now();
+      const { row, sessionId } = c.get('user');
+      const token = MAILED_TOKEN.test(body.token)
+        ? await findToken(c.env.DB, 'CHANGE_EMAIL', body.token)
+        : undefined;
+      if (!token || token.userId !== row.id) throw invalidChangeToken();
+      if (token.expiresAtMs <= now)
+        throw new ApiError('EMAIL_CHANGE_TOKEN_EXPIRED', 'The token has expired: request the change again');
+      const changed = await confirmEmailChange(c.env.DB, token, sessionId, now);
+      if (changed === 'used') throw invalidChangeToken();
+      if (changed === 'taken')
+        throw new ApiError(
+          'EMAIL_ALREADY_REGISTERED',
+          `${token.email} belongs to another account: request a change to another address`,
+        );
+      auditUser(c, { id: row.id, email: token.email }, 'user.email_changed', { from: row.email });
+      return { success: true as const };
+    },
+  }),
+  route('DELETE /api/v1/auth/email-change', {
+    summary: 'Cancel the pending change of your e-mail address',
+    who: OWN,
+    answer: { description: 'Cancelled; the mailed token is no longer valid', body: success },
+    errors: ['EMAIL_CHANGE_NOT_PENDING'],
+    handler: async (c) => {
+      if (!(await cancelEmailChange(c.env.DB, c.get('user').row.id, Date.now())))
+        throw new ApiError('EMAIL_CHANGE_NOT_PENDING', 'No change of the e-mail address is pending');
+      return { success: true as const };
+    },
+  }),
+];
+
+/** The statements that mail a new account the token that proves its address; none while mail is off. */
+export function verification(
+  c: Context<AppContext>,
+  db: Parameters<typeof issuedToken>[0],
+  user: { id: string; email: string },
+  now: number,
+) {
+  if (!isMailOn(c.env)) return [];
+  const { token, mail } = verificationMail(c, user, now);
+  return issuedToken(db, token, [mail], now);
+}
+
+function verificationMail(c: Context<AppContext>, { id, email }: { id: string; email: string }, now: number) {
+  const token = randomToken();
+  const wanted = { userId: id, purpose: 'VERIFY_EMAIL' as const, email, token, lifeMs: LIMIT.verifyEmailMs };
+  const mail = verifyEmailMail(email, { token, origin: mailOrigin(c.env) });
+  return { token: wanted, mail: mailRow(c.env, mail, { userId: id }, now) };
+}
+
+async function mailReset(c: Context<AppContext>, email: string, now: number): Promise<void> {
+  const user = await findUserByEmail(c.env.DB, email);
+  if (!user) return;
+  const token = randomToken();
+  const mail = passwordResetMail(email, { token, origin: mailOrigin(c.env) });
+  const wanted = { userId: user.id, purpose: 'RESET_PASSWORD' as const, email, token };
+  const row = mailRow(c.env, mail, { userId: user.id }, now);
+  if (await issueToken(c.env.DB, { ...wanted, lifeMs: LIMIT.passwordResetMs }, [row], now)) sendQueued(c);
+}
+
+/** The token if it is well-formed, known and has not expired. */
+async function goodToken(
+  c: Context<AppContext>,
+  purpose: TokenPurpose,
+  text: string,
+  now: number,
+): Promise<AccountToken | undefined> {
+  if (!MAILED_TOKEN.test(text)) return undefined;
+  const token = await findToken(c.env.DB, purpose, text);
+  if (!token || token.expiresAtMs <= now) return undefined;
+  // The account may have another address since the token was mailed.
+  return (await findUser(c.env.DB, token.userId))?.email === token.email ? token : undefined;
+}
+
+function invalidToken(): ApiError {
+  return new ApiError('VALIDATION_ERROR', 'token is unknown, was used or has expired: request a new one');
+}
+
+function invalidChangeToken(): ApiError {
+  return new ApiError(
+    'EMAIL_CHANGE_TOKEN_INVALID',
+    'The token is unknown, was used, or belongs to another account: log in as the account that requested the change',
+  );
+}
+
+/** Without mail no token can reach its owner. */
+function requireMail(c: Context<AppContext>): void {
+  if (!isMailOn(c.env))
+    throw unavailable('This deployment sends no mail: ask an admin or the operator for help', 3_600);
+}

@@ -1,0 +1,110 @@
+/** What only the operator of the deployment does: organizations without an invitation, and ceilings [C-14.1], [C-14.2]. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
+import { organizationRecord, organizationRequest } from '../../protocol/organization.ts';
+import { displayName, email, password, userRecord } from '../../protocol/user.ts';
+import { addressOf } from '../auth/address.ts';
+import { turnToHash } from '../auth/hash-turn.ts';
+import { hashPassword } from '../auth/password.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError, conflict } from '../http/error-response.ts';
+import { idParameter } from '../http/query.ts';
+import { announce } from '../lifecycle/registry-change.ts';
+import { changeCeilings, organizationRecordOf } from '../registry/organizations.ts';
+import { membershipsOf, registerUser, userRecordOf } from '../registry/users.ts';
+import { route } from '../route.ts';
+import { requireOrganization } from './identity/organizations.ts';
+
+const OPERATOR = { door: 'operator' } as const;
+const ceilingsAnswer = z.strictObject({ organizationId: z.string(), limits: ceilings });
+
+export const operatorRoutes = [
+  route('POST /api/v1/platform/organizations', {
+    summary: 'Create an organization with its first ORG_ADMIN',
+    who: OPERATOR,
+    body: organizationRequest.extend({
+      admin: z.strictObject({ email, name: displayName, password }),
+    }),
+    examples: {
+      body: {
+        name: 'Acme Energy',
+        slug: 'acme',
+        admin: { email: 'jana@example.com', name: 'Jana', password: 'correct horse battery' },
+      },
+    },
+    answer: {
+      status: 201,
+      description: 'The organization, and its admin, whose address the operator vouches for',
+      body: z.strictObject({ organization: organizationRecord, user: userRecord }),
+    },
+    errors: ['CONFLICT', 'EMAIL_ALREADY_REGISTERED'],
+    handler: async (c, { body: { name, slug, admin } }) => {
+      await turnToHash();
+      const now = Date.now();
+      const user = { email: admin.email, name: admin.name, passwordHash: hashPassword(admin.password) };
+      const made = await registerUser(
+        c.env.DB,
+        { ...user, provedAtMs: now },
+        { name, slug },
+        { address: addressOf(c), now },
+        (db, id) => [auditRow(db, operatorEntry(c, null, 'user.created', { type: 'USER', id }), now)],
+      );
+      if (made === 'email')
+        throw new ApiError(
+          'EMAIL_ALREADY_REGISTERED',
+          `${admin.email} has an account: it can create the organization with POST /api/v1/organizations`,
+        );
+      if (made === 'slug' || !made.organization)
+        throw conflict(`The slug "${slug}" is already taken: choose another one`);
+      const own = await membershipsOf(c.env.DB, made.user.id);
+      return {
+        organization: organizationRecordOf(made.organization, null),
+        user: userRecordOf(made.user, own, 'ORG_ADMIN'),
+      };
+    },
+  }),
+  route('GET /api/v1/platform/organizations/{id}/limits', {
+    summary: 'Get the ceilings of an organization',
+    who: OPERATOR,
+    params: idParameter,
+    answer: { description: 'The ceilings', body: ceilingsAnswer },
+    errors: ['ORGANIZATION_NOT_FOUND'],
+    handler: async (c, { params: { id } }) => {
+      const row = await requireOrganization(c.env.DB, id);
+      return { organizationId: id, limits: ceilingsOf(row.ceilings) };
+    },
+  }),
+  route('PATCH /api/v1/platform/organizations/{id}/limits', {
+    summary: 'Set ceilings of an organization',
+    who: OPERATOR,
+    params: idParameter,
+    body: ceilingsChange,
+    examples: { body: { restRatePerMinute: 60_000 } },
+    answer: {
+      description: 'The ceilings. Settings of the organization above them are lowered',
+      body: ceilingsAnswer,
+    },
+    errors: ['ORGANIZATION_NOT_FOUND'],
+    handler: async (c, { params: { id }, body }) => {
+      const row = await requireOrganization(c.env.DB, id);
+      const entry = operatorEntry(c, id, 'organization.limits_changed', { type: 'ORGANIZATION', id }, body);
+      await announce(c, await changeCeilings(c.env.DB, row, body, entry, Date.now()));
+      const changed = await requireOrganization(c.env.DB, id);
+      return { organizationId: id, limits: ceilingsOf(changed.ceilings) };
+    },
+  }),
+];
+
+function operatorEntry(
+  c: Context<AppContext>,
+  organizationId: string | null,
+  event: string,
+  target: AuditEntry['target'],
+  details: Record<string, unknown> = {},
+): AuditEntry {
+  const actor = c.get('operator');
+  return { organizationId, event, actor, target, address: addressOf(c), outcome: 'SUCCESS', details };
+}
