@@ -35,6 +35,86 @@ export const ACROSS_FIELDS = {
     typeof value === 'object' && value !== null && !Array.isArray(value),
 };
 
-function textOf({ path, message }: z.core.$ZodIssue): string {
-  return path.length > 0 ? `${path.join('.')}: ${message}` : message;
+function textOf(issue: z.core.$ZodIssue): string {
+  const what = reasonOf(issue);
+  return issue.path.length > 0 ? `${issue.path.join('.')}: ${what}` : what;
 }
+
+/** How the messages begin that zod writes by itself; a schema's own message stays as it is. */
+const WRITTEN_BY_ZOD = /^(Invalid|Too small|Too big|Unrecognized)/;
+
+/** What is wrong with one value, and what it must be. */
+function reasonOf(issue: z.core.$ZodIssue): string {
+  if (!WRITTEN_BY_ZOD.test(issue.message)) return issue.message;
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.message.endsWith('received undefined')
+        ? 'is required'
+        : `must be ${TYPES[issue.expected] ?? `of type ${issue.expected}`}`;
+    case 'too_small':
+      return boundOf(issue.origin, Number(issue.minimum), issue.inclusive === false ? 'above' : 'from');
+    case 'too_big':
+      return boundOf(issue.origin, Number(issue.maximum), issue.inclusive === false ? 'below' : 'to');
+    case 'not_multiple_of':
+      return `must be a multiple of ${issue.divisor}`;
+    case 'unrecognized_keys':
+      return `unknown field${issue.keys.length > 1 ? 's' : ''} ${issue.keys.map((key) => `"${key}"`).join(', ')}`;
+    case 'invalid_value':
+      return `must be ${oneOf(issue.values)}`;
+    case 'invalid_format':
+      return issue.format === 'regex' && issue.pattern !== undefined
+        ? `must match ${issue.pattern}`
+        : `must be ${FORMATS[issue.format] ?? `in the form of ${issue.format}`}`;
+    case 'invalid_union':
+      return 'has none of the allowed forms';
+    default:
+      return 'is not valid';
+  }
+}
+
+const TYPES: Record<string, string> = {
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  object: 'an object',
+  record: 'an object',
+  array: 'a list',
+  null: 'null',
+};
+
+const FORMATS: Record<string, string> = {
+  uuid: 'a UUID',
+  email: 'an e-mail address',
+  datetime: 'a time such as 2026-01-15T10:00:00Z',
+  date: 'a date such as 2026-01-15',
+};
+
+function boundOf(origin: string, bound: number, side: 'from' | 'above' | 'to' | 'below'): string {
+  if (origin === 'string' || origin === 'array') {
+    const thing = origin === 'string' ? 'character' : 'item';
+    if (side === 'from' && bound === 1)
+      return origin === 'string' ? 'must not be empty' : 'must have an item';
+    const most = side === 'from' ? 'at least' : 'at most';
+    return `must have ${most} ${bound} ${thing}${bound === 1 ? '' : 's'}`;
+  }
+  const words = { from: 'at least', above: 'more than', to: 'at most', below: 'less than' };
+  return `must be ${words[side]} ${bound}`;
+}
+
+/** A list of words that is never cut inside a word. */
+function oneOf(values: readonly unknown[]): string {
+  const [first] = values;
+  if (values.length === 1) return JSON.stringify(first);
+  const words = values.map(String);
+  const shown: string[] = [];
+  for (const word of words) {
+    if ([...shown, word].join(', ').length > MAX_WORDS_CHARS) break;
+    shown.push(word);
+  }
+  const more = words.length - shown.length;
+  return `one of ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** Leaves room for the name of the field in one fault. */
+const MAX_WORDS_CHARS = 120;

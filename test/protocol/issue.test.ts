@@ -27,7 +27,7 @@ describe('faultsText', () => {
   it('lists all faults, each with its path', () => {
     const schema = z.strictObject({ a: z.number('no number'), b: z.array(z.boolean('neither')) });
     const text = faultsText(allIssues(errorOf(schema, { a: 'x', b: [true, 1], c: 1 })));
-    expect(text).toBe('a: no number; b.1: neither; Unrecognized key: "c"');
+    expect(text).toBe('a: no number; b.1: neither; unknown field "c"');
   });
 
   it('lists twenty faults, and the number of further ones', () => {
@@ -41,6 +41,36 @@ describe('faultsText', () => {
     expect(faultsText(allIssues(errorOf(z.strictObject({}), names))).length).toBeLessThan(250);
     const values = z.record(z.string(), z.string());
     expect(faultsText(allIssues(errorOf(values, names))).length).toBeLessThan(5_000);
+  });
+});
+
+describe('a fault', () => {
+  it.each<[string, z.ZodType, unknown, string]>([
+    ['a missing field', z.object({ a: z.number() }), {}, 'a: is required'],
+    ['another type', z.array(z.number()), [true], '0: must be a number'],
+    ['a value that is no list', z.array(z.number()), {}, 'must be a list'],
+    ['a fraction', z.int(), 1.5, 'must be a whole number'],
+    ['an empty text', z.string().min(1), '', 'must not be empty'],
+    ['a short text', z.string().min(2), '', 'must have at least 2 characters'],
+    ['a long list', z.array(z.int()).max(1), [1, 2], 'must have at most 1 item'],
+    ['a small number', z.number().min(0), -1, 'must be at least 0'],
+    ['a number at an excluded bound', z.number().gt(0), 0, 'must be more than 0'],
+    ['a large number', z.number().max(5), 6, 'must be at most 5'],
+    ['an unknown word', z.enum(['A', 'B']), 'C', 'must be one of A, B'],
+    ['another constant', z.literal(true), false, 'must be true'],
+    ['a malformed UUID', z.uuid(), 'x', 'must be a UUID'],
+    ['a malformed text', z.string().regex(/^x$/), 'y', 'must match /^x$/'],
+    ['an unknown field', z.strictObject({}), { a: 1 }, 'unknown field "a"'],
+    ['none of several forms', z.union([z.string(), z.number()]), null, 'has none of the allowed forms'],
+  ])('(%s) is said in plain words', (_title, schema, value, text) => {
+    expect(firstIssue(errorOf(schema, value))).toBe(text);
+  });
+
+  it('a long list of words ends with a whole word and the number of others', () => {
+    const words = Array.from({ length: 40 }, (_none, n) => `WORD_${n}`) as [string, ...string[]];
+    const text = firstIssue(errorOf(z.enum(words), 'x'));
+    expect(text).toMatch(/^must be one of WORD_0, .*WORD_\d+ and \d+ more$/);
+    expect(text.length).toBeLessThan(160);
   });
 });
 

@@ -117,7 +117,7 @@ describe('npm start', () => {
 
   it.each([
     ['{"bridgeSecret": "8a0f', 'not JSON'],
-    ['{"bridgeSecret": 5}', 'bridgeSecret: Invalid input: expected string, received number'],
+    ['{"bridgeSecret": 5}', 'bridgeSecret: must be text'],
   ])('reports broken credentials in one sentence: %s', async (text, reason) => {
     const folder = newFolder();
     const file = join(folder, 'credentials.json');

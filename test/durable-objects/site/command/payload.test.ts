@@ -88,7 +88,7 @@ describe('the payload of a command', () => {
         targetValueKw: undefined,
         watts: 1,
       },
-      /^validFrom: .*; Unrecognized key: "watts"; targetValueKw: required when type is POWER; validUntil: must be in the future$/,
+      /^validFrom: .*; unknown field "watts"; targetValueKw: required when type is POWER; validUntil: must be in the future$/,
     ],
     [
       'device',

@@ -53,7 +53,7 @@ describe('the stages of a submission', () => {
     ['signature', 'signature mismatch'],
     ['repeat', 'messageId reused'],
     ['freshness', 'signature timestamp outside tolerance'],
-    ['payload', 'commands: Invalid input: expected array, received undefined'],
+    ['payload', 'commands: is required'],
     ['target', 'BESS-1 is offline'],
     ['constraint', 'BESS-1: 51 kW exceeds maxChargeKw 50 kW'],
     ['asset', 'BESS-1 is a BESS, not a FVE'],
@@ -248,7 +248,7 @@ describe('the window of a submission', () => {
 
   it('an invalid window is listed with the other errors of the payload [C-7.4]', () => {
     const wrong = { ...PAYLOADS['site-setpoint'], priority: 'URGENT', validFrom: at(5), validUntil: at(-5) };
-    const priority = 'priority: Invalid option: expected one of "NORMAL"|"HIGH"|"EMERGENCY"';
+    const priority = 'priority: must be one of NORMAL, HIGH, EMERGENCY';
     expect(judgeNow(signedSubmission('site-setpoint', wrong))).toEqual(
       rejected('INVALID_PAYLOAD', `${priority}; ${past}; ${backwards}`, { stage: 'payload' }),
     );

@@ -94,7 +94,7 @@ describe('a patch of the configuration', () => {
       'several errors',
       { constraints: { maxImportKw: -1 }, fallback: { afterSeconds: 1 }, hardLimits: null },
       'set',
-      /^constraints\.maxImportKw: .*; fallback\.afterSeconds: .*; Unrecognized key: "hardLimits"$/,
+      /^constraints\.maxImportKw: .*; fallback\.afterSeconds: .*; unknown field "hardLimits"$/,
     ],
     [
       'a fallback without two of its fields',
