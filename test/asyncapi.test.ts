@@ -94,18 +94,18 @@ function sign(text: string | undefined): string {
 }
 
 describe('the AsyncAPI document', () => {
-  it('is AsyncAPI 3.0 of the VCP message protocol 1.1 (spec: Versioning)', () => {
+  it('is plain JSON, in AsyncAPI 3.0.0, of version 1.1 of the VCP message protocol (spec: Versioning)', () => {
     expect([document.asyncapi, document.info.version]).toEqual(['3.0.0', '1.1']);
     expect(JSON.parse(JSON.stringify(document))).toEqual(document);
   });
 
-  it('resolves each of its references', () => {
+  it('has a target for each of its references', () => {
     const refs = refsIn(document);
     expect(refs.filter((ref) => resolve(ref) === undefined)).toEqual([]);
     expect(refs.length).toBeGreaterThan(100);
   });
 
-  it('points each operation to a channel and to messages of that channel', () => {
+  it('has one operation for each channel, which uses only messages of that channel', () => {
     for (const { action, channel, messages: own, reply } of Object.values(document.operations)) {
       expect(['send', 'receive']).toContain(action);
       for (const { $ref } of own) expect($ref.startsWith(`${channel.$ref}/messages/`)).toBe(true);
@@ -130,7 +130,7 @@ describe('the AsyncAPI document', () => {
     }
   });
 
-  it('has no message and no schema without a reference to it', () => {
+  it('has a reference to each message, and to each schema except Envelope, Event and Command', () => {
     const refs = new Set(refsIn(document));
     const unused = (kind: 'messages' | 'schemas') =>
       Object.keys(document.components[kind]).filter((name) => !refs.has(`#/components/${kind}/${name}`));
@@ -168,7 +168,7 @@ describe('the AsyncAPI document', () => {
   });
 
   it.each(examples.filter(({ payload }) => 'signature' in payload))(
-    '$message.name: the key that the document names signs its example $name [C-7.2]',
+    '$message.name: its example $name has a valid signature for its routing key [C-7.2]',
     ({ message, payload }) => {
       const { address = '', 'x-routing-key': event } = channelOf(message) ?? {};
       const routingKey = (event ?? address).replace('{slug}', 'acme');

@@ -293,7 +293,7 @@ describe('the import rules', () => {
     });
   });
 
-  it('name only existing paths of a compliant tree', () => {
+  it('name only paths that exist in the compliant sample tree', () => {
     expect(pathsMissingIn(GOOD)).toEqual([]);
   });
 

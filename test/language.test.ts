@@ -113,7 +113,7 @@ describe('the texts of the project', () => {
     expect(unused).toEqual([]);
   });
 
-  it('are found by each pattern where it occurs', () => {
+  it('are reported if they have a forbidden phrase or name', () => {
     const samples = ['the secret of before', 'is told once', 'no more rows', 'a noteTold name', 'MAX_TOLD'];
     const lines = samples.map((text, index) => ({ path: 'sample.ts', number: index + 1, text }));
     const found = [...FORBIDDEN, TOLD_NAME].flatMap((pattern) => offenders(pattern, lines));

@@ -83,8 +83,8 @@ function namesUpTo(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${index}`);
 }
 
-describe('a bridge that stops', () => {
-  it('a stopped bridge fails all waiting and new dials [rule 7]', async ({ dials }) => {
+describe('the dials of a bridge that stops', () => {
+  it('running ones end as usual; waiting and new ones fail without a request [rule 7]', async ({ dials }) => {
     const all = dials.startMany(AT_ONCE + 2);
     await turns(1);
     dials.stop();
@@ -97,7 +97,7 @@ describe('a bridge that stops', () => {
 });
 
 describe('dials of one address', () => {
-  it('eight dials run at once, and the others follow in order', async ({ dials }) => {
+  it('eight run at the same time, and each that ends starts the next one in order', async ({ dials }) => {
     dials.startMany(AT_ONCE + 3);
     await turns(1);
     for (const count of [AT_ONCE, AT_ONCE + 1, AT_ONCE + 2, AT_ONCE + 3]) {
@@ -107,14 +107,14 @@ describe('dials of one address', () => {
     }
   });
 
-  it('waiting dials do not delay another address', async ({ dials }) => {
+  it('while some wait, a dial of another address starts immediately', async ({ dials }) => {
     dials.startMany(AT_ONCE + 3);
     dials.start('other', THERE);
     await turns(1);
     expect(dials.made).toEqual([...namesUpTo(AT_ONCE), 'other']);
   });
 
-  it('dials beyond the queue limit fail at once', async ({ dials }) => {
+  it('while eight run and 512 wait, one more fails immediately; the others complete', async ({ dials }) => {
     const started = dials.startMany(AT_ONCE + WAITING);
     expect((await dials.start('too many')).outcome).toBe('trouble');
     for (let count = 0; count < AT_ONCE + WAITING; count++) {
@@ -125,7 +125,7 @@ describe('dials of one address', () => {
     expect(dials.made).toEqual(namesUpTo(AT_ONCE + WAITING));
   });
 
-  it('finished dials free their places', async ({ dials }) => {
+  it('a dial that ends without an answer of the edge frees its place, too', async ({ dials }) => {
     for (let round = 0; round < 3; round++) {
       const started = dials.startMany(AT_ONCE + 5);
       for (let count = 0; count < AT_ONCE + 5; count++) {
@@ -139,7 +139,7 @@ describe('dials of one address', () => {
 });
 
 describe('an address with too many rejected logins', () => {
-  it('a throttled address is rejected without a dial for a minute', async ({ clock, dials }) => {
+  it('its rejected credential gets 401 without a dial for a minute', async ({ clock, dials }) => {
     await dials.refuse(LIMIT.refusedLoginsPerMinute - AT_ONCE);
     const started = dials.startMany(AT_ONCE + 20);
     for (let count = 0; count < 2 * AT_ONCE; count++) {
@@ -155,7 +155,7 @@ describe('an address with too many rejected logins', () => {
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
   });
 
-  it('failures and accepted logins do not throttle', async ({ dials }) => {
+  it('accepted logins and dials without an answer do not count', async ({ dials }) => {
     for (let count = 0; count < 2 * LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.complete(count % 2 ? ACCEPTED : TROUBLE)).toBe(count % 2 ? ACCEPTED : TROUBLE);
     await dials.refuse(LIMIT.refusedLoginsPerMinute - 1);
@@ -174,7 +174,7 @@ describe('an address with too many rejected logins', () => {
     expect(await dials.complete(ACCEPTED, HERE, 'another')).toBe(ACCEPTED);
   });
 
-  it('a throttle holds for one address, also while many others come', async ({ dials }) => {
+  it('stays throttled while 5 000 other addresses dial', async ({ dials }) => {
     await dials.refuse(LIMIT.refusedLoginsPerMinute);
     for (let other = 0; other < 5_000; other++) await dials.complete(TROUBLE, `other-${other}`);
     const made = dials.made.length;
@@ -182,7 +182,7 @@ describe('an address with too many rejected logins', () => {
     expect(dials.made.length).toBe(made);
   });
 
-  it('rejections expire after a minute', async ({ clock, dials }) => {
+  it('rejections older than a minute do not count', async ({ clock, dials }) => {
     await dials.refuse(LIMIT.refusedLoginsPerMinute - 1);
     await clock.pass(MINUTE_MS);
     await dials.refuse(LIMIT.refusedLoginsPerMinute - 1);
@@ -190,49 +190,49 @@ describe('an address with too many rejected logins', () => {
   });
 });
 
-describe('an address with rejected devices [C-3.11]', () => {
-  it('two rejected devices, or one repeatedly, are dialed and counted', async ({ dials }) => {
+describe('rejected logins of devices at one address [C-3.11]', () => {
+  it('of at most two devices, even repeated, count against these devices', async ({ dials }) => {
     for (const device of ['a', 'b', 'a', 'a', 'b'])
       expect(await dials.device(REFUSED, device)).toBe('counted');
   });
 
-  it('after three rejected devices dials are uncounted for a minute', async ({ clock, guessed: dials }) => {
+  it('of a fourth device count against no device for a minute', async ({ clock, guessed: dials }) => {
     expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
     await clock.pass(MINUTE_MS - 1);
     expect(await dials.device(REFUSED, 'e')).toBe('uncounted');
   });
 
-  it('a minute after the last rejection dials are counted again', async ({ clock, guessed: dials }) => {
+  it('count against their devices again a minute after the last one', async ({ clock, guessed: dials }) => {
     await clock.pass(MINUTE_MS);
     expect(await dials.device(REFUSED, 'd')).toBe('counted');
   });
 
-  it('three rejected devices in more than a minute do not count', async ({ clock, dials }) => {
+  it('of five devices, one each half minute, still count against their devices', async ({ clock, dials }) => {
     for (const device of ['a', 'b', 'c', 'd', 'e']) {
       expect(await dials.device(REFUSED, device)).toBe('counted');
       await clock.pass(MINUTE_MS / 2);
     }
   });
 
-  it('after thirty rejections of one device dials are uncounted', async ({ dials }) => {
+  it('after thirty rejections of one device, the next one counts against no device', async ({ dials }) => {
     for (let count = 0; count < LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.device(REFUSED, 'a', `token-${count}`)).toBe('counted');
     expect(await dials.device(REFUSED, 'a', 'another')).toBe('uncounted');
   });
 
-  it('a device with the same rejected credential is rejected without a dial', async ({ guessed: dials }) => {
+  it('of three devices make a repeated credential fail without a dial', async ({ guessed: dials }) => {
     expect(await dials.device(ACCEPTED, 'a')).toBe('none');
     expect(await dials.device(ACCEPTED, 'a', 'new token')).toBe('uncounted');
     expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
     expect(await dials.device(REFUSED, 'd')).toBe('none');
   });
 
-  it('a valid token is always let in', async ({ guessed: dials }) => {
+  it('of three devices do not keep out a device with a valid token', async ({ guessed: dials }) => {
     for (let count = 0; count < 2 * LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.device(ACCEPTED, 'good')).toBe('uncounted');
   });
 
-  it('failures and accepted logins are not counted', async ({ dials }) => {
+  it('accepted logins and dials without an answer are not among them', async ({ dials }) => {
     for (const device of ['a', 'b', 'c', 'd']) {
       expect(await dials.device(TROUBLE, device)).toBe('counted');
       expect(await dials.device(ACCEPTED, device)).toBe('counted');
@@ -240,12 +240,12 @@ describe('an address with rejected devices [C-3.11]', () => {
     expect(await dials.device(REFUSED, 'e')).toBe('counted');
   });
 
-  it('rejected devices have no effect on another address', async ({ guessed: dials }) => {
+  it('do not change what counts at another address', async ({ guessed: dials }) => {
     expect(await dials.device(REFUSED, 'a', 'token', THERE)).toBe('counted');
     expect(await dials.device(REFUSED, 'd', 'token', THERE)).toBe('counted');
   });
 
-  it('partners of the address are dialed and counted as before [C-6.5]', async ({ guessed: dials }) => {
+  it('do not change how a partner at this address is dialed [C-6.5]', async ({ guessed: dials }) => {
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
     expect(dials.uncounted.at(-1)).toBe(false);
   });

@@ -11,7 +11,7 @@ const PER_MINUTE = 30;
 const it = bridgeTest.extend('environment', () => ({ SITEWIRE_PROXIES: `${ADDRESS}/32` }));
 
 it.for([lineHeader(CLIENT), binaryHeader(CLIENT)])(
-  'the edge receives the client’s address',
+  'the edge receives the client’s address from the PROXY header, not the proxy’s address',
   async (header, { certificates, edge, bridge }) => {
     bridge.preamble = header;
     await bridge.partner();
@@ -26,7 +26,7 @@ it.for([lineHeader(CLIENT), binaryHeader(CLIENT)])(
   },
 );
 
-it('rejected logins count for the client, not for the proxy', async ({ edge, bridge }) => {
+it('rejected logins count for the client’s address, not for the proxy’s', async ({ edge, bridge }) => {
   const reject = (client: string, from?: string) => {
     bridge.preamble = client === '' ? Buffer.alloc(0) : lineHeader(client);
     return bridge.rejectedPartner({}, from);
@@ -42,7 +42,7 @@ it('rejected logins count for the client, not for the proxy', async ({ edge, bri
   ]);
 });
 
-it('the log has the client’s address, and a missing header', async ({ bridge, lines }) => {
+it('the log has the client’s address, and reports a missing PROXY header', async ({ bridge, lines }) => {
   bridge.preamble = lineHeader(CLIENT);
   const peer = await bridge.partner();
   peer.stream.destroy();

@@ -24,7 +24,11 @@ const it = bridgeTest
   });
 
 describe('a bridge', () => {
-  it('a bridge carries a partner and a device', async ({ edge, connectPartner, connectDevice }) => {
+  it('carries messages of partners and devices to the edge', async ({
+    edge,
+    connectPartner,
+    connectDevice,
+  }) => {
     const [partner, vhost] = await Promise.all([connectPartner(), edge.vhostLink()]);
     const [device, site] = await Promise.all([connectDevice(), edge.deviceLink()]);
     expect(edge.dialed.map(({ path, username, proof }) => [path, username, proof.address])).toEqual([
@@ -44,7 +48,7 @@ describe('a bridge', () => {
     await Promise.all([vhost.untilClosed(), site.untilClosed()]);
   });
 
-  it('connections, publishes and dials count', async ({ edge, bridge, connectPartner, connectDevice }) => {
+  it('counts connections, publishes and dials', async ({ edge, bridge, connectPartner, connectDevice }) => {
     const partner = await connectPartner();
     const link = await edge.vhostLink();
     const channel = await partner.createConfirmChannel();
@@ -62,14 +66,19 @@ describe('a bridge', () => {
     await vi.waitFor(async () => expect(await bridge.metric('connections{protocol="amqp"}')).toBe(0));
   });
 
-  it('a bridge is ready only while the edge answers', async ({ edge, bridge }) => {
+  it('is ready only while the edge answers, and healthy even without it', async ({ edge, bridge }) => {
     expect((await bridge.fetch('/readyz')).status).toBe(200);
     await edge.stop();
     expect((await bridge.fetch('/readyz')).status).toBe(503);
     expect((await bridge.fetch('/healthz')).status).toBe(200);
   });
 
-  it('a stop closes partners with 320 [C-6.3]', async ({ edge, bridge, connectPartner, connectDevice }) => {
+  it('closes all clients when it stops, partners with 320 [C-6.3]', async ({
+    edge,
+    bridge,
+    connectPartner,
+    connectDevice,
+  }) => {
     const partner = await connectPartner();
     const [vhost, device] = await Promise.all([edge.vhostLink(), connectDevice()]);
     const site = await edge.deviceLink();
@@ -83,7 +92,7 @@ describe('a bridge', () => {
     await expect(connectDevice()).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  it('a bridge without clients stops', async ({ bridge }) => {
+  it('can stop without clients', async ({ bridge }) => {
     await bridge.stop();
     await expect(bridge.fetch('/readyz')).rejects.toThrow();
   });

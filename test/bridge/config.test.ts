@@ -20,7 +20,7 @@ function errorOf(variables: Record<string, string | undefined>): string {
 }
 
 describe('the configuration', () => {
-  it('the required variables give the standard ports', () => {
+  it('with only the required variables has the standard ports and the other defaults', () => {
     expect(readConfig(GOOD)).toEqual({
       edgeUrl: 'https://edge.example',
       secret: 's'.repeat(32),
@@ -72,7 +72,7 @@ describe('the configuration', () => {
     },
   );
 
-  it('a device authority opens a listener on the standard port or another [C-3.3]', () => {
+  it('SITEWIRE_DEVICE_CA alone opens the listener for certificates, on 8883 or the given port [C-3.3]', () => {
     const clientAuthority = '/etc/sitewire/device-ca.pem';
     const withAuthority = { ...GOOD, SITEWIRE_DEVICE_CA: clientAuthority };
     expect(readConfig(withAuthority).mtls).toEqual({ clientAuthority, port: 8883 });

@@ -28,7 +28,7 @@ const it = bridgeTest.extend('unanswered', async ({ edge, bridge }, { onCleanup 
 });
 
 describe('dials of one address', () => {
-  it('dials of both protocols wait in one queue', async ({ edge, bridge, unanswered }) => {
+  it('AMQP and MQTT clients share the running dials and one queue', async ({ edge, bridge, unanswered }) => {
     const dialedFrom = (address: string) =>
       edge.dialed.filter(({ proof }) => proof.address === address).length;
     await bridge.partner();
@@ -53,7 +53,7 @@ describe('dials of one address', () => {
     expect(await other.takeConnack()).toBe(0);
   });
 
-  it('a client that left is not dialed', async ({ edge, bridge, unanswered }) => {
+  it('a client that disconnects while it waits is not dialed', async ({ edge, bridge, unanswered }) => {
     const left = await bridge.partner({ username: 'left' });
     await bridge.partner({ username: 'stayed' });
     await bridge.device({}, OTHER_ADDRESS);

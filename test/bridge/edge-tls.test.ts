@@ -49,7 +49,7 @@ it('later links resume the TLS session of the first', async ({ startEdge }) => {
   expect(edge.isReused).toEqual([false, true, true, true]);
 });
 
-it('an edge that does not know the session gets a new handshake', async ({ startEdge }) => {
+it('a restarted edge, which does not know the session, gets a new handshake', async ({ startEdge }) => {
   const before = await startEdge();
   await dialled(before.url);
   await dialled(before.url);
@@ -59,7 +59,7 @@ it('an edge that does not know the session gets a new handshake', async ({ start
   expect([before.isReused, after.isReused]).toEqual([[false, true], [false]]);
 });
 
-it('an edge with an untrusted certificate is not dialed', async ({ startEdge, untrusted }) => {
+it('a dial to an edge with an untrusted certificate fails each time', async ({ startEdge, untrusted }) => {
   const stranger = await startEdge(untrusted);
   for (let dial = 0; dial < 2; dial++) {
     expect(await dialDevice(stranger.url, EDGE)).toMatchObject({
@@ -69,7 +69,7 @@ it('an edge with an untrusted certificate is not dialed', async ({ startEdge, un
   }
 });
 
-it('a connected socket keeps its address but not the request with the credential', async ({ startEdge }) => {
+it('a socket to the edge keeps its host but not the request with the credential', async ({ startEdge }) => {
   const edge = await startEdge();
   const connection = edgeTls(edge.url).createConnection;
   const request = { headers: { authorization: 'Basic a-credential' } };
@@ -81,6 +81,6 @@ it('a connected socket keeps its address but not the request with the credential
   expect(kept.filter((value) => Object.hasOwn(value, 'headers'))).toEqual([]);
 });
 
-it('an edge without TLS gets no TLS options', () => {
+it('an edge with an http URL gets no TLS options', () => {
   expect(edgeTls('http://127.0.0.1:8787')).toEqual({});
 });

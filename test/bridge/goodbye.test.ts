@@ -3,8 +3,8 @@ import { describe, expect, vi } from 'vitest';
 import { bridgeTest as it } from '#support/bridge-whole.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
 
-describe('a goodbye', () => {
-  it('a goodbye ends an idle partner and its link without the object’s close', async ({ bridge }) => {
+describe('the goodbye of an object', () => {
+  it('ends an idle partner and its link, without a close of the WebSocket', async ({ bridge }) => {
     const { peer, link } = await bridge.openPartner();
     link.sayGoodbye(CLOSE_CODES.expired, 'expired');
     expect(await peer.takeConnectionClose()).toMatch(/^320 .*the API key has expired/);
@@ -13,7 +13,7 @@ describe('a goodbye', () => {
     await vi.waitFor(async () => expect(await bridge.metric('connections{protocol="amqp"}')).toBe(0));
   });
 
-  it('a goodbye ends forty devices at once and leaves the forty-first', async ({ bridge }) => {
+  it('to each of forty devices ends these, and the forty-first stays connected', async ({ bridge }) => {
     const sessions = [];
     for (let count = 0; count < 41; count++) sessions.push(await bridge.openDevice());
     const last = sessions.pop();

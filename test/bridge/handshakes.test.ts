@@ -62,7 +62,7 @@ describe.each(['TLSv1.2', 'TLSv1.3'] as const)('with %s, on the listener for cer
       (certificates) => certificates.foreignDevice(),
     ],
   ])(
-    '%s (%s) is logged with the client’s address',
+    'a handshake that fails with %s (%s) is counted and logged with the client’s address',
     async ([reason, code, issue], { certificates, lines, shake, failures }) => {
       await shake('mtls', { ...(await issue(certificates)), maxVersion });
       const expected = { level: 30, listener: 'mtls', address: OTHER_ADDRESS, reason, code };
@@ -73,9 +73,9 @@ describe.each(['TLSv1.2', 'TLSv1.3'] as const)('with %s, on the listener for cer
   );
 });
 
-describe('on any listener', () => {
+describe('a failed TLS handshake', () => {
   it.for(['amqps', 'mqtts', 'mtls'] as const)(
-    'an old TLS version is logged for %s',
+    'because of an old TLS version on %s is logged and counted',
     async (listener, { lines, shake, failures }) => {
       await shake(listener, OLD_TLS);
       expect(await lines.until('TLS handshake failed')).toMatchObject({
@@ -88,13 +88,13 @@ describe('on any listener', () => {
     },
   );
 
-  it('unsupported ciphers are logged', async ({ lines, shake }) => {
+  it('because of unsupported ciphers is logged', async ({ lines, shake }) => {
     await shake('amqps', { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA' });
     expect(await lines.until('TLS handshake failed')).toMatchObject({ reason: 'cipher' });
   });
 
   it.for(['AMQP\x00\x00\x09\x01', 'GET / HTTP/1.1\r\n\r\n', '\x10\x10\x00\x04MQTT'])(
-    'bytes that are not TLS (%j) are logged',
+    'because of bytes that are not TLS (%j) is logged and counted',
     async (text, { lines, bridge, failures }) => {
       const socket = connectTcp(bridge.ports.amqps, ADDRESS);
       socket.resume().on('error', () => {});
@@ -108,7 +108,7 @@ describe('on any listener', () => {
     },
   );
 
-  it('a handshake timeout is logged', async ({ clock, lines, bridge }) => {
+  it('because of a client silent for 5 s is logged as a timeout', async ({ clock, lines, bridge }) => {
     const socket = connectTcp(bridge.ports.mqtts, ADDRESS);
     socket.resume().on('error', () => {});
     await once(socket, 'connect');
@@ -117,7 +117,7 @@ describe('on any listener', () => {
     expect(await lines.until('TLS handshake failed')).toMatchObject({ address: ADDRESS, reason: 'timeout' });
   });
 
-  it('a port scan is counted and logged at debug level', async ({ lines, bridge, failures }) => {
+  it('of a port scan is counted and logged at debug level', async ({ lines, bridge, failures }) => {
     connectTcp(bridge.ports.amqps, ADDRESS).end();
     expect(await lines.until('client disconnected during TLS handshake')).toMatchObject({
       level: 20,
@@ -126,8 +126,8 @@ describe('on any listener', () => {
     expect(await failures('amqps', 'client')).toBe(1);
   });
 
-  describe('a client that has received the server’s hello', () => {
-    it('a client that rejects our certificate is logged as an alert', async ({ lines, carrier }) => {
+  describe('after the server’s hello', () => {
+    it('because the client rejects our certificate is logged as alert', async ({ lines, carrier }) => {
       // A fatal alert: unknown authority.
       carrier.end(Buffer.from([21, 3, 3, 0, 2, 2, 48]));
       expect(await lines.until('TLS handshake failed')).toMatchObject({
@@ -136,7 +136,7 @@ describe('on any listener', () => {
       });
     });
 
-    it('a client that resets its connection is logged', async ({ lines, carrier }) => {
+    it('because the client resets its connection is logged', async ({ lines, carrier }) => {
       carrier.resetAndDestroy();
       expect(await lines.until('client disconnected during TLS handshake')).toMatchObject({
         address: OTHER_ADDRESS,
@@ -145,7 +145,7 @@ describe('on any listener', () => {
     });
   });
 
-  it('each failed client is logged with its own address', async ({ certificates, lines, shake }) => {
+  it('of each of twenty clients is logged with its own address', async ({ certificates, lines, shake }) => {
     const identity = await expired(certificates);
     const addresses = Array.from({ length: 20 }, (_, at) => `127.0.1.${at + 1}`);
     await Promise.all(addresses.map((address) => shake('mtls', identity, address)));
@@ -156,21 +156,24 @@ describe('on any listener', () => {
 });
 
 const proxied = it.extend('environment', () => ({ SITEWIRE_PROXIES: OTHER_ADDRESS }));
-proxied('the log has the address of a proxy’s client', async ({ certificates, lines, bridge, shake }) => {
-  bridge.preamble = lineHeader(CLIENT);
-  await shake('mtls', await expired(certificates));
-  expect(await lines.until('TLS handshake failed')).toMatchObject({
-    address: CLIENT,
-    reason: 'expired-certificate',
-  });
-  bridge.preamble = Buffer.alloc(0);
-  await shake('amqps', {});
-  expect(await lines.until('proxy connection without a valid PROXY header')).toMatchObject({
-    listener: 'amqps',
-    proxy: OTHER_ADDRESS,
-  });
-  expect(await bridge.metric('proxy_header_failures_total')).toBe(1);
-});
+proxied(
+  'behind a proxy, the log has the client’s address and reports a missing PROXY header',
+  async ({ certificates, lines, bridge, shake }) => {
+    bridge.preamble = lineHeader(CLIENT);
+    await shake('mtls', await expired(certificates));
+    expect(await lines.until('TLS handshake failed')).toMatchObject({
+      address: CLIENT,
+      reason: 'expired-certificate',
+    });
+    bridge.preamble = Buffer.alloc(0);
+    await shake('amqps', {});
+    expect(await lines.until('proxy connection without a valid PROXY header')).toMatchObject({
+      listener: 'amqps',
+      proxy: OTHER_ADDRESS,
+    });
+    expect(await bridge.metric('proxy_header_failures_total')).toBe(1);
+  },
+);
 
 it.each([
   ['ERR_SSL_TLSV1_ALERT_UNKNOWN_CA', false, 'alert'],
@@ -178,6 +181,6 @@ it.each([
   ['ERR_SSL_UNEXPECTED_MESSAGE', false, 'other'],
   ['ECONNRESET', false, 'client'],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', true, 'untrusted-certificate'],
-] as const)('%s (of a verification: %s) has the reason %s', (code, isVerification, reason) => {
+] as const)('the error %s (of a verification: %s) has the reason %s', (code, isVerification, reason) => {
   expect(handshakeReason(code, isVerification)).toBe(reason);
 });

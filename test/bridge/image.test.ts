@@ -42,7 +42,7 @@ describe('the image', () => {
     expect(copied.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
   });
 
-  it('the image contains all imports of the bridge', () => {
+  it('contains all imports of the bridge', () => {
     const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
     const imports = readSources(['bridge', 'protocol']).flatMap(importsOf);
     const missing = imports.filter(({ specifier, target, typeOnly }) => {
@@ -58,7 +58,7 @@ describe('the image', () => {
     expect(Object.keys(dependencies)).toContain('amqplib');
   });
 
-  it('the image exposes the bridge’s default ports, and its metrics to other hosts', () => {
+  it('exposes the bridge’s default ports, and its metrics to other hosts', () => {
     const config = readConfig({
       ...set,
       SITEWIRE_EDGE_URL: 'https://edge.example.org',
@@ -73,7 +73,7 @@ describe('the image', () => {
     expect([host, metrics.host]).toEqual(['::', '::']);
   });
 
-  it('the image runs files that it contains', () => {
+  it('runs bridge/index.ts, with bridge/healthcheck.ts as its health check', () => {
     const run = [...all('CMD'), ...all('HEALTHCHECK')].map(
       (words) => /\["node", "(.+)"\]/.exec(words.join(' '))?.[1],
     );
@@ -90,10 +90,13 @@ describe('the health check', () => {
     return code;
   }
 
-  it.for([ADDRESS, '::'])('the health check needs a bridge at %s', async (host, { edge, certificates }) => {
-    const bridge = await WholeBridge.start(edge, certificates, { SITEWIRE_METRICS_HOST: host });
-    expect(await check(host, bridge.ports.metrics)).toBe(0);
-    await bridge.stop();
-    expect(await check(host, await freePort())).toBe(1);
-  });
+  it.for([ADDRESS, '::'])(
+    'exits with 0 while a bridge runs at %s, and with 1 without one',
+    async (host, { edge, certificates }) => {
+      const bridge = await WholeBridge.start(edge, certificates, { SITEWIRE_METRICS_HOST: host });
+      expect(await check(host, bridge.ports.metrics)).toBe(0);
+      await bridge.stop();
+      expect(await check(host, await freePort())).toBe(1);
+    },
+  );
 });

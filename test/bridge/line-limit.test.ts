@@ -18,8 +18,8 @@ const it = edgeTest.extend('lines', ({ clock: _clock }) => {
   return { leftOut, limit, taken };
 });
 
-describe('in a minute', () => {
-  it('equal lines are written five times, and the others counted', ({ lines: { leftOut, taken } }) => {
+describe('the log lines of one minute', () => {
+  it('five equal lines of an address are written, the others counted', ({ lines: { leftOut, taken } }) => {
     expect(taken(12, 'here', 'one')).toBe(5);
     expect(taken(3, 'here', 'two')).toBe(3);
     expect(taken(3, 'there', 'one')).toBe(3);
@@ -27,14 +27,14 @@ describe('in a minute', () => {
     expect(leftOut).toEqual([['here', 7]]);
   });
 
-  it('one address gets sixty lines', ({ lines: { leftOut, taken } }) => {
+  it('sixty lines of one address are written, and the others counted', ({ lines: { leftOut, taken } }) => {
     expect(taken(1_000, 'here')).toBe(60);
     expect(taken(10, 'there')).toBe(10);
     vi.advanceTimersByTime(MINUTE_MS);
     expect(leftOut).toEqual([['here', 940]]);
   });
 
-  it('all addresses get 600 lines, and the others are counted together', ({
+  it('600 lines are written in all, and those of unknown addresses are counted together', ({
     lines: { leftOut, limit, taken },
   }) => {
     expect(taken(100_000)).toBe(600);

@@ -41,8 +41,8 @@ const it = edgeTest
 
 afterEach(() => void vi.restoreAllMocks());
 
-describe('an upgrade', () => {
-  it('the upgrade carries the credential and the proof (rule 1)', async ({ edge, serve, dialUrl }) => {
+describe('the upgrade request of a dial', () => {
+  it('carries the credential and a proof with a valid MAC (rule 1)', async ({ edge, serve, dialUrl }) => {
     let headers: http.IncomingHttpHeaders = {};
     const server = createServer();
     server.on('upgrade', (request, socket) => {
@@ -62,24 +62,24 @@ describe('an upgrade', () => {
     expect(headers['sec-websocket-extensions']).toBeUndefined();
   });
 
-  it('each upgrade has its own connection id', async ({ edge, dialFor }) => {
+  it('has a connection id of its own', async ({ edge, dialFor }) => {
     for (let count = 0; count < 2; count++) await dialFor({ accept: {} });
     const ids = edge.dialed.map(({ proof }) => proof.connection);
     expect(new Set(ids).size).toBe(2);
   });
 
-  it('the edge’s URL may end with a slash', async ({ edge, dialUrl }) => {
+  it('has the right path even if the edge’s URL ends with a slash', async ({ edge, dialUrl }) => {
     const dialed = await dialUrl(`${edge.url}/`);
     expect(dialed.outcome).toBe('accepted');
     expect(edge.dialed.map(({ path }) => path)).toEqual(['/link/mqtt']);
   });
 
-  it('an accepted upgrade returns the link and the edge’s headers', async ({ dialFor }) => {
+  it('returns the link and the edge’s headers when it is accepted', async ({ dialFor }) => {
     const dialed = await dialFor({ accept: { 'sitewire-vhost': 'partner-k9' } });
     expect(dialed).toMatchObject({ outcome: 'accepted', headers: { 'sitewire-vhost': 'partner-k9' } });
   });
 
-  it('a link that is accepted and closed at once reports its close', async ({ edge, dialFor }) => {
+  it('returns a link that reports a close from before it had an owner', async ({ edge, dialFor }) => {
     const [dialed, object] = await Promise.all([dialFor({ accept: {} }), edge.deviceLink()]);
     object.close(4003, 'revoked');
     const owner = new LinkOwner();
@@ -88,24 +88,24 @@ describe('an upgrade', () => {
   });
 });
 
-describe('a rejection', () => {
+describe('a dial that the edge rejects', () => {
   const codes = Object.entries(ERROR_STATUS) as [ApiErrorCode, number][];
 
   it.for(codes.filter(([, status]) => [401, 403, 409].includes(status)))(
-    'our envelope’s %s with status %d is a rejection',
+    'our error envelope with %s and status %d is a rejection',
     async ([code, status], { dialFor }) => {
       const rejection = { outcome: 'refused', status, code, message: 'why' };
       expect(await dialFor(envelope(code, 'why'))).toEqual(rejection);
     },
   );
 
-  it('a rejection may have no message', async ({ dialFor }) => {
+  it('an envelope without a message is a rejection, too', async ({ dialFor }) => {
     for (const body of [{ code: 'UNAUTHORIZED' }, { code: 'UNAUTHORIZED', message: 5 }])
       expect(await dialFor(json(401, body))).toMatchObject({ outcome: 'refused', message: '' });
   });
 });
 
-describe('a failure', () => {
+describe('a dial that fails', () => {
   it.for<[string, Answer]>([
     ['our 500', envelope('INTERNAL_SERVER_ERROR')],
     ['our 503', envelope('SERVICE_UNAVAILABLE')],
@@ -133,7 +133,7 @@ describe('a failure', () => {
     expect(await dialFor(answer)).toMatchObject({ outcome: 'trouble' });
   });
 
-  it('a failure has the edge’s message, such as an unserved link version', async ({ dialFor }) => {
+  it('the reason of a failure has the edge’s message', async ({ dialFor }) => {
     const reason = 'the edge answered 400: The edge serves link version 2 and 1';
     const answer = envelope('BAD_REQUEST', 'The edge serves link version 2 and 1');
     expect(await dialFor(answer)).toEqual({ outcome: 'trouble', reason });

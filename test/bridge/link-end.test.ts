@@ -7,11 +7,11 @@ import { LINK_VERSION } from '../../protocol/link/proof.ts';
 const GOODBYE = { kind: 'goodbye', code: 4001, reason: 'taken over' } as const;
 
 describe('a link', () => {
-  it('a link announces its version', async ({ edge, open: _open }) => {
+  it('announces its version in its dial', async ({ edge, open: _open }) => {
     expect(edge.dialed.map(({ link: version }) => version)).toEqual([String(LINK_VERSION)]);
   });
 
-  it('a goodbye is reported once to the owner and drops the socket', async ({ clock, object, owner }) => {
+  it('reports a goodbye once to its owner and drops the socket', async ({ clock, object, owner }) => {
     object.sayGoodbye(4001, 'taken over');
     expect(await owner.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
     expect(await object.closeCode()).toBe(1006);
@@ -20,7 +20,7 @@ describe('a link', () => {
     expect(object.pings).toBe(0);
   });
 
-  it('frames before a goodbye are delivered, frames after it are not', async ({ object, owner }) => {
+  it('delivers the object’s frames before a goodbye, not those after it', async ({ object, owner }) => {
     object.send({ kind: 'command', payload: '1' }, GOODBYE);
     object.send({ kind: 'command', payload: '2' });
     await owner.untilClosed();
@@ -28,7 +28,7 @@ describe('a link', () => {
     expect(owner.frames).toEqual([{ kind: 'command', payload: '1' }]);
   });
 
-  it('a link sends nothing after a goodbye', async ({ link, object, owner }) => {
+  it('sends nothing after a goodbye of the object', async ({ link, object, owner }) => {
     object.send(GOODBYE);
     await owner.untilClosed();
     link.send({ kind: 'publish', seq: link.nextSeq(), topic: 'telemetry', payload: 'late' });

@@ -26,7 +26,7 @@ describe('signs of life', () => {
     expect((await object.untilClosed()).code).toBe(1006);
   });
 
-  it('frames are signs of life like pongs', async ({ clock, object, owner }) => {
+  it('frames of the object are signs of life like pongs', async ({ clock, object, owner }) => {
     object.alive = false;
     for (let count = 1; count <= 3; count++) {
       await clock.pass(40_000);
@@ -41,7 +41,7 @@ describe('signs of life', () => {
 });
 
 describe('a link', () => {
-  it('frames and the close before attach are delivered in order', async ({ edge }) => {
+  it('delivers frames and a close from before its owner attached, in order', async ({ edge }) => {
     const [dialed, object] = await Promise.all([dialDevice(edge.url, edge.forBridge), edge.deviceLink()]);
     if (dialed.outcome !== 'accepted') throw new Error(dialed.outcome);
     object.send({ kind: 'command', payload: '1' }, { kind: 'command', payload: '2' });
@@ -63,7 +63,7 @@ describe('a link', () => {
     ['a pong in bytes', Buffer.from(PONG)],
     ['a message that is too long', `[${' '.repeat(MAX_MESSAGE_CHARS)}]`],
   ] as const)(
-    '%s closes the link with 4400, unread by its owner (rule 1)',
+    'that receives %s closes with 4400 and delivers nothing to its owner (rule 1)',
     async ([_, message], { object, owner }) => {
       object.socket.send(message);
       expect((await object.untilClosed()).code).toBe(4400);
@@ -72,7 +72,7 @@ describe('a link', () => {
     },
   );
 
-  it('a message above every limit closes the link before it is read', async ({ object, owner }) => {
+  it('that receives 4 MiB closes with 1009 and delivers nothing to its owner', async ({ object, owner }) => {
     object.socket.on('error', () => {});
     object.socket.send('x'.repeat(4 * 1024 * 1024));
     expect((await object.untilClosed()).code).toBe(1009);
@@ -80,7 +80,7 @@ describe('a link', () => {
     expect(owner.frames).toEqual([]);
   });
 
-  it('a closing link sends its waiting frames, and nothing after', async ({ clock, open }) => {
+  it('sends its waiting frames when it closes, and nothing after that', async ({ clock, open }) => {
     open.publish();
     await open.object.untilBatches(1);
     open.publish();
@@ -94,7 +94,7 @@ describe('a link', () => {
     expect(open.object.pings).toBe(0);
   });
 
-  it('the object’s close is reported once to the owner', async ({ clock, object, owner }) => {
+  it('reports the object’s close once to its owner', async ({ clock, object, owner }) => {
     object.close(4003, 'revoked');
     expect(await owner.untilClosed()).toEqual({ code: 4003, reason: 'revoked' });
     await clock.pass(120_000);

@@ -5,12 +5,12 @@ import { turns } from '#support/bridge-signal.ts';
 import { linkTest as it } from '#support/bridge-test.ts';
 
 describe('batching', () => {
-  it('all frames of a turn are sent at once in one message', async ({ open }) => {
+  it('all frames of one turn of the event loop are sent in one message', async ({ open }) => {
     for (let count = 0; count < 3; count++) open.publish();
     expect(seqsOf(await open.object.untilBatches(1))).toEqual([[1, 2, 3]]);
   });
 
-  it('frames gather while an answer is pending', async ({ open }) => {
+  it('while an answer is pending, frames wait and are then sent in one message', async ({ open }) => {
     open.publish();
     await open.object.untilBatches(1);
     open.publish();
@@ -21,7 +21,7 @@ describe('batching', () => {
     expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3]]);
   });
 
-  it('frames gather for at most two milliseconds', async ({ clock, open }) => {
+  it('frames wait for the answer at most two milliseconds', async ({ clock, open }) => {
     open.publish();
     await open.object.untilBatches(1);
     open.publish();
@@ -31,7 +31,7 @@ describe('batching', () => {
     expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3]]);
   });
 
-  it('a frame without an answer is sent at once, with those that gathered', async ({ open }) => {
+  it('a frame that needs no answer is sent immediately, with the frames that wait', async ({ open }) => {
     open.publish();
     await open.object.untilBatches(1);
     open.publish();
@@ -65,7 +65,7 @@ describe('batching', () => {
 });
 
 describe('answers', () => {
-  it('answers name sequences: a missing one keeps the link waiting (rule 4)', async ({ open }) => {
+  it('while one of three sequences has no answer, new frames wait (rule 4)', async ({ open }) => {
     for (let count = 0; count < 3; count++) open.publish();
     await open.object.untilBatches(1);
     open.object.send({ kind: 'stored', seqs: [3, 2] });
@@ -77,7 +77,7 @@ describe('answers', () => {
     await open.object.untilBatches(2);
   });
 
-  it('an answer missing for 10 s means a lost link (rule 3)', async ({ clock, open }) => {
+  it('a sequence without an answer for 10 s means a lost link (rule 3)', async ({ clock, open }) => {
     open.publish();
     await open.object.untilBatches(1);
     await clock.pass(5_000);
@@ -91,7 +91,7 @@ describe('answers', () => {
     expect((await open.object.untilClosed()).code).toBe(1006);
   });
 
-  it('answers in time keep the link', async ({ clock, open }) => {
+  it('an answer after 9 s keeps the link', async ({ clock, open }) => {
     for (let round = 0; round < 4; round++) {
       const seq = open.publish();
       await open.object.take('publish');

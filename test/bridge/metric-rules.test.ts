@@ -17,12 +17,12 @@ const it = bridgeTest
   .extend('families', ({ allFamilies }) => allFamilies.filter(({ name }) => !FOREIGN.test(name)));
 
 describe('each metric of a bridge', () => {
-  it('exactly the counters end in _total, also those of Node', ({ allFamilies }) => {
+  it('ends in _total if and only if it is a counter, also those of Node', ({ allFamilies }) => {
     for (const { name, type } of allFamilies)
       expect([name, name.endsWith('_total')]).toEqual([name, type === 'counter']);
   });
 
-  it('each metric has its own name, a help, a type, and its unit in its name', ({ families }) => {
+  it('has a name of its own, a help and a type, and a histogram has its unit in its name', ({ families }) => {
     expect(families.length).toBeGreaterThan(10);
     expect(new Set(families.map(({ name }) => name)).size).toBe(families.length);
     for (const { name, type, help, samples } of families) {
@@ -38,7 +38,7 @@ describe('each metric of a bridge', () => {
     }
   });
 
-  it('the buckets of a histogram rise to infinity', ({ families }) => {
+  it('has buckets that rise to infinity if it is a histogram', ({ families }) => {
     const measured = families.filter(({ type }) => type === 'histogram');
     expect(measured).toHaveLength(2);
     for (const { name, samples } of measured) {
@@ -55,7 +55,7 @@ describe('each metric of a bridge', () => {
     }
   });
 
-  it('each label value exists from the start, at zero', ({ families }) => {
+  it('has each label value from the start, at zero', ({ families }) => {
     const all = new Map(families.map((family) => [family.name.replace('sitewire_bridge_', ''), family]));
     const protocol = ['amqp', 'mqtt'];
     for (const [name, reason] of [
@@ -76,7 +76,7 @@ describe('each metric of a bridge', () => {
 });
 
 describe('a publish', () => {
-  it('a publish of a partner is counted by its result and timed', async ({ bridge }) => {
+  it('of a partner is counted by its result, and timed unless it was refused', async ({ bridge }) => {
     const { peer, link } = await bridge.openPartner();
     await peer.openChannel(1);
     for (let count = 0; count < 3; count++) peer.write(publishFrames('x'));
@@ -97,7 +97,7 @@ describe('a publish', () => {
       .toBe(1);
   });
 
-  it('a publish of a device is counted by its result and timed', async ({ bridge }) => {
+  it('of a device is counted by its result and timed', async ({ bridge }) => {
     const { peer, link } = await bridge.openDevice();
     peer.write(publishPacket(`cpi/${DEVICE_ID}/telemetry`, '{}', { id: 1 }));
     await link.store();

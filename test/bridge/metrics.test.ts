@@ -23,7 +23,7 @@ describe('the metrics server', () => {
     expect(await get(`${url}/healthz`)).toEqual([200, 'ok\n']);
   });
 
-  it('/readyz checks on each request, and names what is missing', async ({ start }) => {
+  it('/readyz checks the edge at each request and says why the bridge is not ready', async ({ start }) => {
     let why: string | undefined = 'the edge cannot be reached';
     const url = await start(async () => why);
     expect(await get(`${url}/readyz`)).toEqual([503, 'not ready: the edge cannot be reached\n']);
@@ -31,7 +31,7 @@ describe('the metrics server', () => {
     expect(await get(`${url}/readyz`)).toEqual([200, 'ready\n']);
   });
 
-  it('/metrics has the Prometheus format, by protocol', async ({ start }) => {
+  it('/metrics has the counts of each protocol in the Prometheus format', async ({ start }) => {
     const metrics = new Metrics();
     const url = await start(undefined, metrics);
     metrics.opened('amqp');

@@ -15,12 +15,12 @@ const SECRET =
 
 const WRONG = 'another secret of forty characters, wrong';
 
-describe('a bridge is ready', () => {
+describe('the readiness of a bridge', () => {
   it('a bridge is ready when the edge accepts its proof', async ({ edge }) => {
     expect(await whyNotReady(edge.forBridge)).toBeUndefined();
   });
 
-  it('a bridge with an unknown secret is not ready', async ({ edge }) => {
+  it('a bridge with a secret that the edge does not know is not ready, and knows why', async ({ edge }) => {
     expect(await whyNotReady({ ...edge.forBridge, secret: WRONG })).toBe(SECRET);
   });
 
@@ -28,11 +28,14 @@ describe('a bridge is ready', () => {
     ['a proxy’s page', 502, '<html>'],
     ['a 404 page', 404, '<html>not found</html>'],
     ['another service’s envelope', 404, '{"error":"no such route"}'],
-  ] as const)('a bridge is not ready with %s of the edge', async ([_, status, body], { edge, serve }) => {
-    const port = await serve(createServer((_request, response) => response.writeHead(status).end(body)));
-    const url = `http://127.0.0.1:${port}`;
-    expect(await whyNotReady({ ...edge.forBridge, url })).toBe(`the edge answered ${status}`);
-  });
+  ] as const)(
+    'a bridge is not ready when the edge answers with %s',
+    async ([_, status, body], { edge, serve }) => {
+      const port = await serve(createServer((_request, response) => response.writeHead(status).end(body)));
+      const url = `http://127.0.0.1:${port}`;
+      expect(await whyNotReady({ ...edge.forBridge, url })).toBe(`the edge answered ${status}`);
+    },
+  );
 
   it('a bridge is not ready when the edge is not running', async ({ edge }) => {
     const url = `http://127.0.0.1:${await freePort()}`;
@@ -43,7 +46,7 @@ describe('a bridge is ready', () => {
 });
 
 describe('a dial with an invalid proof', () => {
-  it('an invalid proof is neither a rejection nor a failure', async ({ edge }) => {
+  it('is unproven: neither a rejection nor a failure', async ({ edge }) => {
     const dialed = await dialDevice(edge.url, { ...edge.forBridge, secret: WRONG });
     expect(dialed).toEqual({ outcome: 'unproven', reason: SECRET });
   });
@@ -51,7 +54,7 @@ describe('a dial with an invalid proof', () => {
   it.each([
     [-90_000, 'ahead of'],
     [3_600_000, 'behind'],
-  ])('a proof with a wrong clock (%d ms) reports the difference', (offMs, word) => {
+  ])('reports the difference if the edge’s clock differs by %d ms', (offMs, word) => {
     const headers = { [CLOCK_HEADER]: String(Date.now() + offMs) };
     expect(judgeRefusal({ status: 404, headers, body: NOT_FOUND })).toEqual({
       outcome: 'unproven',

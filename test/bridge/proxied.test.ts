@@ -120,13 +120,16 @@ describe('a connection of a proxy', () => {
     ['of version 2, of IPv4 mapped into IPv6', binaryHeader(`::ffff:${CLIENT}`), CLIENT],
     ['of no client', Buffer.from('PROXY UNKNOWN\r\n'), ADDRESS],
     ['of the proxy itself', binaryHeader('', { command: 0x20, family: 0 }), ADDRESS],
-  ] as const)('a header %s names the client', async ([_, header, address], { listener }) => {
-    expect(await listener.say('hello', header)).toBe('hello');
-    expect(listener.messages).toEqual([{ address, text: 'hello' }]);
-    expect(listener.rejections).toEqual([]);
-  });
+  ] as const)(
+    'with a header %s gets the address in the header, or the proxy’s if it has none',
+    async ([_, header, address], { listener }) => {
+      expect(await listener.say('hello', header)).toBe('hello');
+      expect(listener.messages).toEqual([{ address, text: 'hello' }]);
+      expect(listener.rejections).toEqual([]);
+    },
+  );
 
-  it('no byte is lost wherever header and TLS are cut', async ({ listener }) => {
+  it('loses no byte, wherever header and TLS are cut', async ({ listener }) => {
     const cuts: ((bytes: Buffer) => Buffer[])[] = [
       everyByte,
       (bytes) => [bytes.subarray(0, HEADER.length), bytes.subarray(HEADER.length)],
@@ -143,7 +146,7 @@ describe('a connection of a proxy', () => {
     expect(listener.messages.map(({ address }) => address)).toEqual(cuts.map(() => CLIENT));
   });
 
-  it('clients of one proxy keep their own addresses', async ({ listener }) => {
+  it('has the address of its own client, if twenty clients share a proxy', async ({ listener }) => {
     const clients = Array.from({ length: 20 }, (_, index) => `192.0.2.${index + 1}`);
     const answers = await Promise.all(clients.map((client) => listener.say(client, lineHeader(client))));
     expect(answers).toEqual(clients);
@@ -151,11 +154,11 @@ describe('a connection of a proxy', () => {
   });
 
   it.for([
-    ['TLS at once', Buffer.from([22, 3, 1, 0, 200, 1]), 'no PROXY header'],
+    ['TLS and no header', Buffer.from([22, 3, 1, 0, 200, 1]), 'no PROXY header'],
     ['another protocol', Buffer.from('GET / HTTP/1.1\r\n'), 'no PROXY header'],
     ['a header of UDP', binaryHeader(CLIENT, { family: 0x12 }), 'unsupported address family 12'],
     ['an endless line', Buffer.from(`PROXY TCP4 ${'1'.repeat(200)}`), 'header line longer than 107 bytes'],
-  ] as const)('%s closes the connection and is reported', async ([_, bytes, why], { listener }) => {
+  ] as const)('with %s is closed and reported', async ([_, bytes, why], { listener }) => {
     const socket = await listener.dial();
     socket.write(bytes);
     expect(await untilClosed(socket)).toBe('');
@@ -163,7 +166,7 @@ describe('a connection of a proxy', () => {
     expect(await listener.say('hello', HEADER)).toBe('hello');
   });
 
-  it('an incomplete header closes the connection after 5 s', async ({ clock, listener }) => {
+  it('with an incomplete header is closed and reported after 5 s', async ({ clock, listener }) => {
     const socket = await listener.dial();
     const ended = untilClosed(socket);
     socket.write(HEADER.subarray(0, -1));
@@ -174,7 +177,7 @@ describe('a connection of a proxy', () => {
     expect(listener.rejections).toEqual([[ADDRESS, 'no complete header in time']]);
   });
 
-  it('a connection that ends within its header is reported; an empty one is not', async ({ listener }) => {
+  it('that ends within its header is reported; one without a byte is not', async ({ listener }) => {
     const looking = await listener.dial();
     looking.end();
     await untilClosed(looking);
@@ -185,7 +188,7 @@ describe('a connection of a proxy', () => {
     expect(listener.rejections).toEqual([[ADDRESS, 'connection closed in the middle of the header']]);
   });
 
-  it('a second header closes the connection', async ({ listener }) => {
+  it('with a second header is closed', async ({ listener }) => {
     const socket = await listener.dial();
     socket.write(Buffer.concat([HEADER, lineHeader('198.51.100.9')]));
     await untilClosed(socket);
@@ -194,13 +197,13 @@ describe('a connection of a proxy', () => {
 });
 
 describe('a connection of another host', () => {
-  it('a connection of another host has its own address and starts with TLS', async ({ listener }) => {
+  it('has its own address and starts with TLS', async ({ listener }) => {
     expect(await listener.say('hello', Buffer.alloc(0), { from: OTHER_ADDRESS })).toBe('hello');
     expect(listener.messages).toEqual([{ address: OTHER_ADDRESS, text: 'hello' }]);
   });
 
   it.for([lineHeader(CLIENT), HEADER])(
-    'a header from another host ends like any non-TLS bytes',
+    'with a PROXY header is closed like one with any other bytes that are not TLS',
     async (header, { listener }) => {
       expect(await listener.say('hello', header, { from: OTHER_ADDRESS })).toBe('');
       const [first, second] = await Promise.all(
@@ -217,7 +220,7 @@ describe('a connection of another host', () => {
 });
 
 describe('the configured proxies', () => {
-  it('proxies are ranges, also of IPv4 mapped into IPv6', async ({ listener }) => {
+  it('may be ranges, and IPv4 addresses mapped into IPv6', async ({ listener }) => {
     for (const ranges of [['10.0.0.0/8', '127.0.0.0/30'], [`::ffff:${ADDRESS}`]]) {
       await listener.start(ranges);
       expect(await listener.say('hello', HEADER)).toBe('hello');
@@ -227,7 +230,7 @@ describe('the configured proxies', () => {
     expect(listener.messages.map(({ address }) => address)).toEqual([CLIENT, CLIENT, CLIENT]);
   });
 
-  it('without proxies a header is not TLS', async ({ listener }) => {
+  it('may be none: then a connection with a PROXY header is closed', async ({ listener }) => {
     await listener.start([]);
     expect(await listener.say('hello', HEADER)).toBe('');
     expect(await listener.say('hello', Buffer.alloc(0))).toBe('hello');

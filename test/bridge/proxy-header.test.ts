@@ -35,7 +35,7 @@ describe('a header of version 1', () => {
     expect(readProxyHeader(Buffer.concat([bytes, CLIENT_HELLO]))).toEqual(whole(bytes, address));
   });
 
-  it('a header of version 1 has at most 107 bytes', () => {
+  it('has at most 107 bytes', () => {
     const longest = Buffer.from(`PROXY UNKNOWN ${'f'.repeat(91)}\r\n`);
     expect(longest.length).toBe(107);
     expect(readProxyHeader(longest)).toEqual(whole(longest, undefined));
@@ -82,7 +82,7 @@ describe('a header of version 2', () => {
     ['of the proxy itself', binaryHeader('192.0.2.7', { command: 0x20 }), undefined],
     ['of the proxy itself, without addresses', binaryHeader('', { command: 0x20, family: 0 }), undefined],
     ['of no client', binaryHeader('', { family: 0, additions: addition(1, 9) }), undefined],
-  ])('a header %s is read to its end', (_title, bytes, address) => {
+  ])('%s is complete with its last byte, whatever follows', (_title, bytes, address) => {
     expect(readProxyHeader(bytes)).toEqual(whole(bytes, address));
     expect(readProxyHeader(Buffer.concat([bytes, CLIENT_HELLO]))).toEqual(whole(bytes, address));
     expect(readProxyHeader(bytes.subarray(0, -1))).toEqual({ is: 'partial' });
@@ -116,13 +116,13 @@ describe('a header of version 2', () => {
       binaryHeader('192.0.2.7', { additions: addition(4, 4_082) }),
       'header length 4097 is too large',
     ],
-  ])('a header %s is invalid from its first 16 bytes', (_title, bytes, why) => {
+  ])('%s is invalid as soon as 16 bytes have arrived', (_title, bytes, why) => {
     expect(readProxyHeader(bytes.subarray(0, 16))).toEqual({ is: 'wrong', why });
     expect(readProxyHeader(bytes)).toEqual({ is: 'wrong', why });
   });
 });
 
-describe('bytes', () => {
+describe('the first bytes of a connection', () => {
   it.each([
     ['a TLS ClientHello', CLIENT_HELLO],
     ['an AMQP header', Buffer.from('AMQP\0\0\x09\x01', 'latin1')],
@@ -132,7 +132,7 @@ describe('bytes', () => {
     expect(readProxyHeader(bytes)).toEqual({ is: 'wrong', why: 'no PROXY header' });
   });
 
-  it('no bytes are an incomplete header', () => {
+  it('zero bytes are an incomplete header', () => {
     expect(readProxyHeader(Buffer.alloc(0))).toEqual({ is: 'partial' });
   });
 
@@ -146,7 +146,7 @@ describe('bytes', () => {
     }),
   );
 
-  it('any cut and any following bytes give the same header', () => {
+  it('a header is the same in any chunks and with any bytes after it', () => {
     fc.assert(
       fc.property(
         header,
@@ -174,7 +174,7 @@ describe('bytes', () => {
     );
   });
 
-  it('more bytes never change a verdict, within the longest header', () => {
+  it('once there is a verdict, more bytes do not change it', () => {
     const start = fc.constantFrom(
       '',
       'PROXY ',

@@ -33,7 +33,7 @@ describe('a rejected partner', () => {
     ['scope', envelope('FORBIDDEN', 'The API key lacks the scope vcp:connect'), 'FORBIDDEN'],
     ['address', envelope('FORBIDDEN', 'The client address is not allowed for this API key'), 'FORBIDDEN'],
   ])(
-    'a rejection for %s is logged with user, address and the edge’s message',
+    'because of its %s is logged with user, address and the edge’s message',
     async ([reason, answer, code], { lines, edge, bridge, rejection }) => {
       edge.answer = () => answer;
       await bridge.rejectedPartner({ username: 'acme', password: KEY });
@@ -51,7 +51,7 @@ describe('a rejected partner', () => {
     },
   );
 
-  it('a rejection for the connection limit is logged with the vhost', async ({ edge, bridge, rejection }) => {
+  it('because of the connection limit is logged with the vhost', async ({ edge, bridge, rejection }) => {
     edge.answer = () => envelope('CONFLICT', 'connection limit (10) is reached');
     const peer = await bridge.partner();
     await peer.openVhost();
@@ -60,7 +60,7 @@ describe('a rejected partner', () => {
     expect(await rejection()).toMatchObject({ reason: 'limit', code: 'CONFLICT', vhost: VHOST });
   });
 
-  it('a rejection for the vhost is logged with the vhost', async ({ bridge, rejection }) => {
+  it('because of the vhost is logged with that vhost', async ({ bridge, rejection }) => {
     const peer = await bridge.partner();
     await peer.openVhost('/');
     await peer.takeConnectionClose();
@@ -72,7 +72,7 @@ describe('a rejected partner', () => {
     ['trouble', envelope('SERVICE_UNAVAILABLE')],
     ['unproven', envelope('NOT_FOUND')],
   ])(
-    'a failed login (%s) is logged as such',
+    'whose login the edge did not decide is logged with the reason %s',
     async ([reason, answer], { lines, edge, bridge, rejection }) => {
       edge.answer = () => answer;
       await bridge.rejectedPartner();
@@ -83,7 +83,7 @@ describe('a rejected partner', () => {
     },
   );
 
-  it('a throttled login is logged without a dial', async ({ lines, edge, bridge, rejectedCount }) => {
+  it('that is throttled is logged without a dial', async ({ lines, edge, bridge, rejectedCount }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     for (let count = 0; count < 31; count++) await bridge.rejectedPartner();
     await vi.waitFor(async () => expect(await rejectedCount('amqp', 'throttled')).toBe(1));
@@ -95,7 +95,7 @@ describe('a rejected partner', () => {
     });
   });
 
-  it('a login without a user name is logged without one', async ({ bridge, rejection }) => {
+  it('with an empty user name is logged as malformed, without a user name', async ({ bridge, rejection }) => {
     const peer = await bridge.partner({ username: '' });
     peer.stream.destroy();
     const line = await rejection();
@@ -106,7 +106,7 @@ describe('a rejected partner', () => {
     expect(line).not.toHaveProperty('username');
   });
 
-  it('a handshake timeout is logged after 10 s', async ({ clock, bridge, rejection }) => {
+  it('that is silent in its handshake is logged after 10 s', async ({ clock, bridge, rejection }) => {
     const peer = await bridge.partner();
     await peer.takeMethod(METHOD.connectionTune);
     await clock.pass(10_000);
@@ -119,7 +119,7 @@ describe('a rejected partner', () => {
     });
   });
 
-  it('a logged user name shows no key and no token', async ({ lines, edge, bridge }) => {
+  it('with a key or token as its user name is logged without it', async ({ lines, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     for (const username of [KEY, TOKEN, `a\u001b[2J\u202e${'x'.repeat(250)}`]) {
       await bridge.rejectedPartner({ username, password: 'acme' });
@@ -132,7 +132,7 @@ describe('a rejected partner', () => {
 });
 
 describe('a rejected device', () => {
-  it('a rejected device is logged with its connection id', async ({ lines, edge, bridge, rejection }) => {
+  it('is logged with its connection id, without its token', async ({ lines, edge, bridge, rejection }) => {
     edge.answer = () => envelope('UNAUTHORIZED', 'Invalid or expired credential');
     const peer = await bridge.device({ password: TOKEN });
     expect(await peer.takeConnack()).toBe(5);
@@ -148,13 +148,17 @@ describe('a rejected device', () => {
     expect(lines.text).not.toContain(TOKEN);
   });
 
-  it('a malformed user name is logged', async ({ bridge, rejection }) => {
+  it('with a user name that is no UUID is logged as malformed', async ({ bridge, rejection }) => {
     const peer = await bridge.device({ username: 'gateway-1' });
     expect(await peer.takeConnack()).toBe(4);
     expect(await rejection()).toMatchObject({ username: 'gateway-1', reason: 'malformed' });
   });
 
-  it('a foreign certificate is logged with the name in it', async ({ certificates, bridge, rejection }) => {
+  it('with a foreign user name is logged with the name in its certificate', async ({
+    certificates,
+    bridge,
+    rejection,
+  }) => {
     const peer = await bridge.certified(await certificates.device(), { username: OTHER_ID });
     expect(await peer.takeConnack()).toBe(5);
     expect(await rejection()).toMatchObject({
@@ -164,7 +168,7 @@ describe('a rejected device', () => {
     });
   });
 
-  it('a failed login is logged as such', async ({ edge, bridge, rejection }) => {
+  it('whose login the edge did not decide is logged as trouble', async ({ edge, bridge, rejection }) => {
     edge.answer = () => envelope('SERVICE_UNAVAILABLE');
     const peer = await bridge.device();
     expect(await peer.takeConnack()).toBe(3);
@@ -175,7 +179,7 @@ describe('a rejected device', () => {
     ['another packet than CONNECT', publishPacket('t', '{}'), 'protocol', 'the first packet is not CONNECT'],
     ['an empty CONNECT', packet(PACKET.connect, 0), 'protocol', ''],
   ] as const)(
-    'a client that sends %s is logged once',
+    'that sends %s is logged once, with the reason protocol',
     async ([_, bytes, reason, why], { bridge, rejection }) => {
       const peer = await bridge.stranger();
       peer.write(bytes);
@@ -186,7 +190,7 @@ describe('a rejected device', () => {
     },
   );
 
-  it('a client that leaves is logged at debug level', async ({ lines, bridge, rejectedCount }) => {
+  it('that leaves during CONNECT is logged at debug level', async ({ lines, bridge, rejectedCount }) => {
     const peer = await bridge.stranger();
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }).subarray(0, 5));
     peer.stream.destroy();
@@ -200,7 +204,7 @@ describe('a rejected device', () => {
 });
 
 describe('an open connection', () => {
-  it('a partner’s connection is logged at its open and close', async ({ lines, edge, bridge }) => {
+  it('of a partner is logged at its open and close, with the reason', async ({ lines, edge, bridge }) => {
     const { peer, link } = await bridge.openPartner();
     const known = {
       protocol: 'amqp',
@@ -223,7 +227,7 @@ describe('an open connection', () => {
     expect(lines.of('connection not opened')).toEqual([]);
   });
 
-  it('a partner’s close and a protocol error are logged as such', async ({ lines, bridge }) => {
+  it('of a partner is logged with its reason: client or protocol', async ({ lines, bridge }) => {
     for (const [number, act, reason] of [
       [1, (peer: AmqpPeer) => peer.send(METHOD.connectionClose, BYE), 'client'],
       [2, (peer: AmqpPeer) => peer.send(METHOD.basicCancelOk, { consumerTag: '' }, 0), 'protocol'],
@@ -237,7 +241,7 @@ describe('an open connection', () => {
     }
   });
 
-  it('a device’s connection is logged at its open and close', async ({ lines, edge, bridge }) => {
+  it('of a device is logged at its open and close, with the reason', async ({ lines, edge, bridge }) => {
     const { link } = await bridge.openDevice();
     const known = {
       protocol: 'mqtt',
@@ -251,7 +255,7 @@ describe('an open connection', () => {
     expect(await bridge.metric('connections_ended_total{protocol="mqtt",reason="taken-over"}')).toBe(1);
   });
 
-  it('a device’s protocol error and timeout are logged as such', async ({ clock, lines, bridge }) => {
+  it('of a device is logged with its reason: protocol or timeout', async ({ clock, lines, bridge }) => {
     const { peer } = await bridge.openDevice();
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }));
     expect(await lines.until('connection closed')).toMatchObject({
@@ -266,7 +270,7 @@ describe('an open connection', () => {
     });
   });
 
-  it('connections that a stopping bridge closes are logged as such', async ({ lines, bridge }) => {
+  it('that a stopping bridge closes is logged with the reason stopping', async ({ lines, bridge }) => {
     const { peer } = await bridge.openPartner();
     await bridge.openDevice();
     const stopped = bridge.stopWithClients();
@@ -279,7 +283,7 @@ describe('an open connection', () => {
 });
 
 describe('a flood of rejections', () => {
-  it('equal rejections are logged five times, then counted', async ({ clock, lines, bridge }) => {
+  it('writes five equal lines a minute, and counts the others', async ({ clock, lines, bridge }) => {
     const logIn = async () => (await bridge.device({ username: 'gateway-1' })).takeConnack();
     for (let count = 0; count < 12; count++) await logIn();
     expect(lines.of('connection not opened')).toHaveLength(5);

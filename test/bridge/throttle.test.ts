@@ -66,7 +66,7 @@ const it = bridgeTest
   });
 
 describe('thirty rejected logins of one credential in a minute [C-3.11]', () => {
-  it('a throttled partner is rejected without a dial', async ({ edge, logins }) => {
+  it('the partner is then rejected without a dial; a device is dialed', async ({ edge, logins }) => {
     await logins.reject(PER_MINUTE);
     expect(await logins.partner()).toBe(LOGIN_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
@@ -75,7 +75,7 @@ describe('thirty rejected logins of one credential in a minute [C-3.11]', () => 
     expect(edge.dialed.length).toBe(PER_MINUTE + 1);
   });
 
-  it('a throttled device is rejected without a dial [C-3.11]', async ({ edge, logins }) => {
+  it('the device is then rejected without a dial [C-3.11]', async ({ edge, logins }) => {
     await logins.reject(PER_MINUTE, () => logins.device());
     expect(await logins.device()).toBe(CONNACK_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
@@ -83,7 +83,7 @@ describe('thirty rejected logins of one credential in a minute [C-3.11]', () => 
     expect(edge.dialed.length).toBe(PER_MINUTE + 1);
   });
 
-  it('a client without close support is closed [C-6.3]', async ({ clock, edge, bridge, logins }) => {
+  it('a client without close support gets no 403 [C-6.3]', async ({ clock, edge, bridge, logins }) => {
     await logins.reject(PER_MINUTE);
     const peer = await bridge.partner({ capabilities: {} });
     // The bridge answers this login after it has read the other one.
@@ -94,7 +94,7 @@ describe('thirty rejected logins of one credential in a minute [C-3.11]', () => 
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });
 
-  it('waiting dials are throttled too', async ({ edge, logins }) => {
+  it('logins that wait for their dial are rejected without one, too', async ({ edge, logins }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     const closes = await Promise.all(Array.from({ length: PER_MINUTE + 20 }, () => logins.partner()));
     expect(new Set(closes)).toEqual(new Set([LOGIN_REFUSED]));
@@ -102,7 +102,7 @@ describe('thirty rejected logins of one credential in a minute [C-3.11]', () => 
     expect(edge.dialed.length).toBeLessThan(PER_MINUTE + CONCURRENT_DIALS);
   });
 
-  it('another address is not throttled', async ({ edge, logins }) => {
+  it('the credential is still dialed from another address', async ({ edge, logins }) => {
     await logins.reject(PER_MINUTE);
     await logins.partner(OTHER_ADDRESS);
     expect(edge.dialed.at(-1)?.proof.address).toBe(OTHER_ADDRESS);
@@ -142,12 +142,12 @@ describe('thirty rejected logins of one credential in a minute [C-3.11]', () => 
 });
 
 describe('an address with three rejected devices [C-3.11]', () => {
-  it('further dials are uncounted', async ({ edge, guessed }) => {
+  it('further dials use the path that counts against no device', async ({ edge, guessed }) => {
     expect(await guessed.device({ password: 'a guess' })).toBe(CONNACK_REFUSED);
     expect(edge.dialed).toMatchObject([{ path: '/link/mqtt/uncounted', username: DEVICE_ID }]);
   });
 
-  it('a device with the same rejected credential is rejected without a dial', async ({ guessed }) => {
+  it('a device that repeats a rejected credential is rejected without a dial', async ({ guessed }) => {
     await times(3, () => guessed.device({ password: 'a guess' }));
     for (const username of GUESSED) expect(await guessed.device({ username })).toBe(CONNACK_REFUSED);
     expect(guessed.paths).toEqual(['/link/mqtt/uncounted']);
@@ -163,17 +163,17 @@ describe('an address with three rejected devices [C-3.11]', () => {
     expect(guessed.paths).toEqual(Array(2).fill('/link/mqtt/uncounted'));
   });
 
-  it('partners have their own limit [C-6.5]', async ({ guessed }) => {
+  it('partners are dialed as usual [C-6.5]', async ({ guessed }) => {
     await guessed.reject(PER_MINUTE - 3);
     expect(guessed.paths).toEqual(Array(PER_MINUTE - 3).fill('/link/amqp'));
   });
 
-  it('another address is dialed and counted', async ({ guessed }) => {
+  it('a rejection at another address counts against its device', async ({ guessed }) => {
     expect(await guessed.device({}, OTHER_ADDRESS)).toBe(CONNACK_REFUSED);
     expect(guessed.paths).toEqual(['/link/mqtt']);
   });
 
-  it('dials count again after a minute', async ({ clock, guessed }) => {
+  it('a minute later, rejections count against their devices again', async ({ clock, guessed }) => {
     expect(await guessed.device({ password: 'a guess' })).toBe(CONNACK_REFUSED);
     await clock.pass(MINUTE_MS + 1_000);
     expect(await guessed.device({ password: 'a guess' })).toBe(CONNACK_REFUSED);
@@ -181,8 +181,8 @@ describe('an address with three rejected devices [C-3.11]', () => {
   });
 });
 
-describe('a login counts as rejected', () => {
-  it('one connection too many counts [C-6.3]', async ({ edge, bridge, logins }) => {
+describe('thirty rejected logins, and what counts as one', () => {
+  it('a login over the connection limit counts [C-6.3]', async ({ edge, bridge, logins }) => {
     edge.answer = () => envelope('CONFLICT', 'too many connections');
     await times(PER_MINUTE, async () => {
       const peer = await bridge.partner();

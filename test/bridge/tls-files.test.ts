@@ -137,15 +137,18 @@ describe('TLS files that change under a bridge', () => {
     return pathsIn(folder);
   });
 
-  linkedIt('a moved folder link renews the files', async ({ clock, lines, bridge: { ports }, renewal }) => {
-    const { folder, first, second } = renewal;
-    expect(await shown(ports.amqps)).toBe(fingerprintOf(first.certificate));
-    symlinkSync('..2', join(folder, '..new'));
-    renameSync(join(folder, '..new'), join(folder, '..data'));
-    await clock.pass(LOOK_MS);
-    await lines.until('TLS files loaded', 2);
-    expect(await shown(ports.amqps)).toBe(fingerprintOf(second.certificate));
-  });
+  linkedIt(
+    'files in a linked folder are renewed when the link moves',
+    async ({ clock, lines, bridge: { ports }, renewal }) => {
+      const { folder, first, second } = renewal;
+      expect(await shown(ports.amqps)).toBe(fingerprintOf(first.certificate));
+      symlinkSync('..2', join(folder, '..new'));
+      renameSync(join(folder, '..new'), join(folder, '..data'));
+      await clock.pass(LOOK_MS);
+      await lines.until('TLS files loaded', 2);
+      expect(await shown(ports.amqps)).toBe(fingerprintOf(second.certificate));
+    },
+  );
 
   it.for<[string, (renewal: Renewal) => void, RegExp]>([
     [
@@ -162,25 +165,28 @@ describe('TLS files that change under a bridge', () => {
     ],
     ['no authority', ({ folder }) => writeFileSync(join(folder, 'ca.crt'), 'none\n'), /device CA file/],
     ['a missing file', ({ folder }) => rmSync(join(folder, 'tls.key')), /ENOENT/],
-  ])('%s keeps the previous files in use', async ([_, spoil, why], { clock, lines, bridge, renewal }) => {
-    const { folder, first, second } = renewal;
-    spoil(renewal);
-    await clock.pass(LOOK_MS);
-    expect(await lines.until('TLS reload failed, keeping the previous files')).toMatchObject({
-      level: 50,
-      why: expect.stringMatching(why),
-    });
-    expect(await bridge.metric('certificate_files_bad')).toBe(1);
-    expect(await bridge.metric('certificate_reloads_total{outcome="kept"}')).toBe(1);
-    expect(await shown(bridge.ports.amqps)).toBe(fingerprintOf(first.certificate));
-    await clock.pass(LOOK_MS);
-    expect(lines.of('TLS reload failed, keeping the previous files')).toHaveLength(1);
-    put(second, folder);
-    await clock.pass(LOOK_MS);
-    await lines.until('TLS files loaded', 2);
-    expect(await bridge.metric('certificate_files_bad')).toBe(0);
-    expect(await shown(bridge.ports.amqps)).toBe(fingerprintOf(second.certificate));
-  });
+  ])(
+    '%s keeps the previous files in use until all files are valid',
+    async ([_, spoil, why], { clock, lines, bridge, renewal }) => {
+      const { folder, first, second } = renewal;
+      spoil(renewal);
+      await clock.pass(LOOK_MS);
+      expect(await lines.until('TLS reload failed, keeping the previous files')).toMatchObject({
+        level: 50,
+        why: expect.stringMatching(why),
+      });
+      expect(await bridge.metric('certificate_files_bad')).toBe(1);
+      expect(await bridge.metric('certificate_reloads_total{outcome="kept"}')).toBe(1);
+      expect(await shown(bridge.ports.amqps)).toBe(fingerprintOf(first.certificate));
+      await clock.pass(LOOK_MS);
+      expect(lines.of('TLS reload failed, keeping the previous files')).toHaveLength(1);
+      put(second, folder);
+      await clock.pass(LOOK_MS);
+      await lines.until('TLS files loaded', 2);
+      expect(await bridge.metric('certificate_files_bad')).toBe(0);
+      expect(await shown(bridge.ports.amqps)).toBe(fingerprintOf(second.certificate));
+    },
+  );
 });
 
 const plainIt = it.extend('environment', ({ renewal }) => {
@@ -193,7 +199,7 @@ plainIt('without a device authority there is no expiry metric of it', async ({ b
   ]);
 });
 
-it('a reread applies files that show no change', async ({ lines, bridge }) => {
+it('a reread loads the files even if they show no change', async ({ lines, bridge }) => {
   await bridge.rereadTlsFiles();
   expect(lines.of('TLS files loaded')).toHaveLength(2);
   expect(await bridge.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
@@ -203,7 +209,7 @@ it.for<[string, (renewal: Renewal) => void]>([
   ['a key of another certificate', ({ folder, second }) => copyFileSync(second.key, join(folder, 'tls.key'))],
   ['a certificate as key', ({ folder, second }) => copyFileSync(second.certificate, join(folder, 'tls.key'))],
   ['no authority', ({ folder }) => writeFileSync(join(folder, 'ca.crt'), '')],
-])('a bridge does not start with %s', ([_, spoil], { renewal }) => {
+])('reading TLS files with %s throws an error', ([_, spoil], { renewal }) => {
   spoil(renewal);
   const {
     SITEWIRE_TLS_CERT: certificate,
@@ -213,7 +219,7 @@ it.for<[string, (renewal: Renewal) => void]>([
   expect(() => readTlsFiles({ certificate, key, clientAuthority: SITEWIRE_DEVICE_CA })).toThrow();
 });
 
-it('SIGHUP rereads the files of a bridge process', async ({ edge, environment: paths, renewal }) => {
+it('SIGHUP makes a bridge process reread its TLS files', async ({ edge, environment: paths, renewal }) => {
   const { folder, first, second } = renewal;
   const script = join(import.meta.dirname, '..', '..', 'bridge', 'index.ts');
   const environment = {

@@ -30,7 +30,7 @@ async function read(socket: TLSSocket): Promise<string> {
 }
 
 describe('the TLS listener', () => {
-  it.for(['TLSv1.2', 'TLSv1.3'] as const)('the listener speaks %s', async (version, { start, dial }) => {
+  it.for(['TLSv1.2', 'TLSv1.3'] as const)('speaks %s', async (version, { start, dial }) => {
     const { port } = await start();
     const socket = dial(port, { minVersion: version, maxVersion: version });
     await once(socket, 'secureConnect');
@@ -38,10 +38,7 @@ describe('the TLS listener', () => {
     expect(await read(socket)).toBe('hello');
   });
 
-  it('the listener rejects suites without authenticated encryption or forward secrecy', async ({
-    start,
-    dial,
-  }) => {
+  it('rejects suites without authenticated encryption or forward secrecy', async ({ start, dial }) => {
     const { port, addresses } = await start();
     for (const ciphers of ['ECDHE-ECDSA-AES128-SHA256', 'ECDHE-ECDSA-AES256-SHA', 'AES128-GCM-SHA256']) {
       const [error] = (await once(dial(port, { maxVersion: 'TLSv1.2', ciphers }), 'error')) as [
@@ -52,14 +49,14 @@ describe('the TLS listener', () => {
     expect(addresses).toEqual([]);
   });
 
-  it('the listener rejects TLS 1.1', async ({ start, dial }) => {
+  it('rejects TLS 1.1', async ({ start, dial }) => {
     const { port, addresses } = await start();
     const [error] = (await once(dial(port, OLD_TLS), 'error')) as [Error & { code?: string }];
     expect(error.code).toBe('ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION');
     expect(addresses).toEqual([]);
   });
 
-  it('a client without TLS is closed, and the listener goes on', async ({ start, dial }) => {
+  it('closes clients that do not speak TLS, and still accepts others', async ({ start, dial }) => {
     const { port, addresses } = await start();
     for (const hello of ['AMQP\x00\x00\x09\x01', 'GET / HTTP/1.1\r\n\r\n', '\x10\x10\x00\x04MQTT']) {
       const socket = connectPlain(port, '127.0.0.1');
@@ -72,7 +69,7 @@ describe('the TLS listener', () => {
     expect(await read(dial(port))).toBe('hello');
   });
 
-  it('an IPv4 address is reported as such, also on an IPv6 listener', async ({ start, dial }) => {
+  it('reports an IPv4 address in its IPv4 form, also on an IPv6 socket', async ({ start, dial }) => {
     for (const host of ['127.0.0.1', '::ffff:127.0.0.1']) {
       const { port, addresses } = await start(host);
       await read(dial(port));
@@ -80,7 +77,7 @@ describe('the TLS listener', () => {
     }
   });
 
-  it('a listener does not start on a taken port', async ({ certificates, start }) => {
+  it('does not start on a port that is in use', async ({ certificates, start }) => {
     const { port } = await start();
     const second = createTlsListener(readTlsFiles(certificates.files), () => {});
     await expect(listen(second.server, port, '127.0.0.1')).rejects.toThrow(/EADDRINUSE/);

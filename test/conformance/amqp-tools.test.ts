@@ -70,7 +70,7 @@ describe.skipIf(isMissing)(`amqp-tools${isMissing ? ' (skipped: install amqp-too
     },
   );
 
-  it('a wrong API key exits with 1 and prints the text of the refused login [C-6.3]', async () => {
+  it('amqp-get with a wrong API key exits with 1 and prints the text of the refused login [C-6.3]', async () => {
     const key = `${stack.credentials.apiKey.key}x`;
     const { code, lastError } = await run('amqp-get', ['-q', `vcp.${slug}.event.status`], key);
     expect(lastError).toMatch(/403.*ACCESS_REFUSED - Login was refused/);

@@ -167,26 +167,29 @@ describe('the AMQP clients of partners', () => {
     await stack.stop();
   });
 
-  it.for(kinds)('$name', ({ name, isMissing, isLeftOut, package: needed, more = [], ...words }, { skip }) => {
-    if (isMissing) skip(isLeftOut ? 'npm run conformance runs it' : `install ${needed}`);
-    const { refused, denied = '.*(403|ACCESS_REFUSED).*', lost = `.*(${FORCED}).*`, isSilent } = words;
-    const unlessSilent = (line: string) => (isSilent ? [] : [line]);
-    const client = clients.get(name);
-    expect(client?.lines, client?.errors).toEqual(
-      [
-        `refused ${refused}`,
-        ...ROUND,
-        'got no envelope',
-        ...more,
-        `denied ${denied}`,
-        ...unlessSilent(`lost ${lost}`),
-        ...ROUND,
-        // A killed bridge sends no close, so the client's view of the socket's end varies from run to run.
-        ...unlessSilent('lost .+'),
-        ...ROUND,
-        'bye',
-      ].map((line) => expect.stringMatching(new RegExp(`^${line}$`))),
-    );
-    expect(client?.exitCode).toBe(0);
-  });
+  it.for(kinds)(
+    '$name publishes, consumes, reports each refusal, and reconnects after a stopped and a killed bridge',
+    ({ name, isMissing, isLeftOut, package: needed, more = [], ...words }, { skip }) => {
+      if (isMissing) skip(isLeftOut ? 'npm run conformance runs it' : `install ${needed}`);
+      const { refused, denied = '.*(403|ACCESS_REFUSED).*', lost = `.*(${FORCED}).*`, isSilent } = words;
+      const unlessSilent = (line: string) => (isSilent ? [] : [line]);
+      const client = clients.get(name);
+      expect(client?.lines, client?.errors).toEqual(
+        [
+          `refused ${refused}`,
+          ...ROUND,
+          'got no envelope',
+          ...more,
+          `denied ${denied}`,
+          ...unlessSilent(`lost ${lost}`),
+          ...ROUND,
+          // A killed bridge sends no close, so the client's view of the socket's end varies from run to run.
+          ...unlessSilent('lost .+'),
+          ...ROUND,
+          'bye',
+        ].map((line) => expect.stringMatching(new RegExp(`^${line}$`))),
+      );
+      expect(client?.exitCode).toBe(0);
+    },
+  );
 });

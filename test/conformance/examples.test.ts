@@ -237,7 +237,7 @@ describe('on a stack of npm start', () => {
   });
 
   it.for(Object.entries(PARTNERS))(
-    '%s reports why it is refused, and fails',
+    '%s prints why its command is rejected, and exits with 1',
     async ([, example], { skip }) => {
       if (example.missing) skip(example.missing);
       const elsewhere = newFolder();

@@ -39,7 +39,7 @@ describe('composeApiKey', () => {
     );
   });
 
-  it('uses each character for exactly four bytes [C-5.1]', () => {
+  it('makes each character from exactly four of 248 byte values [C-5.1]', () => {
     const uses = new Map<string, number>();
     for (let byte = 0; byte < 248; byte++) {
       const character = composeApiKey(new Uint8Array(64).fill(byte)).charAt(3);
@@ -83,7 +83,7 @@ describe('isWellFormedApiKey', () => {
     expect(isWellFormedApiKey(text)).toBe(false);
   });
 
-  it('answers any text with true or false [C-5.1]', () => {
+  it('refuses random texts [C-5.1]', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(isWellFormedApiKey(text)).toBe(false);

@@ -137,7 +137,7 @@ describe('an asset kind', () => {
     if (expected[type]) expect(meterRole).toBe(expected[type]);
   });
 
-  it('is summed into the site value of its own name only for batteries and PV plants [C-3.13]', () => {
+  it('is summed into a site value only if it is BESS or FVE [C-3.13]', () => {
     const sums = ASSET_TYPES.flatMap((type) => (ASSETS[type].sumsTo ? [[type, ASSETS[type].sumsTo]] : []));
     expect(sums).toEqual([
       ['BESS', 'batteryPowerKw'],
@@ -148,7 +148,7 @@ describe('an asset kind', () => {
 });
 
 describe('a mode', () => {
-  it.each(OPERATING_MODES)('%s requires the fields of the contract [C-7.4]', (mode) => {
+  it.each(OPERATING_MODES)('%s requires the asset kinds of the contract, or none [C-7.4]', (mode) => {
     const gives = ['FVE', 'INVERTER', 'BESS'];
     const needs: Record<string, string[]> = {
       ZERO_EXPORT: gives,

@@ -66,7 +66,7 @@ describe('a row of the command log', () => {
     expect(accepts({ [field]: null })).toBe(true);
   });
 
-  it.each(['signature', 'keyId', 'sequence', 'error'])('shows no field like %s [C-4.3]', (field) => {
+  it.each(['signature', 'keyId', 'sequence', 'error'])('cannot have the field %s [C-4.3]', (field) => {
     expect(accepts({ [field]: 'x' })).toBe(false);
   });
 

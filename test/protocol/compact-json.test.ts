@@ -152,7 +152,7 @@ describe('sliceMembers', () => {
     );
   });
 
-  it('answers any text with a Result [C-3.7]', () => {
+  it('returns a Result, and throws no error, for any text [C-3.7]', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
         expect(typeof sliceMembers(text).ok).toBe('boolean');
@@ -177,7 +177,7 @@ describe('signableJson', () => {
     expect(signableJson(value)).toBe(expected);
   });
 
-  it('is compact ASCII with plain decimals for any value, and parses to that value [C-3.7]', () => {
+  it('is compact ASCII with plain decimals for any value, and keeps numbers to six decimals [C-3.7]', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = signableJson(value);

@@ -52,7 +52,7 @@ describe('telemetry', () => {
     });
   });
 
-  it('uses the same text that it verifies, without whitespace [C-3.7]', () => {
+  it('has its values and its signature from one text, without whitespace outside strings [C-3.7]', () => {
     expect(telemetry({ data: '{ "a b" : 1 ,\n"a b" : 2.0 }' })).toMatchObject({
       ok: true,
       value: { dataText: '{"a b":1,"a b":2.0}', data: { 'a b': 2 } },

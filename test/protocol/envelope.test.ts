@@ -76,7 +76,7 @@ describe('parseEnvelope', () => {
     });
   });
 
-  it('reports all faults at once [C-7.1]', () => {
+  it('reports all faults together [C-7.1]', () => {
     const wrong = { version: '2.0', messageId: 'one', timestamp: 'now', payload: [] };
     expect(read(wrong)).toEqual({
       ok: false,
@@ -163,7 +163,7 @@ describe('parseEnvelope', () => {
   });
 
   it.each(['payload', 'signature', 'unknown'])(
-    'is malformed when its %s nests further than 32 [C-7.1]',
+    'refuses an envelope whose %s nests deeper than 32 levels [C-7.1]',
     (field) => {
       const body = (levels: number) =>
         JSON.stringify({ ...FIELDS, [field]: '@' }).replace(
@@ -177,7 +177,7 @@ describe('parseEnvelope', () => {
     },
   );
 
-  it('answers any text with a Result [C-7.1]', () => {
+  it('returns a Result, and throws no error, for any text [C-7.1]', () => {
     fc.assert(
       fc.property(
         fc.oneof(

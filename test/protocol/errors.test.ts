@@ -113,7 +113,7 @@ describe('the list of codes', () => {
 
 describe('errorBody', () => {
   it.each(Object.keys(ERROR_STATUS) as ApiErrorCode[])(
-    'names the HTTP class of %s [spec: Errors]',
+    'has the status of %s, and the HTTP name of that status as its error [spec: Errors]',
     (code) => {
       const status = ERROR_STATUS[code];
       expect(errorBody(code, 'what happened')).toStrictEqual({

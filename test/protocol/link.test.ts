@@ -163,7 +163,7 @@ describe('parseFrames', () => {
     expect('polluted' in {}).toBe(false);
   });
 
-  it('answers any message with a Result', () => {
+  it('returns a Result, and throws no error, for any message', () => {
     fc.assert(
       fc.property(
         fc.oneof(

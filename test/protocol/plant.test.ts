@@ -44,7 +44,7 @@ describe('a plant summary', () => {
   });
 
   it.each(['secret', 'organizationId', 'eanconst'])(
-    'shows no field like %s (spec: Plant summary)',
+    'cannot have the field %s (spec: Plant summary)',
     (field) => {
       expect(accepts({ [field]: 'x' })).toBe(false);
     },

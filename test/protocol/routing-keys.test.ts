@@ -143,7 +143,7 @@ describe('publish rights', () => {
     expect(mayPublish('emergency', new Set(others))).toBe(false);
   });
 
-  it.each(COMMAND_FAMILIES)('%s requires any one scope [C-6.2]', (family) => {
+  it.each(COMMAND_FAMILIES)('%s is forbidden to a key without any scope [C-6.2]', (family) => {
     expect(mayPublish(family, new Set<ApiKeyScope>())).toBe(false);
   });
 

@@ -120,7 +120,7 @@ describe('device signatures', () => {
     expect(mac(message.value.signingString)).toBe(message.value.sig);
   });
 
-  it('do not match when the signer signed text with whitespace [C-3.7]', () => {
+  it('cover the data without the whitespace outside strings with which it was sent [C-3.7]', () => {
     const sent = dataText.replaceAll(',', ', ');
     expect(telemetrySigningString(DEVICE, ts, nonce, sent)).not.toContain(sent);
   });

@@ -155,7 +155,7 @@ describe('a key with broker scopes', () => {
     expect(response.status).toBe(200);
   });
 
-  it('sees its permitted plants and no others: REJECTED DEVICE_OFFLINE [C-7.1]', async () => {
+  it('sees only its permitted plants: its command for another one is REJECTED DEVICE_OFFLINE [C-7.1]', async () => {
     const [own, other] = [await stack.addPlant(), await stack.addPlant()];
     const created = await stack.admin.createKey(wanted(VCP_SCOPES, { allowedPlantIds: [own.id] }));
     const partner = await partnerOf(created);
@@ -229,7 +229,7 @@ describe('a key whose probe fails', () => {
 });
 
 describe('a key without a vhost', () => {
-  it('with REST scopes has no bundle and no probe, and can read at once [C-5.3]', async () => {
+  it('with REST scopes has no bundle and no probe, and can read immediately [C-5.3]', async () => {
     const created = await withoutBridge(stack, () => stack.admin.createKey(wanted(['vcp:read'])));
     expect([created.apiKey.vhost, created.connectionBundle]).toEqual([null, null]);
     expect(created.signingKey).toMatch(/^[0-9a-f]{64}$/);

@@ -166,7 +166,7 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
   );
 
   it.skipIf(missing)(
-    `of a key without write scopes still reads (spec: Connection bundle)${skipped}`,
+    `of a key without write scopes prints telemetry and sends nothing (spec: Connection bundle)${skipped}`,
     async () => {
       const { plant, created } = await keyOfPlant(['vcp:connect', 'vcp:read']);
       const sample = run(language, created);

@@ -13,7 +13,7 @@ import type { PlantRecord } from '../../protocol/plant-record.ts';
 const ABORTING = join(import.meta.dirname, '..', 'support', 'workerd', 'aborting-worker.ts');
 
 describe('an object that restarts during a request', () => {
-  it('is answered 503 with a Retry-After, and every other request is served (spec: 503)', async () => {
+  it('causes a 503 with a Retry-After for that request; every other request is served (spec: 503)', async () => {
     const stack = await TestStack.start({ entry: ABORTING });
     try {
       const { plantId, apiKey } = stack.credentials;
@@ -59,7 +59,7 @@ describe('a full disk', () => {
     return id;
   };
 
-  it('answers requests that need a write with 503, and works normally afterwards (spec: 503)', async () => {
+  it('causes a 503 with a Retry-After for requests that need a write; later they succeed (spec: 503)', async () => {
     const siteId = await newborn();
     const pid = stack.edge.pid();
     fillDisk(pid);
@@ -80,7 +80,7 @@ describe('a full disk', () => {
     expect(stack.edge.pid()).toBe(pid);
   });
 
-  it('never counts as a bug: each read is answered, or refused with a Retry-After (rule 7)', async () => {
+  it('causes no other status of a read than 200 or 503 (rule 7)', async () => {
     const { plantId } = stack.credentials;
     fillDisk(stack.edge.pid());
     for (const path of ['', `/${plantId}/config`, `/${plantId}/commands`, `/${plantId}/telemetry/latest`]) {
@@ -90,7 +90,7 @@ describe('a full disk', () => {
     }
   });
 
-  it('confirms no publish; each is recorded once when its partner sends it again [C-6.4]', async () => {
+  it('prevents the confirm of a publish, which is recorded once when its partner sends it again [C-6.4]', async () => {
     const plant = await stack.addPlant();
     const partner = new ReturningPartner(stack.partnerOptions(await stack.addKey()), []);
     await eventually(() => partner.connected || undefined);
@@ -108,7 +108,7 @@ describe('a full disk', () => {
     expect(stack.edge.pid()).toBe(pid);
   });
 
-  it('acknowledges no reading as stored; the device reconnects and continues [C-3.6]', async () => {
+  it('prevents the PUBACK of each reading and ends the device’s session; later it continues [C-3.6]', async () => {
     const plant = await stack.addPlant();
     const device = await openDevice(stack, plant.gateway, 'busy');
     await eventually(() => device.taken > 3 || undefined);

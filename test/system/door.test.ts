@@ -101,7 +101,7 @@ describe('the revocation of a key', () => {
     for (const row of rows) expect(Date.parse(row.createdAt)).toBeLessThanOrEqual(revokedAtMs);
   }, 60_000);
 
-  it('records nothing that waited after a call in progress, and returns after that call [C-5.6]', async () => {
+  it('returns after the call to a site in progress; publishes that waited for that call are not recorded [C-5.6]', async () => {
     const plant = await stack.addPlant();
     const key = await stack.addKey();
     const partner = new ReturningPartner(stack.partnerOptions(key), []);

@@ -43,7 +43,7 @@ describe('npm run admin -- create-organization', () => {
     ]);
   });
 
-  it('reports names that are taken, and creates nothing', async () => {
+  it('exits with 1 and reports a registered e-mail address or a slug that is taken', async () => {
     await create('One', 'one@example.com');
     expect(await create('Two', 'one@example.com')).toEqual({
       code: 1,

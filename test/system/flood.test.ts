@@ -97,7 +97,7 @@ describe('a key that publishes at full speed', () => {
     60_000,
   );
 
-  it('has an emergency pass all waiting publishes, on another connection of its own [C-6.5]', async () => {
+  it('gets the confirm of an emergency on a second connection before those of its waiting publishes [C-6.5]', async () => {
     await setRate(stack);
     const plant = await stack.addPlant();
     const key = await stack.addKey();

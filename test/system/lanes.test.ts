@@ -37,7 +37,7 @@ describe('a site that does not answer', () => {
   });
 
   it.each(['before-rpc', 'after-commit'] as const)(
-    '%s does not delay the confirms for twenty other plants [C-6.4]',
+    'at the step %s delays neither the confirms for twenty other plants nor its own emergency [C-6.4]',
     async (step) => {
       const siteId = stack.credentials.plantId;
       const hold = control.hold(step, { subject: siteId });

@@ -8,7 +8,7 @@ import { ProxiedBridge } from '#support/proxied-bridge.ts';
 import { openConnection, ReturningPartner } from '#support/returning-partner.ts';
 import { eventually, TestStack } from '#support/stack.ts';
 
-describe('an edge that is unavailable', () => {
+describe('a bridge whose edge is unavailable', () => {
   let stack: TestStack;
   let bridge: ProxiedBridge;
 
@@ -30,7 +30,7 @@ describe('an edge that is unavailable', () => {
     await eventually(() => bridge.links.refused > before || undefined);
   };
 
-  it('closes partners with 320, and answers their connects with it [C-6.3]', async () => {
+  it('closes partners with 320, answers new logins with it, and accepts them when the edge is back [C-6.3]', async () => {
     const options = { ...stack.partnerOptions(), port: bridge.ports.amqps };
     const connection = await openConnection(options);
     const closed = new Promise<Error & { code?: number }>((resolve) => connection.once('close', resolve));
@@ -45,7 +45,7 @@ describe('an edge that is unavailable', () => {
     await partner.stop();
   });
 
-  it('answers devices with CONNACK 3, and accepts them later [C-3.6]', async () => {
+  it('answers devices with CONNACK 3, and accepts them when the edge is back [C-3.6]', async () => {
     const device = await Device.start(stack, stack.credentials.gateway, { port: bridge.ports.mqtts });
     await eventually(() => device.listening || undefined);
     edgeGoesAway();
@@ -56,7 +56,7 @@ describe('an edge that is unavailable', () => {
     await device.stop();
   });
 
-  it('does not end the simulated gateway', async () => {
+  it('does not end the simulated gateway, which reconnects and publishes again', async () => {
     const { gateway: identity } = stack.credentials;
     const gateway = await stack.gateway(identity, () => true, bridge.ports.mqtts);
     try {

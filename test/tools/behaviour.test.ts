@@ -110,7 +110,7 @@ describe('the simulated plant', () => {
     await expectOutcome(sent, 'COMPLETED');
   });
 
-  it('in mode faulty reports a fault until the mode ends, and answers commands with a failure', async () => {
+  it('in mode faulty reports a fault until the mode ends: setpoints fail, battery commands are rejected', async () => {
     const sinceMs = performance.now();
     await behave('faulty');
     await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);
@@ -153,7 +153,7 @@ describe('the simulated plant', () => {
     expect(unsigned.output()).toMatch(/REJECTED.*signature missing/);
   });
 
-  it('keeps its mode when the requested one is unknown', async () => {
+  it('has a closed list of modes: npm run simulator refuses another one and names them', async () => {
     const command = run('simulator.ts', folder, {}, ['quick']);
     expect(await command.ended).toBe(1);
     expect(command.output()).toMatch(/^the behaviour must be one of off, on, .*, not "quick"\n$/);
@@ -180,11 +180,11 @@ const ROWS = DOCUMENT.split('## To see X, send Y')[1]
 describe('the table of docs/simulator.md', () => {
   let plantIs: string | undefined;
 
-  it('has its rows', () => {
+  it('has 17 rows', () => {
     expect(ROWS).toHaveLength(17);
   });
 
-  it.each(ROWS ?? [])('$see', async ({ outcomes, plant, orders, see }) => {
+  it.each(ROWS ?? [])('leads to what its row says: $see', async ({ outcomes, plant, orders, see }) => {
     const sinceMs = performance.now();
     if (plant && plant !== plantIs) await behave(plant);
     if (plant === 'faulty' && plantIs !== 'faulty') await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);

@@ -32,7 +32,7 @@ async function hold(folder: string): Promise<ChildProcess> {
 }
 
 describe('a folder', () => {
-  it('is held by its taker only, from the take to the release', async () => {
+  it('is held by the process that took it, until that process ends', async () => {
     const folder = randomUUID();
     expect(await holderOf(folder)).toBeUndefined();
     const holder = await hold(folder);
@@ -44,7 +44,7 @@ describe('a folder', () => {
     expect(await holderOf(folder)).toBe(process.pid);
   });
 
-  it('is refused to a second process, which learns the first one, though that is busy for seconds', async () => {
+  it('is refused to a second process with an error that names the first, even if that is busy for seconds', async () => {
     const folder = randomUUID();
     const holder = await hold(folder);
     holder.send(2_000);

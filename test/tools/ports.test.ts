@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { assertFree, freePort } from '../../tools/ports.ts';
 
 describe('the ports of a stack', () => {
-  it('may still be taken for a moment', async () => {
+  it('may be in use at first: the check waits until they are free', async () => {
     const server = createServer().listen(0);
     await once(server, 'listening');
     const { port } = server.address() as { port: number };

@@ -121,7 +121,7 @@ describe('a plant that is out of contact', () => {
     expect(at(orders, 3, 180_000)).toMatchObject({ isFallback: true });
   });
 
-  it('cannot read an empty schedule, and answers FAILED', () => {
+  it('does not obey a SCHEDULE_SET without slots', () => {
     const state = initialState(START);
     const nothing = { action: 'SCHEDULE_SET', payload: { scheduleId: 'a' } };
     expect(obey(NO_ORDERS, nothing, { limits: LIMITS, state, share: 1 })).toBeUndefined();

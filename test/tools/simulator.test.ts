@@ -250,7 +250,7 @@ describe('a setpoint with a ramp', () => {
     expect(later.gridPowerKw).toBeCloseTo(begin.gridPowerKw + 3, 9);
   });
 
-  it('takes effect at once when it has no rate', () => {
+  it('takes effect in its first step if it has no rate', () => {
     const [first] = run(applied(['SITE_SETPOINT', { targetSignedKw: 30 }]) ?? NO_ORDERS, 1, 1);
     expect(first?.gridPowerKw).toBeCloseTo(30, 9);
   });

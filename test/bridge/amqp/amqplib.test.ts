@@ -63,8 +63,11 @@ async function consume(channel: ConfirmChannel, link: VhostEdgeLink): Promise<{ 
   return { inbox, tag: (await consuming).consumerTag };
 }
 
-describe('amqplib', () => {
-  it('amqplib with a wrong key or vhost is rejected [C-6.3]', async ({ edge, connectClient }) => {
+describe('the client amqplib', () => {
+  it('is rejected with a wrong vhost or key, and gets 320 without the edge [C-6.3]', async ({
+    edge,
+    connectClient,
+  }) => {
     const model = await connectClient();
     await edge.vhostLink();
     expect(model.connection.serverProperties).toMatchObject({ product: 'Sitewire' });
@@ -76,7 +79,7 @@ describe('amqplib', () => {
     await expect(connectClient()).rejects.toThrow(/320 \(CONNECTION-FORCED\)/);
   });
 
-  it('amqplib publishes and gets its confirms [C-6.4]', async ({ channel, vhost: link }) => {
+  it('gets an ack for a stored publish, a nack for another one [C-6.4]', async ({ channel, vhost: link }) => {
     const outcomes = new Map<string, string>();
     for (const body of ['a', 'b', 'c']) {
       channel.publish('vcp', KEY, Buffer.from(body), { correlationId: body, headers: { n: 1 } }, (error) =>
@@ -93,7 +96,7 @@ describe('amqplib', () => {
     expect(frames.map(({ body }) => body)).toEqual(['a', 'b', 'c']);
   });
 
-  it('amqplib gets a confirm for each of a thousand publishes', async ({ channel, vhost: link }) => {
+  it('gets a confirm for each of a thousand publishes', async ({ channel, vhost: link }) => {
     for (let index = 0; index < 1_000; index++) channel.publish('vcp', KEY, Buffer.from(`${index}`));
     const confirmed = channel.waitForConfirms();
     for (let index = 0; index < 1_000; index++) {
@@ -102,7 +105,7 @@ describe('amqplib', () => {
     await confirmed;
   });
 
-  it('amqplib publishes and consumes 256 KiB in several frames', async ({ channel, vhost: link }) => {
+  it('publishes and consumes a body of 256 KiB, in several frames', async ({ channel, vhost: link }) => {
     const body = Buffer.alloc(262_144, 'č');
     channel.publish('vcp', KEY, body);
     const { body: received } = await link.store();
@@ -112,7 +115,7 @@ describe('amqplib', () => {
     expect((await inbox.next())?.content.equals(body)).toBe(true);
   });
 
-  it('amqplib consumes, acknowledges, requeues and rejects [C-6.4]', async ({ channel, vhost: link }) => {
+  it('consumes, acknowledges, requeues and rejects [C-6.4]', async ({ channel, vhost: link }) => {
     const { inbox, tag } = await consume(channel, link);
     const properties = { contentType: 'application/json', correlationId: 'c', timestampMs: 7_000 };
     for (const lease of [1, 2, 3, 4])
@@ -134,7 +137,7 @@ describe('amqplib', () => {
     ]);
   });
 
-  it('amqplib gets one message, and false from an empty queue', async ({ channel, vhost: link }) => {
+  it('gets one message, and false from an empty queue', async ({ channel, vhost: link }) => {
     for (const delivery of [deliveryOf(9), null]) {
       const getting = channel.get(QUEUE);
       const { seq } = await link.take('get');
@@ -146,7 +149,7 @@ describe('amqplib', () => {
     expect((await link.take('settle')).leases).toEqual([9]);
   });
 
-  it('amqplib cancels its consumer and consumes again', async ({ channel, vhost: link }) => {
+  it('cancels its consumer and consumes again with another tag', async ({ channel, vhost: link }) => {
     const { tag } = await consume(channel, link);
     const cancelling = channel.cancel(tag);
     await accept(link, 'cancel');
@@ -154,7 +157,7 @@ describe('amqplib', () => {
     expect((await consume(channel, link)).tag).not.toBe(tag);
   });
 
-  it('amqplib declares passively and sets a prefetch limit', async ({ channel, vhost: link }) => {
+  it('checks queue and exchange, and sets its consumer’s prefetch', async ({ channel, vhost: link }) => {
     const checking = channel.checkQueue(QUEUE);
     await accept(link, 'declare', { messageCount: 3, consumerCount: 0 });
     expect(await checking).toEqual({ queue: QUEUE, messageCount: 3, consumerCount: 0 });
@@ -167,7 +170,7 @@ describe('amqplib', () => {
     await consuming;
   });
 
-  it('a publish that the object rejects closes only the channel', async ({ model, channel, vhost: link }) => {
+  it('loses only the channel when a publish is rejected', async ({ model, channel, vhost: link }) => {
     const failed = once(channel, 'error');
     channel.publish('vcp', KEY, Buffer.from('x'));
     const text = `ACCESS_REFUSED - access to topic '${KEY}' in exchange 'vcp' refused`;
@@ -178,14 +181,14 @@ describe('amqplib', () => {
     expect((await link.take('publish')).body).toBe('fine');
   });
 
-  it('the link closes with amqplib’s connection', async ({ model, channel, vhost: link }) => {
+  it('closes its channel, then its connection and so the link', async ({ model, channel, vhost: link }) => {
     await channel.close();
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
     await model.close();
     await link.untilClosed();
   });
 
-  it('amqplib receives 320 when the link is lost [C-6.3]', async ({ model, vhost: link }) => {
+  it('receives 320 when the link is lost [C-6.3]', async ({ model, vhost: link }) => {
     // amqplib treats 320 as an operator's decision: it closes without an error event.
     const closed = new Promise<Error | undefined>((resolve) => model.once('close', resolve));
     link.close(1012);

@@ -7,7 +7,7 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
 describe('update-secret', () => {
-  it('update-secret with the key of the login gets update-secret-ok', async ({ amqp }) => {
+  it('with the key of the login gets update-secret-ok', async ({ amqp }) => {
     const client = await amqp.open({ password: 'the key' });
     client.peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from('the key'), reason: 'renewed' });
     await client.peer.takeMethod(METHOD.connectionUpdateSecretOk);
@@ -15,7 +15,7 @@ describe('update-secret', () => {
   });
 
   it.for(['another key', 'the ke', ''])(
-    'update-secret with %j closes the connection with 530',
+    'with %j, which is not the key of the login, closes the connection with 530',
     async (secret, { amqp }) => {
       const { peer } = await amqp.open({ password: 'the key' });
       peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from(secret), reason: 'renewed' });
@@ -26,7 +26,7 @@ describe('update-secret', () => {
   );
 });
 
-describe('a client whose publishes are over its rate', () => {
+describe('a client with too many publishes over its rate', () => {
   /** Publishes more than may be held. The object holds them all until `stores` is set. */
   function flood({ peer, link }: OpenAmqpClient): { stores: boolean } {
     const object = { stores: false };
@@ -42,7 +42,7 @@ describe('a client whose publishes are over its rate', () => {
     return object;
   }
 
-  it('a client with the capability gets blocked while it is not read, then unblocked', async ({ amqp }) => {
+  it('with the capability connection.blocked gets blocked, and later unblocked', async ({ amqp }) => {
     const client = await amqp.open({ capabilities: { 'connection.blocked': true } });
     const object = flood(client);
     expect(await client.peer.takeMethod(METHOD.connectionBlocked)).toMatchObject({ reason: 'publish rate' });
@@ -51,7 +51,7 @@ describe('a client whose publishes are over its rate', () => {
     await client.peer.takeMethod(METHOD.connectionUnblocked);
   });
 
-  it('a client without the capability gets neither blocked nor unblocked', async ({ client }) => {
+  it('without the capability connection.blocked gets neither, but is not read', async ({ client }) => {
     const known = client.peer.frames.length;
     flood(client);
     while (!client.stream.isPaused()) await turns(1);

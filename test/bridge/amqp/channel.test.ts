@@ -9,7 +9,7 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 const FRAMES_OF_OPENING = 4;
 
 describe('a channel', () => {
-  it('channels open up to the tuned number, and again after a close [C-6.3]', async ({ peer, link }) => {
+  it('opens beside 63 others, and again after its close [C-6.3]', async ({ peer, link }) => {
     for (let channel = 2; channel <= 64; channel++) await peer.openChannel(channel);
     peer.send(METHOD.channelClose, BYE, 7);
     expect((await peer.takeMethod(METHOD.channelCloseOk)).channel).toBe(7);
@@ -17,7 +17,7 @@ describe('a channel', () => {
     await peer.openChannel(7);
   });
 
-  it('a channel that the bridge closed takes only a close until close-ok', async ({ peer, link }) => {
+  it('that the bridge closed accepts only channel.close until close-ok arrives', async ({ peer, link }) => {
     peer.write(
       methodFrame(METHOD.basicAck, { deliveryTag: 1 }, 1),
       publishFrames('ignored'),
@@ -33,7 +33,7 @@ describe('a channel', () => {
     expect(link.received.map(({ kind }) => kind)).toEqual(['close-channel']);
   });
 
-  it('a closed channel leaves the connection and other channels open', async ({ client }) => {
+  it('that the bridge closes with 406 leaves the connection and other channels open', async ({ client }) => {
     await client.peer.openChannel(2);
     client.peer.send(METHOD.basicAck, { deliveryTag: 1 }, 2);
     expect(await client.peer.takeChannelClose()).toMatch(/^406 /);
@@ -46,7 +46,7 @@ describe('a channel', () => {
     ['open', 1, '503 COMMAND_INVALID - unimplemented method [20/41]'],
     ['not open', 9, "504 CHANNEL_ERROR - expected 'channel.open' [20/41]"],
   ] as const)(
-    'an unexpected channel.close-ok, channel %s, closes the connection',
+    'an unexpected channel.close-ok on a channel that is %s closes the connection',
     async ([_, channel, close], { amqp }) => {
       expect(await amqp.closeAfter(methodFrame(METHOD.channelCloseOk, {}, channel))).toBe(close);
     },
@@ -58,7 +58,7 @@ describe('a channel', () => {
     ['queue.declare', METHOD.queueDeclare, METHOD.queueDeclareOk, { queue: 'q', arguments: {} }, 'declare'],
     ['basic.recover', METHOD.basicRecover, METHOD.basicRecoverOk, { requeue: true }, 'recover'],
   ])(
-    'close-ok follows the answer to a pending %s',
+    'channel.close-ok is sent only after the answer to a pending %s',
     async ([_, method, answer, fields, kind], { peer, link }) => {
       peer.send(method, fields, 1);
       const { seq } = await link.take(kind);
@@ -77,7 +77,7 @@ describe('a channel', () => {
 });
 
 describe('limits of a channel', () => {
-  it('basic.qos is for later consumers; a global one goes to the object', async ({ peer, link }) => {
+  it('basic.qos limits later consumers; only a global one is sent to the object', async ({ peer, link }) => {
     peer.send(METHOD.basicQos, { prefetchCount: 65_535, global: true }, 1);
     await peer.takeMethod(METHOD.basicQosOk);
     expect(await link.take('qos')).toEqual({ kind: 'qos', channel: 1, prefetch: 65_535 });
@@ -88,19 +88,19 @@ describe('limits of a channel', () => {
     expect(link.received.filter(({ kind }) => kind === 'qos').length).toBe(1);
   });
 
-  it('a basic.qos in bytes closes the connection with 540 [C-6.3]', async ({ peer }) => {
+  it('a basic.qos with a limit in bytes closes the connection with 540 [C-6.3]', async ({ peer }) => {
     peer.send(METHOD.basicQos, { prefetchSize: 10 }, 1);
     expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - prefetch_size!=0 (10) [60/10]');
   });
 });
 
-describe('methods without an implementation', () => {
+describe('methods of transactions, flow and access', () => {
   it.for<[string, number, Fields, RegExp]>([
     ['tx.select', METHOD.txSelect, {}, /^540 NOT_IMPLEMENTED - .* \[90\/10\]$/],
     ['tx.commit', METHOD.txCommit, {}, /^540 NOT_IMPLEMENTED - .* \[90\/20\]$/],
     ['tx.rollback', METHOD.txRollback, {}, /^540 NOT_IMPLEMENTED - .* \[90\/30\]$/],
     [
-      'channel.flow',
+      'channel.flow with active=false',
       METHOD.channelFlow,
       { active: false },
       /^540 NOT_IMPLEMENTED - active=false \[20\/20\]$/,

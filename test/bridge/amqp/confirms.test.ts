@@ -23,13 +23,13 @@ describe('confirms of a channel', () => {
     expect(confirms.take()).toEqual([]);
   });
 
-  it('all publishes of a turn are confirmed with one multiple ack', () => {
+  it('a hundred publishes that are settled without a gap get one multiple ack', () => {
     const confirms = publish(100);
     for (let tag = 1; tag <= 100; tag++) confirms.settle(tag, 'ack');
     expect(confirms.take()).toEqual([ack(100, true)]);
   });
 
-  it('publishes after an open one are confirmed one by one', () => {
+  it('while an earlier publish is not settled, later ones get an ack each', () => {
     const confirms = publish(5);
     confirms.settle(5, 'ack');
     confirms.settle(3, 'ack');
@@ -41,14 +41,14 @@ describe('confirms of a channel', () => {
     expect(confirms.take()).toEqual([ack(4, true)]);
   });
 
-  it('a nack comes before the multiple ack that would cover it', () => {
+  it('a nack is sent before the multiple ack that would include its publish', () => {
     const confirms = publish(4);
     for (const tag of [4, 3, 1]) confirms.settle(tag, 'ack');
     confirms.settle(2, 'nack');
     expect(confirms.take()).toEqual([nack(2), ack(4, true)]);
   });
 
-  it('a nack is sent at once even while an earlier publish is open', () => {
+  it('a nack does not wait for an earlier publish that is not settled', () => {
     const confirms = publish(3);
     confirms.settle(2, 'nack');
     confirms.settle(3, 'ack');
@@ -57,7 +57,7 @@ describe('confirms of a channel', () => {
     expect(confirms.take()).toEqual([ack(1)]);
   });
 
-  it('only nacks give only nacks', () => {
+  it('three nacked publishes get one nack each, in order, and no ack', () => {
     const confirms = publish(3);
     for (const tag of [3, 1, 2]) confirms.settle(tag, 'nack');
     expect(confirms.take()).toEqual([nack(1), nack(2), nack(3)]);
@@ -98,7 +98,7 @@ class NaivePublisher {
 }
 
 describe('confirms in any order', () => {
-  it('a publisher receives each outcome exactly once, as soon as it is known', () => {
+  it('a publisher receives each known outcome exactly once', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
         const confirms = new Confirms();
@@ -129,7 +129,7 @@ describe('confirms in any order', () => {
     );
   });
 
-  it('acks without a gap are one frame', () => {
+  it('outcomes without a gap are sent as one ack', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 10 }), (sizes) => {
         const confirms = new Confirms();

@@ -13,7 +13,7 @@ import {
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 describe('basic.consume', () => {
-  it('basic.consume reaches the object with all options and is answered after it', async ({ peer, link }) => {
+  it('reaches the object with all options; consume-ok follows its answer', async ({ peer, link }) => {
     peer.send(METHOD.basicQos, { prefetchCount: 7 }, 1);
     await peer.takeMethod(METHOD.basicQosOk);
     const options = { queue: QUEUE, noAck: true, exclusive: true };
@@ -29,19 +29,19 @@ describe('basic.consume', () => {
     expect(await peer.takeMethod(METHOD.basicConsumeOk)).toMatchObject({ consumerTag: 'ct', channel: 1 });
   });
 
-  it('a consumer without a tag gets a new one each time', async ({ client }) => {
+  it('without a tag gets a generated one, each time another', async ({ client }) => {
     const first = await consume(client, { consumerTag: '' });
     expect(first).toMatch(/^amq\.ctag-[A-Za-z0-9_-]{22}$/);
     expect(await consume(client, { consumerTag: '' })).not.toBe(first);
   });
 
-  it('basic.consume with nowait gets no answer, only deliveries', async ({ peer, link }) => {
+  it('with nowait gets no consume-ok, only deliveries', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag: 'ct', nowait: true, arguments: {} }, 1);
     link.send({ kind: 'ok', seq: (await link.take('consume')).seq }, deliver(1));
     await peer.takeContent(METHOD.basicDeliver);
   });
 
-  it('a consumer tag in use closes the connection with 530 [C-6.3]', async ({ consumer }) => {
+  it('with a tag in use on its channel closes the connection with 530 [C-6.3]', async ({ consumer }) => {
     const { peer, link } = consumer;
     peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag: 'ct', arguments: {} }, 1);
     expect(await peer.takeConnectionClose()).toBe(
@@ -50,7 +50,7 @@ describe('basic.consume', () => {
     await link.untilClosed();
   });
 
-  it('the tag of another channel or of a cancelled consumer is free', async ({ consumer }) => {
+  it('may use a tag of another channel or of a cancelled consumer', async ({ consumer }) => {
     const { peer, link } = consumer;
     await peer.openChannel(2);
     await consume(consumer, {}, 2);
@@ -60,7 +60,7 @@ describe('basic.consume', () => {
     await consume(consumer);
   });
 
-  it('a consume that the object rejects closes the channel with its text', async ({ peer, link }) => {
+  it('that the object rejects closes the channel with the object’s text', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: 'vcp.other.event.alarm', arguments: {} }, 1);
     const text =
       "ACCESS_REFUSED - access to queue 'vcp.other.event.alarm' in vhost 'partner-k1' refused for user 'acme'";
@@ -69,13 +69,13 @@ describe('basic.consume', () => {
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
   });
 
-  it('a rejection with severity connection closes the connection', async ({ peer, link }) => {
+  it('that the object rejects with severity "connection" closes the connection', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: QUEUE, arguments: {} }, 1);
     await reject(link, 'consume', 530, 'NOT_ALLOWED - no', 'connection');
     expect(await peer.takeConnectionClose()).toBe('530 NOT_ALLOWED - no [60/20]');
   });
 
-  it('an empty queue name is the last declared queue, and 404 without one', async ({ peer, link }) => {
+  it('without a queue name uses the last one declared, or gets 404 without one', async ({ peer, link }) => {
     peer.send(METHOD.queueDeclare, { queue: QUEUE, passive: true, arguments: {} }, 1);
     await accept(link, 'declare');
     await peer.takeMethod(METHOD.queueDeclareOk);
@@ -88,7 +88,7 @@ describe('basic.consume', () => {
 });
 
 describe('a delivery', () => {
-  it('a delivery carries its fields, properties and whole body', async ({ consumer: { peer, link } }) => {
+  it('carries its fields, properties and whole body', async ({ consumer: { peer, link } }) => {
     const named = { contentType: 'application/json', messageId: 'm', correlationId: 'c' };
     const properties = { ...named, timestampMs: 5_000 };
     link.send(deliver(41, { redelivered: true, properties, body: '{"č":1}' }));
@@ -105,14 +105,14 @@ describe('a delivery', () => {
     expect(got.body.toString()).toBe('{"č":1}');
   });
 
-  it('a delivery is split by the frame size that the client tuned', async ({ amqp }) => {
+  it('is split into frames of at most the size that the client tuned', async ({ amqp }) => {
     const { peer, link } = await amqp.openConsumer({}, { tune: { frameMax: 8_192 } });
     link.send(deliver(1, { body: 'x'.repeat(20_000) }));
     expect((await peer.takeContent(METHOD.basicDeliver)).body.length).toBe(20_000);
     expect(peer.frames.filter(({ type }) => type === 'body').length).toBe(3);
   });
 
-  it('a delivery without a lease cannot be acknowledged: 406', async ({ amqp }) => {
+  it('to a no-ack consumer cannot be acknowledged: the channel closes with 406', async ({ amqp }) => {
     const { peer, link } = await amqp.openConsumer({ noAck: true });
     link.send(deliver(0));
     await peer.takeContent(METHOD.basicDeliver);
@@ -120,14 +120,14 @@ describe('a delivery', () => {
     expect(await peer.takeChannelClose()).toBe('406 PRECONDITION_FAILED - unknown delivery tag 1 [60/80]');
   });
 
-  it('a delivery for a channel that is not open is dropped', async ({ consumer }) => {
+  it('for a channel that is not open is dropped', async ({ consumer }) => {
     consumer.link.send({ kind: 'deliver', channel: 9, tag: 'ct', delivery: deliveryOf(1) });
     await throughLink(consumer);
   });
 });
 
 describe('basic.cancel', () => {
-  it('deliveries after a cancel are requeued', async ({ consumer: { peer, link } }) => {
+  it('deliveries after the object’s answer are requeued', async ({ consumer: { peer, link } }) => {
     peer.send(METHOD.basicCancel, { consumerTag: 'ct' }, 1);
     const { seq, ...wanted } = await link.take('cancel');
     expect(wanted).toEqual({ kind: 'cancel', channel: 1, tag: 'ct' });
@@ -138,7 +138,7 @@ describe('basic.cancel', () => {
     expect(await link.take('settle')).toEqual({ kind: 'settle', outcome: 'requeue', leases: [2] });
   });
 
-  it('a cancel of an unknown tag is answered at once', async ({ consumer: { peer, link } }) => {
+  it('with an unknown tag gets cancel-ok from the bridge alone', async ({ consumer: { peer, link } }) => {
     peer.send(METHOD.basicCancel, { consumerTag: 'unknown' }, 1);
     expect((await peer.takeMethod(METHOD.basicCancelOk)).consumerTag).toBe('unknown');
     expect(link.received.some(({ kind }) => kind === 'cancel')).toBe(false);

@@ -40,7 +40,7 @@ function errorOf(act: () => unknown): string {
 const codeOf = (act: () => unknown) => /^(\w+) (\w+)/.exec(errorOf(act))?.slice(1).join(' ');
 
 describe('basic.publish', () => {
-  it('basic.publish decodes as amqplib encodes it', () => {
+  it('is decoded to the fields that amqplib encoded', () => {
     fc.assert(
       fc.property(shortString, shortString, fc.boolean(), (exchange, routingKey, mandatory) => {
         const fields = { exchange, routingKey, mandatory };
@@ -49,22 +49,22 @@ describe('basic.publish', () => {
     );
   });
 
-  it('basic.publish with immediate fails with 540', () => {
+  it('with immediate fails with 540', () => {
     for (const mandatory of [false, true])
       expect(errorOf(() => readPublish(publishArguments({ ...PUBLISH, mandatory, immediate: true })))).toBe(
         'connection NOT_IMPLEMENTED - immediate=true [60/40]',
       );
   });
 
-  it('basic.publish cut short at any byte fails with 501', () => {
+  it('cut short at any byte fails with 501', () => {
     const whole = publishArguments(PUBLISH);
     for (let length = 0; length < whole.length; length++)
       expect(codeOf(() => readPublish(whole.subarray(0, length)))).toBe('connection FRAME_ERROR');
   });
 });
 
-describe('a content', () => {
-  it('a content keeps its bodies, cut anywhere, and its properties byte for byte', () => {
+describe('the content of a publish', () => {
+  it('keeps its body, in however many frames, and its properties byte for byte', () => {
     const body = fc.uint8Array({ minLength: 1, maxLength: 500 }).map((array) => Buffer.from(array));
     fc.assert(
       fc.property(body, fc.array(fc.nat(200), { maxLength: 8 }), properties, (bytes, cuts, own) => {
@@ -88,11 +88,11 @@ describe('a content', () => {
     );
   });
 
-  it('a content without a body is complete with its header', () => {
+  it('is complete with its header if it has no body', () => {
     expect(new ContentAssembly(PUBLISH).takeHeader(header(0))?.body).toEqual(Buffer.alloc(0));
   });
 
-  it('a content keeps its body when the read buffer is reused', () => {
+  it('keeps its body when the buffer of the socket is reused', () => {
     const content = new ContentAssembly(PUBLISH);
     content.takeHeader(header(4));
     const chunk = Buffer.from('body');
@@ -101,7 +101,7 @@ describe('a content', () => {
     expect(publish?.body.toString()).toBe('body');
   });
 
-  it('a content of 256 KiB is accepted; one more byte fails with 311 at its header [C-6.3]', () => {
+  it('may have 256 KiB; one more byte fails with 311 at its header [C-6.3]', () => {
     const content = new ContentAssembly(PUBLISH);
     content.takeHeader(header(LIMIT.amqpBodyBytes));
     expect(content.takeBody(Buffer.alloc(LIMIT.amqpBodyBytes))?.body.length).toBe(256 * 1024);

@@ -8,7 +8,7 @@ const IN_VHOST = "in vhost 'partner-k1'";
 const REFUSED = `${IN_VHOST} refused for user 'acme'`;
 
 describe('queue.declare', () => {
-  it('queue.declare sends all its options and returns the counts [C-6.2]', async ({ peer, link }) => {
+  it('sends all its options to the object and returns its counts [C-6.2]', async ({ peer, link }) => {
     const queueArguments = { 'x-max-length': 5, 'x-message-ttl': 60_000 };
     const options = { queue: QUEUE, durable: true, exclusive: true, autoDelete: true };
     const counts = { messageCount: 4, consumerCount: 1 };
@@ -25,13 +25,13 @@ describe('queue.declare', () => {
     expect(await peer.takeMethod(METHOD.queueDeclareOk)).toMatchObject({ queue: QUEUE, ...counts });
   });
 
-  it('queue.declare with nowait gets no answer', async ({ client }) => {
+  it('with nowait gets no answer', async ({ client }) => {
     client.peer.send(METHOD.queueDeclare, { queue: QUEUE, passive: true, nowait: true, arguments: {} }, 1);
     await accept(client.link, 'declare');
     await throughLink(client);
   });
 
-  it('a declare that the object rejects closes the channel with its text', async ({ peer, link }) => {
+  it('that the object rejects closes the channel with the object’s text', async ({ peer, link }) => {
     peer.send(METHOD.queueDeclare, { queue: QUEUE, arguments: {} }, 1);
     const text = `PRECONDITION_FAILED - inequivalent arg 'durable' for queue '${QUEUE}' ${IN_VHOST}: received 'false' but current is 'true'`;
     await reject(link, 'declare', 406, text);
@@ -45,7 +45,7 @@ describe('queue.declare', () => {
     expect(await peer.takeChannelClose()).toBe(`404 ${text.slice(0, 252)}... [50/10]`);
   });
 
-  it('a reply text of more than 255 bytes closes only its channel', async ({ peer, link }) => {
+  it('a reply text over 255 bytes, but not characters, closes only its channel', async ({ peer, link }) => {
     peer.send(METHOD.queueDeclare, { queue: 'č'.repeat(120), arguments: {} }, 1);
     const text = `NOT_FOUND - no queue '${'č'.repeat(120)}' ${IN_VHOST}`;
     await reject(link, 'declare', 404, text);
@@ -56,7 +56,7 @@ describe('queue.declare', () => {
 describe('exchange.declare', () => {
   const VCP = { exchange: 'vcp', type: 'topic', durable: true, arguments: {} };
 
-  it('an exchange.declare of vcp succeeds if passive or equal [C-6.2]', async ({ peer }) => {
+  it('of vcp succeeds if it is passive or has the attributes of vcp [C-6.2]', async ({ peer }) => {
     for (const fields of [VCP, { ...VCP, passive: true, type: 'direct', durable: false }]) {
       peer.send(METHOD.exchangeDeclare, fields, 1);
       await peer.takeMethod(METHOD.exchangeDeclareOk);
@@ -69,29 +69,39 @@ describe('exchange.declare', () => {
     `406 PRECONDITION_FAILED - inequivalent arg '${name}' for exchange 'vcp' ${IN_VHOST}: received '${received}' but current is '${current}'`;
 
   it.for<[string, Fields, string]>([
-    ['of another type', { type: 'direct' }, differs('type', 'direct', 'topic')],
-    ['not durable', { durable: false }, differs('durable', 'false', 'true')],
-    ['with auto-delete', { autoDelete: true }, differs('auto_delete', 'true', 'false')],
+    ['of vcp with another type', { type: 'direct' }, differs('type', 'direct', 'topic')],
+    ['of vcp, not durable,', { durable: false }, differs('durable', 'false', 'true')],
+    ['of vcp with auto-delete', { autoDelete: true }, differs('auto_delete', 'true', 'false')],
     [
-      'passive, elsewhere',
+      'of an exchange that does not exist, passive,',
       { exchange: 'nope', passive: true },
       `404 NOT_FOUND - no exchange 'nope' ${IN_VHOST}`,
     ],
-    ['elsewhere', { exchange: 'mine' }, `403 ACCESS_REFUSED - access to exchange 'mine' ${REFUSED}`],
-  ])('exchange.declare %s closes the channel [C-6.2, C-6.3]', async ([_, changes, close], { peer }) => {
+    [
+      'of another exchange',
+      { exchange: 'mine' },
+      `403 ACCESS_REFUSED - access to exchange 'mine' ${REFUSED}`,
+    ],
+  ])('%s closes the channel [C-6.2, C-6.3]', async ([_, changes, close], { peer }) => {
     peer.send(METHOD.exchangeDeclare, { ...VCP, ...changes }, 1);
     expect(await peer.takeChannelClose()).toBe(`${close} [40/10]`);
   });
 });
 
-describe('methods that a partner may not use', () => {
+describe('changes of exchanges and bindings that a partner may not make', () => {
   const bind = { queue: 'q', source: 'vcp', destination: 'a', routingKey: '#', arguments: {} };
 
   it.for<[string, number, Fields, string, string]>([
     ['exchange.delete', METHOD.exchangeDelete, { exchange: 'vcp' }, 'vcp', '[40/20]'],
     ['exchange.bind', METHOD.exchangeBind, bind, 'a', '[40/30]'],
-    ['queue.bind', METHOD.queueBind, { ...bind, exchange: 'amq.topic' }, 'amq.topic', '[50/20]'],
-    ['queue.unbind', METHOD.queueUnbind, { ...bind, exchange: 'amq.direct' }, 'amq.direct', '[50/50]'],
+    ['queue.bind to amq.topic', METHOD.queueBind, { ...bind, exchange: 'amq.topic' }, 'amq.topic', '[50/20]'],
+    [
+      'queue.unbind from amq.direct',
+      METHOD.queueUnbind,
+      { ...bind, exchange: 'amq.direct' },
+      'amq.direct',
+      '[50/50]',
+    ],
   ])('%s closes its channel with 403 [C-6.2]', async ([_, method, fields, name, where], { peer, link }) => {
     peer.send(method, fields, 1);
     const close = `403 ACCESS_REFUSED - access to exchange '${name}' ${REFUSED} ${where}`;

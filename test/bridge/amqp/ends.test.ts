@@ -34,7 +34,7 @@ describe('a connection whose link closes', () => {
     expect(events.closedWhy).toEqual([expect.stringContaining('1006')]);
   });
 
-  it('a link that closes before connection.open: 320 follows open-ok', async ({ amqp }) => {
+  it('if the link closes before connection.open, the client gets open-ok, then 320', async ({ amqp }) => {
     const { peer, link } = await amqp.accepted();
     link.close(CLOSE_CODES.revoked);
     await link.untilClosed();
@@ -44,7 +44,7 @@ describe('a connection whose link closes', () => {
     expect(await peer.takeConnectionClose()).toMatch(/^320 .*revoked/);
   });
 
-  it('unreadable frames close the connection with 320 and the link with 4400', async ({ amqp }) => {
+  it('unreadable frames of the object close connection (320) and link (4400)', async ({ amqp }) => {
     for (const message of ['not JSON', '[{"kind":"drop-tables"}]', '{}']) {
       const { peer, link } = await amqp.open();
       link.socket.send(message);
@@ -100,7 +100,7 @@ describe('a client that leaves', () => {
     await link.untilClosed();
   });
 
-  it('connection.close waits half a minute for a silent object', async ({ clock, peer, link }) => {
+  it('without an answer to a publish, close-ok comes after half a minute', async ({ clock, peer, link }) => {
     peer.write(publishFrames('last words'));
     peer.send(METHOD.connectionClose, BYE);
     await link.take('publish');
@@ -132,14 +132,14 @@ describe('a connection that the bridge closes', () => {
     await peer.acceptClose();
   });
 
-  it('a shutdown before the client has sent anything only closes the socket', async ({ amqp }) => {
+  it('a shutdown before the client has sent anything closes the socket without a frame', async ({ amqp }) => {
     const { peer, connection } = amqp.connect();
     connection.shutdown('shutdown');
     await peer.untilEnded();
     expect(peer.bytes).toBe(0);
   });
 
-  it('the socket closes after 3 s without close-ok', async ({ clock, client }) => {
+  it('if the client does not send close-ok, the socket closes after 3 s', async ({ clock, client }) => {
     const { peer, connection, events } = client;
     connection.shutdown('shutdown');
     await peer.takeConnectionClose();
@@ -150,7 +150,7 @@ describe('a connection that the bridge closes', () => {
     expect(events.closedWhy.length).toBe(1);
   });
 
-  it('after a shutdown nothing reaches the object', async ({ client: { peer, connection, link } }) => {
+  it('after a shutdown the object receives nothing', async ({ client: { peer, connection, link } }) => {
     connection.shutdown('shutdown');
     await peer.takeConnectionClose();
     peer.write(publishFrames('too late'));
@@ -161,7 +161,7 @@ describe('a connection that the bridge closes', () => {
     expect(link.received).toEqual([]);
   });
 
-  it('a second reason to close changes nothing', async ({ client: { peer, connection, link, events } }) => {
+  it('after a first close no second one is sent', async ({ client: { peer, connection, link, events } }) => {
     connection.shutdown('shutdown');
     link.close(CLOSE_CODES.revoked);
     connection.shutdown('again');

@@ -21,11 +21,11 @@ async function takeConfirms(peer: AmqpPeer, last: number): Promise<void> {
 
 describe('a flood of publishes', () => {
   it.for([
-    ['a little at a time', { burst: 200, perMessage: 3, ms: 1 }],
-    ['one by one', { burst: 1, perMessage: 1, ms: 1 }],
-    ['nearly all', { burst: 200, perMessage: 60, ms: 2 }],
+    ['200 at first and then 3 per answer', { burst: 200, perMessage: 3, ms: 1 }],
+    ['one per answer', { burst: 1, perMessage: 1, ms: 1 }],
+    ['200 at first and then 60 per answer', { burst: 200, perMessage: 60, ms: 2 }],
   ] as const)(
-    'an object that stores %s gets all publishes in order',
+    'is stored in order and confirmed once each, if the object stores %s',
     async ([_, rate], { publisher: { peer, link } }) => {
       for (let count = 0; count < FLOOD; count++) peer.write(publishFrames(`${count}`));
       const [taken] = await Promise.all([takeAtRate(link, FLOOD, rate), takeConfirms(peer, FLOOD)]);

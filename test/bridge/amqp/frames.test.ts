@@ -41,18 +41,18 @@ describe('a frame', () => {
       frame(3, 1, Buffer.alloc(131_073)),
       /^501 FRAME_ERROR - type 3, all octets = <<>>: \{frame_too_large,131073,131064\}/,
     ],
-  ] as const)('a frame %s closes the connection with 501 [C-6.3]', async ([_, bytes, expected], { amqp }) => {
+  ] as const)('%s closes the connection with 501 [C-6.3]', async ([_, bytes, expected], { amqp }) => {
     expect(await amqp.closeAfter(bytes)).toMatch(expected);
   });
 
-  it('a frame that announces 2^32-1 bytes closes the connection with 501', async ({ peer }) => {
+  it('that announces 2^32-1 bytes closes the connection with 501', async ({ peer }) => {
     const announced = frame(3, 1, Buffer.alloc(0)).subarray(0, 7);
     announced.writeUInt32BE(0xffff_ffff, 3);
     peer.write(announced);
     expect(await peer.takeConnectionClose()).toMatch(/^501 FRAME_ERROR/);
   });
 
-  it('after a bad frame the bridge keeps nothing more', async ({ peer }) => {
+  it('after an invalid one, the bridge does not keep what the client sends', async ({ peer }) => {
     peer.write(frame(4, 1, Buffer.alloc(0)));
     await peer.takeConnectionClose();
     const concat = vi.spyOn(Buffer, 'concat');
@@ -64,7 +64,7 @@ describe('a frame', () => {
     expect(Math.max(0, ...held)).toBeLessThan(50_000);
   });
 
-  it('channel numbers are free up to the tuned count; one more gets 530 [C-6.3]', async ({ peer }) => {
+  it('channel.open of a 65th channel, whatever the numbers, closes with 530 [C-6.3]', async ({ peer }) => {
     for (let count = 2; count <= 64; count++) await peer.openChannel(65_537 - count);
     peer.send(METHOD.channelOpen, {}, 2);
     expect(await peer.takeConnectionClose()).toBe(
@@ -72,7 +72,7 @@ describe('a frame', () => {
     );
   });
 
-  it('one channel more than the client tuned closes the connection with 530', async ({ amqp }) => {
+  it('channel.open beyond the number that the client tuned closes with 530', async ({ amqp }) => {
     const { peer } = await amqp.open({ tune: { channelMax: 2 } });
     await peer.openChannel(60_000);
     peer.send(METHOD.channelOpen, {}, 3);
@@ -85,7 +85,7 @@ describe('a frame', () => {
     ['method', methodFrame(METHOD.basicQos, {}, 2), '[60/10]'],
     ['publish', methodFrame(METHOD.basicPublish, {}, 2), '[60/40]'],
   ] as const)(
-    'a %s on an unopened channel closes the connection with 504',
+    'a %s on a channel that is not open closes the connection with 504',
     async ([_, bytes, named], { amqp }) => {
       expect(await amqp.closeAfter(bytes)).toBe(`504 CHANNEL_ERROR - expected 'channel.open' ${named}`);
     },
@@ -94,17 +94,20 @@ describe('a frame', () => {
   it.for([
     ['header', headerFrame(1, {}, 2)],
     ['body', frame(3, 2, Buffer.from('x'))],
-  ] as const)('a %s on an unopened channel closes the connection with 505', async ([_, bytes], { amqp }) => {
-    expect(await amqp.closeAfter(bytes)).toBe(STRAY);
-  });
+  ] as const)(
+    'a content %s on a channel that is not open closes the connection with 505',
+    async ([_, bytes], { amqp }) => {
+      expect(await amqp.closeAfter(bytes)).toBe(STRAY);
+    },
+  );
 
-  it('a second channel.open closes the connection with 504', async ({ amqp }) => {
+  it('a second channel.open of an open channel closes the connection with 504', async ({ amqp }) => {
     expect(await amqp.closeAfter(methodFrame(METHOD.channelOpen, {}, 1))).toBe(
       "504 CHANNEL_ERROR - second 'channel.open' seen [20/10]",
     );
   });
 
-  it('content on channel 0 closes the connection with 505', async ({ amqp }) => {
+  it('a content body on channel 0 closes the connection with 505', async ({ amqp }) => {
     expect(await amqp.closeAfter(frame(3, 0, Buffer.from('x')))).toBe(
       '505 UNEXPECTED_FRAME - type 3, all octets = <<"x">> [0/0]',
     );
@@ -117,13 +120,13 @@ describe('a frame', () => {
   });
 });
 
-describe('a content', () => {
-  it('a content without its method closes the connection with 505 [C-6.3]', async ({ amqp }) => {
+describe('the content of a publish', () => {
+  it('without its basic.publish closes the connection with 505 [C-6.3]', async ({ amqp }) => {
     expect(await amqp.closeAfter(headerFrame(1))).toBe(STRAY);
     expect(await amqp.closeAfter(frame(3, 1, Buffer.from('x')))).toBe(STRAY);
   });
 
-  it('a content without its header closes the connection with 505', async ({ amqp }) => {
+  it('without its header closes the connection with 505', async ({ amqp }) => {
     const expected =
       '505 UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead [60/40]';
     expect(await amqp.closeAfter(PUBLISH, frame(3, 1, Buffer.from('x')))).toBe(expected);
@@ -131,7 +134,7 @@ describe('a content', () => {
     expect(await amqp.closeAfter(PUBLISH, methodFrame(METHOD.confirmSelect, {}, 1))).toBe(expected);
   });
 
-  it('a method or a header between body frames closes the connection with 505', async ({ amqp }) => {
+  it('with a method or a header between its body frames closes the connection with 505', async ({ amqp }) => {
     const begun = [PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('x'))];
     expect(await amqp.closeAfter(...begun, methodFrame(METHOD.basicQos, {}, 1))).toMatch(
       /^505 UNEXPECTED_FRAME/,
@@ -139,13 +142,13 @@ describe('a content', () => {
     expect(await amqp.closeAfter(...begun, headerFrame(2))).toMatch(/^505 UNEXPECTED_FRAME/);
   });
 
-  it('a body longer than announced closes the connection with 505', async ({ amqp }) => {
+  it('with a body longer than announced closes the connection with 505', async ({ amqp }) => {
     expect(await amqp.closeAfter(PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('xyz')))).toMatch(
       /^505 UNEXPECTED_FRAME - expected content body, got non content body frame instead \[60\/40\]$/,
     );
   });
 
-  it('the contents of two channels may interleave', async ({ peer, link }) => {
+  it('may be sent in turns with a content of another channel', async ({ peer, link }) => {
     await peer.openChannel(2);
     const [first, second] = [1, 2].map((channel) => publishFrames(`body ${channel}`, { channel }));
     // The two methods, then the two headers, then the two bodies.
@@ -168,7 +171,7 @@ describe('a content', () => {
   it.for([
     ['tables 1 000 deep', deepTable(1_000)],
     ['more than 16 KiB', tableBytes(tableEntry('k', 'x', tableBytes(Buffer.alloc(20_000))))],
-  ] as const)('headers of %s close the connection with 502 [C-6.3]', async ([_, table], { amqp }) => {
+  ] as const)('with headers of %s closes the connection with 502 [C-6.3]', async ([_, table], { amqp }) => {
     expect(await amqp.closeAfter(PUBLISH, withHeaders(table))).toMatch(/^502 SYNTAX_ERROR - .*\[60\/40\]$/);
   });
 });
@@ -192,13 +195,13 @@ describe('an argument that announces more than its frame holds', () => {
     ['in a number', tableBytes(tableEntry('k', 'l', Buffer.alloc(7)))],
     ['in a boolean', tableBytes(tableEntry('k', 't', Buffer.alloc(0)))],
   ] as const)(
-    'a headers table too long %s closes the connection with 501 [C-6.3]',
+    'a headers table that is cut short %s closes the connection with 501 [C-6.3]',
     async ([_, table], { amqp }) => {
       expect(await amqp.closeAfter(PUBLISH, withHeaders(table))).toMatch(UNDECODABLE);
     },
   );
 
-  it('a table does not read on into the next property: 501', async ({ amqp }) => {
+  it('a headers table that reaches into the next property closes with 501', async ({ amqp }) => {
     const bytes = withHeaders(lying(tableBytes(), 6), Buffer.from('\x04acme'));
     expect(await amqp.closeAfter(PUBLISH, bytes)).toMatch(UNDECODABLE);
   });
@@ -212,7 +215,7 @@ describe('an argument that announces more than its frame holds', () => {
     ['short string', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x05tag', 'latin1')), '[60/30]'],
     ['row of bits', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x03tag', 'latin1')), '[60/30]'],
   ] as const)(
-    'a truncated %s of a method closes the connection with 501',
+    'a method with a truncated %s closes the connection with 501',
     async ([_, bytes, named], { amqp }) => {
       expect(await amqp.closeAfter(bytes)).toBe(
         `501 FRAME_ERROR - cannot decode <<${[...bytes.subarray(11, -1)].join(',')}>> ${named}`,
@@ -221,8 +224,8 @@ describe('an argument that announces more than its frame holds', () => {
   );
 });
 
-describe('a name', () => {
-  it('a name that is not UTF-8 closes the connection with 502, not 541', async ({ amqp }) => {
+describe('a name in a method', () => {
+  it('that is not UTF-8 closes the connection with 502, not 541', async ({ amqp }) => {
     const bytes = rawMethodFrame(METHOD.basicCancel, Buffer.alloc(257, 0xff).fill(0, 256));
     expect(await amqp.closeAfter(bytes)).toBe('502 SYNTAX_ERROR - a short string is not UTF-8 [60/30]');
   });

@@ -12,13 +12,13 @@ import { table } from '../../../tools/fuzz/table.ts';
 
 const FRAMES = 40_000;
 
-it('a random client is closed or answered, and the bridge has no error of its own [C-6.3]', async () => {
+it('a client that sends random frames is answered or closed, and the bridge throws no error [C-6.3]', async () => {
   let seed = Date.now() % 2 ** 31;
   for (let frames = 0; frames < FRAMES; seed++) frames += await fuzz(seed, 25);
 }, 20_000);
 
-describe('properties', () => {
-  it('properties of amqplib decode as amqplib decodes them', () => {
+describe('the properties of a content', () => {
+  it('that amqplib encoded decode as amqplib decodes them', () => {
     fc.assert(
       fc.property(goodProperties, (fields) => {
         const bytes = headerFrame(0, fields).subarray(19, -1);
@@ -27,7 +27,7 @@ describe('properties', () => {
     );
   });
 
-  it('properties of amqplib without their last byte are rejected', () => {
+  it('that amqplib encoded are rejected without their last byte', () => {
     fc.assert(
       fc.property(goodProperties, (fields) => {
         const bytes = headerFrame(0, fields).subarray(19, -1);
@@ -36,7 +36,7 @@ describe('properties', () => {
     );
   });
 
-  it('random properties decode or are rejected with 501 or 502', () => {
+  it('of random bytes decode or are rejected with 501 or 502', () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         isRead(() => decodeProperties(properties(new Chance(seed))));

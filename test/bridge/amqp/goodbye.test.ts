@@ -14,7 +14,7 @@ import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 const REVOKED = { kind: 'goodbye', code: CLOSE_CODES.revoked, reason: 'revoked' } as const;
 const REVOKED_TEXT = '320 CONNECTION_FORCED - the API key was revoked [0/0]';
 
-describe('a goodbye', () => {
+describe('the goodbye of an object', () => {
   it.for([
     [CLOSE_CODES.revoked, 'the API key was revoked'],
     [CLOSE_CODES.expired, 'the API key has expired'],
@@ -22,7 +22,7 @@ describe('a goodbye', () => {
     [CLOSE_CODES.protocolError, 'the service was interrupted, try again'],
     [1012, 'the service was interrupted, try again'],
   ] as const)(
-    'goodbye %d closes an idle client with 320 [C-5.6, C-6.3]',
+    'with code %d closes an idle client with 320 [C-5.6, C-6.3]',
     async ([code, text], { client }) => {
       client.link.sayGoodbye(code, 'reason of the object');
       expect(await client.peer.takeConnectionClose()).toBe(`320 CONNECTION_FORCED - ${text} [0/0]`);
@@ -33,7 +33,7 @@ describe('a goodbye', () => {
     },
   );
 
-  it('a goodbye closes a publisher with open publishes and confirms none', async ({ publisher }) => {
+  it('closes a publisher and confirms none of its unanswered publishes', async ({ publisher }) => {
     publisher.peer.write(...Array(10).fill(publishFrames('x')));
     await takeSeqs(publisher.link, 10);
     publisher.link.sayGoodbye();
@@ -41,7 +41,7 @@ describe('a goodbye', () => {
     expect(await publisher.link.closeCode()).toBe(1006);
   });
 
-  it('a goodbye closes a publisher that is not read', async ({ publisher }) => {
+  it('closes a publisher from which the bridge has stopped reading', async ({ publisher }) => {
     publisher.peer.write(...Array(LIMIT.openPublishes + 100).fill(publishFrames('x')));
     await takeSeqs(publisher.link, LIMIT.openPublishes);
     expect(publisher.stream.isPaused()).toBe(true);
@@ -52,7 +52,7 @@ describe('a goodbye', () => {
     await publisher.peer.acceptClose();
   });
 
-  it('frames before a goodbye are delivered, frames after it are not', async ({ publisher }) => {
+  it('takes effect after the object’s earlier frames; later ones are dropped', async ({ publisher }) => {
     publisher.peer.write(publishFrames('x'), publishFrames('y'));
     const [first = 0, second = 0] = await takeSeqs(publisher.link, 2);
     publisher.link.send({ kind: 'stored', seqs: [first] }, REVOKED);
@@ -64,7 +64,7 @@ describe('a goodbye', () => {
     expect(publisher.peer.frames.at(-1)).toMatchObject({ method: METHOD.connectionClose });
   });
 
-  it('a goodbye closes a consumer between its deliveries', async ({ consumer }) => {
+  it('closes a consumer after the deliveries that the object sent before it', async ({ consumer }) => {
     consumer.link.send(deliver(1), deliver(2), REVOKED);
     consumer.link.socket.pause();
     for (const lease of [1, 2])
@@ -73,7 +73,7 @@ describe('a goodbye', () => {
     expect(await consumer.link.closeCode()).toBe(1006);
   });
 
-  it('a goodbye drops an unread client’s link, and its socket after 3 s', async ({ clock, consumer }) => {
+  it('closes the link of a client that does not read, 3 s later its socket', async ({ clock, consumer }) => {
     consumer.peer.stream.pause();
     for (let lease = 1; lease <= 4; lease++)
       consumer.link.send(deliver(lease, { body: 'x'.repeat(200_000) }));
@@ -88,7 +88,7 @@ describe('a goodbye', () => {
     expect(consumer.events.closedWhy.length).toBe(1);
   });
 
-  it('a goodbye before connection.open closes the connection after open-ok', async ({ amqp }) => {
+  it('before connection.open closes the connection after open-ok', async ({ amqp }) => {
     const { peer, link } = await amqp.accepted();
     link.send(REVOKED);
     expect(await link.closeCode()).toBe(1006);
@@ -97,7 +97,7 @@ describe('a goodbye', () => {
     expect(await peer.takeConnectionClose()).toBe(REVOKED_TEXT);
   });
 
-  it('a goodbye during a shutdown changes nothing', async ({ client }) => {
+  it('during a shutdown does not send connection.close again', async ({ client }) => {
     client.link.socket.pause();
     client.connection.shutdown('shutdown');
     expect(await client.peer.takeConnectionClose()).toContain('shutdown');

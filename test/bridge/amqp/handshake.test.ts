@@ -20,7 +20,7 @@ const it = amqpTest
   });
 
 describe('the handshake', () => {
-  it('the handshake goes from start to tune to open-ok, step by step [C-6.3]', async ({ edge, amqp }) => {
+  it('sends start, tune and open-ok, each after the client’s step [C-6.3]', async ({ edge, amqp }) => {
     const { peer, events } = amqp.connect();
     peer.write(PROTOCOL_HEADER.subarray(0, 7));
     await turns();
@@ -67,7 +67,7 @@ describe('the handshake', () => {
     await edge.vhostLink();
   });
 
-  it('a client may send the whole handshake at once', async ({ edge, amqp }) => {
+  it('a client may send all its frames without waiting for answers', async ({ edge, amqp }) => {
     const { peer } = amqp.connect();
     peer.write(PROTOCOL_HEADER);
     peer.startOk();
@@ -90,7 +90,7 @@ describe('the handshake', () => {
     expect(events.openedWith?.vhost).toBe(VHOST);
   });
 
-  it('a close during the handshake gets close-ok', async ({ tuned: { peer, events } }) => {
+  it('connection.close after tune gets close-ok', async ({ tuned: { peer, events } }) => {
     peer.send(METHOD.connectionClose, BYE);
     await peer.takeMethod(METHOD.connectionCloseOk);
     await peer.untilEnded();
@@ -107,17 +107,20 @@ describe('a client of another protocol', () => {
     ['MQTT', '\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x00'],
     ['TLS in TLS', '\x16\x03\x01\x02\x00\x01'],
     ['a single byte', 'X'],
-  ] as const)('%s is answered AMQP 0 0 9 1 and closed', async ([_, hello], { edge, amqp }) => {
-    const { peer, events } = amqp.connect();
-    peer.write(Buffer.from(hello, 'latin1'));
-    await peer.untilEnded();
-    expect(peer.unframed).toEqual(PROTOCOL_HEADER);
-    await turns();
-    expect(events.closedWhy).toEqual(['the protocol header is not that of AMQP 0-9-1']);
-    expect(edge.dialed).toEqual([]);
-  });
+  ] as const)(
+    'that sends %s gets the header AMQP 0 0 9 1 and is closed without a dial',
+    async ([_, hello], { edge, amqp }) => {
+      const { peer, events } = amqp.connect();
+      peer.write(Buffer.from(hello, 'latin1'));
+      await peer.untilEnded();
+      expect(peer.unframed).toEqual(PROTOCOL_HEADER);
+      await turns();
+      expect(events.closedWhy).toEqual(['the protocol header is not that of AMQP 0-9-1']);
+      expect(edge.dialed).toEqual([]);
+    },
+  );
 
-  it('more bytes of another protocol are not kept', async ({ amqp }) => {
+  it('after its rejection, the bridge does not keep what it sends', async ({ amqp }) => {
     const { peer, stream } = amqp.connect();
     peer.stream.allowHalfOpen = true;
     peer.write(Buffer.from('PUT / HTTP/1.1\r\n\r\n'));
@@ -144,14 +147,17 @@ describe('a handshake out of order', () => {
     ['start-ok on channel 1', methodFrame(METHOD.connectionStartOk, START_OK, 1)],
     ['a body', frame(3, 0, Buffer.from('body'))],
     ['an unknown method', frame(1, 0, Buffer.from([0, 10, 0, 99]))],
-  ] as const)('%s closes the socket without a frame', async ([_, bytes], { edge, amqp }) => {
-    const { peer } = amqp.connect();
-    peer.write(PROTOCOL_HEADER, bytes);
-    await peer.untilEnded();
-    expect(peer.frames.filter(({ type }) => type !== 'method')).toEqual([]);
-    expect(peer.frames.length).toBeLessThanOrEqual(1);
-    expect(edge.dialed).toEqual([]);
-  });
+  ] as const)(
+    '%s closes the socket, without a close frame and without a dial',
+    async ([_, bytes], { edge, amqp }) => {
+      const { peer } = amqp.connect();
+      peer.write(PROTOCOL_HEADER, bytes);
+      await peer.untilEnded();
+      expect(peer.frames.filter(({ type }) => type !== 'method')).toEqual([]);
+      expect(peer.frames.length).toBeLessThanOrEqual(1);
+      expect(edge.dialed).toEqual([]);
+    },
+  );
 
   it.for([
     ['open instead of tune-ok', OPEN],
@@ -164,7 +170,7 @@ describe('a handshake out of order', () => {
     await link.untilClosed();
   });
 
-  it('a bad frame right after connection.open closes the link [C-6.3]', async ({ tuned: { peer, link } }) => {
+  it('a frame of 4097 bytes right after open closes the link [C-6.3]', async ({ tuned: { peer, link } }) => {
     peer.send(METHOD.connectionTuneOk, OFFER);
     await turns();
     peer.write(methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }), frame(1, 0, Buffer.alloc(4_097)));
@@ -173,7 +179,7 @@ describe('a handshake out of order', () => {
     await link.untilClosed();
   });
 
-  it('a frame above 4096 bytes closes the socket at its header [C-6.3]', async ({ amqp }) => {
+  it('before tune, a frame above 4096 bytes closes the socket at its header [C-6.3]', async ({ amqp }) => {
     const { peer } = amqp.connect();
     peer.write(PROTOCOL_HEADER);
     await peer.takeMethod(METHOD.connectionStart);

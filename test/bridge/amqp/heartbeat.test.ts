@@ -4,8 +4,8 @@ import { amqpTest as it } from '#support/bridge-amqp.ts';
 import { HEARTBEAT } from '#support/bridge-amqp-frames.ts';
 import { turns } from '#support/bridge-signal.ts';
 
-describe('heartbeats', () => {
-  it('an idle connection sends a heartbeat every half interval [C-6.3]', async ({ clock, amqp }) => {
+describe('heartbeats between bridge and client', () => {
+  it('the bridge sends one every half interval on an idle connection [C-6.3]', async ({ clock, amqp }) => {
     const { peer } = await amqp.open({ tune: { heartbeat: 2 } });
     for (const expected of [1, 2, 3]) {
       peer.write(HEARTBEAT);
@@ -14,14 +14,14 @@ describe('heartbeats', () => {
     }
   });
 
-  it('an interval of 60 s sends a heartbeat every 30 s', async ({ clock, peer }) => {
+  it('with an interval of 60 s, the bridge sends the first one after 30 s', async ({ clock, peer }) => {
     await clock.pass(29_999);
     expect(peer.heartbeats).toBe(0);
     await clock.pass(1);
     expect(peer.heartbeats).toBe(1);
   });
 
-  it('other frames replace heartbeats', async ({ clock, amqp }) => {
+  it('the bridge sends none while it sends other frames', async ({ clock, amqp }) => {
     const { peer } = await amqp.open({ tune: { heartbeat: 2 } });
     for (const channel of [2, 3, 4]) {
       await clock.pass(600);
@@ -31,7 +31,7 @@ describe('heartbeats', () => {
     expect(peer.heartbeats).toBe(0);
   });
 
-  it('three missed heartbeats end the connection without a frame, and its link', async ({ clock, amqp }) => {
+  it('three missed ones close socket and link, without a close frame', async ({ clock, amqp }) => {
     const { peer, link, events } = await amqp.open({ tune: { heartbeat: 2 } });
     await clock.pass(5_999);
     expect(peer.ended).toBe(false);
@@ -45,9 +45,9 @@ describe('heartbeats', () => {
   });
 
   it.for([
-    ['heartbeats', HEARTBEAT],
+    ['a heartbeat', HEARTBEAT],
     ['half a frame', HEARTBEAT.subarray(0, 1)],
-  ] as const)('%s keep the connection alive', async ([_, bytes], { clock, amqp }) => {
+  ] as const)('a client that sends %s in time stays connected', async ([_, bytes], { clock, amqp }) => {
     const { peer, events } = await amqp.open({ tune: { heartbeat: 2 } });
     await clock.pass(5_000);
     peer.write(bytes);
@@ -63,7 +63,7 @@ describe('heartbeats', () => {
     expect(events.closedWhy).toEqual([]);
   });
 
-  it('heartbeats stop when the connection closes', async ({ clock, amqp }) => {
+  it('the bridge sends none after its connection.close', async ({ clock, amqp }) => {
     const { peer, connection } = await amqp.open({ tune: { heartbeat: 2 } });
     connection.shutdown('shutdown');
     await peer.takeConnectionClose();

@@ -43,7 +43,7 @@ const it = amqpTest.extend('hold', ({ clock, amqp }) => async (count: number, pe
 });
 
 describe('held publishes', () => {
-  it('held publishes are sent again after the delay, oldest first', async ({ clock, hold }) => {
+  it('are sent again, oldest first, in the pace that the object named', async ({ clock, hold }) => {
     const client = await hold(5);
     await clock.pass(WAIT_MS - 10);
     expect(news(client).bodies).toEqual([]);
@@ -57,7 +57,7 @@ describe('held publishes', () => {
     expect(news(client).bodies).toEqual([]);
   });
 
-  it('held publishes are confirmed only when they are stored', async ({ clock, hold }) => {
+  it('are confirmed only when the object has stored them', async ({ clock, hold }) => {
     const client = await hold(3);
     await clock.pass(WAIT_MS);
     client.link.send({ kind: 'stored', seqs: news(client).seqs });
@@ -67,7 +67,7 @@ describe('held publishes', () => {
     expect(await client.peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 3 });
   });
 
-  it('publishes held again keep their place in the order', async ({ clock, hold }) => {
+  it('keep their place in the order when the object holds them again', async ({ clock, hold }) => {
     const client = await hold(4);
     await clock.pass(WAIT_MS);
     const { seqs } = news(client);
@@ -80,7 +80,7 @@ describe('held publishes', () => {
     expect(news(client).bodies).toEqual(['2', '3', '4']);
   });
 
-  it('new publishes queue after the held ones', async ({ clock, hold }) => {
+  it('are sent before new publishes', async ({ clock, hold }) => {
     const client = await hold(2, 1);
     client.peer.write(publishFrames('3'), publishFrames('4'));
     await clock.pass(5);
@@ -97,7 +97,7 @@ describe('held publishes', () => {
     expect(news(client).bodies).toEqual(['5']);
   });
 
-  it('an emergency overtakes held publishes and is confirmed at once', async ({ clock, hold }) => {
+  it('are overtaken by an emergency, which is confirmed while they wait', async ({ clock, hold }) => {
     const client = await hold(3);
     client.peer.write(publishFrames('4'), publishFrames('stop', { routingKey: EMERGENCY }));
     await clock.pass(5);
@@ -109,7 +109,7 @@ describe('held publishes', () => {
     expect(news(client).bodies).toEqual(['1', '2']);
   });
 
-  it('held publishes do not time out the link', async ({ clock, hold }) => {
+  it('do not end the link, even if they wait for 50 s', async ({ clock, hold }) => {
     const stopPulse = startPulse();
     const client = await hold(1, 1, 60_000);
     for (let seconds = 0; seconds < 50; seconds += 5) await clock.pass(5_000);
@@ -120,7 +120,7 @@ describe('held publishes', () => {
 });
 
 describe('a client with held publishes', () => {
-  it('the bridge reads up to 256 held publishes, and reads again below that', async ({ clock, hold }) => {
+  it('is read until 256 publishes wait, and is read again when fewer wait', async ({ clock, hold }) => {
     const client = await hold(LIMIT.openPublishes - 1, 10);
     const { peer, stream, link } = client;
     publishAll(client, LIMIT.openPublishes, 255);
@@ -143,7 +143,7 @@ describe('a client with held publishes', () => {
     expect(stream.isPaused()).toBe(false);
   });
 
-  it('the bridge stops reading at 8 MiB of held publishes', async ({ hold }) => {
+  it('is not read while 8 MiB of publishes wait', async ({ hold }) => {
     const client = await hold(1, 1);
     const big = publishFrames('x'.repeat(LIMIT.amqpBodyBytes));
     for (let count = 0; count < 40; count++) client.peer.write(big);
@@ -152,21 +152,24 @@ describe('a client with held publishes', () => {
     expect(client.events.publishedCount).toBeLessThanOrEqual(34);
   });
 
-  it.for(['connection', 'channel'])('closing the %s loses no held publish', async (what, { clock, hold }) => {
-    const client = await hold(3);
-    if (what === 'connection') client.peer.send(METHOD.connectionClose, BYE);
-    else client.peer.send(METHOD.channelClose, BYE, 1);
-    const taken: string[] = [];
-    for (let turn = 0; turn < 4; turn++) {
-      await clock.pass(WAIT_MS);
-      const { bodies, seqs } = news(client);
-      taken.push(...bodies);
-      if (seqs.length > 0) client.link.send({ kind: 'stored', seqs });
-    }
-    expect(taken).toEqual(['1', '2', '3']);
-  });
+  it.for(['connection', 'channel'])(
+    'may close its %s: all held publishes still reach the object',
+    async (what, { clock, hold }) => {
+      const client = await hold(3);
+      if (what === 'connection') client.peer.send(METHOD.connectionClose, BYE);
+      else client.peer.send(METHOD.channelClose, BYE, 1);
+      const taken: string[] = [];
+      for (let turn = 0; turn < 4; turn++) {
+        await clock.pass(WAIT_MS);
+        const { bodies, seqs } = news(client);
+        taken.push(...bodies);
+        if (seqs.length > 0) client.link.send({ kind: 'stored', seqs });
+      }
+      expect(taken).toEqual(['1', '2', '3']);
+    },
+  );
 
-  it('a client that closes before its publishes are held loses none', async ({ clock, publisher }) => {
+  it('may close before the object holds them: all are stored', async ({ clock, publisher }) => {
     publishAll(publisher, 1, 3);
     publisher.peer.send(METHOD.connectionClose, BYE);
     await clock.pass(5);
@@ -181,7 +184,7 @@ describe('a client with held publishes', () => {
     await publisher.link.untilClosed();
   });
 
-  it('a client that leaves leaves no timer', async ({ clock, hold }) => {
+  it('may disconnect: no timer of its publishes remains', async ({ clock, hold }) => {
     const { timers } = clock;
     const client = await hold(3);
     client.peer.stream.destroy();
@@ -190,7 +193,7 @@ describe('a client with held publishes', () => {
     expect(clock.timers).toBe(timers);
   });
 
-  it('when the link ends, held publishes are not confirmed', async ({ clock, hold }) => {
+  it('gets no confirms for them when the object ends the link', async ({ clock, hold }) => {
     const client = await hold(3);
     client.link.send({ kind: 'goodbye', code: 4003, reason: 'revoked' });
     expect(await client.peer.takeConnectionClose()).toMatch(/^320 .*revoked/);

@@ -6,25 +6,22 @@ import { type Answer, envelope, TestEdge } from '#support/bridge-edge.ts';
 import { Signal, turns } from '#support/bridge-signal.ts';
 import type { VhostDialResult } from '../../../bridge/amqp/handshake.ts';
 
-describe('an edge that does not decide a login', () => {
+describe('a login that the edge does not decide', () => {
   it.for<[string, Answer]>([
     ['500', envelope('INTERNAL_SERVER_ERROR')],
     ['503', envelope('SERVICE_UNAVAILABLE')],
     ['429', envelope('TOO_MANY_REQUESTS')],
     ['404', envelope('NOT_FOUND')],
     ['a firewall’s HTML 403', { status: 403, body: '<html>blocked</html>', contentType: 'text/html' }],
-  ])(
-    'an edge that answers %s closes the login with 320, never 403 [C-6.3]',
-    async ([_, answer], { edge, amqp }) => {
-      edge.answer = () => answer;
-      const { peer } = await amqp.logIn();
-      expect(await peer.takeConnectionClose()).toBe(
-        '320 CONNECTION_FORCED - the service is not available, try again [0/0]',
-      );
-    },
-  );
+  ])('is closed with 320, not 403, if the edge answers %s [C-6.3]', async ([_, answer], { edge, amqp }) => {
+    edge.answer = () => answer;
+    const { peer } = await amqp.logIn();
+    expect(await peer.takeConnectionClose()).toBe(
+      '320 CONNECTION_FORCED - the service is not available, try again [0/0]',
+    );
+  });
 
-  it('an edge that is not running closes the login with 320', async ({ amqp }) => {
+  it('is closed with 320 if the edge is not running', async ({ amqp }) => {
     const gone = await TestEdge.start();
     const { forBridge } = gone;
     await gone.stop();
@@ -33,7 +30,7 @@ describe('an edge that does not decide a login', () => {
   });
 });
 
-describe('a pending login', () => {
+describe('a login while the edge has not answered', () => {
   /** A dial that the test answers. */
   function pendingDial() {
     const signal = new Signal();
@@ -46,7 +43,7 @@ describe('a pending login', () => {
     return { dial, answered: () => signal.until(() => answer) };
   }
 
-  it('a pending login ends after 10 s without a frame [C-6.3]', async ({ clock, amqp }) => {
+  it('ends after 10 s: the socket closes without a close frame [C-6.3]', async ({ clock, amqp }) => {
     const { dial, answered } = pendingDial();
     const { peer, events } = await amqp.logIn({}, dial);
     await answered();
@@ -58,7 +55,7 @@ describe('a pending login', () => {
     expect(events.closedWhy).toEqual(['handshake timeout']);
   });
 
-  it('a link that opens after its client left is closed', async ({ edge, amqp }) => {
+  it('if its client has disconnected, the link is closed as soon as it opens', async ({ edge, amqp }) => {
     const { dial, answered } = pendingDial();
     const { peer } = await amqp.logIn({}, dial);
     const answer = await answered();
@@ -72,7 +69,7 @@ describe('a pending login', () => {
     await link.untilClosed();
   });
 
-  it('the bridge stops reading a client that keeps sending during its login', async ({ amqp }) => {
+  it('the bridge stops reading from a client that keeps sending', async ({ amqp }) => {
     const { dial, answered } = pendingDial();
     const { peer, stream } = await amqp.logIn({}, dial);
     await answered();
@@ -90,7 +87,7 @@ describe('the handshake timeout', () => {
     ['only the header', PROTOCOL_HEADER],
     ['half a frame', Buffer.concat([PROTOCOL_HEADER, Buffer.from([1, 0, 0, 0, 0])])],
   ] as const)(
-    'a client that sends %s is closed after 10 s without a frame [C-6.3]',
+    'after 10 s closes the socket of a client that sends %s, without a close frame [C-6.3]',
     async ([_, bytes], { clock, amqp }) => {
       const { peer, events } = amqp.connect();
       peer.write(bytes);
@@ -104,7 +101,7 @@ describe('the handshake timeout', () => {
     },
   );
 
-  it('an open connection has no handshake timeout', async ({ clock, amqp }) => {
+  it('ends when the connection is open', async ({ clock, amqp }) => {
     const { events } = await amqp.open({ tune: { heartbeat: 0 } });
     await clock.pass(60_000);
     expect(events.closedWhy).toEqual([]);

@@ -44,7 +44,7 @@ describe('a login', () => {
     ['PLAIN', Buffer.from('\0acme\0a/b+c=@:%x')],
     ['AMQPLAIN', amqplain('a/b+c=@:%x')],
   ] as const)(
-    'a %s login reaches the edge unchanged, with the client address [C-6.3]',
+    'user name and password of a %s login reach the edge unchanged, with the client address [C-6.3]',
     async ([mechanism, response], { edge, amqp }) => {
       await amqp.open({ mechanism, response });
       expect(edge.dialed).toMatchObject([
@@ -53,7 +53,9 @@ describe('a login', () => {
     },
   );
 
-  it('a rejected login gets 403 at once if the client supports it [C-6.3]', async ({ rejected }) => {
+  it('that is rejected gets 403 immediately if the client has authentication_failure_close [C-6.3]', async ({
+    rejected,
+  }) => {
     const { peer, events } = rejected;
     expect(await peer.takeConnectionClose()).toBe(LOGIN_REFUSED);
     expect(peer.ended).toBe(false);
@@ -63,13 +65,13 @@ describe('a login', () => {
     expect(events.closedWhy.length).toBe(1);
   });
 
-  it('a rejection names the login’s mechanism', async ({ edge, amqp }) => {
+  it('the text of a rejection names the mechanism of the login', async ({ edge, amqp }) => {
     edge.answer = () => envelope('FORBIDDEN');
     const { peer } = await amqp.logIn({ mechanism: 'AMQPLAIN', response: amqplain('bad') });
     expect(await peer.takeConnectionClose()).toContain('mechanism AMQPLAIN.');
   });
 
-  it('a rejected login closes the socket after 3 s without close-ok', async ({ clock, rejected }) => {
+  it('after the 403, the bridge waits 3 s for close-ok, then closes', async ({ clock, rejected }) => {
     const { peer } = rejected;
     expect(await peer.takeConnectionClose()).toBe(LOGIN_REFUSED);
     await clock.pass(2_999);
@@ -85,7 +87,7 @@ describe('a login', () => {
     { authentication_failure_close: 'yes' },
     { publisher_confirms: true },
   ])(
-    'a rejected login with capabilities %j closes the socket after 3 s',
+    'a rejected login with capabilities %j gets no 403: the socket closes after 3 s',
     async (capabilities, { clock, edge, amqp }) => {
       const answered = new Signal();
       let isAnswered = false;
@@ -108,14 +110,14 @@ describe('a login', () => {
     ['EXTERNAL', { mechanism: 'EXTERNAL', response: Buffer.alloc(0) }],
     ['AMQPLAIN without a login', { mechanism: 'AMQPLAIN', response: Buffer.alloc(0) }],
   ] as const)(
-    'a login with %s closes the socket after 3 s, without a dial',
+    'a login with %s closes the socket after 3 s, without a frame or a dial',
     async ([_, options], { clock, edge, amqp }) => {
       await expectSilentClose(clock, await amqp.logIn(options));
       expect(edge.dialed).toEqual([]);
     },
   );
 
-  it('capabilities are not read from a prototype', async ({ clock, amqp }) => {
+  it('a capability in a table named __proto__ does not count', async ({ clock, amqp }) => {
     const inner = tableBytes(tableEntry('authentication_failure_close', 't', Buffer.from([1])));
     const properties = tableBytes(
       tableEntry('__proto__', 'F', tableBytes(tableEntry('capabilities', 'F', inner))),
@@ -131,9 +133,9 @@ describe('a login', () => {
   });
 });
 
-describe('a vhost', () => {
+describe('connection.open', () => {
   it.for(['partner-k2', '/', '', 'partner-k1/', 'PARTNER-K1'])(
-    'vhost %j is not the key’s: 530, and the link closes [C-6.3]',
+    'with %j, which is not the vhost of the key, gets 530, and the link closes [C-6.3]',
     async (virtualHost, { amqp }) => {
       const { peer, link } = await amqp.accepted();
       await peer.openVhost(virtualHost);
@@ -144,7 +146,7 @@ describe('a vhost', () => {
     },
   );
 
-  it('too many connections get 530 at connection.open, not at the login [C-6.3]', async ({ edge, amqp }) => {
+  it('not the login, gets 530 when the key has too many connections [C-6.3]', async ({ edge, amqp }) => {
     edge.answer = () => envelope('CONFLICT', 'too many connections');
     const { peer } = await amqp.logIn();
     await peer.openVhost();

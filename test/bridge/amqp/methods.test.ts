@@ -17,14 +17,14 @@ function consumeWith(table: Buffer): Buffer {
 }
 
 describe('a method', () => {
-  it('a method with too deep tables closes the connection with 502 [C-6.3]', async ({ amqp }) => {
+  it('with tables 1 000 deep closes the connection with 502 [C-6.3]', async ({ amqp }) => {
     expect(await amqp.closeAfter(consumeWith(deepTable(1_000)))).toMatch(/^502 SYNTAX_ERROR - .*\[60\/20\]$/);
     expect(await amqp.closeAfter(consumeWith(deepTable(15_000)))).toMatch(
       /^502 SYNTAX_ERROR - .*\[60\/20\]$/,
     );
   });
 
-  it('a method whose arguments do not decode closes the connection with 501 [C-6.3]', async ({ amqp }) => {
+  it('whose arguments do not decode closes the connection with 501 [C-6.3]', async ({ amqp }) => {
     expect(await amqp.closeAfter(consumeWith(tableBytes(tableEntry('k', 'Z', Buffer.alloc(2)))))).toMatch(
       /^501 FRAME_ERROR - cannot decode.*\[60\/20\]$/,
     );
@@ -79,7 +79,7 @@ describe('a method', () => {
     },
   );
 
-  it('close-ok right after a bad method closes the socket', async ({ peer }) => {
+  it('whose 504 is answered with close-ok closes the socket immediately', async ({ peer }) => {
     peer.write(methodFrame(METHOD.channelOpen, {}, 1));
     expect(await peer.takeConnectionClose()).toMatch(/^504 /);
     peer.send(METHOD.connectionCloseOk);
@@ -87,7 +87,9 @@ describe('a method', () => {
     expect(peer.ended).toBe(true);
   });
 
-  it('a rejection with a very long name throws nothing', async ({ client: { peer, stream, link } }) => {
+  it('with a reused tag of 240 bytes gets 530, and nothing is thrown', async ({
+    client: { peer, stream, link },
+  }) => {
     // 120 characters in 240 bytes: valid as a name, but too long for a reply text that contains it.
     const consumerTag = 'č'.repeat(120);
     peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag, arguments: {} }, 1);

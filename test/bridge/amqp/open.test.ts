@@ -5,7 +5,7 @@ import { VHOST } from '#support/bridge-edge.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 describe('connection.open', () => {
-  it('connection.open with the right vhost reaches the object once', async ({ amqp }) => {
+  it('with the right vhost reaches the object once', async ({ amqp }) => {
     const { peer, link } = await amqp.accepted();
     await peer.openVhost();
     await peer.takeMethod(METHOD.connectionOpenOk);
@@ -16,7 +16,7 @@ describe('connection.open', () => {
   });
 
   it.for(['partner-k2', '/', '', 'x'.repeat(255), 'č'.repeat(127)])(
-    'a wrong vhost %j reaches the object before the link closes',
+    'with the wrong vhost %j reaches the object before the link closes',
     async (vhost, { amqp }) => {
       const { peer, link } = await amqp.accepted();
       await peer.openVhost(vhost);
@@ -27,7 +27,7 @@ describe('connection.open', () => {
     },
   );
 
-  it('without connection.open the object receives nothing', async ({ amqp }) => {
+  it('if the client disconnects before it, the object receives nothing', async ({ amqp }) => {
     const { peer, link } = await amqp.accepted();
     await peer.takeMethod(METHOD.connectionTune);
     peer.stream.destroy();

@@ -31,17 +31,22 @@ describe('a forbidden publish', () => {
     ['another slug', { routingKey: 'acme2.command.site-setpoint' }, OTHER_SLUG],
     ['another exchange', { exchange: 'amq.topic' }, "exchange 'amq.topic'"],
     ['the default exchange', { exchange: '' }, "exchange 'amq.default'"],
-  ] as const)('a publish with %s is rejected [C-6.2]', async ([_, options, what], { setpoints }) => {
-    const { peer, link } = setpoints;
-    peer.write(publishFrames('no', { ...SETPOINT, ...options }), setpoint('later'));
-    expect(await peer.takeChannelClose()).toBe(
-      `403 ACCESS_REFUSED - access to ${what} in vhost 'partner-k1' refused for user 'acme' [60/40]`,
-    );
-    expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
-    expect(link.received.length).toBe(1);
-  });
+  ] as const)(
+    'with %s closes its channel with 403, and the object does not receive it [C-6.2]',
+    async ([_, options, what], { setpoints }) => {
+      const { peer, link } = setpoints;
+      peer.write(publishFrames('no', { ...SETPOINT, ...options }), setpoint('later'));
+      expect(await peer.takeChannelClose()).toBe(
+        `403 ACCESS_REFUSED - access to ${what} in vhost 'partner-k1' refused for user 'acme' [60/40]`,
+      );
+      expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
+      expect(link.received.length).toBe(1);
+    },
+  );
 
-  it('earlier publishes are confirmed, later ones dropped', async ({ setpoints: { peer, link, events } }) => {
+  it('is rejected after earlier confirms; later publishes are dropped', async ({
+    setpoints: { peer, link, events },
+  }) => {
     peer.write(setpoint('a'), setpoint('b'), mode('no'), setpoint('c'), setpoint('d'));
     const [first, second] = [await link.take('publish'), await link.take('publish')];
     await link.take('close-channel');
@@ -56,21 +61,21 @@ describe('a forbidden publish', () => {
     await peer.openChannel(1);
   });
 
-  it('a rejection waits 3 s at most for earlier publishes', async ({ clock, setpoints: { peer, link } }) => {
+  it('gets 403 after 3 s if earlier ones have no answer', async ({ clock, setpoints: { peer, link } }) => {
     peer.write(setpoint('never answered'), mode('no'));
     await link.take('close-channel');
     await clock.pass(LIMIT.amqpCloseMs);
     expect(await peer.takeChannelClose()).toBe(REFUSED);
   });
 
-  it('a forbidden publish leaves other channels open', async ({ setpoints: { peer, link } }) => {
+  it('leaves other channels open', async ({ setpoints: { peer, link } }) => {
     await peer.openChannel(2);
     peer.write(mode('no'), publishFrames('on 2', { ...SETPOINT, channel: 2 }));
     expect((await link.take('publish')).body).toBe('on 2');
     expect(await peer.takeChannelClose()).toBe(REFUSED);
   });
 
-  it('a rejection comes before the close-ok of its channel', async ({ setpoints: { peer, link } }) => {
+  it('its 403 is sent before the close-ok of its channel', async ({ setpoints: { peer, link } }) => {
     peer.write(setpoint('a'), mode('no'), CLOSE);
     await link.store();
     await peer.takeMethod(METHOD.basicAck);
@@ -80,7 +85,7 @@ describe('a forbidden publish', () => {
     await peer.openChannel(1);
   });
 
-  it('a rejection comes before the close-ok of the connection', async ({ setpoints: { peer, link } }) => {
+  it('its 403 is sent before the close-ok of the connection', async ({ setpoints: { peer, link } }) => {
     peer.write(setpoint('a'), mode('no'), CLOSE_CONNECTION);
     const { seq } = await link.take('publish');
     await turns();
@@ -91,8 +96,8 @@ describe('a forbidden publish', () => {
   });
 });
 
-describe('a close', () => {
-  it('channel.close is answered after its publishes', async ({ setpoints: { peer, link } }) => {
+describe('a close by the client', () => {
+  it('channel.close is answered after the confirms of its channel', async ({ setpoints: { peer, link } }) => {
     peer.write(setpoint('a'), CLOSE);
     const { seq } = await link.take('publish');
     await link.take('close-channel');
@@ -102,7 +107,7 @@ describe('a close', () => {
     await peer.openChannel(1);
   });
 
-  it('channel.close is answered after 3 s at the latest', async ({ clock, setpoints: { peer, link } }) => {
+  it('channel.close waits 3 s at most for the confirms', async ({ clock, setpoints: { peer, link } }) => {
     peer.write(setpoint('never answered'), CLOSE);
     await link.take('close-channel');
     await clock.pass(LIMIT.amqpCloseMs);
@@ -118,14 +123,14 @@ describe('a close', () => {
     await peer.takeMethod(METHOD.connectionCloseOk);
   });
 
-  it('connection.close is answered after 3 s at the latest', async ({ clock, setpoints: { peer, link } }) => {
+  it('connection.close waits 3 s at most for requests', async ({ clock, setpoints: { peer, link } }) => {
     peer.write(methodFrame(METHOD.basicGet, { queue: QUEUE }, 1), CLOSE_CONNECTION);
     await link.take('get');
     await clock.pass(LIMIT.amqpCloseMs);
     await peer.takeMethod(METHOD.connectionCloseOk);
   });
 
-  it('after connection.close the stream ends in 3 s', async ({ clock, setpoints: { peer, events } }) => {
+  it('a socket left open is closed 3 s after close-ok', async ({ clock, setpoints: { peer, events } }) => {
     peer.write(CLOSE_CONNECTION);
     await peer.takeMethod(METHOD.connectionCloseOk);
     await clock.pass(LIMIT.amqpCloseMs - 1);
@@ -137,7 +142,7 @@ describe('a close', () => {
 });
 
 describe('requests of one channel in one write', () => {
-  it('requests of one channel are answered one by one, in order', async ({ setpoints: { peer, link } }) => {
+  it('reach the object one by one and are answered in order', async ({ setpoints: { peer, link } }) => {
     const declare = { queue: QUEUE, passive: true, arguments: {} };
     peer.write(
       methodFrame(METHOD.queueDeclare, declare, 1),
@@ -155,7 +160,7 @@ describe('requests of one channel in one write', () => {
     await peer.takeMethods(METHOD.basicGetEmpty, METHOD.basicQosOk);
   });
 
-  it('requests and publishes after a rejected request are dropped', async ({ setpoints: { peer, link } }) => {
+  it('are dropped, like publishes, after a rejected one', async ({ setpoints: { peer, link } }) => {
     const declare = { queue: 'nope', passive: true, arguments: {} };
     peer.write(
       methodFrame(METHOD.queueDeclare, declare, 1),
@@ -168,7 +173,7 @@ describe('requests of one channel in one write', () => {
     expect(link.received.map(({ kind }) => kind)).toEqual(['declare', 'close-channel']);
   });
 
-  it('a waiting request does not delay another channel', async ({ setpoints: { peer, link } }) => {
+  it('do not delay another channel while one waits for its answer', async ({ setpoints: { peer, link } }) => {
     await peer.openChannel(2);
     peer.write(
       methodFrame(METHOD.basicGet, { queue: QUEUE }, 1),
@@ -180,7 +185,9 @@ describe('requests of one channel in one write', () => {
     expect(link.received.length).toBe(2);
   });
 
-  it('a consume after a declare with nowait gets its queue', async ({ setpoints: { peer, link } }) => {
+  it('a consume without a name gets the queue declared with nowait', async ({
+    setpoints: { peer, link },
+  }) => {
     const declare = { queue: QUEUE, passive: true, nowait: true, arguments: {} };
     peer.write(
       methodFrame(METHOD.queueDeclare, declare, 1),
@@ -191,7 +198,7 @@ describe('requests of one channel in one write', () => {
     expect(await peer.takeMethod(METHOD.basicConsumeOk)).toMatchObject({ consumerTag: 'ct' });
   });
 
-  it('a consume after a cancel with nowait may use the same tag', async ({ setpoints: { peer, link } }) => {
+  it('a consume after a cancel with nowait may use its tag', async ({ setpoints: { peer, link } }) => {
     const consume = methodFrame(METHOD.basicConsume, { queue: QUEUE, consumerTag: 'ct', arguments: {} }, 1);
     peer.write(consume, methodFrame(METHOD.basicCancel, { consumerTag: 'ct', nowait: true }, 1), consume);
     for (const kind of ['consume', 'cancel', 'consume'] as const) await accept(link, kind);

@@ -7,7 +7,7 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
 describe('queue.declare', () => {
-  it('the object names a queue without a name, which is then the last declared', async ({ peer, link }) => {
+  it('without a name returns the object’s name, which empty names then mean', async ({ peer, link }) => {
     peer.send(METHOD.queueDeclare, { queue: '', exclusive: true, arguments: {} }, 1);
     const named = { queue: 'amq.gen-x', messageCount: 0 };
     await accept(link, 'declare', { ...named, consumerCount: 0 });
@@ -16,7 +16,7 @@ describe('queue.declare', () => {
     expect((await link.take('get')).queue).toBe('amq.gen-x');
   });
 
-  it('queue.declare sends its arguments with their types, 64 at most', async ({ client }) => {
+  it('sends the object its arguments with their types, 64 at most', async ({ client }) => {
     const many = Object.fromEntries(Array.from({ length: 70 }, (_, index) => [`a${index}`, index]));
     const typed = { text: 'x', yes: true, table: { a: 1 }, long: 2 ** 40, half: 1.5 };
     client.peer.send(METHOD.queueDeclare, { queue: 'q', arguments: { ...typed, ...many } }, 1);
@@ -32,7 +32,7 @@ describe('queue.declare', () => {
   });
 });
 
-describe('a queue', () => {
+describe('requests about a partner queue', () => {
   const bind = { queue: 'q', exchange: 'vcp', routingKey: 'acme.event.#', arguments: {} };
 
   const bound = { queue: 'q', pattern: 'acme.event.#' };
@@ -44,20 +44,23 @@ describe('a queue', () => {
     ['unbind', METHOD.queueUnbind, bind, bound, METHOD.queueUnbindOk, {}],
     ['purge', METHOD.queuePurge, { queue: 'q' }, { queue: 'q' }, METHOD.queuePurgeOk, count],
     ['delete', METHOD.queueDelete, wanted, wanted, METHOD.queueDeleteOk, count],
-  ])('queue.%s reaches the object and is answered after it', async (sent, { peer, link }) => {
-    const [kind, method, fields, asked, ok, counts] = sent;
-    peer.send(method, fields, 1);
-    expect(await accept(link, kind, counts)).toEqual({ kind, ...asked });
-    expect(await peer.takeMethod(ok)).toMatchObject(counts);
-    if (method === METHOD.queueUnbind) return;
-    peer.send(method, { ...fields, nowait: true }, 1);
-    await accept(link, kind, counts);
-    await throughLink({ peer, link });
-  });
+  ])(
+    'queue.%s reaches the object and is answered after the object’s answer',
+    async (sent, { peer, link }) => {
+      const [kind, method, fields, asked, ok, counts] = sent;
+      peer.send(method, fields, 1);
+      expect(await accept(link, kind, counts)).toEqual({ kind, ...asked });
+      expect(await peer.takeMethod(ok)).toMatchObject(counts);
+      if (method === METHOD.queueUnbind) return;
+      peer.send(method, { ...fields, nowait: true }, 1);
+      await accept(link, kind, counts);
+      await throughLink({ peer, link });
+    },
+  );
 });
 
 describe('a consumer whose queue is deleted', () => {
-  it('a client with the capability gets basic.cancel, and the tag is free again', async ({ amqp }) => {
+  it('gets basic.cancel if its client can consumer_cancel_notify; its tag is free', async ({ amqp }) => {
     const { peer, link } = await amqp.openConsumer({}, { capabilities: { consumer_cancel_notify: true } });
     link.send({ kind: 'cancelled', channel: 1, tag: 'ct' });
     expect(await peer.takeMethod(METHOD.basicCancel)).toMatchObject({ consumerTag: 'ct', nowait: true });
@@ -68,14 +71,14 @@ describe('a consumer whose queue is deleted', () => {
     await turns();
   });
 
-  it('a client without the capability gets nothing', async ({ consumer }) => {
+  it('gets nothing if its client cannot consumer_cancel_notify', async ({ consumer }) => {
     consumer.link.send({ kind: 'cancelled', channel: 1, tag: 'ct' });
     await throughLink(consumer);
   });
 });
 
 describe('a consumer’s priority', () => {
-  it('a priority may be negative; one that is not an integer gets 406', async ({ peer, link }) => {
+  it('may be negative; one that is not an integer gets 406', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: 'q', arguments: { 'x-priority': -7 } }, 1);
     expect((await accept(link, 'consume')).priority).toBe(-7);
     await peer.takeMethod(METHOD.basicConsumeOk);
@@ -104,7 +107,7 @@ describe('unacknowledged deliveries', () => {
     }
   }
 
-  it('an old delivery closes its channel after half an hour [C-6.4]', async ({ clock, consumer: slow }) => {
+  it('close their channel after half an hour [C-6.4]', async ({ clock, consumer: slow }) => {
     await deliverOne(slow, 1);
     await pass(clock, slow, LIMIT.unacknowledgedMs - 120_000);
     expect(slow.peer.frames.filter(({ channel }) => channel === 1).at(-1)?.type).toBe('body');
@@ -113,7 +116,7 @@ describe('unacknowledged deliveries', () => {
     expect(await slow.link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
   });
 
-  it('deliveries that are acknowledged never close the channel', async ({ clock, consumer: slow }) => {
+  it('do not close it if each is acknowledged in time', async ({ clock, consumer: slow }) => {
     for (let lease = 1; lease <= 8; lease++) {
       const deliveryTag = await deliverOne(slow, lease);
       await pass(clock, slow, LIMIT.unacknowledgedMs / 3);
@@ -124,7 +127,7 @@ describe('unacknowledged deliveries', () => {
   });
 });
 
-it('a bind waits for the declare before it and gets its queue', async ({ peer, link }) => {
+it('a queue.bind without a queue name gets the queue of the declare before it', async ({ peer, link }) => {
   peer.write(
     methodFrame(METHOD.queueDeclare, { queue: 'q', arguments: {} }, 1),
     methodFrame(METHOD.queueBind, { queue: '', exchange: 'vcp', routingKey: '#', arguments: {} }, 1),

@@ -17,7 +17,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 const CREDIT_STEP_BYTES = 128 * 1024;
 
 describe('a publisher', () => {
-  it('a publisher is paused at 128 open publishes [C-6.5]', async ({ client: { peer, link, stream } }) => {
+  it('is paused while 128 publishes are unanswered [C-6.5]', async ({ client: { peer, link, stream } }) => {
     const one = publishFrames('x');
     peer.write(...Array(LIMIT.openPublishes - 1).fill(one));
     const seqs = await takeSeqs(link, LIMIT.openPublishes - 1);
@@ -33,7 +33,7 @@ describe('a publisher', () => {
     expect(stream.isPaused()).toBe(false);
   });
 
-  it('a publisher is paused at 8 MiB of open bodies', async ({ client: { peer, link, stream } }) => {
+  it('is paused while 8 MiB of bodies are unanswered', async ({ client: { peer, link, stream } }) => {
     const one = publishFrames('x'.repeat(262_144));
     for (let count = 0; count < 40; count++) peer.write(one);
     const seqs = await takeSeqs(link, 32);
@@ -44,7 +44,7 @@ describe('a publisher', () => {
     await takeSeqs(link, 8);
   });
 
-  it('a paused publisher gets its deliveries and its end', async ({ consumer: { peer, link, stream } }) => {
+  it('gets deliveries and connection.close while paused', async ({ consumer: { peer, link, stream } }) => {
     peer.write(...Array(LIMIT.openPublishes).fill(publishFrames('x')));
     await takeSeqs(link, LIMIT.openPublishes);
     expect(stream.isPaused()).toBe(true);
@@ -59,7 +59,7 @@ describe('a publisher', () => {
 describe('a client that sends requests and reads no answer', () => {
   const MAX_HELD_BYTES = 2 * 1024 * 1024;
 
-  it('the bridge stops reading a client that reads no answer', async ({ client: { peer, stream } }) => {
+  it('is not read when its answers wait, before they are 2 MiB', async ({ client: { peer, stream } }) => {
     peer.stream.pause();
     const count = 10_000;
     const requests = Buffer.concat(Array(count).fill(methodFrame(METHOD.accessRequest, { realm: '/' }, 1)));
@@ -73,7 +73,7 @@ describe('a client that sends requests and reads no answer', () => {
     expect(round * count * answerBytes).toBeLessThan(MAX_HELD_BYTES);
   });
 
-  it('basic.get uses the credit of the link', async ({ client: { peer, link, stream } }) => {
+  it('is not read when its basic.gets would make 2 MiB wait', async ({ client: { peer, link, stream } }) => {
     peer.stream.pause();
     const delivery = deliveryOf(0, { body: 'x'.repeat(262_144) });
     const get = methodFrame(METHOD.basicGet, { queue: QUEUE, noAck: true }, 1);
@@ -89,7 +89,7 @@ describe('a client that sends requests and reads no answer', () => {
   });
 });
 
-describe('credit', () => {
+describe('the credit that the bridge sends to an object', () => {
   const body = 'x'.repeat(10_000);
   const perDelivery = deliveryOf(1, { body }).bytes;
 
@@ -97,7 +97,7 @@ describe('credit', () => {
     for (let lease = 1; lease <= count; lease++) link.send(deliver(lease, { body }, tag));
   }
 
-  it('credit reports the delivered bytes in steps, as a sum since the beginning', async ({ consumer }) => {
+  it('is sent each 128 KiB, with the sum of all delivered bytes', async ({ consumer }) => {
     deliverAll(consumer, 'ct', 30);
     const perStep = Math.ceil(CREDIT_STEP_BYTES / perDelivery);
     for (const step of [1, 2]) {
@@ -109,7 +109,7 @@ describe('credit', () => {
     expect(consumer.events.deliveredCount).toBe(30);
   });
 
-  it('credit waits while the client does not read', async ({ consumer }) => {
+  it('is not sent while the client does not read', async ({ consumer }) => {
     const { peer, link } = consumer;
     peer.stream.pause();
     deliverAll(consumer, 'ct', 60);
@@ -119,7 +119,7 @@ describe('credit', () => {
     await link.take('credit');
   });
 
-  it('credit counts deliveries that return from a cancelled consumer', async ({ consumer }) => {
+  it('includes deliveries that are requeued because their consumer does not exist', async ({ consumer }) => {
     const { link } = consumer;
     deliverAll(consumer, 'gone', 14);
     await link.take('credit');
@@ -133,7 +133,7 @@ describe('credit', () => {
   it.for([
     ['the client closed', 'client'],
     ['the bridge is closing', 'bridge'],
-  ] as const)('credit counts deliveries to a channel that %s', async ([_, closer], { consumer }) => {
+  ] as const)('includes deliveries to a channel that %s', async ([_, closer], { consumer }) => {
     const { peer, link } = consumer;
     if (closer === 'client') {
       peer.send(METHOD.channelClose, BYE, 1);

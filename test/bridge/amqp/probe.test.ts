@@ -32,7 +32,7 @@ describe('the client property of a probe', () => {
     expect(edge.dialed).toMatchObject([{ username: 'acme', password: 'key' }]);
   });
 
-  it('the nonce is sent only for its own connection [C-5.4]', async ({ probeOf }) => {
+  it('a later connection without the property has no nonce [C-5.4]', async ({ probeOf }) => {
     expect(await probeOf({ [PROBE_PROPERTY]: NONCE })).toBe(NONCE);
     expect(await probeOf({})).toBe('');
   });

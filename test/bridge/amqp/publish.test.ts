@@ -12,7 +12,7 @@ const REFUSED = {
 } as const;
 
 describe('a publish', () => {
-  it('a publish reaches the object unchanged [C-6.2]', async ({ client: { peer, link, events } }) => {
+  it('reaches the object unchanged [C-6.2]', async ({ client: { peer, link, events } }) => {
     const properties = { contentType: 'application/json', correlationId: 'c', headers: { k: [1, 'two'] } };
     peer.write(publishFrames('{"a":"č"}', { routingKey: 'acme.command.device', properties }));
     const { seq, ...rest } = await link.take('publish');
@@ -29,18 +29,21 @@ describe('a publish', () => {
   });
 
   it.for([
-    ['empty', Buffer.alloc(0), '', 'utf8'],
+    ['no bytes', Buffer.alloc(0), '', 'utf8'],
     ['text with a replacement character of its own', Buffer.from('a\ufffdb'), 'a\ufffdb', 'utf8'],
     ['text with NUL', Buffer.from('\0'), '\0', 'utf8'],
     ['half a character', Buffer.from([0xc4]), 'xA==', 'base64'],
     ['bytes', Buffer.from([0xff, 0xfe, 0]), '//4A', 'base64'],
     ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), '7aCA', 'base64'],
-  ] as const)('a body of %s keeps all its bytes', async ([_, body, text, encoding], { peer, link }) => {
-    peer.write(publishFrames(body));
-    expect(await link.take('publish')).toMatchObject({ body: text, encoding });
-  });
+  ] as const)(
+    'with a body of %s reaches the object with the same bytes',
+    async ([_, body, text, encoding], { peer, link }) => {
+      peer.write(publishFrames(body));
+      expect(await link.take('publish')).toMatchObject({ body: text, encoding });
+    },
+  );
 
-  it('a body above 256 KiB closes the channel with 311 [C-6.3]', async ({ peer, link }) => {
+  it('with a body above 256 KiB closes only its channel, with 311 [C-6.3]', async ({ peer, link }) => {
     peer.write(publishFrames('x'.repeat(262_144)));
     expect((await link.take('publish')).body.length).toBe(262_144);
     peer.write(publishFrames('x'.repeat(262_145)));
@@ -54,7 +57,7 @@ describe('a publish', () => {
     expect((await link.take('publish')).body).toBe('fits');
   });
 
-  it('all publishes of one read travel in one batch', async ({ peer, link }) => {
+  it('reaches the object in one batch with all others of the same read', async ({ peer, link }) => {
     peer.write(...Array.from({ length: 50 }, (_, index) => publishFrames(`${index}`)));
     const [batch] = await link.untilBatches(1);
     expect(batch?.map((one) => one.kind === 'publish' && one.body)).toEqual(
@@ -62,13 +65,13 @@ describe('a publish', () => {
     );
   });
 
-  it('without confirms a stored publish gets no answer', async ({ peer, link }) => {
+  it('without confirms gets no answer when it is stored', async ({ peer, link }) => {
     peer.write(publishFrames('a'));
     await link.store();
     await throughLink({ peer, link });
   });
 
-  it('a rejected publish gets neither ack nor nack [C-6.2]', async ({ publisher: { peer, link } }) => {
+  it('that the object rejects gets neither ack nor nack [C-6.2]', async ({ publisher: { peer, link } }) => {
     peer.write(publishFrames('a'), publishFrames('b'), publishFrames('c'));
     const [first, second = 0, third] = await takeSeqs(link, 3);
     link.send(
@@ -85,13 +88,13 @@ describe('a publish', () => {
     await peer.openChannel(1);
   });
 
-  it('a rejection with severity connection closes the connection', async ({ peer, link }) => {
+  it('that the object rejects with severity "connection" closes the connection', async ({ peer, link }) => {
     peer.write(publishFrames('a'));
     await reject(link, 'publish', 540, 'NOT_IMPLEMENTED - that', 'connection');
     expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - that [60/40]');
   });
 
-  it('a rejection after its channel was closed changes nothing', async ({ peer, link }) => {
+  it('that the object rejects after the client closed the channel gets no answer', async ({ peer, link }) => {
     peer.write(publishFrames('a'));
     const { seq } = await link.take('publish');
     peer.send(METHOD.channelClose, BYE, 1);
@@ -103,13 +106,13 @@ describe('a publish', () => {
   it.for([
     [{ userId: 'zzz' }, "user_id property set to 'zzz' but authenticated user was 'acme'"],
     [{ expiration: 'abc' }, "invalid expiration 'abc': no_integer"],
-  ] as const)('properties %j close the channel with 406', async ([properties, why], { peer }) => {
+  ] as const)('with properties %j closes its channel with 406', async ([properties, why], { peer }) => {
     peer.write(publishFrames('a', { properties }));
     peer.send(METHOD.channelOpen, {}, 2);
     expect(await peer.takeChannelClose()).toBe(`406 PRECONDITION_FAILED - ${why} [60/40]`);
   });
 
-  it('immediate closes the connection with 540 [C-6.3]', async ({ peer, link }) => {
+  it('with immediate closes the connection with 540 [C-6.3]', async ({ peer, link }) => {
     peer.write(publishFrames('a', { immediate: true }));
     expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - immediate=true [60/40]');
     expect(link.received).toEqual([]);

@@ -6,8 +6,10 @@ import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { startPulse } from '../../../bridge/link.ts';
 
-describe('a confirm', () => {
-  it('one confirm follows the storing of many publishes [C-6.4]', async ({ publisher: { peer, link } }) => {
+describe('confirms on a channel', () => {
+  it('publishes stored without a gap share one ack; after a gap each gets its own [C-6.4]', async ({
+    publisher: { peer, link },
+  }) => {
     peer.write(...Array(10).fill(publishFrames('x')));
     const seqs = await takeSeqs(link, 10);
     await turns();
@@ -21,7 +23,7 @@ describe('a confirm', () => {
     expect(peer.frames.length).toBe(before + 7);
   });
 
-  it('confirms count the publishes of their own channel', async ({ publisher: { peer, link } }) => {
+  it('count only the publishes of their own channel', async ({ publisher: { peer, link } }) => {
     await peer.openChannel(2);
     peer.send(METHOD.confirmSelect, { nowait: true }, 2);
     peer.write(publishFrames('a'), publishFrames('b'), publishFrames('c', { channel: 2 }));
@@ -33,7 +35,7 @@ describe('a confirm', () => {
     ]);
   });
 
-  it('confirms count from confirm.select; a second select changes nothing', async ({ peer, link }) => {
+  it('count from the first confirm.select; a second one changes nothing', async ({ peer, link }) => {
     peer.write(publishFrames('before'));
     await link.take('publish');
     for (let time = 0; time < 2; time++) {
@@ -44,7 +46,7 @@ describe('a confirm', () => {
     }
   });
 
-  it('a confirm precedes the acknowledgement event [C-6.4]', async ({ consumer: { peer, link } }) => {
+  it('precede the acknowledgement event of the command [C-6.4]', async ({ consumer: { peer, link } }) => {
     await selectConfirms(peer);
     peer.write(publishFrames('command'));
     const [seq = 0] = await takeSeqs(link, 1);
@@ -53,7 +55,7 @@ describe('a confirm', () => {
     expect((await peer.takeContent(METHOD.basicDeliver)).body.toString()).toBe('acknowledgement');
   });
 
-  it('an answer to an unknown sequence is ignored', async ({ publisher: { peer, link } }) => {
+  it('an answer of the object to an unknown sequence is ignored', async ({ publisher: { peer, link } }) => {
     link.send(
       { kind: 'stored', seqs: [99, 100] },
       { kind: 'refused', seq: 101, severity: 'channel', code: 403, text: 'ACCESS_REFUSED' },
@@ -62,7 +64,7 @@ describe('a confirm', () => {
     await throughLink({ peer, link });
   });
 
-  it('a confirm goes out before the close', async ({ publisher: { peer, link, connection } }) => {
+  it('are sent before the close of a later shutdown', async ({ publisher: { peer, link, connection } }) => {
     peer.write(publishFrames('a'));
     await link.store();
     await peer.takeMethod(METHOD.basicAck);
@@ -70,7 +72,7 @@ describe('a confirm', () => {
     await peer.takeConnectionClose();
   });
 
-  it('a confirm missing for 10 s means a lost link: 320, no nack (rule 3)', async ({ clock, publisher }) => {
+  it('missing for 10 s mean a lost link: 320, no nack (rule 3)', async ({ clock, publisher }) => {
     const stopPulse = startPulse();
     publisher.peer.write(publishFrames('a'));
     await takeSeqs(publisher.link, 1);

@@ -68,7 +68,7 @@ describe('a SASL response', () => {
     },
   );
 
-  it('any bytes give valid credentials or none', () => {
+  it('of random bytes gives credentials with a user name, or none', () => {
     fc.assert(
       fc.property(
         fc.constantFrom('PLAIN', 'AMQPLAIN'),

@@ -11,7 +11,7 @@ const it = amqpTest.extend('holder', async ({ consumer }) => {
   return consumer;
 });
 
-describe('a settlement', () => {
+describe('the settlement of deliveries', () => {
   const ALL = [11, 12, 13];
 
   it.for<[string, number, Fields, string, number[]]>([
@@ -35,7 +35,7 @@ describe('a settlement', () => {
     expect(await link.take('settle')).toEqual({ kind: 'settle', outcome, leases });
   });
 
-  it('settlements of one read share a frame per outcome', async ({ holder: { peer, link } }) => {
+  it('of one read is sent in one frame for each outcome', async ({ holder: { peer, link } }) => {
     peer.write(
       methodFrame(METHOD.basicAck, { deliveryTag: 3 }, 1),
       methodFrame(METHOD.basicAck, { deliveryTag: 1 }, 1),
@@ -45,7 +45,7 @@ describe('a settlement', () => {
     expect(await link.take('settle')).toEqual({ kind: 'settle', outcome: 'requeue', leases: [12] });
   });
 
-  it('a settlement reaches the object before later requests', async ({ holder: { peer, link } }) => {
+  it('reaches the object before a later request', async ({ holder: { peer, link } }) => {
     peer.write(
       methodFrame(METHOD.basicAck, { deliveryTag: 1 }, 1),
       methodFrame(METHOD.basicGet, { queue: QUEUE }, 1),
@@ -57,7 +57,12 @@ describe('a settlement', () => {
   it.for<[string, number, Fields, string]>([
     ['basic.ack of an unknown tag', METHOD.basicAck, { deliveryTag: 4 }, '4 [60/80]'],
     ['basic.ack of tag 0', METHOD.basicAck, { deliveryTag: 0 }, '0 [60/80]'],
-    ['basic.ack of too many', METHOD.basicAck, { deliveryTag: 4, multiple: true }, '4 [60/80]'],
+    [
+      'basic.ack of many up to an unknown tag',
+      METHOD.basicAck,
+      { deliveryTag: 4, multiple: true },
+      '4 [60/80]',
+    ],
     ['basic.nack of an unknown tag', METHOD.basicNack, { deliveryTag: 9, requeue: true }, '9 [60/120]'],
     ['basic.reject of an unknown tag', METHOD.basicReject, { deliveryTag: 9, requeue: true }, '9 [60/90]'],
   ])(
@@ -70,14 +75,14 @@ describe('a settlement', () => {
     },
   );
 
-  it('a second settlement closes the channel with 406', async ({ holder: { peer, link } }) => {
+  it('a second ack of the same delivery closes the channel with 406', async ({ holder: { peer, link } }) => {
     peer.send(METHOD.basicAck, { deliveryTag: 2 }, 1);
     peer.send(METHOD.basicAck, { deliveryTag: 2 }, 1);
     expect(await peer.takeChannelClose()).toMatch(/^406 .*unknown delivery tag 2 /);
     expect(await link.take('settle')).toEqual({ kind: 'settle', outcome: 'ack', leases: [12] });
   });
 
-  it('a tag of another channel closes only the wrong channel', async ({ holder: { peer, link } }) => {
+  it('on a wrong channel closes only that channel, with 406', async ({ holder: { peer, link } }) => {
     await peer.openChannel(2);
     peer.send(METHOD.basicAck, { deliveryTag: 1 }, 2);
     const close = await peer.takeMethod(METHOD.channelClose);
@@ -86,7 +91,7 @@ describe('a settlement', () => {
     expect((await link.take('settle')).leases).toEqual([11]);
   });
 
-  it('many settlements are split into several frames', async ({ consumer: { peer, link } }) => {
+  it('of 12 001 deliveries reaches the object in several frames', async ({ consumer: { peer, link } }) => {
     const leases = Array.from({ length: 12_001 }, (_, index) => index + 1);
     for (let start = 0; start < leases.length; start += 200)
       link.send(...leases.slice(start, start + 200).map((lease) => deliver(lease)));
@@ -96,7 +101,7 @@ describe('a settlement', () => {
     expect(settled.flatMap((one) => one.leases)).toEqual(leases);
   });
 
-  it('an ack of all without deliveries is accepted', async ({ consumer }) => {
+  it('an ack of all is accepted when nothing is unacknowledged', async ({ consumer }) => {
     consumer.peer.send(METHOD.basicAck, { deliveryTag: 0, multiple: true }, 1);
     await throughLink(consumer);
     expect(consumer.link.received.some(({ kind }) => kind === 'settle')).toBe(false);
@@ -104,7 +109,7 @@ describe('a settlement', () => {
 });
 
 describe('basic.recover', () => {
-  it('basic.recover forgets the delivery tags [C-6.4]', async ({ holder: { peer, link } }) => {
+  it('makes earlier tags unknown; redeliveries get new ones [C-6.4]', async ({ holder: { peer, link } }) => {
     peer.send(METHOD.basicRecover, { requeue: true }, 1);
     const { seq, ...wanted } = await link.take('recover');
     expect(wanted).toEqual({ kind: 'recover', channel: 1 });
@@ -122,14 +127,14 @@ describe('basic.recover', () => {
     await throughLink(holder);
   });
 
-  it('basic.recover without requeue closes the connection with 540', async ({ holder: { peer } }) => {
+  it('without requeue closes the connection with 540', async ({ holder: { peer } }) => {
     peer.send(METHOD.basicRecover, { requeue: false }, 1);
     expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - requeue=false [60/110]');
   });
 });
 
 describe('basic.get', () => {
-  it('basic.get returns a message, the remaining count and a tag [C-6.4]', async ({ peer, link }) => {
+  it('returns a message, the remaining count and a tag [C-6.4]', async ({ peer, link }) => {
     peer.send(METHOD.basicGet, { queue: QUEUE }, 1);
     const { seq, ...wanted } = await link.take('get');
     expect(wanted).toEqual({ kind: 'get', channel: 1, queue: QUEUE, noAck: false });
@@ -141,11 +146,11 @@ describe('basic.get', () => {
     expect((await link.take('settle')).leases).toEqual([31]);
   });
 
-  it('basic.get on an empty queue returns get-empty', async ({ client }) => {
+  it('on an empty queue returns get-empty', async ({ client }) => {
     await throughLink(client);
   });
 
-  it('a message of basic.get with noAck cannot be settled', async ({ peer, link }) => {
+  it('with noAck returns a message that cannot be acknowledged: 406', async ({ peer, link }) => {
     peer.send(METHOD.basicGet, { queue: QUEUE, noAck: true }, 1);
     const { seq, noAck } = await link.take('get');
     expect(noAck).toBe(true);
@@ -155,7 +160,7 @@ describe('basic.get', () => {
     expect(await peer.takeChannelClose()).toMatch(/^406 /);
   });
 
-  it('a rejected basic.get closes the channel', async ({ peer, link }) => {
+  it('that the object rejects closes the channel with the object’s text', async ({ peer, link }) => {
     peer.send(METHOD.basicGet, { queue: 'nope' }, 1);
     const text = "NOT_FOUND - no queue 'nope' in vhost 'partner-k1'";
     await reject(link, 'get', 404, text);

@@ -28,7 +28,7 @@ describe('unacknowledged deliveries', () => {
     expect(unacked.take(4, true)).toEqual([14]);
   });
 
-  it('multiple with tag 0 settles all, also none', () => {
+  it('multiple with tag 0 settles all deliveries, even if none is left', () => {
     const unacked = delivered(11, 12);
     expect(unacked.take(0, true)).toEqual([11, 12]);
     expect(unacked.take(0, true)).toEqual([]);
@@ -47,7 +47,7 @@ describe('unacknowledged deliveries', () => {
     expect(unacked.takeAll()).toEqual([11, 12]);
   });
 
-  it('deliveries without acknowledgement get a tag and are not kept', () => {
+  it('deliveries that need no acknowledgement get a tag and cannot be settled', () => {
     const unacked = delivered(null, 12, null);
     expect(unacked.take(1, false)).toBeUndefined();
     expect(unacked.take(3, false)).toBeUndefined();
@@ -55,7 +55,7 @@ describe('unacknowledged deliveries', () => {
     expect(unacked.take(4, true)).toEqual([12, 14]);
   });
 
-  it('tags continue after all deliveries were returned', () => {
+  it('tags continue to count after all deliveries were taken', () => {
     const unacked = delivered(11, 12);
     expect(unacked.takeAll()).toEqual([11, 12]);
     expect(unacked.add(13)).toBe(3);
@@ -84,7 +84,7 @@ class NaiveUnacked {
 }
 
 describe('random deliveries and settlements', () => {
-  it('Unacked agrees with a plain list', () => {
+  it('give the same leases as in a plain list', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
         const unacked = new Unacked();

@@ -33,15 +33,15 @@ async function beat(clock: TestClock, { peer }: OpenAmqpClient, seconds: number)
   }
 }
 
-describe('a client that does not read', () => {
-  it('the bridge reads the client while less than 1 MiB waits for it', async ({ unread }) => {
+describe('output that a client does not read', () => {
+  it('the bridge still reads from the client while less than 1 MiB waits', async ({ unread }) => {
     const client = await unread(900 * KIB);
     expect(client.stream.writableNeedDrain).toBe(true);
     client.peer.write(publishFrames('still read'));
     expect((await client.link.take('publish')).body).toBe('still read');
   });
 
-  it('the bridge stops reading at 1 MiB until the client has read', async ({ unread }) => {
+  it('the bridge does not read from the client while more than 1 MiB waits', async ({ unread }) => {
     const client = await unread(LIMIT.amqpOutputBytes + 100 * KIB);
     client.peer.write(publishFrames('held back'));
     await turns(50);
@@ -55,7 +55,7 @@ describe('a client that does not read', () => {
     ['read', 100 * KIB],
     ['not read', 1_200 * KIB],
   ] as const)(
-    'no progress for three heartbeats closes it, %s [C-6.3]',
+    'closes the client after three heartbeats without progress, even if the bridge does %s from it [C-6.3]',
     async ([_, bytes], { clock, unread }) => {
       const client = await unread(bytes);
       await beat(clock, client, 5);
@@ -67,7 +67,7 @@ describe('a client that does not read', () => {
     },
   );
 
-  it('without heartbeats the client is closed after 30 s', async ({ clock, unread }) => {
+  it('closes the client after 30 s if heartbeats are off', async ({ clock, unread }) => {
     const client = await unread(100 * KIB, 0);
     await beat(clock, client, 29);
     expect(client.events.closedWhy).toEqual([]);
@@ -76,7 +76,7 @@ describe('a client that does not read', () => {
     await client.link.untilClosed();
   });
 
-  it('each read of the client restarts the timeout', async ({ clock, unread }) => {
+  it('the client’s timeout restarts each time it reads something', async ({ clock, unread }) => {
     const client = await unread(1_200 * KIB);
     for (let round = 0; round < 5; round++) {
       await beat(clock, client, 5);
@@ -89,7 +89,7 @@ describe('a client that does not read', () => {
     expect(client.events.closedWhy.length).toBe(1);
   });
 
-  it('a client that has read everything has no timeout', async ({ clock, unread }) => {
+  it('the timeout ends when the client has read everything', async ({ clock, unread }) => {
     const client = await unread(1_200 * KIB);
     await beat(clock, client, 5);
     client.peer.stream.resume();
@@ -104,7 +104,7 @@ describe('a client that does not read', () => {
 });
 
 describe('a client that reads slowly', () => {
-  it('a client that reads slowly is not closed, even in one large batch', async ({ clock, amqp }) => {
+  it('is not closed, even if its deliveries came in one large batch', async ({ clock, amqp }) => {
     const client = await amqp.openConsumer({ noAck: true }, { tune: { heartbeat: 2 } });
     client.peer.stream.pause();
     const body = 'x'.repeat(16 * KIB);
@@ -119,7 +119,7 @@ describe('a client that reads slowly', () => {
   });
 });
 
-describe('a client that the bridge did not read', () => {
+describe('a client from which the bridge did not read for 20 s', () => {
   /** A client that the bridge does not read for 20 s because of its open publishes; then they are stored. */
   async function resumedClient(clock: TestClock, amqp: AmqpClients): Promise<OpenAmqpClient> {
     const client = await amqp.openConsumer({}, { tune: { heartbeat: 2 } });
@@ -133,7 +133,7 @@ describe('a client that the bridge did not read', () => {
     return client;
   }
 
-  it('heartbeats count again only when the bridge reads again', async ({ clock, amqp }) => {
+  it('is not closed because of heartbeats from that time', async ({ clock, amqp }) => {
     const client = await resumedClient(clock, amqp);
     await clock.pass(5_900);
     expect(client.events.closedWhy).toEqual([]);
@@ -142,7 +142,7 @@ describe('a client that the bridge did not read', () => {
     expect(client.events.closedWhy).toEqual([]);
   });
 
-  it('a client that left is closed three heartbeats after reading resumes', async ({ clock, amqp }) => {
+  it('is closed three heartbeats after the bridge reads again, if silent', async ({ clock, amqp }) => {
     const client = await resumedClient(clock, amqp);
     await clock.pass(7_000);
     expect(client.events.closedWhy).toEqual(['missed heartbeats']);
@@ -150,7 +150,7 @@ describe('a client that the bridge did not read', () => {
 });
 
 describe('a delivery', () => {
-  it('a delivery counts in the window with the bytes that the object names', async ({ consumer }) => {
+  it('counts in the credit with the bytes that the object named', async ({ consumer }) => {
     for (const lease of [1, 2]) consumer.link.send(deliver(lease, { bytes: 100_000 }));
     expect((await consumer.link.take('credit')).drainedBytes).toBe(200_000);
     await consumer.peer.takeContent(METHOD.basicDeliver);

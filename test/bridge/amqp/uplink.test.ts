@@ -5,7 +5,7 @@ import type { VhostLinkUp } from '../../../protocol/link/vhost.ts';
 
 const LEASES = 200_000;
 
-it('an acknowledgement of two full queues names each lease once, in order [C-6.4]', () => {
+it('an acknowledgement of 200 000 leases is sent in frames that name each lease once, in order [C-6.4]', () => {
   const sent: VhostLinkUp[] = [];
   const link = {
     nextSeq: () => 1,

@@ -49,7 +49,7 @@ async function bytesReceived(port: number | undefined, options: ConnectionOption
 
 describe('a certificate of the trusted authority', () => {
   it.for(['TLSv1.2', 'TLSv1.3'] as const)(
-    'a certificate opens a session over %s, and the proof has its fingerprint [C-3.3]',
+    'opens a session over %s, and the proof has its fingerprint [C-3.3]',
     async (version, { certificates, edge, bridge }) => {
       const { fingerprint, ...identity } = await certificates.device();
       const peer = await bridge.certified({ ...identity, minVersion: version, maxVersion: version });
@@ -71,7 +71,7 @@ describe('a certificate of the trusted authority', () => {
     ['a password, which is ignored', { username: DEVICE_ID, password: 'whatever' }],
     ['an empty user name', { username: '' }],
   ] as const)(
-    'the certificate names the device with %s [C-3.3]',
+    'decides which device connects, with %s in CONNECT [C-3.3]',
     async ([_, options], { certificates, edge, bridge }) => {
       const peer = await bridge.certified(await certificates.device(), options);
       expect(await peer.takeConnack()).toBe(0);
@@ -79,7 +79,7 @@ describe('a certificate of the trusted authority', () => {
     },
   );
 
-  it('a certificate may name its device in upper case', async ({ certificates, edge, bridge }) => {
+  it('may name its device in upper case', async ({ certificates, edge, bridge }) => {
     const peer = await bridge.certified(await certificates.device(DEVICE_ID.toUpperCase()));
     expect(await peer.takeConnack()).toBe(0);
     expect(edge.dialed[0]?.username).toBe(DEVICE_ID);
@@ -89,7 +89,7 @@ describe('a certificate of the trusted authority', () => {
     ['another device’s user name', OTHER_ID],
     ['a user name that is no UUID', 'gateway-1'],
   ] as const)(
-    'a certificate with %s gets code 5 without a dial (bad input: MQTT)',
+    'with %s in CONNECT gets code 5 without a dial (bad input: MQTT)',
     async ([_, username], { certificates, edge, bridge }) => {
       const peer = await bridge.certified(await certificates.device(), { username, password: 'token' });
       expect(await peer.takeRefusal()).toBe(5);
@@ -97,19 +97,19 @@ describe('a certificate of the trusted authority', () => {
     },
   );
 
-  it('a certificate of no device gets code 5 without a dial', async ({ certificates, edge, bridge }) => {
+  it('whose name is no device id gets code 5 without a dial', async ({ certificates, edge, bridge }) => {
     const peer = await bridge.certified(await certificates.device('gateway-1'), { username: DEVICE_ID });
     expect(await peer.takeRefusal()).toBe(5);
     expect(edge.dialed).toEqual([]);
   });
 
-  it('a rejected certificate gets code 5 (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
+  it('that the edge rejects gets code 5 (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     expect(await (await bridge.certified(await certificates.device())).takeRefusal()).toBe(5);
     expect(edge.dialed).toHaveLength(1);
   });
 
-  it('a throttle holds for one certificate only [C-3.11]', async ({ certificates, edge, bridge }) => {
+  it('is not dialed after 30 rejections; a new one is [C-3.11]', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     const old = await certificates.device();
     for (let count = 0; count < 31; count++) await (await bridge.certified(old)).takeRefusal();
@@ -120,7 +120,7 @@ describe('a certificate of the trusted authority', () => {
     expect(edge.dialed).toMatchObject([{ proof: { fingerprint: renewed.fingerprint } }]);
   });
 
-  it('no TLS session is resumed: each handshake checks the certificate', async ({ certificates, bridge }) => {
+  it('is checked in each handshake, because no TLS session is resumed', async ({ certificates, bridge }) => {
     for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
       const { fingerprint: _known, ...identity } = await certificates.device();
       let session: Buffer | undefined;
@@ -152,7 +152,7 @@ describe('a failed handshake', () => {
       async ({ files }) => ({ cert: readFileSync(files.certificate), key: readFileSync(files.key) }),
     ],
   ])(
-    '%s gets no answer and no dial (bad input: MQTT)',
+    'a client with %s receives nothing, and the edge no dial (bad input: MQTT)',
     async ([_, issue], { certificates, edge, bridge }) => {
       const identity = await issue(certificates);
       for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const)
@@ -162,7 +162,7 @@ describe('a failed handshake', () => {
     },
   );
 
-  it('TLS 1.1 is rejected (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
+  it('a client with TLS 1.1 receives nothing (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     const identity = await certificates.device();
     expect(await bytesReceived(bridge.ports.mtls, { ...identity, ...OLD_TLS })).toBe(0);
     expect(edge.dialed).toEqual([]);
@@ -174,7 +174,7 @@ describe('a bridge without a device authority', async () => {
   const environment = { SITEWIRE_DEVICE_CA: undefined, SITEWIRE_MTLS_PORT: String(port) };
   const plainIt = it.extend('environment', () => environment);
 
-  plainIt('without a device authority nothing listens for certificates', async ({ bridge }) => {
+  plainIt('does not listen on the port for certificates, but accepts tokens', async ({ bridge }) => {
     expect(bridge.ports.mtls).toBeUndefined();
     const [error] = (await once(connectTcp({ host: ADDRESS, port }), 'error')) as [Error & { code?: string }];
     expect(error.code).toBe('ECONNREFUSED');
@@ -183,7 +183,7 @@ describe('a bridge without a device authority', async () => {
 });
 
 describe('the listener for tokens', () => {
-  it('a certificate without a token gets code 4 [C-3.11]', async ({ certificates, edge, bridge }) => {
+  it('a certificate alone gets code 4 without a dial [C-3.11]', async ({ certificates, edge, bridge }) => {
     const peer = new MqttPeer(connect(bridge.ports.mqtts, await certificates.device()));
     peer.write(connectPacket({ username: DEVICE_ID }));
     expect(await peer.takeRefusal()).toBe(4);

@@ -15,7 +15,7 @@ import { turns } from '#support/bridge-signal.ts';
 import type { ApiErrorCode } from '../../../protocol/errors.ts';
 
 describe('a CONNECT', () => {
-  it('an accepted CONNECT gets code 0 without a present session', async ({ edge, mqtt }) => {
+  it('that the edge accepts gets code 0, and no session is present', async ({ edge, mqtt }) => {
     const { peer } = mqtt.send();
     expect([...(await peer.take(PACKET.connack))]).toEqual([0, 0]);
     expect(edge.dialed).toMatchObject([
@@ -24,7 +24,7 @@ describe('a CONNECT', () => {
     expect(mqtt.events.openedIds).toEqual([DEVICE_ID]);
   });
 
-  it('a CONNECT may name its device in upper case', async ({ edge, mqtt }) => {
+  it('may name its device in upper case', async ({ edge, mqtt }) => {
     const { peer } = await mqtt.open({ username: DEVICE_ID.toUpperCase() });
     expect(await peer.subscribe(1, COMMANDS)).toEqual([0, 1, 1]);
     expect(edge.dialed[0]?.username).toBe(DEVICE_ID);
@@ -33,7 +33,7 @@ describe('a CONNECT', () => {
   it.for([
     ['MQTT 3.1', 0, 'MQIsdp', 3],
     ['MQTT 5', 1, 'MQTT', 5],
-  ] as const)('a CONNECT of %s gets code %d', async ([_, code, name, level], { mqtt }) => {
+  ] as const)('of %s gets code %d', async ([_, code, name, level], { mqtt }) => {
     const connect = connectPacket({ username: DEVICE_ID, password: 'token', protocol: [name, level] });
     // MQTT 5 has a properties length before the payload.
     const parts = [connect.subarray(0, 12), Buffer.from([0]), connect.subarray(12)];
@@ -58,7 +58,7 @@ describe('a CONNECT', () => {
 
 describe('a rejected CONNECT', () => {
   it.for<ApiErrorCode>(['UNAUTHORIZED', 'FORBIDDEN', 'CONFLICT'])(
-    '%s of the edge gets code 5 (spec: Broker and device errors)',
+    'gets code 5 if the edge answers %s (spec: Broker and device errors)',
     async (code, { edge, mqtt }) => {
       edge.answer = () => envelope(code);
       const { peer } = mqtt.send();
@@ -67,7 +67,7 @@ describe('a rejected CONNECT', () => {
     },
   );
 
-  it('a rejected CONNECT is reported once with its reason', async ({ edge, mqtt }) => {
+  it('is reported once, with the message of the edge', async ({ edge, mqtt }) => {
     edge.answer = () => envelope('UNAUTHORIZED', 'Invalid or expired token');
     const { peer } = mqtt.send();
     await peer.takeRefusal();
@@ -82,11 +82,14 @@ describe('a rejected CONNECT', () => {
     ['404', envelope('NOT_FOUND')],
     ['an HTML 403', { status: 403, body: '<html>blocked</html>', contentType: 'text/html' }],
     ['a 403 of another’s JSON', { status: 403, body: '{"code":"BLOCKED"}', contentType: 'application/json' }],
-  ])('%s of the edge gets code 3, a temporary failure [C-3.11]', async ([_, answer], { edge, mqtt }) => {
-    edge.answer = () => answer;
-    const { peer } = mqtt.send();
-    expect(await peer.takeRefusal()).toBe(3);
-  });
+  ])(
+    'gets code 3, a temporary failure, if the edge answers %s [C-3.11]',
+    async ([_, answer], { edge, mqtt }) => {
+      edge.answer = () => answer;
+      const { peer } = mqtt.send();
+      expect(await peer.takeRefusal()).toBe(3);
+    },
+  );
 
   it.for([
     ['no user name and no password', { username: undefined, password: undefined }],
@@ -96,7 +99,7 @@ describe('a rejected CONNECT', () => {
     ['a user name that is no UUID', { username: 'gateway-1' }],
     ['a UUID before a line break', { username: `${DEVICE_ID}\n` }],
     ['a UUID in braces', { username: `{${DEVICE_ID}}` }],
-  ] as const)('%s gets code 4 without a dial [C-3.11]', async ([_, options], { edge, mqtt }) => {
+  ] as const)('with %s gets code 4 without a dial [C-3.11]', async ([_, options], { edge, mqtt }) => {
     const { peer } = mqtt.send(options);
     expect(await peer.takeRefusal()).toBe(4);
     expect(edge.dialed).toEqual([]);
@@ -104,7 +107,7 @@ describe('a rejected CONNECT', () => {
 });
 
 describe('a client id', () => {
-  it('a client id of another device does not end that session [C-3.6]', async ({ mqtt }) => {
+  it('that is another device’s does not end the session of that device [C-3.6]', async ({ mqtt }) => {
     const first = await mqtt.open({ clientId: DEVICE_ID });
     const second = await mqtt.open({ clientId: DEVICE_ID, username: OTHER_ID });
     await first.peer.ping();
@@ -113,7 +116,7 @@ describe('a client id', () => {
     expect(mqtt.events.openedIds).toEqual([DEVICE_ID, OTHER_ID]);
   });
 
-  it('for a repeated client id the object decides which session stays [C-3.6]', async ({ mqtt }) => {
+  it('used twice by a device: the object, not the bridge, ends a session [C-3.6]', async ({ mqtt }) => {
     const first = await mqtt.open({ clientId: DEVICE_ID });
     await mqtt.open({ clientId: DEVICE_ID });
     await first.peer.ping();
@@ -127,17 +130,17 @@ describe('a client id', () => {
     ['constructor', 'constructor'],
     ['__proto__', '__proto__'],
     ['5 000 characters', 'x'.repeat(5_000)],
-  ] as const)('a client id may be %s', async ([_, clientId], { mqtt }) => {
+  ] as const)('may be %s', async ([_, clientId], { mqtt }) => {
     const { peer } = await mqtt.open({ clientId });
     await peer.ping();
   });
 
-  it('an empty client id without clean session gets code 2 [MQTT-3.1.3-8]', async ({ mqtt }) => {
+  it('that is empty, without clean session, gets code 2 [MQTT-3.1.3-8]', async ({ mqtt }) => {
     const { peer } = mqtt.send({ clientId: '', clean: false });
     expect([...(await peer.take(PACKET.connack))]).toEqual([0, 2]);
   });
 
-  it('a client id without clean session brings back no earlier session', async ({ edge, mqtt }) => {
+  it('without clean session resumes no earlier session', async ({ edge, mqtt }) => {
     const first = await mqtt.open({ clientId: 'same', clean: false });
     first.peer.write(subscribePacket(1, COMMANDS));
     await first.link.take('subscribed');
@@ -157,23 +160,26 @@ describe('an invalid client', () => {
     ['256 MB announced', Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f])],
     ['an empty CONNECT', packet(PACKET.connect, 0)],
     ['another protocol in CONNECT', connectPacket({ protocol: ['AMQP', 4] })],
-  ] as const)('%s is closed without a packet, and counted', async ([_, bytes], { edge, mqtt }) => {
-    const { peer } = mqtt.connect();
-    peer.write(bytes);
-    await peer.untilEnded();
-    expect(peer.packets).toEqual([]);
-    expect(edge.dialed).toEqual([]);
-    expect(mqtt.events.refusedWhy.length).toBe(1);
-  });
+  ] as const)(
+    'that sends %s is closed without a packet or a dial, and counted',
+    async ([_, bytes], { edge, mqtt }) => {
+      const { peer } = mqtt.connect();
+      peer.write(bytes);
+      await peer.untilEnded();
+      expect(peer.packets).toEqual([]);
+      expect(edge.dialed).toEqual([]);
+      expect(mqtt.events.refusedWhy.length).toBe(1);
+    },
+  );
 
-  it('a second CONNECT ends the session and its link', async ({ peer, link }) => {
+  it('that sends a second CONNECT loses its session and its link', async ({ peer, link }) => {
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }));
     await peer.untilEnded();
     await link.untilClosed();
   });
 
   it.for(['end', 'reset'])(
-    'a client that leaves during its dial, by %s, leaves no link',
+    'that disconnects during its dial, by %s, leaves no open link',
     async (how, { edge, mqtt }) => {
       const accepting = Promise.withResolvers<Answer>();
       edge.answer = () => accepting.promise;

@@ -11,21 +11,21 @@ import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 const REVOKED = { kind: 'goodbye', code: CLOSE_CODES.revoked, reason: 'revoked' } as const;
 
 describe('a bridge that stops', () => {
-  it('stopping closes a client before its CONNECT [rule 7]', async ({ mqtt }) => {
+  it('closes a client that has not sent its CONNECT yet [rule 7]', async ({ mqtt }) => {
     const { stream } = mqtt.connect();
     await mqtt.engine.stop();
     expect(stream.destroyed).toBe(true);
   });
 });
 
-describe('a goodbye', () => {
+describe('the goodbye of an object', () => {
   it.for([
     [CLOSE_CODES.revoked, 'revoked'],
     [CLOSE_CODES.expired, 'token expired'],
     [CLOSE_CODES.takenOver, 'taken over'],
     [1012, 'restarted'],
   ] as const)(
-    'goodbye %d closes an idle device and drops the link [C-5.6]',
+    'with code %d closes an idle device and drops the link [C-5.6]',
     async ([code, reason], { mqtt, device }) => {
       device.link.sayGoodbye(code, reason);
       await device.peer.untilEnded();
@@ -37,17 +37,20 @@ describe('a goodbye', () => {
     },
   );
 
-  it.for([0, 1, 2])('a goodbye acknowledges no pending publish at QoS %d', async (qos, { mqtt, device }) => {
-    for (let id = 1; id <= 5; id++) device.peer.write(publishPacket(TELEMETRY, `${id}`, { qos, id }));
-    for (let id = 1; id <= 5; id++) await device.link.take('publish');
-    device.link.sayGoodbye();
-    await device.peer.untilEnded();
-    expect(await device.link.closeCode()).toBe(1006);
-    expect(device.peer.packets.length).toBe(1);
-    expect(mqtt.events.closedWhy).toEqual(['link 4003 revoked']);
-  });
+  it.for([0, 1, 2])(
+    'closes a device, and the bridge acknowledges none of its unanswered publishes at QoS %d',
+    async (qos, { mqtt, device }) => {
+      for (let id = 1; id <= 5; id++) device.peer.write(publishPacket(TELEMETRY, `${id}`, { qos, id }));
+      for (let id = 1; id <= 5; id++) await device.link.take('publish');
+      device.link.sayGoodbye();
+      await device.peer.untilEnded();
+      expect(await device.link.closeCode()).toBe(1006);
+      expect(device.peer.packets.length).toBe(1);
+      expect(mqtt.events.closedWhy).toEqual(['link 4003 revoked']);
+    },
+  );
 
-  it('a goodbye closes a device with held publishes', async ({ device }) => {
+  it('closes a device with a held publish', async ({ device }) => {
     device.peer.write(publishPacket(TELEMETRY, 'a'));
     device.link.send({ kind: 'wait', seqs: [(await device.link.take('publish')).seq], ms: 60_000, count: 1 });
     device.link.sayGoodbye();
@@ -55,7 +58,7 @@ describe('a goodbye', () => {
     expect(await device.link.closeCode()).toBe(1006);
   });
 
-  it('frames before a goodbye are delivered, frames after it are not', async ({ mqtt, device }) => {
+  it('takes effect after earlier answers; later commands are dropped', async ({ mqtt, device }) => {
     device.peer.write(subscribePacket(1, COMMANDS), publishPacket(TELEMETRY, 'a', { id: 7 }));
     await device.peer.take(PACKET.suback);
     await device.link.store();
@@ -70,7 +73,7 @@ describe('a goodbye', () => {
 });
 
 describe('forty takeovers of a session', () => {
-  it('forty takeovers leave one client connection and one link', async ({ mqtt }) => {
+  it('leave only the last client connection and its link open', async ({ mqtt }) => {
     const clients: OpenMqttClient[] = [];
     for (let count = 0; count < 40; count++) {
       const earlier = clients.at(-1);

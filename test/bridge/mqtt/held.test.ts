@@ -35,25 +35,28 @@ const it = mqttTest.extend('hold', ({ clock, mqtt }) => {
 });
 
 describe('held messages', () => {
-  it.for([0, 1, 2])('held messages are sent again one by one at QoS %d', async (qos, { clock, hold }) => {
-    const client = await hold(3, { qos });
-    await clock.pass(WAIT_MS - 10);
-    expect(news(client).payloads).toEqual([]);
-    await clock.pass(10);
-    for (const id of [1, 2, 3]) {
-      const { payloads, seqs } = news(client);
-      expect(payloads).toEqual([`${id}`]);
-      expect(client.peer.packets.length).toBe(qos === 0 ? 1 : id);
-      client.link.send({ kind: 'stored', seqs });
-      if (qos === 1) expect(await client.peer.takeId(PACKET.puback)).toBe(id);
-      if (qos === 2) expect(await client.peer.takeId(PACKET.pubrec)).toBe(id);
-      await turns(50);
-      await clock.pass(WAIT_MS);
-    }
-    expect(news(client).payloads).toEqual([]);
-  });
+  it.for([0, 1, 2])(
+    'at QoS %d are sent again one by one, and acknowledged only when they are stored',
+    async (qos, { clock, hold }) => {
+      const client = await hold(3, { qos });
+      await clock.pass(WAIT_MS - 10);
+      expect(news(client).payloads).toEqual([]);
+      await clock.pass(10);
+      for (const id of [1, 2, 3]) {
+        const { payloads, seqs } = news(client);
+        expect(payloads).toEqual([`${id}`]);
+        expect(client.peer.packets.length).toBe(qos === 0 ? 1 : id);
+        client.link.send({ kind: 'stored', seqs });
+        if (qos === 1) expect(await client.peer.takeId(PACKET.puback)).toBe(id);
+        if (qos === 2) expect(await client.peer.takeId(PACKET.pubrec)).toBe(id);
+        await turns(50);
+        await clock.pass(WAIT_MS);
+      }
+      expect(news(client).payloads).toEqual([]);
+    },
+  );
 
-  it('messages held again keep their place in the order', async ({ clock, hold }) => {
+  it('keep their order when the site holds one of them again', async ({ clock, hold }) => {
     const client = await hold(3);
     await clock.pass(WAIT_MS);
     client.link.send({ kind: 'wait', seqs: news(client).seqs, ms: WAIT_MS, count: 3 });
@@ -65,24 +68,27 @@ describe('held messages', () => {
   it.for([
     ['a message a segment', 1],
     ['many messages a segment', 50],
-  ] as const)('held messages stop the reading: %s', async ([_, together], { clock, mqtt, hold }) => {
-    const client = await hold(1);
-    const later = upTo(3_000).slice(1);
-    const packets = later.map((id) => publishPacket(TELEMETRY, `${id}`, { qos: 0 }));
-    for (let start = 0; start < packets.length; start += together) {
-      client.peer.write(...packets.slice(start, start + together));
-      await turns(1);
-    }
-    expect(mqtt.events.publishedCount).toBeLessThan(1_500);
-    let isTaken = false;
-    const taking = takeAtRate(client.link, 3_000, { burst: 200, perMessage: 100, ms: 1 }).finally(() => {
-      isTaken = true;
-    });
-    while (!isTaken) await clock.pass(WAIT_MS);
-    expect((await taking).map(({ payload }) => Number(payload))).toEqual(upTo(3_000));
-  });
+  ] as const)(
+    'stop the bridge from reading; later, all messages reach the site in order: %s',
+    async ([_, together], { clock, mqtt, hold }) => {
+      const client = await hold(1);
+      const later = upTo(3_000).slice(1);
+      const packets = later.map((id) => publishPacket(TELEMETRY, `${id}`, { qos: 0 }));
+      for (let start = 0; start < packets.length; start += together) {
+        client.peer.write(...packets.slice(start, start + together));
+        await turns(1);
+      }
+      expect(mqtt.events.publishedCount).toBeLessThan(1_500);
+      let isTaken = false;
+      const taking = takeAtRate(client.link, 3_000, { burst: 200, perMessage: 100, ms: 1 }).finally(() => {
+        isTaken = true;
+      });
+      while (!isTaken) await clock.pass(WAIT_MS);
+      expect((await taking).map(({ payload }) => Number(payload))).toEqual(upTo(3_000));
+    },
+  );
 
-  it('held messages do not end a device that pings', async ({ clock, mqtt, hold }) => {
+  it('do not end the session of a device that keeps pinging', async ({ clock, mqtt, hold }) => {
     const client = await hold(1, { keepalive: 10, ms: 30_000 });
     for (let seconds = 0; seconds < 30; seconds += 5) {
       client.peer.write(PINGREQ);
@@ -93,7 +99,7 @@ describe('held messages', () => {
     expect(news(client).payloads).toEqual(['1']);
   });
 
-  it('a device that leaves takes its held messages, and leaves no timer', async ({ clock, hold }) => {
+  it('are dropped with their timer when the device disconnects', async ({ clock, hold }) => {
     const { timers } = clock;
     const client = await hold(3);
     client.stream.destroy();
@@ -106,7 +112,7 @@ describe('held messages', () => {
 });
 
 describe('a flood of a device', () => {
-  it.for([0, 1])('a flood reaches the site complete and in order at QoS %d', async (qos, { mqtt }) => {
+  it.for([0, 1])('reaches the site complete and in order at QoS %d', async (qos, { mqtt }) => {
     const total = 600;
     const client = await mqtt.open({ keepalive: 300 });
     for (let id = 1; id <= total; id++) client.peer.write(publishPacket(TELEMETRY, `${id}`, { qos, id }));

@@ -34,8 +34,8 @@ const it = mqttTest
   .extend('client', ({ connectClient }) => connectClient())
   .extend('site', ({ client: _client, edge }) => edge.deviceLink());
 
-describe('mqtt.js', () => {
-  it('mqtt.js gets its acknowledgement when the message is stored', async ({ client, site }) => {
+describe('the client mqtt.js', () => {
+  it('gets its acknowledgement when the message is stored, not before', async ({ client, site }) => {
     let isAcknowledged = false;
     const publishing = client.publishAsync(TELEMETRY, '{"a":1}', { qos: 1 }).then(() => {
       isAcknowledged = true;
@@ -47,7 +47,7 @@ describe('mqtt.js', () => {
     await publishing;
   });
 
-  it('mqtt.js gets an acknowledgement for each of hundreds of publishes', async ({ client, site }) => {
+  it('gets an acknowledgement for each of 300 publishes', async ({ client, site }) => {
     const publishing = Promise.all(
       Array.from({ length: 300 }, (_, index) => client.publishAsync(TELEMETRY, `${index}`, { qos: 1 })),
     );
@@ -55,14 +55,17 @@ describe('mqtt.js', () => {
     await publishing;
   });
 
-  it('mqtt.js publishes at QoS 2', async ({ client, site }) => {
+  it('publishes at QoS 2', async ({ client, site }) => {
     const publishing = client.publishAsync(TELEMETRY, 'twice sure', { qos: 2 });
     await site.store();
     await publishing;
     expect(site.received.length).toBe(1);
   });
 
-  it('mqtt.js gets codes 5, 4 and 3 (spec: Broker and device errors)', async ({ edge, connectClient }) => {
+  it('gets code 5 for a rejected login, 4 for a bad user name, 3 without the edge (spec: Broker and device errors)', async ({
+    edge,
+    connectClient,
+  }) => {
     const codeOf = (options: IClientOptions) =>
       connectClient(options).then(
         () => 0,
@@ -75,7 +78,7 @@ describe('mqtt.js', () => {
     expect(await codeOf({})).toBe(3);
   });
 
-  it('mqtt.js subscribes to its commands and to nothing else', async ({ client, site }) => {
+  it('can subscribe to its commands and to nothing else', async ({ client, site }) => {
     expect(await client.subscribeAsync(COMMANDS, { qos: 1 })).toMatchObject([{ topic: COMMANDS, qos: 1 }]);
     await site.take('subscribed');
     const received = once(client as unknown as EventEmitter, 'message');
@@ -88,7 +91,11 @@ describe('mqtt.js', () => {
     expect(await site.take('subscribed')).toEqual({ kind: 'subscribed', commands: false });
   });
 
-  it('a client id of another device ends no session [C-3.6]', async ({ client, site, connectClient }) => {
+  it('keeps its session if another device uses its client id [C-3.6]', async ({
+    client,
+    site,
+    connectClient,
+  }) => {
     const second = await connectClient({ username: OTHER_ID });
     const publishing = client.publishAsync(TELEMETRY, 'still here', { qos: 1 });
     await site.store();
@@ -100,13 +107,13 @@ describe('mqtt.js', () => {
     ['taken over', CLOSE_CODES.takenOver],
     ['revoked', CLOSE_CODES.revoked],
     ['expired', CLOSE_CODES.expired],
-  ] as const)('mqtt.js is closed when its session is %s', async ([_, code], { client, site }) => {
+  ] as const)('is closed when its session is %s', async ([_, code], { client, site }) => {
     const closing = once(client as unknown as EventEmitter, 'close');
     site.close(code);
     await closing;
   });
 
-  it('mqtt.js is closed for a publish to a foreign topic', async ({ client, site }) => {
+  it('is closed when it publishes to a foreign topic', async ({ client, site }) => {
     const closing = once(client as unknown as EventEmitter, 'close');
     client.publish(`cpi/${OTHER_ID}/telemetry`, '{}', { qos: 0 });
     await closing;
@@ -114,7 +121,7 @@ describe('mqtt.js', () => {
     expect(site.received.map(({ kind }) => kind)).toEqual(['strayed']);
   });
 
-  it('when mqtt.js ends, its link closes', async ({ client, site }) => {
+  it('closes its link when it disconnects', async ({ client, site }) => {
     await client.endAsync();
     await site.untilClosed();
   });

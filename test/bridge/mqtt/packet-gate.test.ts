@@ -37,7 +37,7 @@ const laterPacket = fc
   .map(({ type, flags, body }) => packet(type, flags, Buffer.from(body)));
 
 describe('a packet gate', () => {
-  it('the gate passes packets cut anywhere and knows when CONNECT is complete', () => {
+  it('passes packets that come in any chunks, and knows when CONNECT is complete', () => {
     fc.assert(
       fc.property(fc.array(laterPacket, { maxLength: 10 }), fc.array(fc.nat(80)), (packets, cuts) => {
         const gate = new PacketGate();
@@ -52,7 +52,7 @@ describe('a packet gate', () => {
     );
   });
 
-  it('the gate passes packets split in two at every byte', () => {
+  it('passes packets that come in two chunks, cut at every byte', () => {
     const whole = Buffer.concat([CONNECT, publishPacket('t', Buffer.alloc(300)), PINGREQ, DISCONNECT]);
     for (let at = 0; at <= whole.length; at++) {
       const gate = new PacketGate();
@@ -61,7 +61,7 @@ describe('a packet gate', () => {
     }
   });
 
-  it('CONNECT is complete with its last byte', () => {
+  it('knows that CONNECT is complete as soon as its last byte arrives', () => {
     const gate = new PacketGate();
     for (const byte of CONNECT.subarray(0, -1)) gate.take(Buffer.from([byte]));
     expect(gate.connectDone).toBe(false);
@@ -69,7 +69,7 @@ describe('a packet gate', () => {
     expect(gate.connectDone).toBe(true);
   });
 
-  it('the gate passes a CONNECT of 16 KiB and a packet of 128 KiB at most', () => {
+  it('passes a CONNECT of at most 16 KiB and later packets of at most 128 KiB', () => {
     expect(new PacketGate().take(announce(PACKET.connect, LIMIT.mqttConnectBytes))).toEqual({ ok: true });
     expect(new PacketGate().take(announce(PACKET.connect, LIMIT.mqttConnectBytes + 1))).toMatchObject(
       REFUSED,
@@ -81,7 +81,7 @@ describe('a packet gate', () => {
     });
   });
 
-  it('a packet of 256 MB before CONNECT is stopped at its header', () => {
+  it('stops a first packet that announces 256 MB at its header', () => {
     for (const type of [PACKET.connect, PACKET.publish]) {
       const gate = new PacketGate();
       const verdicts = [...announce(type, 268_435_455)].map((byte) => gate.take(Buffer.from([byte])));
@@ -89,7 +89,7 @@ describe('a packet gate', () => {
     }
   });
 
-  it('an overlong packet is stopped in the chunk that ends the previous one', () => {
+  it('stops an overlong packet whose header is in the chunk that ends the previous one', () => {
     const gate = new PacketGate();
     gate.take(CONNECT.subarray(0, 5));
     const rest = Buffer.concat([CONNECT.subarray(5), announce(PACKET.publish, 200_000), Buffer.alloc(50)]);
@@ -99,25 +99,25 @@ describe('a packet gate', () => {
     });
   });
 
-  it('any other first packet than CONNECT is stopped at its first byte', () => {
+  it('stops a first packet that is not CONNECT at its first byte', () => {
     for (let first = 0; first < 256; first++) {
       const verdict = new PacketGate().take(Buffer.from([first]));
       expect(verdict.ok).toBe(first >> 4 === PACKET.connect);
     }
   });
 
-  it('a second CONNECT is stopped at its first byte', () => {
+  it('stops a second CONNECT at its first byte', () => {
     expect(opened().take(CONNECT.subarray(0, 1))).toEqual({ ok: false, why: 'a second CONNECT' });
   });
 
-  it('a length of more than four bytes is stopped at the fourth', () => {
+  it('stops a packet length of more than four bytes at its fourth byte', () => {
     const gate = opened();
     expect(gate.take(Buffer.from([PACKET.publish << 4, 0x80, 0x80, 0x80]))).toEqual({ ok: true });
     expect(gate.take(Buffer.from([0x80]))).toEqual({ ok: false, why: 'a malformed packet length' });
     expect(new PacketGate().take(Buffer.from([0x10, 0xff, 0xff, 0xff, 0xff]))).toMatchObject(REFUSED);
   });
 
-  it('the gate throws for no bytes', () => {
+  it('never throws an error, whatever the bytes are', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 100 }), { maxLength: 5 }), (chunks) => {
         const gate = new PacketGate();

@@ -14,7 +14,7 @@ import { turns } from '#support/bridge-signal.ts';
 
 describe('a PUBLISH', () => {
   it.for(['telemetry', 'status', 'ack'])(
-    'a PUBLISH to the device’s %s topic reaches the object unchanged',
+    'to the device’s %s topic reaches the object unchanged',
     async (name, { mqtt, peer, link }) => {
       const payload = '{"ts":1,"data":{"10":5.0,"2":1e-05,"č":"\\u010d"}}';
       peer.write(publishPacket(`cpi/${DEVICE_ID}/${name}`, payload));
@@ -27,12 +27,12 @@ describe('a PUBLISH', () => {
     ['nothing', ''],
     ['NUL', '\0'],
     ['100 KB', 'x'.repeat(100_000)],
-  ] as const)('a payload may be %s', async ([_, payload], { peer, link }) => {
+  ] as const)('may have a payload of %s', async ([_, payload], { peer, link }) => {
     peer.write(publishPacket(TELEMETRY, payload));
     expect((await link.take('publish')).payload).toBe(payload);
   });
 
-  it('a PUBLISH at QoS 1 is acknowledged when it is stored, not before (rule 3)', async ({ peer, link }) => {
+  it('at QoS 1 is acknowledged when it is stored, not before (rule 3)', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, 'a', { id: 7 }));
     const { seq } = await link.take('publish');
     await peer.ping();
@@ -40,7 +40,7 @@ describe('a PUBLISH', () => {
     expect(await peer.takeId(PACKET.puback)).toBe(7);
   });
 
-  it('each PUBLISH is acknowledged by its own sequence, in any order (rule 4)', async ({ peer, link }) => {
+  it('is acknowledged when it is stored, even before earlier ones (rule 4)', async ({ peer, link }) => {
     for (const id of [1, 2, 3]) peer.write(publishPacket(TELEMETRY, `${id}`, { id }));
     const [first, second, third] = await Promise.all([1, 2, 3].map(() => link.take('publish')));
     link.send({ kind: 'stored', seqs: [third?.seq ?? 0, 77] });
@@ -49,13 +49,13 @@ describe('a PUBLISH', () => {
     expect([await peer.takeId(PACKET.puback), await peer.takeId(PACKET.puback)]).toEqual([1, 2]);
   });
 
-  it('a PUBLISH at QoS 0 reaches the object and gets no answer', async ({ device }) => {
+  it('at QoS 0 reaches the object and gets no answer', async ({ device }) => {
     device.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
     await device.link.store();
     await throughLink(device);
   });
 
-  it('a PUBLISH at QoS 2 is received when it is stored, then completed', async ({ peer, link }) => {
+  it('at QoS 2 gets PUBREC when it is stored, and PUBCOMP after its PUBREL', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, 'a', { qos: 2, id: 5 }));
     const { seq } = await link.take('publish');
     await peer.ping();
@@ -66,22 +66,25 @@ describe('a PUBLISH', () => {
     expect(link.received.length).toBe(1);
   });
 
-  it('a duplicate is forwarded: the object knows its nonce [C-3.8]', async ({ peer, link }) => {
+  it('that is a duplicate reaches the object, too; both get PUBACK [C-3.8]', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, 'a', { id: 7 }), publishPacket(TELEMETRY, 'a', { id: 7, dup: true }));
     const seqs = [(await link.take('publish')).seq, (await link.take('publish')).seq];
     link.send({ kind: 'stored', seqs });
     expect([await peer.takeId(PACKET.puback), await peer.takeId(PACKET.puback)]).toEqual([7, 7]);
   });
 
-  it.for([1, 2])('a rejected PUBLISH at QoS %d gets no answer', async (qos, { mqtt, peer, link }) => {
-    peer.write(publishPacket(TELEMETRY, 'a', { qos, id: 4 }));
-    link.send({ kind: 'refused', seq: (await link.take('publish')).seq, reason: 'too many' });
-    await throughLink({ peer, link });
-    expect(link.closedWith).toBeUndefined();
-    expect(mqtt.events.results.refused).toBe(1);
-  });
+  it.for([1, 2])(
+    'that the object rejects, at QoS %d, gets no answer, and the session stays open',
+    async (qos, { mqtt, peer, link }) => {
+      peer.write(publishPacket(TELEMETRY, 'a', { qos, id: 4 }));
+      link.send({ kind: 'refused', seq: (await link.take('publish')).seq, reason: 'too many' });
+      await throughLink({ peer, link });
+      expect(link.closedWith).toBeUndefined();
+      expect(mqtt.events.results.refused).toBe(1);
+    },
+  );
 
-  it('a PUBLISH without an answer ends with the link', async ({ mqtt, peer, link }) => {
+  it('is not acknowledged if the link is lost before the object’s answer', async ({ mqtt, peer, link }) => {
     peer.write(publishPacket(TELEMETRY, 'a'));
     await link.take('publish');
     link.socket.terminate();
@@ -91,8 +94,8 @@ describe('a PUBLISH', () => {
   });
 });
 
-describe('a retained flag', () => {
-  it('a retained PUBLISH is processed as a normal one [C-3.6]', async ({ peer, link }) => {
+describe('a PUBLISH with the retain flag', () => {
+  it('is processed like one without it [C-3.6]', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, 'a', { retain: true, id: 3 }));
     await link.store();
     expect(await peer.takeId(PACKET.puback)).toBe(3);
@@ -118,20 +121,23 @@ describe('a PUBLISH to a foreign topic', () => {
     ['no topic', ''],
     ['101 levels', Array(101).fill('a').join('/')],
     ['65 535 bytes', 'a'.repeat(65_535)],
-  ])('%s closes the client; the object receives only the topic [C-3.8]', async ([_, topic], { mqtt }) => {
-    for (const qos of [0, 1]) {
-      const { peer, link } = await mqtt.open();
-      peer.write(publishPacket(topic, '{}', { qos }));
-      await peer.untilEnded();
-      await link.untilClosed();
-      // A packet that is not valid MQTT has no topic.
-      const strayed = { kind: 'strayed', act: 'publish', topic: expect.any(String) };
-      expect([[], [strayed]]).toContainEqual(link.received);
-      expect(peer.packets.length).toBe(1);
-    }
-  });
+  ])(
+    'such as %s closes the client; the object receives at most the topic [C-3.8]',
+    async ([_, topic], { mqtt }) => {
+      for (const qos of [0, 1]) {
+        const { peer, link } = await mqtt.open();
+        peer.write(publishPacket(topic, '{}', { qos }));
+        await peer.untilEnded();
+        await link.untilClosed();
+        // A packet that is not valid MQTT has no topic.
+        const strayed = { kind: 'strayed', act: 'publish', topic: expect.any(String) };
+        expect([[], [strayed]]).toContainEqual(link.received);
+        expect(peer.packets.length).toBe(1);
+      }
+    },
+  );
 
-  it('a foreign topic leaves other devices connected', async ({ mqtt }) => {
+  it('of another device neither reaches that device’s object nor ends its session', async ({ mqtt }) => {
     const [bad, good] = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
     bad.peer.write(publishPacket(`cpi/${OTHER_ID}/telemetry`, '{}'));
     await bad.peer.untilEnded();
@@ -140,7 +146,7 @@ describe('a PUBLISH to a foreign topic', () => {
 });
 
 describe('messages of devices', () => {
-  it('a device receives no message of another device', async ({ mqtt }) => {
+  it('a device that subscribes to # receives no message of another device', async ({ mqtt }) => {
     const [sender, listener] = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
     const codes = await listener.peer.subscribe(1, `cpi/${OTHER_ID}/commands`, '#', TELEMETRY, '$SYS/#');
     expect(codes.slice(2)).toEqual([1, 0x80, 0x80, 0x80]);
@@ -150,7 +156,7 @@ describe('messages of devices', () => {
     await listener.peer.ping();
   });
 
-  it('a packet over the limit closes the client at its header', async ({ peer, link }) => {
+  it('a packet over 128 KiB closes the client; the object receives nothing', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, Buffer.alloc(131_072 - prefixed(TELEMETRY).length - 1)));
     await peer.untilEnded();
     await link.untilClosed();

@@ -21,7 +21,7 @@ function reports({ link }: OpenMqttClient): boolean[] {
 describe('a device that publishes nothing', () => {
   const lulls = ({ link }: OpenMqttClient) => link.received.filter(({ kind }) => kind === 'lull').length;
 
-  it('a lull is reported every 25 s without a publish, pings or not [C-8.2]', async ({ clock, device }) => {
+  it('is reported to its site as a lull every 25 s, even if it pings [C-8.2]', async ({ clock, device }) => {
     await clock.pass(LULL_MS - 100);
     expect(lulls(device)).toBe(0);
     await clock.pass(100 + LATE_MS);
@@ -37,8 +37,8 @@ describe('a device that publishes nothing', () => {
   });
 });
 
-describe('a device that sends nothing', () => {
-  it('a silent device is reported quiet once, after 90 s', async ({ clock, device }) => {
+describe('the report that a device is quiet', () => {
+  it('is sent once, when the device has sent nothing for 90 s', async ({ clock, device }) => {
     await clock.pass(QUIET_MS - 100);
     expect(reports(device)).toEqual([]);
     await clock.pass(100 + LATE_MS);
@@ -51,18 +51,21 @@ describe('a device that sends nothing', () => {
   it.for([
     ['a ping', PINGREQ],
     ['half a packet', PINGREQ.subarray(0, 1)],
-  ] as const)('%s ends the quiet, until the next silence', async ([_, bytes], { clock, device }) => {
-    await clock.pass(QUIET_MS + LATE_MS);
-    device.peer.write(bytes);
-    await turns(50);
-    expect(reports(device)).toEqual([true, false]);
-    await clock.pass(QUIET_MS - 100);
-    expect(reports(device)).toEqual([true, false]);
-    await clock.pass(100 + LATE_MS);
-    expect(reports(device)).toEqual([true, false, true]);
-  });
+  ] as const)(
+    'is withdrawn after %s, and sent again after the next 90 s without a byte',
+    async ([_, bytes], { clock, device }) => {
+      await clock.pass(QUIET_MS + LATE_MS);
+      device.peer.write(bytes);
+      await turns(50);
+      expect(reports(device)).toEqual([true, false]);
+      await clock.pass(QUIET_MS - 100);
+      expect(reports(device)).toEqual([true, false]);
+      await clock.pass(100 + LATE_MS);
+      expect(reports(device)).toEqual([true, false, true]);
+    },
+  );
 
-  it('the end of the quiet is reported before the message that ends it', async ({ clock, device }) => {
+  it('is withdrawn before the message that ended the silence is sent', async ({ clock, device }) => {
     await clock.pass(QUIET_MS + LATE_MS);
     device.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
     await device.link.take('publish');
@@ -71,7 +74,7 @@ describe('a device that sends nothing', () => {
     expect(reports(device)).toEqual([true, false]);
   });
 
-  it('a device that pings or publishes within 90 s is not quiet', async ({ clock, device }) => {
+  it('is not sent for a device that pings or publishes within 90 s', async ({ clock, device }) => {
     for (let round = 0; round < 6; round++) {
       await clock.pass(80_000);
       device.peer.write(round % 2 ? PINGREQ : publishPacket(TELEMETRY, 'a', { qos: 0 }));
@@ -80,7 +83,7 @@ describe('a device that sends nothing', () => {
     expect(reports(device)).toEqual([]);
   });
 
-  it('commands to a device do not end its quiet', async ({ clock, device }) => {
+  it('is sent even if the object sends commands to the silent device', async ({ clock, device }) => {
     for (let round = 0; round < 4; round++) {
       await clock.pass(25_000);
       device.link.send({ kind: 'command', payload: '{}' });
@@ -89,7 +92,7 @@ describe('a device that sends nothing', () => {
     expect(reports(device)).toEqual([true]);
   });
 
-  it('each device has its own quiet timer', async ({ clock, mqtt, device: silent }) => {
+  it('has a timer of its own for each device', async ({ clock, mqtt, device: silent }) => {
     await clock.pass(50_000);
     const lively = await mqtt.open({ keepalive, username: OTHER_ID });
     await clock.pass(40_000 + LATE_MS);
@@ -98,7 +101,7 @@ describe('a device that sends nothing', () => {
     expect([reports(silent), reports(lively)]).toEqual([[true], [true]]);
   });
 
-  it('a device that the bridge does not read is not quiet', async ({ clock, device }) => {
+  it('is not sent while the bridge does not read from the device', async ({ clock, device }) => {
     device.peer.write(publishPacket(TELEMETRY, 'a'));
     const { seq } = await device.link.take('publish');
     device.link.send({ kind: 'wait', seqs: [seq], ms: 120_000, count: 1 });
@@ -110,7 +113,7 @@ describe('a device that sends nothing', () => {
     expect(reports(device)).toEqual([]);
   });
 
-  it('a device that leaves leaves no timer', async ({ clock, mqtt }) => {
+  it('leaves no timer when the device disconnects', async ({ clock, mqtt }) => {
     const { timers } = clock;
     const client = await mqtt.open({ keepalive });
     client.peer.stream.destroy();

@@ -17,18 +17,15 @@ describe('keep-alive', () => {
     [301, 450_000],
     [65_535, 450_000],
     [0, 450_000],
-  ] as const)(
-    'keep-alive %d s ends a silent client after %d ms',
-    async ([keepalive, ms], { clock, mqtt }) => {
-      const { peer, link } = await mqtt.open({ keepalive });
-      await clock.pass(ms);
-      expect(peer.ended).toBe(false);
-      await clock.pass(2);
-      await peer.untilEnded();
-      await link.untilClosed();
-      expect(await mqtt.events.untilClosed()).toBe('keep alive timeout');
-    },
-  );
+  ] as const)('of %d s ends a silent client after %d ms', async ([keepalive, ms], { clock, mqtt }) => {
+    const { peer, link } = await mqtt.open({ keepalive });
+    await clock.pass(ms);
+    expect(peer.ended).toBe(false);
+    await clock.pass(2);
+    await peer.untilEnded();
+    await link.untilClosed();
+    expect(await mqtt.events.untilClosed()).toBe('keep alive timeout');
+  });
 
   it('pings and publishes keep a session alive', async ({ clock, mqtt }) => {
     const { peer, link } = await mqtt.open({ keepalive: 60 });
@@ -50,22 +47,25 @@ describe('a session whose link closes', () => {
     ['its token expires', CLOSE_CODES.expired],
     ['the object reports a protocol error', CLOSE_CODES.protocolError],
     ['the object restarts', 1012],
-  ] as const)('the session ends at once when %s [C-3.6]', async ([_, code], { mqtt, peer, link }) => {
-    link.close(code, 'why');
-    await peer.untilEnded();
-    expect(await mqtt.events.untilClosed()).toBe(`link ${code} why`);
-    expect(mqtt.events.closedWhy.length).toBe(1);
-    expect(peer.packets.length).toBe(1);
-  });
+  ] as const)(
+    'ends immediately, without a packet, when %s [C-3.6]',
+    async ([_, code], { mqtt, peer, link }) => {
+      link.close(code, 'why');
+      await peer.untilEnded();
+      expect(await mqtt.events.untilClosed()).toBe(`link ${code} why`);
+      expect(mqtt.events.closedWhy.length).toBe(1);
+      expect(peer.packets.length).toBe(1);
+    },
+  );
 
-  it('the end of a session leaves other sessions open', async ({ mqtt }) => {
+  it('leaves other sessions open', async ({ mqtt }) => {
     const [first, second] = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
     first.link.close(CLOSE_CODES.revoked);
     await first.peer.untilEnded();
     await second.peer.ping();
   });
 
-  it('a link that closes before CONNACK ends the client', async ({ edge, mqtt }) => {
+  it('ends its client, even before CONNACK', async ({ edge, mqtt }) => {
     const { peer } = mqtt.send();
     (await edge.deviceLink()).close(CLOSE_CODES.revoked);
     await peer.untilEnded();
@@ -102,21 +102,21 @@ describe('a device that leaves', () => {
 describe('a will', () => {
   const will = { topic: STATUS, payload: '{"status":"OFFLINE"}', qos: 1, retain: true };
 
-  it('a will of a lost device reaches the object as a publish [C-3.10]', async ({ mqtt }) => {
+  it('of a device that ends without DISCONNECT reaches the object [C-3.10]', async ({ mqtt }) => {
     const { peer, link } = await mqtt.open({ will });
     peer.stream.end();
     await link.untilClosed();
     expect(link.received).toMatchObject([{ kind: 'publish', topic: 'status', payload: will.payload }]);
   });
 
-  it('DISCONNECT discards the will', async ({ mqtt }) => {
+  it('is discarded by DISCONNECT', async ({ mqtt }) => {
     const { peer, link } = await mqtt.open({ will });
     peer.write(DISCONNECT);
     await link.untilClosed();
     expect(link.received).toEqual([]);
   });
 
-  it('a session that the object ends discards the will', async ({ mqtt }) => {
+  it('is discarded when the object ends the session', async ({ mqtt }) => {
     const { peer, link } = await mqtt.open({ will });
     link.close(CLOSE_CODES.takenOver);
     await peer.untilEnded();
@@ -131,16 +131,19 @@ describe('a will', () => {
     ['a wildcard', '#'],
     ['NUL', 'a\0b'],
     ['101 levels', Array(101).fill('a').join('/')],
-  ] as const)('a will to %s reaches no device [C-3.8]', async ([_, topic], { mqtt }) => {
-    const other = await mqtt.open({ username: OTHER_ID });
-    const { peer, link } = await mqtt.open({ will: { ...will, topic } });
-    peer.stream.end();
-    await link.untilClosed();
-    expect(link.received.filter(({ kind }) => kind !== 'strayed')).toEqual([]);
-    expect(await sentToObject(other, OTHER_ID)).toEqual([]);
-  });
+  ] as const)(
+    'to %s reaches neither its own object as a publish nor another object [C-3.8]',
+    async ([_, topic], { mqtt }) => {
+      const other = await mqtt.open({ username: OTHER_ID });
+      const { peer, link } = await mqtt.open({ will: { ...will, topic } });
+      peer.stream.end();
+      await link.untilClosed();
+      expect(link.received.filter(({ kind }) => kind !== 'strayed')).toEqual([]);
+      expect(await sentToObject(other, OTHER_ID)).toEqual([]);
+    },
+  );
 
-  it('a will of a silent device reaches the object [MQTT-3.1.2-8]', async ({ clock, mqtt }) => {
+  it('of a device that exceeds its keep-alive reaches the object [MQTT-3.1.2-8]', async ({ clock, mqtt }) => {
     const { link } = await mqtt.open({ will, keepalive: 60 });
     await clock.pass(90_002);
     await link.untilClosed();
@@ -149,7 +152,7 @@ describe('a will', () => {
 });
 
 describe('the broker’s memory', () => {
-  it('a delivered will is deleted from memory', async ({ mqtt }) => {
+  it('does not keep a will that was published', async ({ mqtt }) => {
     const store = Object.getPrototypeOf(persistence()) as ReturnType<typeof persistence>;
     const [put, deleted] = [vi.spyOn(store, 'putWill'), vi.spyOn(store, 'delWill')];
     const { peer, link } = await mqtt.open({ will: { topic: STATUS, payload: '{}', qos: 1 } });
@@ -164,7 +167,7 @@ describe('the broker’s memory', () => {
 });
 
 describe('a broker that stops', () => {
-  it('a stopping broker closes every client and every link', async ({ mqtt }) => {
+  it('closes every client and every link', async ({ mqtt }) => {
     const clients = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
     await mqtt.engine.stop();
     for (const { peer, link } of clients) {

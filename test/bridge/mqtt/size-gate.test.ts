@@ -27,7 +27,7 @@ const it = edgeTest.extend('gated', ({ clock: _clock }, { onCleanup }) => {
 });
 
 describe('a size gate', () => {
-  it('the gate passes bytes unchanged in both directions', async ({ gated: { gate, client, read } }) => {
+  it('passes bytes unchanged in both directions', async ({ gated: { gate, client, read } }) => {
     const received: Buffer[] = [];
     client.on('data', (chunk: Buffer) => received.push(chunk));
     const bytes = Buffer.concat([CONNECT, publishPacket('t', 'payload')]);
@@ -39,7 +39,7 @@ describe('a size gate', () => {
     expect(Buffer.concat(received).toString()).toBe('answer');
   });
 
-  it('the gate stops reading while the broker does not read', async ({ gated: { gate, client, read } }) => {
+  it('stops reading while the broker does not read', async ({ gated: { gate, client, read } }) => {
     gate.pause();
     client.write(CONNECT);
     for (let count = 0; count < 10; count++) client.write(publishPacket('t', Buffer.alloc(100_000)));
@@ -51,7 +51,7 @@ describe('a size gate', () => {
     expect(Buffer.concat(read).length).toBeGreaterThan(1_000_000);
   });
 
-  it('the broker waits for a client that does not read', async ({ gated: { gate, client } }) => {
+  it('makes the broker’s writes wait while the client does not read', async ({ gated: { gate, client } }) => {
     client.pause();
     let taken = 0;
     for (let count = 0; count < 20; count++)
@@ -66,7 +66,7 @@ describe('a size gate', () => {
     expect(taken).toBe(20);
   });
 
-  it('an oversized packet never reaches the broker', async ({ gated: { client, refused, read, closed } }) => {
+  it('closes a client that announces 10 MB', async ({ gated: { client, refused, read, closed } }) => {
     client.write(CONNECT);
     await turns();
     client.write(Buffer.concat([Buffer.from([0x32]), lengthBytes(10_000_000)]));
@@ -75,14 +75,14 @@ describe('a size gate', () => {
     expect(Buffer.concat(read)).toEqual(CONNECT);
   });
 
-  it('a client that announces 256 MB is closed', async ({ gated: { client, refused, read, closed } }) => {
+  it('closes a client whose CONNECT has 256 MB', async ({ gated: { client, refused, read, closed } }) => {
     client.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]));
     await closed;
     expect(refused).toEqual(['packet of 268435455 bytes exceeds the limit of 16384']);
     expect(read).toEqual([]);
   });
 
-  it('a silent client is closed after 10 s', async ({ clock, gated: { refused, closed } }) => {
+  it('after 10 s closes a client that has sent nothing', async ({ clock, gated: { refused, closed } }) => {
     await clock.pass(9_999);
     expect(refused).toEqual([]);
     await clock.pass(1);
@@ -90,7 +90,7 @@ describe('a size gate', () => {
     expect(refused).toEqual(['no CONNECT in time']);
   });
 
-  it('a slow CONNECT is closed after 10 s', async ({ clock, gated: { client, refused, closed } }) => {
+  it('closes a client whose CONNECT takes 10 s', async ({ clock, gated: { client, refused, closed } }) => {
     for (let second = 0; second < 10; second++) {
       expect(refused).toEqual([]);
       client.write(CONNECT.subarray(second, second + 1));
@@ -101,7 +101,7 @@ describe('a size gate', () => {
     expect(refused).toEqual(['no CONNECT in time']);
   });
 
-  it('a connected client may be silent', async ({ clock, gated: { gate, client, refused } }) => {
+  it('keeps a client that is silent after CONNECT', async ({ clock, gated: { gate, client, refused } }) => {
     client.write(CONNECT);
     await turns();
     await clock.pass(3_600_000);
@@ -109,21 +109,21 @@ describe('a size gate', () => {
     expect(gate.destroyed).toBe(false);
   });
 
-  it('the gate ends with its client', async ({ gated: { gate, client } }) => {
+  it('is destroyed when its client ends', async ({ gated: { gate, client } }) => {
     client.write(CONNECT);
     client.end();
     await turns();
     expect(gate.destroyed).toBe(true);
   });
 
-  it('the gate fails with its client', async ({ gated: { gate, stream, errors } }) => {
+  it('is destroyed with the error of its client', async ({ gated: { gate, stream, errors } }) => {
     stream.destroy(new Error('read ECONNRESET'));
     await turns();
     expect(gate.destroyed).toBe(true);
     expect(errors.map(({ message }) => message)).toEqual(['read ECONNRESET']);
   });
 
-  it('the broker’s end closes the client after all writes', async ({ gated: { gate, client, closed } }) => {
+  it('closes the client after the broker’s last write', async ({ gated: { gate, client, closed } }) => {
     const received: Buffer[] = [];
     client.on('data', (chunk: Buffer) => received.push(chunk));
     gate.end(Buffer.from('last'));
@@ -131,7 +131,7 @@ describe('a size gate', () => {
     expect(Buffer.concat(received).toString()).toBe('last');
   });
 
-  it('writes to a client that left are finished', async ({ gated: { gate, stream, client } }) => {
+  it('ends all pending writes when the client leaves', async ({ gated: { gate, stream, client } }) => {
     client.pause();
     const outcomes: unknown[] = [];
     for (let count = 0; count < 20; count++)

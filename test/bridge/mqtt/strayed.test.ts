@@ -11,7 +11,7 @@ function filters(count: number): string[] {
 }
 
 describe('a foreign topic', () => {
-  it('a foreign topic of a PUBLISH is reported without the message [C-3.8]', async ({ peer, link }) => {
+  it('of a PUBLISH is reported to the object, without the message [C-3.8]', async ({ peer, link }) => {
     peer.write(publishPacket(FOREIGN, '{"secret":1}'));
     expect(await link.take('strayed')).toEqual({ kind: 'strayed', act: 'publish', topic: FOREIGN });
     await peer.untilEnded();
@@ -20,18 +20,18 @@ describe('a foreign topic', () => {
     expect(link.received).toHaveLength(1);
   });
 
-  it('each foreign topic of a SUBSCRIBE is reported [C-3.8]', async ({ device }) => {
+  it('of a SUBSCRIBE is reported, each of several [C-3.8]', async ({ device }) => {
     await device.peer.subscribe(1, '#', COMMANDS, FOREIGN);
     const strayed = (await sentToObject(device)).filter(({ kind }) => kind === 'strayed');
     expect(strayed).toEqual(['#', FOREIGN].map((topic) => ({ kind: 'strayed', act: 'subscribe', topic })));
   });
 
-  it('a foreign topic is reported with its first 256 characters', async ({ peer, link }) => {
+  it('is reported with its first 256 characters', async ({ peer, link }) => {
     peer.write(publishPacket('a'.repeat(65_535), '{}'));
     expect((await link.take('strayed')).topic).toBe('a'.repeat(256));
   });
 
-  it('ten foreign topics are reported per session [C-3.8]', async ({ mqtt }) => {
+  it('is reported at most ten times in each session [C-3.8]', async ({ mqtt }) => {
     for (let session = 0; session < 2; session++) {
       const client = await mqtt.open();
       for (const [index, filter] of filters(MOST_PER_SESSION + 5).entries())
@@ -40,7 +40,7 @@ describe('a foreign topic', () => {
     }
   });
 
-  it('a foreign topic is reported only to its own device', async ({ mqtt, device }) => {
+  it('of another device is not reported to the object of that device', async ({ mqtt, device }) => {
     const other = await mqtt.open({ username: OTHER_ID });
     await device.peer.subscribe(1, `cpi/${OTHER_ID}/commands`);
     expect(await sentToObject(other, OTHER_ID)).toEqual([]);

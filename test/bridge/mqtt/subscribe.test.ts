@@ -12,7 +12,7 @@ import {
 } from '#support/bridge-mqtt-peer.ts';
 
 describe('a SUBSCRIBE', () => {
-  it('a SUBSCRIBE to the device’s commands is granted and reported', async ({ peer, link }) => {
+  it('to the device’s commands is granted and reported to the object', async ({ peer, link }) => {
     expect(await peer.subscribe(9, COMMANDS)).toEqual([0, 9, 1]);
     expect(await link.take('subscribed')).toEqual({ kind: 'subscribed', commands: true });
   });
@@ -37,17 +37,17 @@ describe('a SUBSCRIBE', () => {
     `${COMMANDS}/`,
     'constructor',
     '__proto__',
-  ])('a SUBSCRIBE to %s gets 0x80 and is reported [C-3.8]', async (filter, { device }) => {
+  ])('to %s gets 0x80 and is reported to the object [C-3.8]', async (filter, { device }) => {
     expect(await device.peer.subscribe(9, filter)).toEqual([0, 9, 0x80]);
     expect(await sentToObject(device)).toEqual([{ kind: 'strayed', act: 'subscribe', topic: filter }]);
   });
 
-  it('a SUBSCRIBE to several filters is answered for each', async ({ peer, link }) => {
+  it('to several filters gets a code for each', async ({ peer, link }) => {
     expect(await peer.subscribe(9, '#', COMMANDS, TELEMETRY)).toEqual([0, 9, 0x80, 1, 0x80]);
     await link.take('subscribed');
   });
 
-  it.for([0, 2])('a SUBSCRIBE at QoS %d gets that QoS', async (qos, { peer }) => {
+  it.for([0, 2])('at QoS %d is granted with that QoS', async (qos, { peer }) => {
     peer.write(packet(PACKET.subscribe, 2, Buffer.from([0, 9]), prefixed(COMMANDS), Buffer.from([qos])));
     expect([...(await peer.take(PACKET.suback))]).toEqual([0, 9, qos]);
   });
@@ -56,7 +56,7 @@ describe('a SUBSCRIBE', () => {
     ['101 levels', Array(101).fill('a').join('/')],
     ['a # that is not the end', 'cpi/#/commands'],
     ['no filter', ''],
-  ])('a SUBSCRIBE to %s closes the client', async ([_, filter], { peer, link }) => {
+  ])('to %s closes the client', async ([_, filter], { peer, link }) => {
     peer.write(subscribePacket(9, filter));
     await peer.untilEnded();
     await link.untilClosed();
@@ -67,14 +67,14 @@ describe('a SUBSCRIBE', () => {
     ['NUL', '\0'],
     ['its own commands before NUL', `${COMMANDS}\0`],
     ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80])],
-  ])('a SUBSCRIBE to %s closes the client [MQTT-1.5.3]', async ([_, filter], { peer }) => {
+  ])('to %s closes the client [MQTT-1.5.3]', async ([_, filter], { peer }) => {
     peer.write(subscribePacket(9, filter));
     expect((await peer.take(PACKET.suback).catch(() => Buffer.from('closed'))).toString()).toBe('closed');
   });
 });
 
 describe('an UNSUBSCRIBE', () => {
-  it('an UNSUBSCRIBE from the commands is reported', async ({ peer, link }) => {
+  it('from the commands is reported to the object', async ({ peer, link }) => {
     peer.write(subscribePacket(1, COMMANDS), unsubscribePacket(2, COMMANDS));
     await peer.take(PACKET.suback);
     expect(await peer.takeId(PACKET.unsuback)).toBe(2);
@@ -82,7 +82,7 @@ describe('an UNSUBSCRIBE', () => {
     expect(await link.take('subscribed')).toEqual({ kind: 'subscribed', commands: false });
   });
 
-  it('an UNSUBSCRIBE from other topics leaves the commands subscribed', async ({ device, peer, link }) => {
+  it('from other topics leaves the commands subscribed', async ({ device, peer, link }) => {
     await peer.subscribe(1, COMMANDS);
     peer.write(unsubscribePacket(2, TELEMETRY, '#'));
     expect(await peer.takeId(PACKET.unsuback)).toBe(2);
@@ -93,7 +93,7 @@ describe('an UNSUBSCRIBE', () => {
 });
 
 describe('a command', () => {
-  it('commands arrive on their topic, at QoS 1, not retained, in order', async ({ mqtt, peer, link }) => {
+  it('reaches the device on its topic, at QoS 1, not retained, in order', async ({ mqtt, peer, link }) => {
     await peer.subscribe(1, COMMANDS);
     link.send({ kind: 'command', payload: '{"cmdId":"č"}' }, { kind: 'command', payload: '2' });
     link.send({ kind: 'command', payload: '3' });
@@ -108,14 +108,14 @@ describe('a command', () => {
     expect(mqtt.events.commandedCount).toBe(3);
   });
 
-  it('a command arrives at QoS 0 if the device asked for it', async ({ peer, link }) => {
+  it('reaches the device at QoS 0 if it subscribed at QoS 0', async ({ peer, link }) => {
     peer.write(packet(PACKET.subscribe, 2, Buffer.from([0, 1]), prefixed(COMMANDS), Buffer.from([0])));
     await peer.take(PACKET.suback);
     link.send({ kind: 'command', payload: 'x' });
     expect((await peer.takePublish()).qos).toBe(0);
   });
 
-  it('an early command arrives after CONNACK', async ({ edge, mqtt }) => {
+  it('from before CONNACK arrives right after it, even without SUBSCRIBE', async ({ edge, mqtt }) => {
     const { peer } = mqtt.send();
     const link = await edge.deviceLink();
     link.send({ kind: 'command', payload: 'early' });
@@ -123,7 +123,7 @@ describe('a command', () => {
     expect((await peer.takePublish()).payload).toBe('early');
   });
 
-  it('a command reaches only its own device', async ({ mqtt }) => {
+  it('reaches only its own device', async ({ mqtt }) => {
     const [first, second] = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
     await first.peer.subscribe(1, COMMANDS);
     await second.peer.subscribe(1, `cpi/${OTHER_ID}/commands`);
@@ -132,7 +132,7 @@ describe('a command', () => {
     await second.peer.ping();
   });
 
-  it('a command of 100 KB arrives complete', async ({ peer, link }) => {
+  it('of 100 KB reaches the device complete', async ({ peer, link }) => {
     await peer.subscribe(1, COMMANDS);
     link.send({ kind: 'command', payload: 'x'.repeat(100_000) });
     expect((await peer.takePublish()).payload.length).toBe(100_000);

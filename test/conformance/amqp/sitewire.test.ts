@@ -39,7 +39,7 @@ describe('the transcripts', () => {
   });
 
   it.each(Object.entries(DIFFERENCES))(
-    'differ exactly where the list of differences has them: %s',
+    'have another answer than RabbitMQ’s, because of a clause, where the list says so: %s',
     (title, { ours, why }) => {
       expect(titles).toContain(title);
       expect(ours).not.toEqual(answers.get(title));

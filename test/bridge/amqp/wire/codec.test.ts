@@ -92,7 +92,7 @@ describe('methods', () => {
 });
 
 describe('properties', () => {
-  it('properties decode to what was encoded', () => {
+  it('decode to what was encoded', () => {
     fc.assert(
       fc.property(properties, fc.nat(2 ** 40), (fields, size) => {
         const frame = encodeProperties(1, size, fields);
@@ -103,7 +103,7 @@ describe('properties', () => {
     );
   });
 
-  it('any bytes decode as properties or throw an AMQP error that names basic.publish', () => {
+  it('of random bytes decode or throw an AMQP error that names basic.publish', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (array) => {
         const error = amqpErrorOf(() => decodeProperties(Buffer.from(array)));

@@ -46,7 +46,7 @@ function rawHeaders(...entries: Buffer[]): string {
 const long = Buffer.from([0, 0, 0, 1]);
 
 describe('a delivery', () => {
-  it('a delivery is a method, a header and a body frame on its channel', () => {
+  it('is a method, a header and a body frame on its channel', () => {
     const [method, header, body, ...rest] = encode(delivery({ body: 'čau' }));
     expect(rest).toEqual([]);
     expect([method, header, body].map((one) => [one?.type, one?.channel])).toEqual([
@@ -63,7 +63,7 @@ describe('a delivery', () => {
     expect(body?.payload.toString()).toBe('čau');
   });
 
-  it('a delivery equals the codec’s frames for any text', () => {
+  it('has the same bytes as the codec’s frames, with any texts', () => {
     const text = (maxLength: number) =>
       fc.array(fc.nat(0xffff), { maxLength }).map((units) => String.fromCharCode(...units));
     const own = fc.record(
@@ -88,7 +88,7 @@ describe('a delivery', () => {
     );
   });
 
-  it('a property too long for a short string is left out', () => {
+  it('leaves out each property that is too long for a short string', () => {
     const properties = {
       messageId: 'm'.repeat(256),
       contentType: 'text/plain',
@@ -97,11 +97,11 @@ describe('a delivery', () => {
     expect(propertiesOf(delivery({ properties }))).toEqual({ contentType: 'text/plain', deliveryMode: 2 });
   });
 
-  it('a delivery without a body has no body frame', () => {
+  it('without a body has no body frame', () => {
     expect(encode(delivery()).length).toBe(2);
   });
 
-  it('a delivery carries binary bodies', () => {
+  it('carries binary bodies', () => {
     const bytes = Buffer.from([0, 0xff, 0xfe, 0xce]);
     const [, , body] = encode(delivery({ body: bytes.toString('base64'), encoding: 'base64' }));
     expect(body?.payload).toEqual(bytes);
@@ -140,7 +140,7 @@ describe('a delivery', () => {
 });
 
 describe('properties of a delivery', () => {
-  it('an event has its own properties, is persistent, and its time is in seconds', () => {
+  it('an event keeps its own, has delivery mode 2, and its timestamp is in seconds', () => {
     const own = {
       contentType: 'application/json',
       messageId: 'm-1',
@@ -175,7 +175,7 @@ describe('properties of a delivery', () => {
     );
   });
 
-  it('a dead-lettered message keeps the publisher’s properties and gets our headers', () => {
+  it('a dead-lettered message keeps the publisher’s; our headers replace those of the same name', () => {
     const own = {
       contentType: 'text/plain',
       deliveryMode: 1,
@@ -198,13 +198,13 @@ describe('properties of a delivery', () => {
     ['nothing', ''],
     ['a table cut short', Buffer.from([0x20, 0, 0, 0, 0, 9, 1]).toString('base64')],
     ['an unknown tag', rawHeaders(tableEntry('k', 'Z', long))],
-  ])('properties that do not decode (%s) are left out; headers and body arrive', (_title, bytes) => {
+  ])('those that do not decode (%s) are left out; our headers and the body are sent', (_title, bytes) => {
     const message = delivery({ body: 'body', properties: { raw: bytes, headers: { reason: 'r' } } });
     expect(propertiesOf(message)).toEqual({ headers: { reason: 'r' } });
     expect(encode(message)[2]?.payload.toString()).toBe('body');
   });
 
-  it('keys __proto__ and constructor pollute nothing', () => {
+  it('headers named __proto__ and constructor change no prototype', () => {
     const inner = tableBytes(tableEntry('polluted', 'I', long));
     const bytes = rawHeaders(tableEntry('__proto__', 'F', inner), tableEntry('constructor', 'F', inner));
     const { headers } = propertiesOf(delivery({ properties: { raw: bytes, headers: { reason: 'r' } } }));
@@ -224,13 +224,13 @@ describe('properties of a delivery', () => {
       Buffer.from([0x80, 0, 255, ...Array(255).fill(0xff)]).toString('base64'),
     ],
   ];
-  it.each(UNENCODABLE)('a message whose properties do not encode (%s) arrives [C-7.1]', (_title, bytes) => {
+  it.each(UNENCODABLE)('the body is sent even if they do not encode (%s) [C-7.1]', (_title, bytes) => {
     expect(encode(delivery({ body: 'body', properties: { raw: bytes } }))[2]?.payload.toString()).toBe(
       'body',
     );
   });
 
-  it('a message with a binary routing key arrives [C-7.1]', () => {
+  it('a routing key of 100 invalid bytes is encoded without an error [C-7.1]', () => {
     // 100 invalid bytes became 100 replacement characters of three bytes each.
     const routingKey = `acme.command.device.${'\ufffd'.repeat(100)}`;
     const fields = { ...FIELDS, routingKey };

@@ -51,7 +51,7 @@ function errorOf(act: () => unknown): AmqpError {
 afterEach(() => void vi.restoreAllMocks());
 
 describe('a frame reader', () => {
-  it('a reader returns the frames of one chunk', () => {
+  it('returns the frames of one chunk', () => {
     fc.assert(
       fc.property(frames, (list) => {
         expect(read(new FrameReader(4_096), bytesOf(list))).toEqual(list);
@@ -59,7 +59,7 @@ describe('a frame reader', () => {
     );
   });
 
-  it('a reader returns frames cut anywhere', () => {
+  it('returns frames whose bytes come in any chunks', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.nat(200), { maxLength: 20 }), (list, cuts) => {
         const whole = bytesOf(list);
@@ -74,7 +74,7 @@ describe('a frame reader', () => {
     );
   });
 
-  it('a reader returns three frames split in two at every byte', () => {
+  it('returns three frames from two chunks, cut at every byte', () => {
     const list = [
       { type: 1, channel: 1, payload: Buffer.from('method') },
       { type: 8, channel: 0, payload: Buffer.alloc(0) },
@@ -85,7 +85,7 @@ describe('a frame reader', () => {
       expect(read(new FrameReader(4_096), whole.subarray(0, at), whole.subarray(at))).toEqual(list);
   });
 
-  it('a reader returns frames that come one byte at a time', () => {
+  it('returns frames that come one byte at a time', () => {
     const list = TYPES.map((type) => ({
       type,
       channel: type,
@@ -105,7 +105,7 @@ describe('a frame reader', () => {
     );
   });
 
-  it('a reader returns each frame with its last byte', () => {
+  it('returns each frame as soon as its last byte arrives', () => {
     const reader = new FrameReader(4_096);
     const whole = frame(1, 1, Buffer.from('payload'));
     expect(read(reader, whole.subarray(0, -1))).toEqual([]);
@@ -114,7 +114,7 @@ describe('a frame reader', () => {
     expect(read(reader, whole.subarray(3)).length).toBe(1);
   });
 
-  it('a new size limit applies from the next frame', () => {
+  it('applies a new size limit to the next frame, even in the same chunk', () => {
     const reader = new FrameReader(4_096);
     const large = frame(3, 1, Buffer.alloc(5_000));
     const sizes: number[] = [];
@@ -182,7 +182,7 @@ describe('a frame reader that rejects', () => {
     expect(error.code).toBe(501);
   });
 
-  it('random bytes give frames or an AMQP error, and no more than one frame is kept', () => {
+  it('random bytes give frames within the size limit or an AMQP error', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 }), (chunks) => {
         const reader = new FrameReader(256);

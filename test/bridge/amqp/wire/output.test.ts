@@ -37,7 +37,7 @@ class SlowSocket extends Duplex {
 const bytes = (text: string) => Buffer.from(text);
 
 describe('output', () => {
-  it('the writes of one turn go out at once, in order', async () => {
+  it('what is written in one turn of the event loop reaches the socket in one write, in order', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     output.write(bytes('a'));
@@ -71,7 +71,7 @@ describe('output', () => {
     expect(socket.writes).toEqual(['ab(1)', 'late']);
   });
 
-  it('a write is reported when the socket has taken it', async () => {
+  it('a write is reported to its writer when the socket has taken it', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     const taken: string[] = [];
@@ -102,7 +102,7 @@ describe('output', () => {
     expect(taken).toEqual([]);
   });
 
-  it('end writes what is pending, and nothing after', async () => {
+  it('end sends what was written before it, and nothing that is written after it', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     output.write(bytes('bye'));
@@ -116,7 +116,7 @@ describe('output', () => {
     output.end();
   });
 
-  it('output ignores a closed socket', async () => {
+  it('a write to a closed socket is dropped without an error', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     socket.destroy();

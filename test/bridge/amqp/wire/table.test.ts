@@ -36,7 +36,7 @@ describe('arguments', () => {
     ['F', 'table', tableBytes(), null],
     ['A', 'array', Buffer.from([0, 0, 0, 0]), null],
     ['T', 'timestamp', Buffer.alloc(8), null],
-  ])('arguments of tag %s have RabbitMQ’s type name %s', (tag, type, value, expected) => {
+  ])('with the tag %s have RabbitMQ’s type name %s', (tag, type, value, expected) => {
     const table = tableBytes(tableEntry('before', 't', Buffer.from([0])), tableEntry('x', tag, value));
     expect(readArguments(Buffer.concat([Buffer.from('head'), table]), 4)).toEqual([
       { name: 'before', type: 'bool', value: false },
@@ -44,7 +44,7 @@ describe('arguments', () => {
     ]);
   });
 
-  it('arguments beyond their table, or a table beyond its frame, throw', () => {
+  it('that reach beyond their table, or in a table beyond its frame, throw an error', () => {
     const table = tableBytes(tableEntry('x', 'S', Buffer.from([0, 0, 0, 9, 0x68])));
     expect(() => readArguments(table, 0)).toThrow(RangeError);
     expect(() => readArguments(table.subarray(0, -1), 0)).toThrow(RangeError);
@@ -55,7 +55,7 @@ describe('added headers', () => {
   const added = [longstr('x-death-reason', 'rejected'), long('count', 2), timestamp('at', 5_999)];
   const decoded = { 'x-death-reason': 'rejected', count: 2, at: { '!': 'timestamp', value: 5 } };
 
-  it('added headers go into the headers table, and all other properties stay', () => {
+  it('go into the headers table, and all other properties stay', () => {
     const own = {
       contentType: 'text/plain',
       contentEncoding: 'gzip',
@@ -70,7 +70,7 @@ describe('added headers', () => {
     expect(decodeProperties(withHeaders(propertiesOf({}), added))).toMatchObject({ headers: decoded });
   });
 
-  it('added headers follow existing ones, which keep their bytes unless replaced', () => {
+  it('follow existing ones, which keep their bytes unless replaced', () => {
     const entries = [
       tableEntry('small', 'I', Buffer.from([0, 0, 0, 5])),
       tableEntry('x-death-reason', 'S', Buffer.from([0, 0, 0, 1, 0x61])),
@@ -84,14 +84,14 @@ describe('added headers', () => {
     expect(decodeProperties(whole).headers).toEqual({ small: 5, nothing: null, ...decoded });
   });
 
-  it('a stock decoder reads added headers, also an array of tables', () => {
+  it('decode as usual, also an array of tables', () => {
     const death = tableInArray('x-death', [longstr('queue', 'q'), longstrs('routing-keys', ['a', 'b'])]);
     expect(decodeProperties(withHeaders(propertiesOf({}), [death])).headers).toEqual({
       'x-death': [{ queue: 'q', 'routing-keys': ['a', 'b'] }],
     });
   });
 
-  it('added headers change nothing else, whatever a publisher sent', () => {
+  it('change nothing else, whatever a publisher sent', () => {
     const text = fc.string({ maxLength: 40 }).filter((one) => Buffer.byteLength(one) < 100);
     const value = fc.oneof(
       text,
