@@ -142,17 +142,20 @@ describe('a queue in the metrics', () => {
     await untilFigure(() => figure('queue_messages', { key: key.id }), undefined);
   });
 
-  it('whose messages are acknowledged as they arrive causes no report of its vhost', async () => {
+  it('whose messages are acknowledged as they arrive causes no report of its vhost, and no alarm for one', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status');
     await passTimeOf(key, 61 * SECOND);
     // The client shows a sign of life, or the vhost would send it nothing.
     await partner.quiet();
     const report = vi.spyOn(Metrics.prototype, 'report');
+    const alarmAt = () => runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
+    const before = await alarmAt();
     for (let index = 1; index <= 5; index++) {
       await hand(key, siteId, index, 1);
       partner.settle('ack', (await partner.delivered(index)).slice(-1));
       await partner.quiet();
+      expect(await alarmAt()).toBe(before);
     }
     await passTimeOf(key, 90 * SECOND);
     expect(report).not.toHaveBeenCalled();
@@ -213,11 +216,14 @@ describe('commands in the metrics', () => {
 describe('messages of devices in the metrics', () => {
   it('that are dropped are counted by reason: one with a wrong signature adds one to SIGNATURE', async () => {
     const { gateway, link } = await newListeningSite();
-    const signature = (await figure('device_dropped_messages_total', { reason: 'SIGNATURE' })) ?? 0;
+    const dropped = (reason: string) => figure('device_dropped_messages_total', { reason });
+    const [signature, malformed] = [(await dropped('SIGNATURE')) ?? 0, (await dropped('MALFORMED')) ?? 0];
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":3}', sig: '0'.repeat(64) }));
     await publish(link, 'not JSON');
-    await untilFigure(() => figure('device_dropped_messages_total', { reason: 'SIGNATURE' }), signature + 1);
+    // The counts come in order: behind the last one, no other is on its way.
+    await untilFigure(() => dropped('MALFORMED'), malformed + 1);
+    expect(await dropped('SIGNATURE')).toBe(signature + 1);
   });
 });
 

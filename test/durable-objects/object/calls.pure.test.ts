@@ -58,15 +58,20 @@ describe('a call that hangs', () => {
     expect(outcomes).toEqual(['no answer within 8000 ms', 'taken']);
   });
 
-  it('has already failed at its deadline: an error that arrives later changes nothing (rule 9)', async () => {
-    const { calls, at, run } = newCalls();
+  it.each<[string, (late: PromiseWithResolvers<string>) => void]>([
+    ['an answer', (late) => late.resolve('too late')],
+    ['an error', (late) => late.reject(new Error('too late'))],
+  ])('has already failed at its deadline: %s that arrives later changes nothing (rule 9)', async (_, end) => {
+    const { calls, at, run, runs } = newCalls();
     const late = Promise.withResolvers<string>();
     const given = calls.until(2_000, late.promise);
     at.ms = 2_000;
     run();
-    late.reject(new Error('too late'));
+    end(late);
     await expect(given).rejects.toThrow('no answer within 1000 ms');
     expect(calls.dueMs()).toBeUndefined();
+    // Only the beginning of the call changed a due time.
+    expect(runs.times).toBe(1);
   });
 
   it('fails at the next run of the agenda if its deadline had passed before the call began (rule 9)', async () => {

@@ -16,7 +16,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Turns in their own object, which records what happens to them. */
+/** Turns in their own object, which records what happens to them. Its clock is a millisecond later each time. */
 interface Bench {
   turns: Turns;
   /** The events in order; work adds its own. */
@@ -56,7 +56,14 @@ async function onBench(work: (bench: Bench) => void, ending: (turn: Turn) => voi
         log.push('ended');
       },
     };
-    const turns = new Turns(ctx, { now: () => NOW_MS }, hooks);
+    let ticks = 0;
+    const clock = {
+      now: () => {
+        ticks += 1;
+        return NOW_MS + ticks;
+      },
+    };
+    const turns = new Turns(ctx, clock, hooks);
     const notes = () =>
       storage.sql
         .exec<{ text: string }>('SELECT text FROM note ORDER BY rowid')
@@ -251,10 +258,23 @@ describe('a turn that succeeds', () => {
     });
   });
 
-  it('returns the result of its work, and has the time of the clock as its now [rule 3]', async () => {
-    await onBench(({ turns }) => {
-      expect(turns.run((turn) => turn.now)).toBe(NOW_MS);
-    });
+  it('returns the result of its work, and has one moment in time [rule 3]', async () => {
+    const moments: number[] = [];
+    await onBench(
+      ({ turns }) => {
+        const first = turns.run((turn) => {
+          turn.step(() => moments.push(turn.now));
+          turn.remember(() => moments.push(turn.now));
+          turn.send(() => moments.push(turn.now));
+          return turn.now;
+        });
+        expect(first).toBeGreaterThan(NOW_MS);
+        // The step, the ending hook, the memory change and the send.
+        expect(moments).toEqual(Array(4).fill(first));
+        expect(turns.run((turn) => turn.now)).toBeGreaterThan(first);
+      },
+      (turn) => moments.push(turn.now),
+    );
   });
 
   it('also commits what its ending hook writes, then runs the memory changes and sends of that hook [rule 5]', async () => {
@@ -300,7 +320,7 @@ describe('a turn that succeeds', () => {
     });
   });
 
-  it('returns the row that a write answers with [rule 2]', async () => {
+  it('returns the row that a write answers with [rule 3]', async () => {
     await onBench(({ turns }) => {
       const row = turns.run((turn) =>
         turn.writeReturning<{ rowid: number; text: string }>(

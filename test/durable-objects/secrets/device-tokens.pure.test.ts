@@ -102,7 +102,7 @@ describe('a key set', () => {
     for (const key of keys) expect((await verifyDeviceToken(set, await signed(key))).ok).toBe(true);
   });
 
-  it('verifies tokens of an old key until the key is removed, and signs with the new first key', async () => {
+  it('verifies tokens of an old key until the key is removed, and signs tokens that verify with its new first key', async () => {
     const [before, after] = [await newKey(), await newKey()];
     const { token } = await signDeviceToken(keySet(before.private), DEVICE_ID, 60, Date.now());
     const both = keySet(after.private, before.public);
@@ -110,6 +110,9 @@ describe('a key set', () => {
     expect(await verifyDeviceToken(keySet(after.private), token)).toMatchObject({ ok: false, isOurs: false });
     const { token: newer } = await signDeviceToken(both, DEVICE_ID, 60, Date.now());
     expect(decodeProtectedHeader(newer).kid).toBe(after.kid);
+    expect((await verifyDeviceToken(both, newer)).ok).toBe(true);
+    expect((await verifyDeviceToken(keySet(after.private), newer)).ok).toBe(true);
+    expect((await verifyDeviceToken(keySet(before.private), newer)).ok).toBe(false);
   });
 
   it('without a private key signs nothing', async () => {

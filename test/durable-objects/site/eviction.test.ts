@@ -143,12 +143,19 @@ describe('due work after an eviction', () => {
     expect((await newestCommand(plant.id)).status).toBe('FAILED');
   });
 
-  it('a site that wakes with overdue work has an alarm that is due already [rule 10]', async () => {
+  it('a site that wakes with overdue work sets its alarm for now, and the alarm does the work [rule 10]', async () => {
     const { plant, partner } = await newListenedSite();
     await partner.submit(charge());
+    await passTime(plant.id, 14 * MINUTE);
+    const missedMs = await alarmAt(plant.id);
+    expect(missedMs).toBeGreaterThan(START_MS + 14 * MINUTE);
+    expect(missedMs).toBeLessThanOrEqual(START_MS + 15 * MINUTE);
     await evictSite(plant.id);
     setClock(START_MS + 20 * MINUTE);
-    await readCommands(plant.id);
-    expect(await alarmAt(plant.id)).toBeLessThanOrEqual(START_MS + 20 * MINUTE);
+    // Any call wakes the site.
+    expect((await newestCommand(plant.id)).status).toBe('PENDING');
+    expect(await alarmAt(plant.id)).toBe(START_MS + 20 * MINUTE);
+    await passTime(plant.id, 0);
+    expect((await newestCommand(plant.id)).status).toBe('FAILED');
   });
 });

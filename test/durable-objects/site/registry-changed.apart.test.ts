@@ -154,8 +154,10 @@ describe('a notification of a registry change', () => {
   it('a notification of an older version leaves the newer copy in force [rule 10]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
     const version = await changeRegistry(organization);
-    await changeAndNotifySite(organization, plant.id, withBattery);
+    const later = await changeAndNotifySite(organization, plant.id, withBattery);
     await notifySite(plant.id, version);
+    const stored = `SELECT json_extract(value, '$.version') FROM fact WHERE name = 'registry'`;
+    expect(await numberOf(plant.id, stored)).toBe(later);
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
@@ -167,15 +169,20 @@ describe('a notification of a registry change', () => {
     expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
-  it('concurrent notifications read D1 one after the other, and the last change is in force [rule 4]', async () => {
-    const { organization, plant, partner, withBattery } = await newReadSite();
+  it('concurrent notifications read D1 one after the other, and each change is in force when its own call returns [rule 4]', async () => {
+    const { organization, plant } = await newReadSite();
+    const changes: [battery: string, version: number][] = [];
+    for (let number = 11; number < 20; number++) {
+      const battery = `BESS-${number}`;
+      changes.push([battery, await changeRegistry(organization, addBattery(plant, battery))]);
+    }
     const reads = watchRegistry();
-    const versions: number[] = [];
-    for (let change = 0; change < 8; change++) versions.push(await changeRegistry(organization));
-    versions.push(await changeRegistry(organization, withBattery));
-    await Promise.all(versions.map((version) => notifySite(plant.id, version)));
+    const answers = changes.map(async ([battery, version]) => {
+      await notifySite(plant.id, version);
+      return await new Submitter(plant.id).acknowledge(chargeOf(battery));
+    });
+    expect(await Promise.all(answers)).toMatchObject(Array(9).fill(THERE));
     expect(reads.mostAtOnce).toBe(1);
-    expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
   it('a notification that arrives during a read of D1 waits for another read, and is applied only with it [rule 6]', async () => {
@@ -240,11 +247,14 @@ describe('a registry change that a site cannot apply', () => {
     },
   );
 
-  it('the notification is rejected if D1 answers with an older version than the one in the notification [rule 7]', async () => {
-    const { organization, plant } = await newReadSite();
+  it('the notification is rejected if D1 answers with an older version than it names, and is applied on retry [rule 7]', async () => {
+    const { organization, plant, partner, withBattery } = await newReadSite();
     const version = await changeRegistry(organization);
     await expect(notifySite(plant.id, version + 1)).rejects.toThrow(/version/);
-    await notifySite(plant.id, version);
+    expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(NOT_THERE);
+    expect(await changeRegistry(organization, withBattery)).toBe(version + 1);
+    await notifySite(plant.id, version + 1);
+    expect(await partner.acknowledge(chargeOf('BESS-7'))).toMatchObject(THERE);
   });
 
   it('the notification is rejected if the site cannot store its copy, and is applied on retry [rule 3]', async () => {

@@ -122,19 +122,23 @@ describe('a batch after its deadline', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('is recorded when the Vhost sends it again with a later deadline [C-6.4]', async () => {
+  it('is recorded until its deadline, and when the Vhost sends it again with a later one [C-6.4]', async () => {
     const { plant, partner } = await newSite();
-    const one = charge();
+    const [inTime, one] = [charge(), charge()];
     const notAfterMs = START_MS + 8 * SECOND;
+    setClock(notAfterMs);
+    const last = await siteOf(plant.id).submit({ ...partner.batchOf([inTime]), notAfterMs });
+    expect(last.outcomes).toEqual(['recorded']);
     setClock(notAfterMs + 1);
     const late = await siteOf(plant.id).submit({ ...partner.batchOf([one]), notAfterMs });
     expect(late.outcomes).toEqual(['failed']);
+    expect((await readCommands(plant.id)).total).toBe(1);
     const again = await siteOf(plant.id).submit({
       ...partner.batchOf([one]),
       notAfterMs: notAfterMs + 8 * SECOND,
     });
     expect(again.outcomes).toEqual(['recorded']);
-    expect((await readCommands(plant.id)).total).toBe(1);
+    expect((await readCommands(plant.id)).total).toBe(2);
   });
 
   it('is not recorded either if the deadline passed while the batch waited for a read of the registry [C-6.4]', async () => {

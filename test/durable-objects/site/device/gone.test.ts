@@ -6,12 +6,12 @@ import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
-import { endOf, executionsOf, newAwaySite, obey, planned, sentTo } from '#workerd/site-plan.ts';
+import { endOf, executionsOf, newAwaySite, obey, planned, sentCommands, sentTo } from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite, type SiteScene, whole } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { addSubDevice, createDevice, type Plant, siteOf } from '#workerd/world.ts';
-import type { Submission } from '../../../../durable-objects/rpc.ts';
+import type { DevicePack, Submission } from '../../../../durable-objects/rpc.ts';
 
 holdClock();
 
@@ -229,12 +229,17 @@ describe.each(NAMES)('a linked device with its own battery is %s', (name) => {
 describe.each(NAMES)('the only gateway is %s', (name) => {
   const { go, why } = WAYS[name];
 
-  it('commands that wait for the only gateway end FAILED DEVICE_GONE', async () => {
+  it.each<[string, () => Submission]>([
+    ['a device command', () => charge()],
+    ['a setpoint', () => planned(5, 'HIGH')],
+    ['a mode', () => submission('mode', { mode: 'ZERO_EXPORT' })],
+    ['an emergency', () => submission('emergency', { type: 'STOP' })],
+  ])('%s that waits for the only gateway ends FAILED DEVICE_GONE', async (_what, publishOf) => {
     const { plant, gateway, partner } = await newSite();
-    const waiting: Submission[] = [charge(), submission('emergency', { type: 'STOP' })];
-    await partner.submit(...waiting);
+    const publish = publishOf();
+    expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
     await go(gateway.id, plant.id);
-    expect(await endOf(plant, waiting[1] ?? charge())).toMatch(/^FAILED DEVICE_GONE/);
+    expect(await endOf(plant, publish)).toMatch(/^FAILED DEVICE_GONE/);
     expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
   });
 
@@ -247,13 +252,18 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     link.send({ kind: 'subscribed', commands: false });
     await sendAck(link, gateway, 'none', 'RECEIVED');
     ids.push(await ask(scene, 'D'));
+    const sent = (await sentCommands(link, plant)).map(({ action }) => action);
+    expect(sent).toEqual(['A', 'B', 'C']);
     const left = await go(gateway.id, plant.id);
     expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
     const { commands } = await site.pageRestCommands(gateway.id, 1, 10);
     const outcomes = commands.map(({ action, status, reason }) => [action, status, reason]);
     const ended = ['D', 'C', 'B'].map((action) => [action, 'FAILED', why]);
     expect(outcomes).toEqual(name === 'deleted' ? [] : [...ended, ['A', 'COMPLETED', undefined]]);
-    if (name === 'moved') expect(left).toMatchObject({ tables: { rest_command: expect.any(Array) } });
+    if (name !== 'moved') return;
+    const moved = (left as DevicePack | undefined)?.tables.rest_command;
+    const kept = [['A', 'COMPLETED'], ...['B', 'C', 'D'].map((action) => [action, 'FAILED', why])];
+    expect(moved).toEqual(kept.map((words) => expect.arrayContaining(words)));
   });
 
   it('a gateway that left accepts no REST commands', async () => {

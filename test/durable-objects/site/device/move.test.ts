@@ -91,10 +91,10 @@ describe('the steps of a move, repeated as after a crash', () => {
   ] as const;
 
   it.each(
-    ORDERS.flatMap((order) => [false, true].map((evicted) => [order.join(', '), order, evicted] as const)),
+    ORDERS.flatMap((order) => [false, true].map((evicted) => [order.join(', '), evicted, order] as const)),
   )(
-    'the steps %s %s end with the device only in its new object (evicted in between: %s)',
-    async (_title, order, isEvicted) => {
+    'the steps %s end with the device only in its new object (evicted in between: %s)',
+    async (_title, isEvicted, order) => {
       const { plant, toId, fromId, id, gateway, move, evict } = await newMove();
       const link = await connectListening(plant);
       expect(await dropOf(fromId, link, gateway, 'used')).toBeUndefined();

@@ -59,8 +59,10 @@ describe('one frame that fails among valid ones', () => {
     expect(await publish(link, messages[4] ?? '')).toBe(true);
     expect(await journalLines(plant, 'poison')).toBe(1);
   });
+});
 
-  it('an ack whose dispatch cannot be updated is rejected, telemetry after it is stored, and a retry succeeds [rule 3]', async () => {
+describe('an acknowledgement whose effect cannot be written', () => {
+  it('is rejected if its dispatch cannot be updated; telemetry after it is stored, and a retry succeeds [rule 3]', async () => {
     const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
@@ -72,9 +74,7 @@ describe('one frame that fails among valid ones', () => {
     expect(await sendAck(link, gateway, cmdId, 'RECEIVED')).toBe(true);
     expect(await numberOf(plant.id, `SELECT count(*) FROM command WHERE status = 'EXECUTING'`)).toBe(1);
   });
-});
 
-describe('an acknowledgement whose effect cannot be written', () => {
   it('leaves the mode unchanged, in memory too, and changes it on retry [rule 3]', async () => {
     const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
@@ -126,8 +126,10 @@ describe('unusable stored data', () => {
     expect(await link.next((frame) => frame.kind === 'refused')).toMatchObject({ seq: 7_000 });
     expect(link.closed).toBeUndefined();
   });
+});
 
-  it('a configuration that is too large for a row is rejected and not stored, and the links stay open', async () => {
+describe('a configuration that is too large for a row', () => {
+  it('is rejected and not stored, and the links stay open [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     const before = await readConfig(plant.id);
     const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };

@@ -88,9 +88,10 @@ async function obey(link: DeviceTestLink, payloads: readonly string[]): Promise<
 }
 
 describe('a device over its message rate', () => {
-  it('the first 200 messages of a burst are stored, and the bridge must hold all others [C-3.8]', async () => {
+  it('the first 200 messages of a burst are stored, the bridge must hold all others, and the oldest are next [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
-    const answers = await offer(link, numbered(gateway, BURST + 50));
+    const messages = numbered(gateway, BURST + 50);
+    const answers = await offer(link, messages);
     const kinds = answers.map((answer) => answer.kind);
     expect(kinds.slice(0, BURST)).toEqual(Array(BURST).fill('stored'));
     expect(kinds.slice(BURST)).toEqual(Array(50).fill('wait'));
@@ -100,6 +101,13 @@ describe('a device over its message rate', () => {
     // The number to resend is what the rate then allows.
     expect((wait.count / wait.ms) * SECOND).toBeLessThanOrEqual(RATE);
     expect(await journalLines(plant.id)).toBe(BURST);
+    expect(await gridPowerKw(plant)).toBe(BURST - 1);
+    // A bridge that resends all: only the oldest are stored.
+    setClock(Date.now() + wait.ms);
+    const again = (await offer(link, messages.slice(BURST), BURST)).map((answer) => answer.kind);
+    expect(again.slice(0, wait.count)).toEqual(Array(wait.count).fill('stored'));
+    expect(again.slice(wait.count)).toEqual(Array(50 - wait.count).fill('wait'));
+    expect(await gridPowerKw(plant)).toBe(BURST + wait.count - 1);
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
     expect(link.closed).toBeUndefined();
   });

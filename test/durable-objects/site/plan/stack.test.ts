@@ -65,11 +65,16 @@ describe('a HIGH setpoint over a NORMAL one', () => {
     expect(await sentTo(link, plant)).toEqual([5, 9, 9, 9, 5]);
   });
 
-  it('when the device rejects the HIGH setpoint, the NORMAL one is sent again immediately [C-7.8]', async () => {
+  it('when the device rejects the HIGH setpoint, it ends FAILED and the NORMAL one is sent again immediately [C-7.8]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
-    await partner.submit(planned(5, 'NORMAL'), planned(9, 'HIGH'));
+    const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
+    await partner.submit(normal, high);
     await obey(scene, 2, 'FAILED');
     expect(await sentTo(link, plant)).toEqual([5, 9, 5]);
+    const reason = `${plant.gateway.id}: device answered FAILED`;
+    expect(await endOf(plant, high)).toBe(`FAILED ${reason}`);
+    expect(await executionsOf(scene, high)).toMatchObject([{ status: 'FAILED', reason }]);
+    expect(await endOf(plant, normal)).toBe('PENDING');
   });
 
   it('an ack of the NORMAL setpoint has no effect while the HIGH one is active, and starts it afterwards [C-7.7]', async () => {

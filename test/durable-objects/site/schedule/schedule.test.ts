@@ -143,13 +143,16 @@ describe('a schedule that its plant does not accept', () => {
     await obey(scene, 1, 'FAILED');
     expect(await endOf(plant, refused)).toBe(`FAILED ${plant.gateway.id}: device answered FAILED`);
     await partner.submit(dropped);
-    const { cmdId } = await obey(scene, 2, 'RECEIVED');
+    await obey(scene, 2, 'RECEIVED');
     expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2]);
-    expect(cmdId).not.toBe('');
+    expect(await endOf(plant, dropped)).toBe('EXECUTING');
     await obey(scene, 2, 'FAILED');
     expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2, 'STANDARD']);
     expect(await endOf(plant, dropped)).toBe(`FAILED ${plant.gateway.id}: device answered FAILED`);
     expect(await statuses(plant.id)).toEqual(['FAILED', 'FAILED']);
+    await obey(scene, 4, 'COMPLETED');
+    await passTime(plant.id, 3 * MINUTE);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2, 'STANDARD']);
   });
 
   it('an unacknowledged schedule is FAILED NO_ACK after three tries, and is not followed meanwhile [C-7.8]', async () => {

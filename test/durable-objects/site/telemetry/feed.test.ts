@@ -101,6 +101,25 @@ describe('the telemetry events of a plant', () => {
     },
   );
 
+  it.each([10, 30])(
+    'a value that arrives within the interval of %d s is sent with the first message after the interval [C-8.2]',
+    async (telemetryIntervalSeconds) => {
+      const { plant, link, listener } = await scene({ telemetryIntervalSeconds });
+      const valuesAt = async (second: number, values: object) => {
+        setClock(START_MS + second * SECOND);
+        await sendTelemetry(link, plant.gateway, values);
+      };
+      await valuesAt(0, { gridPowerKw: 1 });
+      await valuesAt(5, { socPercent: 40 });
+      await valuesAt(telemetryIntervalSeconds - 1, { fvePowerKw: 2 });
+      await listener.quiet();
+      expect(listener.events('telemetry')).toHaveLength(1);
+      await valuesAt(telemetryIntervalSeconds, { gridPowerKw: 3 });
+      expect(await gridPowersOf(listener, 2)).toEqual([1, 3]);
+      expect(listener.events('telemetry')[1]?.payload).toMatchObject({ socPercent: 40, fvePowerKw: 2 });
+    },
+  );
+
   it('a value that arrives within the interval is sent after a minute, even if the site was evicted meanwhile [C-8.2]', async () => {
     const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });

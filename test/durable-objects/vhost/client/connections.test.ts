@@ -139,15 +139,24 @@ describe('a silent connection', () => {
     expect(taken?.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('that sends a ping gets a pong from the runtime while the object sleeps', async () => {
-    const { organization, key } = await openKey();
-    const partner = await Partner.connect(organization, key);
+  it('is not one that pings: the runtime answers pings while the object sleeps, and they count (rule 2)', async () => {
+    // The runtime stamps pings with the true time: the clients connect a minute before it.
+    vi.setSystemTime(Date.now() - 61_000);
+    const { organization, key, siteId } = await openKey();
+    const [silent, pinging] = await connectMany(organization, key, 2);
+    await silent?.consume('event.status');
+    await pinging?.consume('event.status');
     await evictDurableObject(vhostOf(key.id));
+    vi.useRealTimers();
     const pong = new Promise((resolve) => {
-      partner.link.socket.addEventListener('message', (event) => resolve(event.data), { once: true });
+      pinging?.link.socket.addEventListener('message', (event) => resolve(event.data), { once: true });
     });
-    partner.link.socket.send('ping');
+    pinging?.link.socket.send('ping');
     expect(await pong).toBe('pong');
+    await hand(key, siteId, 1, 2);
+    await pinging?.delivered(2);
+    expect(pinging?.deliveries().map(numberOf)).toEqual([1, 2]);
+    expect(silent?.deliveries()).toEqual([]);
   });
 });
 

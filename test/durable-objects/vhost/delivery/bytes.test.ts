@@ -4,8 +4,9 @@
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { outboxEvents } from '#workerd/outbox-events.ts';
-import { type Partner, publishOf, untilStored, vhostRows } from '#workerd/partner.ts';
+import { type Partner, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
+import { onQueue } from '#workerd/queues.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, type Delivery } from '../../../../protocol/link/vhost.ts';
 
@@ -121,11 +122,21 @@ describe('the window of a connection', () => {
     await expectWindowHolds(partner, 60);
   });
 
-  it('opens again as the client drains its deliveries, until every message has arrived [C-6.4]', async () => {
+  it('opens by exactly the bytes that the client drains, until every message has arrived [C-6.4]', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 60, 10_000);
     await partner.consume('event.alarm', { noAck: true });
     await partner.quiet();
+    const sentBytes = counted(partner).reduce((sum, { bytes }) => sum + bytes, 0);
+    const filled = partner.deliveries().length;
+    for (const [undrainedBytes, more] of [
+      [DELIVERY_WINDOW_BYTES, 0],
+      [DELIVERY_WINDOW_BYTES - 1, 1],
+    ] as const) {
+      partner.link.send({ kind: 'credit', drainedBytes: sentBytes - undrainedBytes });
+      await partner.quiet();
+      expect([undrainedBytes, partner.deliveries().length - filled]).toEqual([undrainedBytes, more]);
+    }
     for (let rounds = 0; partner.deliveries().length < 60 && rounds < 10; rounds++) {
       const before = partner.deliveries().length;
       const drainedBytes = counted(partner).reduce((sum, { bytes }) => sum + bytes, 0);
@@ -157,14 +168,31 @@ describe('a queue', () => {
     const { key, siteId, publisher, partner } = await openReader();
     await deadLetters(publisher, 3);
     await wideAlarms(key, siteId, 3, 100);
+    expect(await storedMessages(key)).toBe(6);
     await partner.consume('dead-letter');
     await partner.consume('event.alarm');
     partner.settle('ack', await partner.delivered(6));
-    await partner.quiet();
-    await wideAlarms(key, crypto.randomUUID(), 1, 10);
-    await partner.delivered(7);
-    await untilStored(key, 0);
-    expect(await vhostRows(key, 'SELECT queue, byte_count FROM chunk')).toEqual([]);
+    const rows = 'SELECT queue, byte_count FROM chunk';
+    await vi.waitFor(async () => expect(await vhostRows(key, rows)).toEqual([]), 10_000);
     expect(counted(partner).every(({ bytes }) => bytes > OWN_BYTES)).toBe(true);
+  });
+
+  it('counts the same size in and out: when its messages are settled it counts nothing [C-6.4]', async () => {
+    const [full, leased, empty] = await onQueue('event.alarm', ({ queue, push, next, requeue }) => {
+      const sizes = [20, 3_000, 300_000, 1, 40_000];
+      for (const [index, chars] of sizes.entries()) push(index + 1, chars);
+      const full = queue.open;
+      next(1_000, 7);
+      requeue(7);
+      next(1_000, 8);
+      const leased = queue.open;
+      requeue(8);
+      for (const _ of sizes) next();
+      return [full, leased, queue.open];
+    });
+    expect(full).toMatchObject({ messages: 5 });
+    expect(full?.bytes).toBeGreaterThan(343_021);
+    expect(leased).toEqual(full);
+    expect(empty).toEqual({ messages: 0, bytes: 0 });
   });
 });

@@ -116,6 +116,8 @@ describe('a consumer tag', () => {
       code: 530,
       text: "NOT_ALLOWED - attempt to reuse consumer tag 'ct'",
     });
+    expect(await other.consume('event.alarm', { tag: 'ct' })).toMatchObject({ kind: 'ok' });
+    expect(other.link.closed).toBeUndefined();
   });
 });
 

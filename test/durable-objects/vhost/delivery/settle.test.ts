@@ -171,7 +171,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(markedNumbers(partner, 'a')).toEqual(['1', '2']);
   });
 
-  it('passive declare: it counts the waiting messages without the leased ones, and the consumers [C-6.4]', async () => {
+  it('passive declare and get count the waiting messages without the leased ones, declare the consumers too [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 5, { kind });
     expect(await partner.readyCount(queue)).toBe(5);
@@ -182,5 +182,8 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
       messageCount: 3,
       consumerCount: 1,
     });
+    // Two are leased to the consumer and one to the get.
+    expect(await partner.get(queue)).toMatchObject({ messageCount: 2 });
+    expect(await partner.readyCount(queue)).toBe(2);
   });
 });

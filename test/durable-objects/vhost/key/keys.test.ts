@@ -82,15 +82,37 @@ describe('a revoked key', () => {
 
   it('has a publish that arrives during its revocation confirmed only if the site recorded it [C-5.6]', async () => {
     const { plant, key, partner } = await openPartnerWithPlant();
+    const stop = () => partner.command(plant.id, 'emergency', { type: 'STOP' });
+    const recorded = async () => (await commandLog(plant.id)).total;
+    expect(await partner.ask(stop())).toMatchObject({ kind: 'stored' });
+    expect(await recorded()).toBe(1);
     const revoked = vhostOf(key.id).revoke();
-    partner.link.send({ ...partner.command(plant.id, 'emergency', { type: 'STOP' }), seq: 1 });
+    partner.link.send({ ...stop(), seq: 1 });
     await revoked;
     await partner.link.untilClosed();
-    const { total } = await commandLog(plant.id);
     // The frame was either handled before the revocation or had no effect; only in the first case is it
     // confirmed.
     const confirmed = partner.link.received.filter(({ kind }) => kind === 'stored').length;
-    expect(confirmed).toBeLessThanOrEqual(total);
+    expect(confirmed).toBeLessThanOrEqual(await recorded());
+    await expectNoWayIn(key);
+  });
+
+  it('has a publish neither recorded nor confirmed that its client sends after the revocation [C-5.6]', async () => {
+    const { plant, key, partner } = await openPartnerWithPlant();
+    const sockets: WebSocket[] = [];
+    await runInDurableObject(vhostOf(key.id), (_vhost, state) => {
+      sockets.push(...state.getWebSockets());
+    });
+    const publish = { ...partner.command(plant.id, 'emergency', { type: 'STOP' }), seq: 1 };
+    await vhostOf(key.id).revoke();
+    await partner.link.untilClosed();
+    // A frame that was on its way when the link closed.
+    await runInDurableObject(vhostOf(key.id), async (vhost) => {
+      for (const socket of sockets) await vhost.webSocketMessage(socket, JSON.stringify([publish]));
+    });
+    expect(sockets).toHaveLength(1);
+    expect((await commandLog(plant.id)).total).toBe(0);
+    expect(partner.link.received.filter(({ kind }) => kind === 'stored')).toEqual([]);
     await expectNoWayIn(key);
   });
 

@@ -1,6 +1,15 @@
 /** What a key may publish: its own routing keys, to the one exchange, as its scopes allow [C-6.2]. */
 import { describe, expect, it } from 'vitest';
-import { charge, commandLog, type PublishQuestion, setpoint } from '#workerd/partner.ts';
+import {
+  ackOf,
+  charge,
+  commandLog,
+  envelopeFields,
+  type PublishQuestion,
+  publishOf,
+  setpoint,
+  sign,
+} from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
 import type { ApiKeyScope } from '../../../../protocol/scopes.ts';
@@ -85,14 +94,21 @@ describe('the rule on which routing keys a partner may publish', () => {
     });
   });
 
-  it('accepts a last part after `device` as the device family, whose commands must be signed [C-6.2]', async () => {
-    const { organization, plant, partner } = await partnerWith();
+  it('accepts a last part after `device` as the device family, with its signature over the full key [C-6.2]', async () => {
+    const { organization, plant, key, partner } = await partnerWith();
     const routingKey = `${organization.slug}.command.device.BESS-1`;
     await partner.consume('event.status');
-    const unsigned = partner.command(plant.id, 'device', charge(), { signingKey: null });
-    expect(await partner.ask({ ...unsigned, routingKey })).toMatchObject({ kind: 'stored' });
-    const [ack] = await partner.delivered(1);
-    expect(ack?.body).toContain('signature missing');
+    const payload = charge();
+    const signedOver = (signed: string) => {
+      const fields = envelopeFields(plant.id);
+      const signature = sign(key.signingKey, fields, signed, JSON.stringify(payload));
+      return publishOf(routingKey, JSON.stringify({ ...fields, payload, signature }));
+    };
+    const unsigned = partner.command(plant.id, 'device', payload, { signingKey: null });
+    expect(await ackOf(partner, { ...unsigned, routingKey })).toMatchObject({ message: 'signature missing' });
+    const short = await ackOf(partner, signedOver(partner.routingKey('device')));
+    expect(short).toMatchObject({ status: 'REJECTED', message: expect.stringContaining('signature') });
+    expect(await ackOf(partner, signedOver(routingKey))).toMatchObject({ status: 'QUEUED' });
     expect((await commandLog(plant.id)).items[0]).toMatchObject({
       routingKey,
       commandType: 'DEVICE_COMMAND',

@@ -1,5 +1,5 @@
 /**
- * Telemetry chunks in storage: lines are appended and never changed; the leases are in separate, small rows.
+ * Telemetry chunks in storage: lines are appended and never changed; the leases are in a separate, small column.
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';

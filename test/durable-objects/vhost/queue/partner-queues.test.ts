@@ -246,6 +246,16 @@ describe('messages of a partner queue', () => {
     ]);
   });
 
+  it('that no client takes are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
+    const { key, siteId, connect } = await openOwn(['$.event.command.ack']);
+    await hand(key, siteId, 1, 3);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect({ boot: 'boot-2' });
+    expect(await countOf(again)).toBe(3);
+    await hand(key, siteId, 1, 3);
+    expect(await drain(again)).toEqual([1, 2, 3]);
+  });
+
   it('are neither lost nor duplicated by a crash after which their site sends them again', async () => {
     const { partner, key, siteId, connect } = await openOwn(['$.event.command.ack']);
     await partner.consumeFrom('mine');

@@ -46,6 +46,17 @@ describe('the limits of the telemetry queue', () => {
     expect(dropped).toBe(1);
   });
 
+  it('24 hours: an older event is dropped and counted when another event arrives [C-6.4]', async () => {
+    const [before, after, ready] = await onQueue(({ queue, dropped, push }) => {
+      push(1, WHOLE_CHUNK, 0);
+      push(2, WHOLE_CHUNK, 24 * HOUR_MS - 1);
+      const before = dropped();
+      push(3, WHOLE_CHUNK, 24 * HOUR_MS + MINUTE_MS);
+      return [before, dropped(), queue.readyCount];
+    });
+    expect({ before, after, ready }).toEqual({ before: 0, after: 1, ready: 2 });
+  });
+
   it('24 hours: an older event is not delivered, even when it is the only one [C-6.4]', async () => {
     const taken = await onQueue(({ push, next }) => {
       push(1, 500, 0);
