@@ -28,6 +28,8 @@ interface Known {
   /** Rejected logins since `sinceMs`: in total, and by credential (at most `MAX_CREDENTIALS` of them). */
   refused: number;
   refusedBy: Map<string, number>;
+  /** Rejected dials with the nonce of a connection test that the edge does not know. */
+  refusedProbes: number;
   /** The devices that these logins named. */
   refusedAs: Set<string>;
   sinceMs: number;
@@ -41,6 +43,8 @@ export interface Dialing {
   credential?: string;
   /** The device that the client claims to be. */
   device?: string;
+  /** The client says that it is the connection test of a key. */
+  isProbe?: boolean;
 }
 
 export class Addresses {
@@ -60,11 +64,12 @@ export class Addresses {
   async dial<Up, Down>(
     address: string,
     work: (uncounted: boolean) => Promise<DialResult<Up, Down>>,
-    { isGone = () => false, credential = '', device }: Dialing = {},
+    { isGone = () => false, credential = '', device, isProbe = false }: Dialing = {},
   ): Promise<DialResult<Up, Down>> {
     if (this.#isStopped) return left();
     const known = this.#of(address);
-    const isThrottled = () => this.#isThrottled(known, credential, device !== undefined);
+    const isThrottled = () =>
+      this.#isThrottled(known, credential, { isDevice: device !== undefined, isProbe });
     if (isThrottled()) return throttled();
     if (known.dials >= DIALS_AT_ONCE) {
       if (known.line.length >= MAX_IN_LINE) return crowded();
@@ -78,7 +83,10 @@ export class Addresses {
     known.dials += 1;
     try {
       const result = await work(device !== undefined && Date.now() < known.uncountedUntilMs);
-      if (result.outcome === 'refused') noteRefused(known, credential, device);
+      // A connection test that fails is no guess: everybody's tests come from the same address [C-14.6].
+      if (result.outcome !== 'refused' || result.isProbe) return result;
+      if (isProbe) known.refusedProbes += 1;
+      else noteRefused(known, credential, device);
       return result;
     } finally {
       known.dials -= 1;
@@ -87,14 +95,21 @@ export class Addresses {
   }
 
   /** A device with a valid token is never throttled because of other clients at its address. */
-  #isThrottled(known: Known, credential: string, isDevice: boolean): boolean {
+  #isThrottled(
+    known: Known,
+    credential: string,
+    { isDevice, isProbe }: { isDevice: boolean; isProbe: boolean },
+  ): boolean {
     const now = Date.now();
     if (now - known.sinceMs >= MINUTE_MS) {
       known.refused = 0;
+      known.refusedProbes = 0;
       known.refusedBy.clear();
       known.refusedAs.clear();
       known.sinceMs = now;
     }
+    // Only the edge knows whether the nonce is one of its own, so the limits of logins do not apply before it is asked.
+    if (isProbe) return known.refusedProbes >= REFUSED_OF_ALL;
     const ofCredential = known.refusedBy.get(credential) ?? 0;
     if (isDevice) return ofCredential > 0 && now < known.uncountedUntilMs;
     return ofCredential >= LIMIT.refusedLoginsPerMinute || known.refused >= REFUSED_OF_ALL;
@@ -109,6 +124,7 @@ export class Addresses {
         dials: 0,
         line: [],
         refused: 0,
+        refusedProbes: 0,
         refusedBy: new Map(),
         refusedAs: new Set(),
         sinceMs: Date.now(),

@@ -18,6 +18,7 @@ import { type Edge, whyNotReady } from './proof.ts';
 import type { Proxies } from './proxied.ts';
 import { createTlsListener, type HandshakeFailure, listen, type TlsListener } from './tls.ts';
 import { readTlsFiles, TlsFiles, type TlsMaterial } from './tls-files.ts';
+import { WaitingRoom } from './waiting-room.ts';
 
 /** The version of Sitewire. */
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -43,6 +44,8 @@ export class Bridge {
   readonly #partners: Partners;
   readonly #devices: MqttEngine;
   readonly #files: TlsFiles;
+  /** Shared by all listeners: they share the memory, too. */
+  readonly #waitingRoom: WaitingRoom;
   readonly #amqps: TlsListener;
   readonly #mqtts: TlsListener;
   readonly #mtls: TlsListener | undefined;
@@ -68,6 +71,9 @@ export class Bridge {
         ),
       (client) => new ConnectionReport(this.#metrics, this.#log, { protocol: 'mqtt', ...client }),
     );
+    this.#waitingRoom = new WaitingRoom((address) =>
+      this.#log.write('silent connection closed to make room', { address }),
+    );
     const paths = { ...config.tls, ...(config.mtls && { clientAuthority: config.mtls.clientAuthority }) };
     const material = readTlsFiles(paths);
     this.#inForce(material);
@@ -80,10 +86,11 @@ export class Bridge {
     });
     this.#amqps = createTlsListener(
       material,
-      (socket, address) => this.#partners.accept(socket, address),
+      (client) => this.#partners.accept(client),
       this.#optionsOf('amqps'),
     );
-    const device: Parameters<typeof createTlsListener>[1] = (...client) => this.#devices.accept(...client);
+    const device: Parameters<typeof createTlsListener>[1] = ({ socket, ...client }) =>
+      this.#devices.accept(socket, client);
     this.#mqtts = createTlsListener(material, device, this.#optionsOf('mqtts'));
     this.#mtls = config.mtls && createTlsListener(material, device, this.#optionsOf('mtls'));
     this.#metricsServer = createMetricsServer(this.#metrics, async () =>
@@ -152,7 +159,7 @@ export class Bridge {
       },
     };
     const failed = (failure: HandshakeFailure) => this.#handshakeFailed(listener, failure);
-    return { demandsCertificate: listener === 'mtls', proxies, failed };
+    return { demandsCertificate: listener === 'mtls', proxies, failed, waitingRoom: this.#waitingRoom };
   }
 
   /** Port checks, which balancers make all the time, are logged only at level debug. */

@@ -41,7 +41,7 @@ export class Door {
     return this.#addresses.dial<Up, Down>(
       client.address,
       (uncounted) => this.#dial(protocol, uncounted ? 'mqttUncounted' : protocol, client, schema),
-      { isGone, credential: this.#digest(client), ...device },
+      { isGone, credential: this.#digest(client), isProbe: (client.probe ?? '') !== '', ...device },
     );
   }
 

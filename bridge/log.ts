@@ -46,6 +46,7 @@ export const LINES = {
     fields: ['listener', 'address', 'code'],
     isLimited: true,
   },
+  'silent connection closed to make room': { level: 'info', fields: ['address'], isLimited: true },
   'proxy connection without a valid PROXY header': {
     level: 'warn',
     fields: ['listener', 'proxy', 'why'],

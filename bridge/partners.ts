@@ -1,12 +1,12 @@
 /** The AMQP clients of this process: connects each TLS socket to its link, and closes them all at the end. */
 import { randomUUID } from 'node:crypto';
-import type { TLSSocket } from 'node:tls';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
 import { AmqpConnection } from './amqp/connection.ts';
 import { ConnectionReport } from './connection-report.ts';
 import type { Door } from './door.ts';
 import type { BridgeLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import type { TlsClient } from './tls.ts';
 
 export class Partners {
   readonly #door: Door;
@@ -20,17 +20,19 @@ export class Partners {
     this.#log = log;
   }
 
-  accept(socket: TLSSocket, address: string): void {
+  accept({ socket, address, hasLogin }: TlsClient): void {
     const client = { protocol: 'amqp', connection: randomUUID(), address } as const;
     const connection = new AmqpConnection(
       socket,
-      (credential) =>
-        this.#door.dial<VhostLinkUp, VhostLinkDown>(
+      (credential) => {
+        hasLogin();
+        return this.#door.dial<VhostLinkUp, VhostLinkDown>(
           'amqp',
           { ...credential, connection: client.connection, address, fingerprint: '' },
           vhostLinkDown,
           () => socket.destroyed,
-        ),
+        );
+      },
       new ConnectionReport(this.#metrics, this.#log, client),
     );
     this.#connections.add(connection);

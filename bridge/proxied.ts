@@ -68,7 +68,8 @@ export class ProxiedListener {
   }
 }
 
-function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+/** Names a TCP connection, also by the TLS socket on it. */
+export function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 

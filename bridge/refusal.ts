@@ -1,19 +1,21 @@
 /** Interprets the edge's answer to a dial that it did not accept (rule 7). */
 import { ERROR_STATUS } from '../protocol/errors.ts';
-import { CLOCK_HEADER } from '../protocol/link/proof.ts';
+import { CLOCK_HEADER, PROBE_HEADER } from '../protocol/link/proof.ts';
 import type { LoginReason } from './reasons.ts';
 
 /**
  * A dial without a link. `refused`: the edge rejected the client; `unproven`: it rejected the bridge proof;
  * `trouble`: any other failure.
  */
-export type NoLink = (
-  | { outcome: 'refused'; status: number; code: string; message: string }
-  | { outcome: 'unproven' | 'trouble'; reason: string }
-) & {
-  /** The bridge answered without asking the edge. */
-  unasked?: 'throttled' | 'crowded';
-};
+export type NoLink =
+  /** `isProbe`: the dial was the connection test of a key. */
+  (
+    | { outcome: 'refused'; status: number; code: string; message: string; isProbe?: true }
+    | { outcome: 'unproven' | 'trouble'; reason: string }
+  ) & {
+    /** The bridge answered without asking the edge. */
+    unasked?: 'throttled' | 'crowded';
+  };
 
 /** An HTTP answer of the edge; header names are in lower case. */
 export interface EdgeAnswer {
@@ -29,7 +31,10 @@ export interface EdgeAnswer {
  */
 export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   const envelope = readEnvelope(body);
-  if (envelope && [401, 403, 409].includes(status)) return { outcome: 'refused', status, ...envelope };
+  if (envelope && [401, 403, 409].includes(status)) {
+    const probe = headers[PROBE_HEADER] === undefined ? {} : { isProbe: true as const };
+    return { outcome: 'refused', status, ...envelope, ...probe };
+  }
   if (envelope?.code === 'NOT_FOUND' && status === 404)
     return { outcome: 'unproven', reason: whyUnproven(headers) };
   const why = envelope ? `: ${envelope.message}` : '';

@@ -4,8 +4,9 @@ import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import { LIMIT } from '../protocol/limits.ts';
 import { type HandshakeReason, handshakeReason } from './handshake-reasons.ts';
-import { ProxiedListener, type Proxies, peerAddress } from './proxied.ts';
+import { endsOf, ProxiedListener, type Proxies, peerAddress } from './proxied.ts';
 import type { TlsMaterial } from './tls-files.ts';
+import type { WaitingRoom } from './waiting-room.ts';
 
 const KEEPALIVE_MS = 30_000;
 
@@ -30,6 +31,17 @@ export interface TlsListenerOptions {
   /** Proxies whose PROXY headers are trusted; without any, no bytes are read before TLS. */
   proxies?: Proxies;
   failed?: (failure: HandshakeFailure) => void;
+  /** Bounds the connections whose clients have not sent a login yet. */
+  waitingRoom?: WaitingRoom;
+}
+
+/** A client whose handshake has succeeded. */
+export interface TlsClient {
+  socket: TLSSocket;
+  address: string;
+  certificate?: ClientCertificate;
+  /** Called when the client has sent its login: it is no longer one of the silent connections. */
+  hasLogin: () => void;
 }
 
 export interface TlsListener {
@@ -40,9 +52,11 @@ export interface TlsListener {
 
 export function createTlsListener(
   material: TlsMaterial,
-  onClient: (socket: TLSSocket, address: string, certificate?: ClientCertificate) => void,
-  { demandsCertificate = false, proxies, failed = () => {} }: TlsListenerOptions = {},
+  onClient: (client: TlsClient) => void,
+  { demandsCertificate = false, proxies, failed = () => {}, waitingRoom }: TlsListenerOptions = {},
 ): TlsListener {
+  /** The ends of the room for connections in their handshake, by the ends of the TCP socket. */
+  const rooms = new Map<string, () => void>();
   const server = createServer(
     {
       ...contextOf(material, demandsCertificate),
@@ -55,7 +69,8 @@ export function createTlsListener(
       const address = clientOf(socket);
       const certificate = demandsCertificate ? certificateOf(socket) : undefined;
       if (address !== undefined && (certificate || !demandsCertificate)) {
-        onClient(socket, address, certificate);
+        const hasLogin = rooms.get(endsOf(socket)) ?? (() => {});
+        onClient({ socket, address, hasLogin, ...(certificate ? { certificate } : {}) });
         return;
       }
       socket.destroy();
@@ -66,6 +81,13 @@ export function createTlsListener(
   const clientOf = (socket: Socket) =>
     proxied ? proxied.clientOf(socket) : peerAddress(socket) || undefined;
   const closing = addressOfClosing(server, clientOf);
+  server.on('connection', (socket: Socket) => {
+    const address = clientOf(socket);
+    if (!waitingRoom || address === undefined) return;
+    const ends = endsOf(socket);
+    rooms.set(ends, waitingRoom.enter(socket, address));
+    socket.once('close', () => rooms.delete(ends));
+  });
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
     const address = clientOf(socket);
     // For an untrusted client certificate Node sets only `authorizationError`, not a specific error code.

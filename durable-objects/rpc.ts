@@ -321,9 +321,13 @@ export function readDial<Read extends DeviceDial | ClientDial>(request: Request)
 }
 
 /** A failed upgrade: the REST error envelope, which the bridge translates into its client's protocol. */
-export function refusalResponse(code: ApiErrorCode, message: string): Response {
+export function refusalResponse(
+  code: ApiErrorCode,
+  message: string,
+  headers: Record<string, string> = {},
+): Response {
   const body = errorBody(code, message);
-  return Response.json(body, { status: body.statusCode });
+  return Response.json(body, { status: body.statusCode, headers });
 }
 
 /** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */

@@ -133,6 +133,9 @@ export const LIMITS = {
   // As in RabbitMQ: the connection of a failed login is closed silently after this time.
   failedLoginMs: [3 * SECOND, 'ms', 'ours'],
   tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
+  // Connections of a bridge whose clients have not sent a login yet; the oldest makes room.
+  silentConnectionsPerNetwork: [64, 'connections', 'C-14.6'],
+  silentConnections: [5_000, 'connections', 'C-14.6'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
   amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
   amqpBodyBytes: [256 * KIB, 'bytes', 'C-6.3'],

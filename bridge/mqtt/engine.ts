@@ -91,10 +91,17 @@ export class MqttEngine {
   }
 
   /** Accepts a client's decrypted stream. */
-  accept(stream: Duplex, address: string, certificate?: ClientCertificate): void {
+  accept(
+    stream: Duplex,
+    {
+      address,
+      certificate,
+      hasLogin,
+    }: { address: string; certificate?: ClientCertificate; hasLogin?: () => void },
+  ): void {
     const gated = new SizeGate(stream, (why, reason) => this.#failed(client, why, reason));
     gated.on('error', () => {});
-    const origin = this.#origins.add(gated, address, certificate);
+    const origin = this.#origins.add(gated, { address, certificate, hasLogin });
     this.#gates.add(gated);
     gated.on('close', () => {
       this.#gates.delete(gated);
@@ -132,6 +139,7 @@ export class MqttEngine {
       return;
     }
     const { deviceId, credential } = login;
+    origin.hasLogin();
     const dialed = await this.#dial(credential, origin, () => client.closed);
     if (dialed.outcome !== 'accepted') {
       this.#origins.notLinked(origin, dialed);

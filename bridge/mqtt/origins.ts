@@ -16,6 +16,8 @@ export interface Origin {
   username: string;
   /** The connection got a session, or its rejection was reported. */
   isSettled: boolean;
+  /** Called when the client has sent its login. */
+  readonly hasLogin: () => void;
   readonly events: ConnectionEvents;
 }
 
@@ -30,16 +32,24 @@ export class Origins {
     this.#eventsOf = eventsOf;
   }
 
-  add(stream: Duplex, address: string, certificate: ClientCertificate | undefined): Origin {
+  add(
+    stream: Duplex,
+    {
+      address,
+      certificate,
+      hasLogin = () => {},
+    }: { address: string; certificate?: ClientCertificate | undefined; hasLogin?: (() => void) | undefined },
+  ): Origin {
     const client = { connection: randomUUID(), address };
     const username = certificate?.commonName ?? '';
-    const origin = { ...client, certificate, username, isSettled: false, events: this.#eventsOf(client) };
+    const events = this.#eventsOf(client);
+    const origin = { ...client, certificate, username, isSettled: false, hasLogin, events };
     this.#origins.set(stream, origin);
     return origin;
   }
 
   of(stream: Duplex): Origin {
-    return this.#origins.get(stream) ?? this.add(stream, '', undefined);
+    return this.#origins.get(stream) ?? this.add(stream, { address: '' });
   }
 
   /** `code` is the error code in the edge's answer. */

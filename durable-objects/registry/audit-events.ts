@@ -1,5 +1,5 @@
 /** Audit rows (spec: Audit events; [C-8.4]). An id that is derived from the cause keeps a retry from adding a row. */
-import { sql } from 'drizzle-orm';
+import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
@@ -7,6 +7,9 @@ import type { AuditEntry } from './entries.ts';
 
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
+const REFUSED_EVENT = 'partner.connection_refused';
+/** Rows of one reason in a minute, with the one for all further refusals. */
+const MAX_REFUSED_ROWS = 10;
 
 /** The audit row of an action, for the same batch as the action. `cause`: retries with the same cause add no row. */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
@@ -61,37 +64,40 @@ export interface RefusedConnection {
   reason: string;
 }
 
-/** Writes one row per organization, user name, address, reason and minute, with a count [C-6.3]. */
+/**
+ * Writes one row per organization, user name, address, reason and minute, with a count [C-6.3]. After nine rows of a
+ * reason in a minute all further ones share one row, so that refusals from many addresses cannot fill a log [C-14.6].
+ */
 export async function writeRefusedConnection(
   database: D1Database,
   refused: RefusedConnection,
   now: number,
 ): Promise<void> {
+  const db = drizzle(database);
   const { organizationId, address, reason } = refused;
   const actor = refused.username.slice(0, MAX_ACTOR_CHARS);
-  const minute = Math.floor(now / MINUTE_MS);
-  const cause = JSON.stringify([
-    'partner.connection_refused',
-    organizationId,
-    actor,
-    address,
-    reason,
-    minute,
+  const minuteMs = Math.floor(now / MINUTE_MS) * MINUTE_MS;
+  const idOf = (...cause: string[]) =>
+    derivedUuid(
+      `audit|${JSON.stringify([REFUSED_EVENT, organizationId, ...cause, reason, minuteMs / MINUTE_MS])}`,
+    );
+  const id = idOf(actor, address);
+  const rowsOfMinute = sql`(SELECT count(*) FROM ${auditEvents} WHERE ${auditEvents.organizationId} = ${organizationId}
+    AND ${auditEvents.createdAtMs} >= ${minuteMs} AND ${auditEvents.event} = ${REFUSED_EVENT}
+    AND json_extract(${auditEvents.details}, '$.reason') = ${reason})`;
+  const isKnown = sql`EXISTS (SELECT 1 FROM ${auditEvents} WHERE ${auditEvents.id} = ${id})`;
+  const counted = { target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } };
+  // In the order of the schema's columns, as Drizzle requires.
+  const row = (rowId: string, who: string, from: string | null, details: object, condition: SQL) =>
+    db
+      .insert(auditEvents)
+      .select(sql`SELECT ${rowId}, ${organizationId}, ${REFUSED_EVENT}, ${who}, ${from}, NULL, 'FAILURE',
+      ${JSON.stringify(details)}, ${now}, 1, 'API_KEY', NULL, 'API_KEY' WHERE ${condition}`)
+      .onConflictDoUpdate(counted);
+  await db.batch([
+    row(id, actor, address, { reason }, sql`${isKnown} OR ${rowsOfMinute} < ${MAX_REFUSED_ROWS - 1}`),
+    row(idOf('several'), 'several', null, { reason, folded: true }, sql`changes() = 0`),
   ]);
-  await drizzle(database)
-    .insert(auditEvents)
-    .values({
-      id: derivedUuid(`audit|${cause}`),
-      organizationId,
-      event: 'partner.connection_refused',
-      actor,
-      address,
-      target: null,
-      outcome: 'FAILURE',
-      details: { reason },
-      createdAtMs: now,
-    })
-    .onConflictDoUpdate({ target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } });
 }
 
 /** Writes one row for the first connection of a key. */

@@ -26,6 +26,21 @@ class Dials {
   readonly #answers: ((result: Result) => void)[] = [];
   readonly #addresses = new Addresses();
 
+  /** A dial that says that it is the connection test of a key. */
+  async probe(result: Result): Promise<boolean> {
+    const before = this.made.length;
+    const dialed = this.#addresses.dial<never, never>(
+      HERE,
+      () => {
+        this.made.push('probe');
+        return Promise.resolve(result);
+      },
+      { credential: 'probe', isProbe: true },
+    );
+    await dialed;
+    return this.made.length > before;
+  }
+
   start(name: string, address = HERE, credential = 'one', device?: string): Promise<Result> {
     const work = (uncounted: boolean) => {
       this.made.push(name);
@@ -248,5 +263,27 @@ describe('rejected logins of devices at one address [C-3.11]', () => {
   it('do not change how a partner at this address is dialed [C-6.5]', async ({ guessed: dials }) => {
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
     expect(dials.uncounted.at(-1)).toBe(false);
+  });
+});
+
+describe('connection tests of keys', () => {
+  const KNOWN = { ...REFUSED, isProbe: true } as Result;
+
+  it('that fail are never counted, and no failed login of their address throttles them [C-14.6]', async ({
+    dials,
+  }) => {
+    for (let count = 0; count < 20 * LIMIT.refusedLoginsPerMinute; count++)
+      expect(await dials.probe(KNOWN)).toBe(true);
+    expect((await dials.complete(ACCEPTED)).outcome).toBe('accepted');
+    await dials.refuse(LIMIT.refusedLoginsPerMinute);
+    expect(await dials.probe(KNOWN)).toBe(true);
+    expect(await dials.probe(ACCEPTED)).toBe(true);
+  });
+
+  it('with nonces that the edge does not know are throttled by themselves [C-14.6]', async ({ dials }) => {
+    for (let count = 0; count < 10 * LIMIT.refusedLoginsPerMinute; count++)
+      expect(await dials.probe(REFUSED)).toBe(true);
+    expect(await dials.probe(REFUSED)).toBe(false);
+    expect((await dials.complete(ACCEPTED)).outcome).toBe('accepted');
   });
 });

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { duplexPair } from 'node:stream';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { connect as connectTls } from 'node:tls';
 import { describe, expect } from 'vitest';
 import { Signal, turns } from '#support/bridge-signal.ts';
 import type { Serve } from '#support/bridge-test.ts';
 import { ADDRESS, bridgeTest, OTHER_ADDRESS, type TestCertificates } from '#support/bridge-whole.ts';
 import { addition, binaryHeader, lineHeader } from '#support/proxy-headers.ts';
-import { createTlsListener } from '../../bridge/tls.ts';
+import { createTlsListener, type TlsClient } from '../../bridge/tls.ts';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
 
 const CLIENT = '192.0.2.7';
@@ -34,7 +34,7 @@ class EchoListener {
 
   /** Starts a listener; later clients use it. */
   async start(ranges: string[], host = ADDRESS): Promise<void> {
-    const onClient = (socket: TLSSocket, address: string) => {
+    const onClient = ({ socket, address }: TlsClient) => {
       socket.on('error', () => {});
       let text = '';
       socket.on('data', (chunk) => {

@@ -12,7 +12,7 @@ import { readTlsFiles } from '../../bridge/tls-files.ts';
 const it = bridgeTest
   .extend('start', ({ certificates, serve }) => async (host?: string) => {
     const addresses: string[] = [];
-    const { server } = createTlsListener(readTlsFiles(certificates.files), (socket, address) => {
+    const { server } = createTlsListener(readTlsFiles(certificates.files), ({ socket, address }) => {
       addresses.push(address);
       socket.on('error', () => {});
       socket.end('hello');

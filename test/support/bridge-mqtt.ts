@@ -99,7 +99,7 @@ export class TestBroker {
   /** A client that has connected its stream and sent nothing yet. */
   connect(): MqttClient {
     const [stream, clientStream] = duplexPair({ allowHalfOpen: false });
-    this.engine.accept(stream, '192.0.2.7');
+    this.engine.accept(stream, { address: '192.0.2.7' });
     return { peer: new MqttPeer(clientStream), stream };
   }
 

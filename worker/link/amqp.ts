@@ -4,7 +4,7 @@ import { createMiddleware } from 'hono/factory';
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
 import { writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
-import type { BridgeProof } from '../../protocol/link/proof.ts';
+import { type BridgeProof, PROBE_HEADER } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';
@@ -25,16 +25,17 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const probed = credentials && (await takeProbe(c.env.DB, credentials.password, proof.probe));
   const apiKey = probed ?? (credentials && (await findApiKey(c.env.DB, credentials.password, now)));
   const isProbe = probed !== undefined;
+  const ofProbe: Record<string, string> = isProbe ? { [PROBE_HEADER]: 'known' } : {};
   if (!credentials || !apiKey || apiKey.slug !== credentials.username) {
     const username = credentials?.username ?? '';
     const organizationId = apiKey?.organizationId ?? (await organizationOf(c, username));
     await noteRefusal(c, proof, { username, organizationId }, 'bad key', now);
-    return refusalResponse('UNAUTHORIZED', 'Invalid API key');
+    return refusalResponse('UNAUTHORIZED', 'Invalid API key', ofProbe);
   }
   const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
   if (!mayConnect(apiKey.scopes)) {
     if (!isProbe) await noteRefusal(c, proof, who, 'missing scope', now);
-    return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect');
+    return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect', ofProbe);
   }
   if (!isProbe && !isAllowedAddress(proof.address, apiKey.allowedIps)) {
     await noteRefusal(c, proof, who, 'address', now);

@@ -16,7 +16,7 @@ const it = mqttTest
       for (const client of clients) await client.endAsync(true);
     });
     const port = await serve(
-      createServer((socket) => mqtt.engine.accept(socket, socket.remoteAddress ?? '')),
+      createServer((socket) => mqtt.engine.accept(socket, { address: socket.remoteAddress ?? '' })),
     );
     const login = {
       protocol: 'mqtt',

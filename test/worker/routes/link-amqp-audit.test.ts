@@ -51,6 +51,21 @@ describe('refused logins', () => {
     expect(await refusals(organization.id)).toMatchObject([{ count: 20 }]);
   });
 
+  it('from sixty addresses fill ten rows a minute: the tenth counts all further ones [C-14.6]', async ({
+    organization,
+  }) => {
+    for (let address = 1; address <= 60; address++)
+      await dialAmqp(organization, newUnknown(), { proof: { address: `192.0.2.${address}` } });
+    await dialAmqp(organization, newUnknown(), { proof: { address: '192.0.2.1' } });
+    const rows = await refusals(organization.id);
+    expect(rows).toHaveLength(10);
+    const counts = Object.fromEntries(rows.map(({ address, count }) => [address ?? 'several', count]));
+    expect(counts).toMatchObject({ '192.0.2.1': 2, '192.0.2.9': 1, several: 51 });
+    vi.setSystemTime(START_MS + MINUTE);
+    await dialAmqp(organization, newUnknown(), { proof: { address: '192.0.2.60' } });
+    expect(await refusals(organization.id)).toHaveLength(11);
+  });
+
   it('of the next minute have another row [C-6.3]', async ({ organization }) => {
     for (const atMs of [START_MS, START_MS + MINUTE - 1, START_MS + MINUTE, START_MS + 5 * MINUTE]) {
       vi.setSystemTime(atMs);
