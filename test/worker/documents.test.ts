@@ -1,8 +1,27 @@
-/** The API documents are made once, and a client that has the current one does not get it again [C-14.2]. */
+/**
+ * The API documents are made once, and a client that has the current one does not get it again [C-14.2]. No cache may
+ * keep any other answer.
+ */
+import { vi } from 'vitest';
+import { Callers } from '#workerd/callers.ts';
+import { Person } from '#workerd/people.ts';
 import { restRequest, send, settle } from '#workerd/rest.ts';
-import { describe, expect, it } from '#workerd/worker-test.ts';
+import { callRoute, nameOf, pathWith } from '#workerd/routes.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
+import { ROUTES } from '../../worker/app.ts';
 
-describe.each(['/api/v1/openapi.json', '/api/v1/asyncapi.json'])('%s', (path) => {
+const DOCUMENTS = ['/api/v1/openapi.json', '/api/v1/asyncapi.json'];
+const OTHERS = ROUTES.filter(({ path }) => path.startsWith('/api/v1/') && !DOCUMENTS.includes(path));
+const PRIVATE = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+};
+
+const it = test.extend('callers', { scope: 'file' }, async ({ team, other }) => {
+  return new Callers(team, other, await Person.register());
+});
+
+describe.each(DOCUMENTS)('%s', (path) => {
   it('has the same ETag each time; a cache may keep it and must revalidate it (no-cache) [C-14.2]', async () => {
     const [one, other] = [await send(path), await send(path)];
     const tag = one.headers.get('etag');
@@ -23,10 +42,31 @@ describe.each(['/api/v1/openapi.json', '/api/v1/asyncapi.json'])('%s', (path) =>
 });
 
 describe('any other answer', () => {
-  it('must not be kept by a cache, and lets a browser load nothing (spec: Errors)', async () => {
-    const { headers } = await send('/api/v1/auth/me');
-    expect(headers.get('cache-control')).toBe('no-store');
-    expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+  it.for(OTHERS.map((route) => [nameOf(route), route] as const))(
+    'of %s must not be kept by a cache, and lets a browser load nothing, for every kind of caller (spec: Errors)',
+    async ([_name, route], { callers }) => {
+      vi.spyOn(console, 'warn').mockReturnValue(undefined);
+      const path = pathWith(route, { organizations: callers.team.id });
+      for (const caller of ['no credential', 'an ORG_ADMIN', 'a key with the scope'] as const) {
+        const { headers } = await callRoute(route, path, await callers.headersOf(caller, route));
+        expect([caller, Object.fromEntries(headers)]).toEqual([caller, expect.objectContaining(PRIVATE)]);
+      }
+    },
+  );
+
+  it('to an unknown path, a wrong method, no JSON or too long a body must not be kept by a cache either (spec: Errors)', async () => {
+    const post = (body: string) => {
+      const headers = { 'content-type': 'application/json' };
+      return send('/api/v1/auth/login', { method: 'POST', headers, body });
+    };
+    const answers = [
+      await send('/api/v1/no-such-path'),
+      await send('/api/v1/auth/login', { method: 'PUT' }),
+      await post('{'),
+      await post(`"${'x'.repeat(1024 * 1024)}"`),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([404, 405, 400, 413]);
+    for (const { headers } of answers) expect(Object.fromEntries(headers)).toMatchObject(PRIVATE);
   });
 
   it('has a request id of our own, not the one that a client sends (spec: Errors)', async () => {

@@ -139,14 +139,19 @@ describe('an exception in our code', () => {
     },
   );
 
-  it('is logged with request id, method and path (style: Errors)', async ({ secret, existing }) => {
+  it('is logged once, with its text and stack, method, path and the request id of the answer (style: Errors)', async ({
+    secret,
+    existing,
+  }) => {
     breakSite('readConfig');
     const log = vi.spyOn(console, 'error').mockImplementation(() => {});
-    await send(existing[1] ?? '', { key: secret });
-    expect(log).toHaveBeenCalledWith(
-      expect.any(String),
-      expect.objectContaining({ requestId: expect.any(String), method: 'GET', path: existing[1] }),
-    );
+    const response = await send(existing[1] ?? '', { key: secret });
+    const requestId = response.headers.get(REQUEST_ID);
+    expect(requestId).toMatch(/\S/);
+    const stack = expect.stringContaining(`Error: ${SECRET}\n    at `);
+    expect(log.mock.calls).toEqual([
+      ['request failed', { requestId, method: 'GET', path: existing[1], stack }],
+    ]);
   });
 
   it('does not affect the next request (bad input: REST)', async ({ secret, existing }) => {

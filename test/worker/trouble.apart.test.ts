@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import type { KeyClient } from '#workerd/client.ts';
-import { basic, dialAmqp, dialRequest } from '#workerd/door.ts';
+import { basic, dialAmqp, dialRequest, dialRows } from '#workerd/door.ts';
 import { settle } from '#workerd/rest.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { Site } from '../../durable-objects/site.ts';
@@ -119,13 +119,21 @@ describe('a failure of D1', () => {
     expectNoSql(lines, key);
   });
 
-  it('a refused dial whose audit row cannot be written gets 401 or 503 (rule 7)', async ({
+  it('a dial with a wrong key gets 503 as long as its audit row cannot be written, then 401 (rule 7)', async ({
     organization,
+    key,
+    lines,
   }) => {
-    breakD1(TROUBLES[0] ?? '', /^insert/i);
     const authorization = basic(organization.slug, 'sw_mistyped');
-    const response = await settle(dialRequest({ path: LINK_PATHS.amqp, authorization }));
-    expect([401, 503]).toContain(response.status);
+    const dial = () => settle(dialRequest({ path: LINK_PATHS.amqp, authorization }));
+    breakD1(TROUBLES[0] ?? '', /^insert/i);
+    const response = await dial();
+    expect([response.status, response.webSocket]).toEqual([503, null]);
+    expectNoSql(lines, key);
+    expect(await dialRows(organization.id)).toEqual([]);
+    vi.restoreAllMocks();
+    expect((await dial()).status).toBe(401);
+    expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
   });
 
   it('the next request after a failure is answered (rule 7)', async ({ key }) => {

@@ -1,4 +1,5 @@
 /** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
+import { env } from 'cloudflare:workers';
 import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';
@@ -118,18 +119,26 @@ describe('GET /alerts', () => {
     expect(await listAlerts(ownTeam.viewer, '?kind=ALERT&limit=2')).toEqual(first);
   });
 
-  it('kind=RULE lists the rules in pages; without it the list has no rules [C-9]', async ({ ownTeam }) => {
-    const made: string[] = [];
-    for (const name of ['a', 'b', 'c']) {
+  it('kind=RULE lists the rules in pages, newest first; without it the list has no rules [C-9]', async ({
+    ownTeam,
+  }) => {
+    const dated = env.DB.prepare('UPDATE alert_rules SET created_at_ms = ? WHERE id = ?');
+    // The order of their times is neither that in which they are made nor its reverse.
+    for (const [name, createdAtMs] of [
+      ['middle', 2],
+      ['newest', 3],
+      ['oldest', 1],
+    ] as const) {
       const { id } = await ownTeam.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, name });
-      made.push(id);
+      await dated.bind(createdAtMs, id).run();
     }
     const pages = [
       await listRules(ownTeam.viewer, '&limit=2'),
       await listRules(ownTeam.viewer, '&limit=2&page=2'),
     ];
     expect(pages[1]?.meta).toEqual({ page: 2, limit: 2, total: 3, totalPages: 2 });
-    expect(pages.flatMap(({ data }) => data.map(({ id }) => id)).sort()).toEqual(made.sort());
+    const names = pages.flatMap(({ data }) => data.map(({ name }) => name));
+    expect(names).toEqual(['newest', 'middle', 'oldest']);
     expect(await listAlerts(ownTeam.viewer)).toMatchObject({ data: [], meta: { total: 0 } });
   });
 

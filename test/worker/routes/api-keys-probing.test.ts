@@ -143,9 +143,11 @@ describe('a key that is being probed', () => {
     await expectError(await dial(organization, key, nonce), 403, 'FORBIDDEN');
   });
 
-  it('a probe of a revoked key gets 401; of a key without a connect scope, 403 and no audit row [C-5.3]', async () => {
+  it('a probe of a revoked key gets 401 and the audit row of a wrong key; of a key without a connect scope, 403 and no audit row [C-5.3]', async () => {
     const { organization, key, nonce } = await newProbed({ revokedAtMs: Date.now() });
     await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
+    const row = { event: 'partner.connection_refused', details: JSON.stringify({ reason: 'bad key' }) };
+    expect(await dialRows(organization.id)).toMatchObject([row]);
     const scopeless = await newProbed({ scopes: ['vcp:write:setpoint'] });
     const refused = await dial(scopeless.organization, scopeless.key, scopeless.nonce);
     await expectError(refused, 403, 'FORBIDDEN');

@@ -44,10 +44,13 @@ describe('GET /auth/me', () => {
     expect(memberships.map(({ slug }) => slug)).toEqual([team.slug, other.slug].sort());
   });
 
-  it('the access token counts in the cookie or as a bearer token, nowhere else (spec: Other REST surface)', async ({
+  it('the access token counts in the cookie or as a bearer token, nowhere else; an API key counts nowhere (spec: Other REST surface)', async ({
     team,
   }) => {
     const { accessToken } = team.operator;
+    const partner = await team.newKey();
+    const { key } = partner;
+    expect((await partner.call('/vcp/sites')).status).toBe(200);
     const right = [
       { authorization: `Bearer ${accessToken}` },
       { authorization: `bearer   ${accessToken}` },
@@ -65,6 +68,9 @@ describe('GET /auth/me', () => {
       { cookie: 'access_token=' },
       { 'x-api-key': accessToken },
       { 'x-access-token': accessToken },
+      { 'x-api-key': key },
+      { authorization: `Bearer ${key}` },
+      { cookie: `access_token=${key}` },
     ];
     for (const headers of wrong)
       await expectError(await anonymous.call('/auth/me', { headers }), 401, 'UNAUTHORIZED');

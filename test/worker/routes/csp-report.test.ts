@@ -83,10 +83,20 @@ describe('a request that is no report', () => {
     }
   });
 
-  it('to another path gets 400 for the media type application/csp-report [C-1.6]', async () => {
-    for (const path of ['/api/v1/auth/login', '/api/v1/auth/refresh', '/api/v1/organizations', `${PATH}/`]) {
-      const init = { method: 'POST', body: '{}', headers: { 'content-type': 'application/csp-report' } };
-      await expectError(await send(path, init), 400, 'BAD_REQUEST');
-    }
-  });
+  it.for(TYPES.filter((type) => type !== 'application/json'))(
+    'to another path gets 400 for the media type %s [C-1.6]',
+    async (type, { logged }) => {
+      for (const path of [
+        '/api/v1/auth/login',
+        '/api/v1/auth/refresh',
+        '/api/v1/organizations',
+        `${PATH}/`,
+      ]) {
+        const init = { method: 'POST', body: '{}', headers: { 'content-type': type } };
+        const { message } = await expectError(await send(path, init), 400, 'BAD_REQUEST');
+        expect([path, message]).toEqual([path, expect.stringContaining(`"${type}"`)]);
+      }
+      expect(logged).toEqual([]);
+    },
+  );
 });

@@ -213,14 +213,20 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, good)).status).toBe(200);
   });
 
-  it('an admin sees in the diagnostics why a renewal was refused, and no secret [C-3.8]', async ({
+  it('an admin sees in the diagnostics why a renewal was refused, and no secret; the device gets no reason [C-3.8]', async ({
     team,
     device,
   }) => {
     const { id, hmacSecret } = device;
+    const unknown = crypto.randomUUID();
     const wrong = renewal({ id, hmacSecret: '0'.repeat(64) });
-    await renew(id, wrong);
-    await renew(id, renewal(device, { ts: START_MS / 1_000 }));
+    const answers = [
+      await expectRefused(unknown, renewal({ id: unknown, hmacSecret })),
+      await expectRefused(id, wrong),
+      await expectRefused(id, renewal(device, { ts: START_MS / 1_000 })),
+    ];
+    // Word for word the answer about a device that does not exist: nothing of what the diagnostics say below.
+    expect(new Set(answers).size).toBe(1);
     const { drops, recent } = await team.diagnosticsOf(id);
     expect(drops).toEqual({ SIGNATURE: 1, TIMESTAMP: 1 });
     expect(recent.map(({ reason, topic }) => [reason, topic])).toEqual([

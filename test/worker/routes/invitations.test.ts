@@ -4,12 +4,15 @@ import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { restRequest, settle } from '#workerd/rest.ts';
+import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { dropOldInvitations } from '../../../worker/registry/invitations.ts';
+import { createOrganization } from '../../../worker/registry/organizations.ts';
 
 const DAY_MS = 86_400_000;
 const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
@@ -439,10 +442,21 @@ describe('accepting an invitation', () => {
     isMember,
   }) => {
     const squatter = await Person.register();
-    const { token: _ } = await invite(squatter.email, 'ADMIN');
-    // They own the account, but not the mailbox, so they do not have the token.
-    await expectError(await accept(squatter, { token: UNKNOWN, confirm: true }), 404, 'INVITATION_NOT_FOUND');
+    const { token: replaced } = await invite(squatter.email, 'ADMIN');
+    const { id, token } = await invite(squatter.email, 'ADMIN');
+    const { token: ofOther } = await invite(uniqueEmail(), 'ADMIN');
+    const by = (known: unknown) => accept(squatter, { token: known, confirm: true });
+    // They own the account, but not the mailbox: they may have everything about the invitation but its token.
+    await expectError(await by(undefined), 400, 'INVITATION_TOKEN_MISSING');
+    for (const known of [id, squatter.email, sha256Hex(token)])
+      await expectError(await by(known), 400, 'ACCEPT_INVITE_TOKEN_INVALID_FORMAT');
+    const first = token.startsWith('A') ? 'B' : 'A';
+    for (const known of [UNKNOWN, replaced, `${first}${token.slice(1)}`])
+      await expectError(await by(known), 404, 'INVITATION_NOT_FOUND');
+    await expectError(await by(ofOther), 403, 'INVITATION_EMAIL_MISMATCH');
     expect(await isMember(squatter)).toBe(false);
+    expect((await by(token)).status).toBe(200);
+    expect(await isMember(squatter)).toBe(true);
   });
 
   it('gets 409 while the organization has 1 000 members [C-14.2]', async ({
@@ -461,6 +475,24 @@ describe('accepting an invitation', () => {
     await expectError(await accept(person, { token, confirm: true }), 409, 'CONFLICT');
     expect(await isMember(person)).toBe(false);
     await env.DB.prepare('DELETE FROM memberships WHERE user_id = ?').bind(ids[0]).run();
+    expect((await accept(person, { token, confirm: true })).status).toBe(200);
+  });
+
+  it('gets 409 while the person is a member of 100 organizations [C-14.2]', async ({
+    person,
+    invite,
+    isMember,
+  }) => {
+    const { token } = await invite(person.email);
+    const maker = { id: person.id, email: person.email, address: null };
+    for (let count = 0; count < 100; count++) {
+      await createOrganization(env.DB, { name: 'Acme', slug: uniqueSlug() }, maker, Date.now());
+    }
+    await expectError(await accept(person, { token, confirm: true }), 409, 'CONFLICT');
+    expect(await isMember(person)).toBe(false);
+    const leave =
+      'DELETE FROM memberships WHERE rowid = (SELECT min(rowid) FROM memberships WHERE user_id = ?)';
+    await env.DB.prepare(leave).bind(person.id).run();
     expect((await accept(person, { token, confirm: true })).status).toBe(200);
   });
 });

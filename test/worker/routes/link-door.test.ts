@@ -155,12 +155,16 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('another method than GET gets 404, even with a valid proof (rule 1)', async () => {
+  it('another method than GET gets the 404 of an unknown path, with a valid proof and without one (rule 1)', async () => {
     const { good, footprint } = await createClient();
+    const unknown = await (await send('/link/unknown')).text();
     const before = await footprint();
-    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
-      const response = await settle(new Request(dialRequest(good), { method }));
-      await expectError(response, 404, 'NOT_FOUND');
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      for (const options of [good, { ...good, tamper: () => undefined }]) {
+        const response = await settle(new Request(dialRequest(options), { method }));
+        expect([method, await response.clone().text()]).toEqual([method, unknown]);
+        await expectError(response, 404, 'NOT_FOUND');
+      }
     }
     expect(await footprint()).toEqual(before);
   });

@@ -37,23 +37,29 @@ describe('a configuration that was put', () => {
     expect(await setpointOf(21)).toMatchObject(violation);
   });
 
-  it('a new mode is sent to the gateway once; a PUT of the same mode does not send it again [C-7.7]', async ({
+  it('each PUT sends its fallback to the gateway, and its mode only if the mode is new [C-7.7]', async ({
     team,
     plant,
   }) => {
     const link = await connectListening(plant);
-    const modes = async () => {
+    const acknowledgeAll = async () => {
       for (const { cmdId } of commandsOf(link)) await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
-      const sent = commandsOf(link).filter(({ action }) => action === 'MODE_CHANGE');
-      return sent.map(({ payload }) => payload.mode);
     };
+    const sentBy = (action: string) => commandsOf(link).filter((one) => one.action === action);
+    const modes = () => sentBy('MODE_CHANGE').map(({ payload }) => payload.mode);
+    const fallbacks = () => sentBy('CONFIG_SET').map(({ payload }) => payload.fallback);
+    const { fallback } = CONFIG;
+    const other = { ...fallback, afterSeconds: 60 };
     await put(team.admin, plant.id, { ...CONFIG, operatingMode: 'ZERO_EXPORT' });
     await nthCommand(link, 2);
-    expect(await modes()).toEqual(['ZERO_EXPORT']);
+    await acknowledgeAll();
+    expect([modes(), fallbacks()]).toEqual([['ZERO_EXPORT'], [fallback]]);
     await put(team.admin, plant.id, { ...CONFIG, operatingMode: 'ZERO_EXPORT', fallback: null });
-    await put(team.admin, plant.id, { ...CONFIG, operatingMode: 'MAX_EXPORT' });
+    await put(team.admin, plant.id, { ...CONFIG, operatingMode: 'MAX_EXPORT', fallback: other });
     await nthCommand(link, 5);
-    expect(await modes()).toEqual(['ZERO_EXPORT', 'MAX_EXPORT']);
+    await acknowledgeAll();
+    expect(modes()).toEqual(['ZERO_EXPORT', 'MAX_EXPORT']);
+    expect(fallbacks()).toEqual([fallback, null, other]);
   });
 
   it('the configuration is sent to the plant, and no key gets an event about it [C-2.3]', async ({

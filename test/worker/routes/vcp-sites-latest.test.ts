@@ -4,6 +4,7 @@ import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { publish, sendTelemetry } from '#workerd/site-devices.ts';
 import { describe, expect, INSTANT, test } from '#workerd/worker-test.ts';
+import { createPlant } from '#workerd/world.ts';
 import { formatInstant, isUuid, parseInstant } from '../../../protocol/ids.ts';
 
 interface LatestSnapshot {
@@ -44,6 +45,20 @@ const it = test
   .extend('report', ({ plant }) => async (data: Record<string, number>) => {
     expect(await sendTelemetry(await connectDevice(plant), plant.gateway, data)).toBe(true);
   });
+
+/** A plant with two sub-devices of each kind; the batteries differ in capacity. */
+const ofTwo = it.extend('plant', ({ organization }) => {
+  return createPlant(organization, {
+    subDevices: [
+      { externalId: 'BESS-1', assetType: 'BESS', capacityKwh: 100 },
+      { externalId: 'BESS-2', assetType: 'BESS', capacityKwh: 50 },
+      { externalId: 'FVE-1', assetType: 'FVE' },
+      { externalId: 'FVE-2', assetType: 'FVE' },
+      { externalId: 'METER-1', assetType: 'METER', meterRole: 'GRID' },
+      { externalId: 'METER-2', assetType: 'METER', meterRole: 'GRID' },
+    ],
+  });
+});
 
 describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   it('a site without data has nulls, MISSING and the present time [C-4.1]', async ({ readLatest }) => {
@@ -113,6 +128,45 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
       ],
     });
   });
+
+  ofTwo(
+    'power and energy of several sub-devices are summed, socPercent is weighted by capacity, the temperature is the highest [C-3.13]',
+    async ({ readLatest, report }) => {
+      await report({
+        'BESS-1/powerKw': 10,
+        'BESS-1/socPercent': 42,
+        'BESS-1/availableCapacityKwh': 41.5,
+        'BESS-1/temperatureCelsius': 21,
+        'BESS-2/powerKw': -4,
+        'BESS-2/socPercent': 90,
+        'BESS-2/availableCapacityKwh': 45,
+        'BESS-2/temperatureCelsius': 18,
+        'FVE-1/powerKw': 30,
+        'FVE-2/powerKw': 12.5,
+        'METER-1/powerKw': -5,
+        'METER-2/powerKw': 2,
+      });
+      const { payload } = await readLatest();
+      expect(payload).toMatchObject({
+        gridPowerKw: -3,
+        fvePowerKw: 42.5,
+        batteryPowerKw: 6,
+        consumptionPowerKw: 33.5,
+        socPercent: (42 * 100 + 90 * 50) / 150,
+        availableBatteryEnergyKwh: 86.5,
+        batteryTemperatureCelsius: 21,
+      });
+    },
+  );
+
+  ofTwo(
+    'a sum is null as long as one of its sub-devices has not reported [C-3.13]',
+    async ({ readLatest, report }) => {
+      await report({ 'FVE-1/powerKw': 30, 'METER-1/powerKw': -5, 'METER-2/powerKw': 2 });
+      const { payload } = await readLatest();
+      expect(payload).toMatchObject({ ...NOTHING, gridPowerKw: -3, dataQuality: 'STALE' });
+    },
+  );
 
   it('an unreported value is null (spec: numeric fields may be null)', async ({ readLatest, report }) => {
     await report({ 'FVE-1/powerKw': 7 });
