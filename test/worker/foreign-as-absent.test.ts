@@ -1,9 +1,12 @@
 /**
- * A foreign thing is answered like one that does not exist: every route with an id in its path, byte for byte
- * [C-1.3], [C-4.2]. The cases come from ROUTES; a new kind of thing needs a line in `thingsOf`.
+ * A foreign thing is answered like one that does not exist: every route with an id in its path, its query or its body,
+ * for every kind of caller, byte for byte [C-1.3], [C-4.2]. The cases come from ROUTES; a new kind of thing needs a line
+ * in `thingsOf`, a new field with an id one in `FIELDS`.
  */
 import { env } from 'cloudflare:workers';
+import { z } from 'zod';
 import { fireAlert } from '#workerd/alerts.ts';
+import { Outsiders } from '#workerd/outsiders.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
@@ -17,18 +20,33 @@ import type { AnyRoute } from '../../worker/route.ts';
 type Things = Record<string, string>;
 
 const WITH_IDS = ROUTES.filter((route) => nounsOf(route).length > 0);
-/** Bodies of routes that have no example in the document. */
-const BODIES: Record<string, unknown> = {
+/** Valid bodies of routes that have no example in the document, or one that needs a bridge. */
+const BODIES: Record<string, object> = {
+  'POST /api/v1/partner/api-keys': { name: 'Key', partnerId: 'acme', scopes: ['plants:read'] },
   'POST /api/v1/partner/api-keys/{id}/test-connection': { key: 'sw_x' },
 };
-/** Headers that differ between two equal answers. */
 const INVITED = { email: 'invited@example.org', role: 'VIEWER' };
+/** The kind of thing that a field of a query or a body names. */
+const FIELDS: Record<string, string> = {
+  plantId: 'plants',
+  deviceId: 'devices',
+  linkedDeviceId: 'devices',
+  allowedPlantIds: 'plants',
+  ean: 'ean',
+};
+/** Fields that are called like ids, and are names that an organization chooses for its own things. */
+const CHOSEN = ['externalId', 'externalPlantId', 'partnerId', 'eanCons', 'eanProd'];
+/** Headers that differ between two equal answers. */
 const OWN_HEADERS = ['x-request-id', 'date', 'ratelimit-remaining', 'ratelimit-reset'];
 
+/** `outsiders`: to each of them the things of `other` are foreign. */
 const it = test
   .extend('own', { scope: 'file' }, ({ team }) => thingsOf(team))
   .extend('hidden', { scope: 'file' }, ({ team }) => thingsOf(team))
-  .extend('theirs', { scope: 'file' }, ({ other }) => thingsOf(other));
+  .extend('theirs', { scope: 'file' }, ({ other }) => thingsOf(other))
+  .extend('outsiders', { scope: 'file' }, ({ team, other, own, theirs }) => {
+    return Outsiders.create(team, other, own.plants ?? '', theirs.plants ?? '');
+  });
 
 async function thingsOf(owner: Team): Promise<Things> {
   const ean = randomEan();
@@ -49,7 +67,7 @@ async function thingsOf(owner: Team): Promise<Things> {
     'api-keys': key,
     devices: device,
     telemetry: device,
-    alerts: await fireAlert(owner.id, { plantId: plant }),
+    alerts: await fireAlert(owner.id, { plantId: plant, deviceId: device }),
     commands: cmdId,
     ean,
   };
@@ -73,20 +91,64 @@ interface Seen {
 }
 
 async function look(route: AnyRoute, ids: Things, headers: Record<string, string>): Promise<Seen> {
-  // The document's example is a valid body, so that the answer depends on the id.
-  const body = route.examples?.body ?? BODIES[nameOf(route)];
-  const response = await callRoute(route, pathWith(route, ids), headers, body);
-  const seen = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name));
-  return { status: response.status, text: await response.text(), headers: seen };
+  return await seenOf(await callRoute(route, pathWith(route, ids), headers, bodyOf(route)));
 }
 
-/** For each id in the path: that id foreign, and that id absent; all other ids are the organization's own. */
+/** A valid body, so that the answer depends on the id. */
+function bodyOf(route: AnyRoute): object | undefined {
+  return BODIES[nameOf(route)] ?? (route.examples?.body as object | undefined);
+}
+
+/** As `look`, with the organization's own ids in the path, and this id in a field of the query or the body. */
+async function lookWith(
+  route: AnyRoute,
+  own: Things,
+  [field, id]: [string, string],
+  headers: Record<string, string>,
+): Promise<Seen> {
+  const url = new URL(pathWith(route, own), 'https://sitewire.example');
+  if (field in route.query.shape) {
+    url.searchParams.set(field, id);
+    return await seenOf(await callRoute(route, url.pathname + url.search, headers));
+  }
+  const others = Object.entries(bodyOf(route) ?? {}).filter(([name]) => !(name in FIELDS));
+  const body = { ...Object.fromEntries(others), [field]: field.endsWith('s') ? [id] : id };
+  return await seenOf(await callRoute(route, url.pathname, headers, body));
+}
+
+async function seenOf(response: Response): Promise<Seen> {
+  const headers = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name));
+  return { status: response.status, text: await response.text(), headers };
+}
+
+/**
+ * For each id in the path: that id foreign, and that id absent; all other ids are the organization's own. Then all of
+ * them foreign, and all absent.
+ */
 function stepsOf(route: AnyRoute, own: Things, from: Things) {
-  return nounsOf(route).map((noun) => {
+  const nouns = nounsOf(route);
+  const steps = nouns.map((noun) => {
     const absent: Things = { ...own, [noun]: crypto.randomUUID() };
     const foreign: Things = { ...own, [noun]: from[noun] ?? '' };
     return { noun, foreign, absent };
   });
+  if (nouns.length === 1) return steps;
+  const none = Object.fromEntries(nouns.map((noun) => [noun, crypto.randomUUID()]));
+  return [...steps, { noun: 'all', foreign: from, absent: { ...own, ...none } }];
+}
+
+/** The fields of a route's query and body that are called like an id. */
+function idFieldsOf({ query, body }: AnyRoute): string[] {
+  const schema = body ? JSON.stringify(z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' })) : '';
+  const ofBody = [...schema.matchAll(/"(\w+)":\{/g)].map(([, name = '']) => name);
+  const names = [...Object.keys(query.shape), ...ofBody];
+  return [...new Set(names.filter((name) => /Ids?$|^ean/.test(name)))];
+}
+
+/** The answer of a door or of an absent thing: not a limit, which would hide the difference between two ids. */
+function expectRefused(caller: string, { status, text }: Seen): void {
+  const isWithoutContext = status === 400 && text.includes('"ORG_CONTEXT_REQUIRED"');
+  if (!isWithoutContext) expect([caller, status]).toEqual([caller, expect.toBeOneOf([401, 403, 404])]);
 }
 
 function expectAbsent({ who }: AnyRoute, { status, text }: Seen): void {
@@ -104,14 +166,27 @@ function expectAbsent({ who }: AnyRoute, { status, text }: Seen): void {
 async function rowsOf({ id }: Team): Promise<unknown[]> {
   const ofPlants =
     'SELECT s.* FROM sub_devices s JOIN plants p ON p.id = s.plant_id WHERE p.organization_id = ?';
-  const tables = ['plants', 'devices', 'memberships', 'alerts', 'alert_rules', 'audit_events'].map(
-    (table) => `SELECT * FROM ${table} WHERE organization_id = ?`,
-  );
+  const tables = [
+    'plants',
+    'devices',
+    'memberships',
+    'invitations',
+    'alerts',
+    'alert_rules',
+    'audit_events',
+  ].map((table) => `SELECT * FROM ${table} WHERE organization_id = ?`);
   const keys =
     'SELECT id, revoked_at_ms, updated_at_ms, bundle_acknowledged_at_ms FROM api_keys WHERE organization_id = ?';
   const all = [...tables, ofPlants, keys, 'SELECT * FROM organizations WHERE id = ?'];
   const results = await env.DB.batch(all.map((sql) => env.DB.prepare(sql).bind(id)));
   return results.map((result) => result.results);
+}
+
+/** Whether the route accepts this caller's credentials: then only the id refuses the request. */
+function accepts({ who }: AnyRoute, caller: string): boolean {
+  if (who.door === 'public') return true;
+  if (caller === 'a key with the scope') return 'scope' in who && who.scope !== undefined;
+  return caller === 'an ORG_ADMIN' && who.door !== 'api-key';
 }
 
 const named = (routes: readonly AnyRoute[]) => routes.map((route) => [nameOf(route), route] as const);
@@ -122,21 +197,25 @@ it('the suite has a foreign thing of each kind that paths name [C-1.3]', ({ own 
   expect(nouns.size).toBeGreaterThan(5);
 });
 
+it('the suite knows each field of a query or a body that names a thing [C-1.3]', () => {
+  const fields = new Set(ROUTES.flatMap(idFieldsOf));
+  expect([...fields].sort()).toEqual([...Object.keys(FIELDS), ...CHOSEN].sort());
+});
+
 describe(`${WITH_IDS.length} routes with an id`, () => {
   it.for(named(WITH_IDS))(
-    '%s answers a foreign id like an absent one [C-1.3]',
-    async ([_name, route], { team, other, own, theirs }) => {
+    '%s answers a foreign id like an absent one, whoever calls it [C-1.3]',
+    async ([_name, route], { other, outsiders, own, theirs }) => {
       const before = await rowsOf(other);
-      for (const headers of await entrancesOf(team, route)) {
-        for (const step of stepsOf(route, own, theirs)) {
-          const absent = await look(route, step.absent, headers);
-          expectAbsent(route, absent);
-          const seen = await look(route, step.foreign, headers);
-          expect({ noun: step.noun, ...seen }).toEqual({ noun: step.noun, ...absent });
+      await outsiders.each(route, async (caller, headers) => {
+        for (const { noun, absent, foreign } of stepsOf(route, own, theirs)) {
+          const expected = await look(route, absent, headers);
+          expectRefused(caller, expected);
+          if (accepts(route, caller)) expectAbsent(route, expected);
+          const seen = await look(route, foreign, headers);
+          expect({ caller, noun, ...seen }).toEqual({ caller, noun, ...expected });
         }
-        const whole = await look(route, theirs, headers);
-        expectAbsent(route, whole);
-      }
+      });
       expect(await rowsOf(other)).toEqual(before);
     },
   );
@@ -160,19 +239,48 @@ describe(`${WITH_IDS.length} routes with an id`, () => {
   );
 });
 
+describe('a field with an id', () => {
+  const withFields = ROUTES.flatMap((route) => {
+    const fields = idFieldsOf(route).filter((field) => field in FIELDS);
+    return fields.map((field) => [nameOf(route), field, route] as const);
+  });
+
+  it.for(withFields)(
+    '%s answers a foreign %s like an absent one, whoever calls it [C-1.3]',
+    async ([_name, field, route], { other, outsiders, own, theirs }) => {
+      const before = await rowsOf(other);
+      const noun = FIELDS[field] ?? '';
+      await outsiders.each(route, async (caller, headers) => {
+        const absentId = noun === 'ean' ? randomEan() : crypto.randomUUID();
+        const absent = await lookWith(route, own, [field, absentId], headers);
+        const seen = await lookWith(route, own, [field, theirs[noun] ?? ''], headers);
+        expect({ caller, ...seen }).toEqual({ caller, ...absent });
+        // Only a filter accepts the id, and finds nothing.
+        if (route.method !== 'GET') expect([caller, seen.status < 400]).toEqual([caller, false]);
+        if (!accepts(route, caller)) return;
+        const answer = await lookWith(route, own, [field, own[noun] ?? ''], headers);
+        expect({ caller, ...answer }).not.toEqual({ caller, ...absent });
+      });
+      expect(await rowsOf(other)).toEqual(before);
+    },
+  );
+});
+
 describe('the organization of a request', () => {
   it.for(named(ROUTES.filter(({ who }) => who.door === 'member')))(
-    '%s answers a foreign x-org-id like an absent one [C-1.3]',
-    async ([_name, route], { team, other, own }) => {
-      const session = { authorization: `Bearer ${team.orgAdmin.accessToken}` };
-      const absent = await look(route, own, { ...session, 'x-org-id': crypto.randomUUID() });
-      expect([absent.status, absent.text]).toEqual([
-        403,
-        expect.stringContaining('"ORG_MEMBERSHIP_REQUIRED"'),
-      ]);
-      for (const id of [other.id, other.id.toUpperCase(), other.slug, 'x']) {
-        expect(await look(route, own, { ...session, 'x-org-id': id })).toEqual(absent);
-      }
+    '%s answers a foreign x-org-id like an absent one, whoever calls it [C-1.3]',
+    async ([_name, route], { other, outsiders, own }) => {
+      await outsiders.each(route, async (caller, headers) => {
+        const absent = await look(route, own, { ...headers, 'x-org-id': crypto.randomUUID() });
+        expectRefused(caller, absent);
+        const isAccepted = accepts(route, caller);
+        if (isAccepted) expect(absent.text).toContain('"code":"ORG_MEMBERSHIP_REQUIRED"');
+        const spellings = isAccepted ? [other.id.toUpperCase(), other.slug, 'x'] : [];
+        for (const id of [other.id, ...spellings]) {
+          const seen = await look(route, own, { ...headers, 'x-org-id': id });
+          expect({ caller, id, ...seen }).toEqual({ caller, id, ...absent });
+        }
+      });
     },
   );
 
