@@ -30,5 +30,7 @@ async function portOf(server: Server): Promise<number> {
 }
 
 const tcp = await portOf(createServer({ noDelay: true }, accept));
-const tls = await portOf(createTlsListener(readTlsFiles({ certificate, key }), ({ socket }) => accept(socket)).server);
+const tls = await portOf(
+  createTlsListener(readTlsFiles({ certificate, key }), ({ socket }) => accept(socket)).server,
+);
 process.send?.({ tcp, tls });
