@@ -198,6 +198,8 @@ export interface SiteRpc {
   readMeterState(siteId: string): Promise<MeterReading | null>;
   readDeviceTelemetry(deviceId: string, query: DeviceQuery): DevicePage;
   diagnostics(deviceId: string): Diagnosis;
+  /** How many values each version of the data keys seals here; older ones are sealed again first [C-14.7]. */
+  sealedBy(): Record<string, number>;
 }
 
 // events
@@ -265,6 +267,8 @@ export interface VhostRpc {
    * send them again.
    */
   receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
+  /** How many values each version of the data keys seals here; older ones are sealed again first [C-14.7]. */
+  sealedBy(): Record<string, number>;
   /** Receives events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
 }

@@ -77,6 +77,10 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     return this.#site.lifecycle.rotateSecret(id, hmacSecret, audit);
   }
 
+  sealedBy() {
+    return this.#site.secrets.sealedAgain(this.#site.turns);
+  }
+
   endTokens(id: string): number | undefined {
     return this.#site.lifecycle.endTokens(id);
   }

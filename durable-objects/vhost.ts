@@ -97,6 +97,10 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     if (key.record && !this.#vhost.hasEnded()) await organization.upTo(version);
   }
 
+  sealedBy() {
+    return this.#vhost.key.sealedAgain(this.#vhost.turns);
+  }
+
   discard(): void {
     this.#vhost.turns.run((turn) => {
       this.#end(turn);

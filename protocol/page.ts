@@ -39,7 +39,12 @@ export function pageOf<Row, Shown>(
   return { data: rows.map(toRecord), meta: { page, limit, total, totalPages: Math.ceil(total / limit) } };
 }
 
-export function pageSchema<Row>(row: z.ZodType<Row>, most = LIMIT.listRows): z.ZodType<Page<Row>> {
+/** `further`: fields of `meta` that only one list has. */
+export function pageSchema<Row>(
+  row: z.ZodType<Row>,
+  most = LIMIT.listRows,
+  further: z.ZodRawShape = {},
+): z.ZodType<Page<Row>> {
   return z.strictObject({
     data: z.array(row).max(most),
     meta: z.strictObject({
@@ -47,6 +52,7 @@ export function pageSchema<Row>(row: z.ZodType<Row>, most = LIMIT.listRows): z.Z
       limit: z.int().min(1).max(most),
       total: z.int().min(0),
       totalPages: z.int().min(0),
+      ...further,
     }),
-  });
+  }) as unknown as z.ZodType<Page<Row>>;
 }

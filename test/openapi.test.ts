@@ -65,6 +65,7 @@ const WHO_MAY: Record<string, string> = {
   'post /api/v1/platform/organizations': 'user',
   'get /api/v1/platform/organizations/{id}/limits': 'user',
   'patch /api/v1/platform/organizations/{id}/limits': 'user',
+  'get /api/v1/platform/data-keys': 'user',
   'post /api/v1/organizations': 'user',
   'get /api/v1/organizations': 'user',
   'get /api/v1/organizations/{id}': 'VIEWER there',

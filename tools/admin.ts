@@ -12,6 +12,8 @@ const USAGE = `npm run admin -- create-organization --name <name> --email <e-mai
 npm run admin -- limits --organization <id> [--set <name>=<number|default> …]
   shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
   keyTestsPerMinute, invitationsPerDay, plants, alertRules
+npm run admin -- data-keys
+  seals everything that an older key of DATA_KEYS sealed again with the newest one, and counts the values of each key
 
   --url <url>     base URL of the deployment, https://…; default: the stack on this machine
   With --url the environment variable SITEWIRE_OPERATOR_TOKEN must be one of the deployment's OPERATOR_TOKEN.`;
@@ -54,6 +56,7 @@ function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | un
   if (command === 'create-organization' && name && email)
     return (operator, baseUrl) =>
       createOrganization(operator, baseUrl, { name, email, slug: slug ?? slugOf(name) });
+  if (command === 'data-keys') return dataKeys;
   if (command === 'limits' && organization) return (operator) => limits(operator, organization, set);
   return undefined;
 }
@@ -92,6 +95,21 @@ async function limits(operator: Operator, organization: string, set: readonly st
     ? operator.call<{ limits: Record<string, number> }>('GET', path)
     : operator.call<{ limits: Record<string, number> }>('PATCH', path, change));
   for (const [name, most] of Object.entries(answer.limits)) console.log(`${name.padEnd(22)} ${most}`);
+}
+
+async function dataKeys(operator: Operator): Promise<void> {
+  const versions: Record<string, number> = {};
+  for (let after: string | null = ''; after !== null; ) {
+    const query: string = after === '' ? '' : `?after=${after}`;
+    const page: { versions: Record<string, number>; next: string | null } = await operator.call(
+      'GET',
+      `/data-keys${query}`,
+    );
+    for (const [version, count] of Object.entries(page.versions))
+      versions[version] = (versions[version] ?? 0) + count;
+    after = page.next;
+  }
+  for (const [version, count] of Object.entries(versions)) console.log(`key ${version}: ${count} values`);
 }
 
 /** `Acme Energy, s.r.o.` becomes `acme-energy-s-r-o`. */

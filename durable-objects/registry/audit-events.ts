@@ -2,6 +2,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
+import { boundedDetails } from '../../protocol/audit.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
 import type { AuditEntry } from './entries.ts';
 
@@ -40,7 +41,7 @@ function valuesOf(entry: AuditEntry, now: number, cause: string | undefined) {
     target: target?.id ?? null,
     address,
     outcome,
-    details,
+    details: boundedDetails(details),
     createdAtMs: now,
   };
 }
@@ -52,7 +53,7 @@ export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now:
   return db
     .insert(auditEvents)
     .select(sql`SELECT ${crypto.randomUUID()}, ${organizationId}, ${event}, ${actor.id},
-    ${address}, ${target?.id ?? null}, ${outcome}, ${JSON.stringify(details)}, ${now}, 1, ${actor.type}, ${actor.name},
+    ${address}, ${target?.id ?? null}, ${outcome}, ${JSON.stringify(boundedDetails(details))}, ${now}, 1, ${actor.type}, ${actor.name},
     ${target?.type ?? ''} WHERE changes() > 0`);
 }
 

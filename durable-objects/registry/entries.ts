@@ -1,5 +1,6 @@
 /** Updates that objects send to the registry. */
 import type { AlertSeverity, AlertType } from '../../protocol/alert.ts';
+import type { AuditEventName } from '../../protocol/audit.ts';
 
 export interface Actor {
   type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';
@@ -12,7 +13,7 @@ export interface Actor {
 export interface AuditEntry {
   /** Null: belongs to no organization. */
   organizationId: string | null;
-  event: string;
+  event: AuditEventName;
   actor: Actor;
   target: { type: string; id: string } | null;
   address: string | null;

@@ -29,6 +29,12 @@ export class SecretBox {
     this.#newest = dataKeys.split(':')[0]?.trim() ?? '';
   }
 
+  /** Whether an older key sealed this value, so that it must be sealed again before that key can be retired. */
+  isOld(sealed: string): boolean {
+    const version = sealedBy(sealed);
+    return version !== this.#newest && this.#keys.has(version);
+  }
+
   /** Encrypts a secret. `open` needs the same `purpose`, which names the owner of the secret. */
   seal(purpose: string, secret: string): string {
     const iv = crypto.getRandomValues(new Uint8Array(12));
@@ -54,6 +60,18 @@ export class SecretBox {
       throw new Error(`DATA_KEYS has no key of version "${version}", which encrypted a stored secret`);
     return key;
   }
+}
+
+/** The version of the key that sealed a value. */
+function sealedBy(sealed: string): string {
+  return sealed.split('.')[0] ?? '';
+}
+
+/** How many of the values each version sealed. */
+export function countOfVersions(sealed: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const one of sealed) counts[sealedBy(one)] = (counts[sealedBy(one)] ?? 0) + 1;
+  return counts;
 }
 
 function concat(parts: Uint8Array[]): Uint8Array {

@@ -202,7 +202,20 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   ];
 
   return {
-    ...{ clock, turns, identity, registry, outbox, devices, sessions, diagnostics, presence, alerts, feed },
+    ...{
+      clock,
+      turns,
+      identity,
+      registry,
+      outbox,
+      devices,
+      secrets,
+      sessions,
+      diagnostics,
+      presence,
+      alerts,
+      feed,
+    },
     ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
     ...{ lifecycle, link, tokens, dueSources },
   };

@@ -17,7 +17,7 @@ import { signDeviceToken } from '../../durable-objects/secrets/device-tokens.ts'
 import type { AdminClient } from '../../tools/admin-client.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
 import { edgeSecrets, makeSecrets, type Seeded, type StackSecrets } from '../../tools/credentials.ts';
-import { type Edge, startEdge } from '../../tools/edge.ts';
+import { type Edge, type EdgeOptions, type EdgeSecrets, startEdge } from '../../tools/edge.ts';
 import { Partner, type PartnerOptions } from '../../tools/partner.ts';
 import { freePort } from '../../tools/ports.ts';
 import {
@@ -85,8 +85,9 @@ export class TestStack {
   readonly credentials: StackCredentials;
   readonly certificates: CertificateFiles;
   readonly ca: string;
-  readonly edge: Edge;
+  edge: Edge;
   bridge: RunningBridge;
+  readonly #edgeOptions: EdgeOptions;
   readonly #options: StackOptions;
 
   private constructor(
@@ -95,9 +96,11 @@ export class TestStack {
     credentials: StackCredentials,
     certificates: CertificateFiles,
     edge: Edge,
+    edgeOptions: EdgeOptions,
     bridge: RunningBridge,
     options: StackOptions,
   ) {
+    this.#edgeOptions = edgeOptions;
     this.folder = folder;
     this.admin = admin;
     this.credentials = credentials;
@@ -121,7 +124,7 @@ export class TestStack {
     ];
     const ports = { amqps, mqtts, mtls, metrics };
     const { ca, deviceCa } = certificates;
-    const edge = await startEdge({
+    const edgeOptions: EdgeOptions = {
       dataFolder: join(folder, 'edge'),
       port: await freePort(),
       secrets: edgeSecrets(secrets),
@@ -129,20 +132,28 @@ export class TestStack {
       mqtt: { host: 'localhost', port: ports.mqtts, mtlsPort: ports.mtls, ca, deviceCa },
       ...(options.entry ? { entry: options.entry } : {}),
       ...(options.bindings ? { bindings: options.bindings } : {}),
-    });
+    };
+    const edge = await startEdge(edgeOptions);
     const asProcess = options.bridgeProcess ?? false;
     const bridge = await startBridge(edge.url, secrets, certificates, asProcess, ports);
     const admin = await seedOrganization(edge.url, secrets, UNMET_RATES, UNMET_CEILINGS);
     const { id: plantId, gateway } = await seedPlant(admin, newPlant({}));
     const organization = { id: admin.organizationId ?? '', slug: secrets.organization.slug };
     const credentials = { ...secrets, organization, plantId, gateway, apiKey: await seedApiKey(admin) };
-    return new TestStack(folder, admin, credentials, certificates, edge, bridge, options);
+    return new TestStack(folder, admin, credentials, certificates, edge, edgeOptions, bridge, options);
   }
 
   async stop(): Promise<void> {
     await this.bridge.stop();
     await this.edge.stop();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Starts the edge again on the same data and port, with other secrets. */
+  async restartEdge(secrets: Partial<EdgeSecrets>): Promise<void> {
+    await this.edge.stop();
+    const { secrets: before } = this.#edgeOptions;
+    this.edge = await startEdge({ ...this.#edgeOptions, secrets: { ...before, ...secrets } });
   }
 
   /** Sends kill -9 to workerd; resolves when Miniflare's new one answers. */

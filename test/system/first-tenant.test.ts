@@ -21,7 +21,8 @@ afterAll(async () => {
 
 /** The tool's output and exit code. */
 async function admin(...given: string[]): Promise<{ code: number | null; said: string }> {
-  const child = spawn(process.execPath, [TOOL, ...given], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...process.env, SITEWIRE_OPERATOR_TOKEN: stack.credentials.operatorToken };
+  const child = spawn(process.execPath, [TOOL, ...given], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (part: Buffer) => (said += part));
   const [code] = (await once(child, 'close')) as [number | null];
@@ -59,6 +60,19 @@ describe('npm run admin -- create-organization', () => {
       expect(await admin(...given)).toEqual({ code: 2, said: expect.stringContaining('--email <e-mail>') });
     },
   );
+});
+
+describe('npm run admin -- limits', () => {
+  it('shows the ceilings of an organization, and sets them [C-14.2]', async () => {
+    const { id } = stack.credentials.organization;
+    const limits = (...more: string[]) =>
+      admin('limits', '--organization', id, '--url', stack.edge.url, ...more);
+    expect(await limits()).toEqual({ code: 0, said: expect.stringMatching(/^plants +10000$/m) });
+    expect((await limits('--set', 'plants=3')).said).toMatch(/^plants +3$/m);
+    expect((await limits('--set', 'plants=default')).said).toMatch(/^plants +10000$/m);
+    expect((await limits('--set', 'plants')).code).toBe(2);
+    expect(await limits('--set', 'members=1')).toEqual({ code: 1, said: expect.stringContaining('members') });
+  });
 });
 
 describe('the cron job', () => {

@@ -13,6 +13,7 @@ const WINDOW_MS = 15 * 60_000;
 const SESSION_MS = 30 * DAY_MS;
 /** How many rows of a kind one round deletes. */
 const EVENTS_PER_ROUND = 90;
+const ROWS_PER_ROUND = 5_000;
 
 const NOW_MS = Date.UTC(2026, 5, 1);
 
@@ -34,6 +35,16 @@ class House {
       event,
       created_at_ms: NOW_MS - ageMs,
     });
+  }
+
+  /** Many equal events in one statement. */
+  async addEvents(count: number, ageMs: number): Promise<void> {
+    await env.DB.prepare(
+      `INSERT INTO audit_events (id, organization_id, event, actor, outcome, created_at_ms)
+       SELECT 'old-' || key, ?, 'old', 'k', 'SUCCESS', ? FROM json_each(?)`,
+    )
+      .bind(this.rows.organization.id, NOW_MS - ageMs, JSON.stringify(new Array(count).fill(0)))
+      .run();
   }
 
   async addAlert(status: string, resolvedAgeMs: number | null): Promise<string> {
@@ -76,10 +87,10 @@ describe('audit events', () => {
     expect(await house.events()).toEqual(['kept']);
   });
 
-  it('that are too old are deleted at most 90 in a round, the rest in the next one (rule 9)', async ({
+  it('that are too old are deleted at most 5 000 in a round, the rest in the next one (rule 9)', async ({
     house,
   }) => {
-    for (let count = 0; count <= EVENTS_PER_ROUND; count++) await house.addEvent('old', 500 * DAY_MS);
+    await house.addEvents(ROWS_PER_ROUND + 1, 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
     expect(await house.events()).toHaveLength(1);
     await keepHouse(env, NOW_MS);

@@ -214,7 +214,7 @@ describe('an object that cannot store a change', () => {
   }) => {
     const audit = () => ({
       organizationId: scene.team.id,
-      event: 'sub_device.created',
+      event: 'sub_device.created' as const,
       actor: { type: 'USER', id: scene.team.operator.id, name: scene.team.operator.email } as const,
       target: null,
       address: null,

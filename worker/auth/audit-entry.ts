@@ -1,12 +1,13 @@
 /** Creates the audit entry of a request's action [C-8.4]. */
 import type { Context } from 'hono';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import type { AuditEventName } from '../../protocol/audit.ts';
 import type { AppContext } from '../env.ts';
 import { addressOf } from './address.ts';
 
 export function auditEntry(
   c: Context<AppContext>,
-  event: string,
+  event: AuditEventName,
   target: AuditEntry['target'],
   details: Record<string, unknown> = {},
   outcome: AuditEntry['outcome'] = 'SUCCESS',

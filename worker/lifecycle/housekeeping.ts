@@ -12,7 +12,7 @@ import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
 import { announceDue } from './registry-change.ts';
 
-/** Rows that one round deletes; fewer where they are deleted by id: D1 binds at most 100 parameters. */
+/** Rows that one round deletes; fewer of alerts, which are deleted by id: D1 binds at most 100 parameters. */
 const ROWS_PER_ROUND = 5_000;
 const EVENTS_PER_ROUND = 90;
 
@@ -28,7 +28,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['unproved accounts', () => dropUnproved(env.DB, now, EVENTS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
-    ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],
+    ['audit events', () => dropOldAuditEvents(env.DB, now, ROWS_PER_ROUND)],
   ];
   // A duty that fails does not stop the others.
   for (const [name, duty] of duties) {

@@ -2,6 +2,7 @@
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import { type BridgeProof, PROBE_HEADER } from '../../protocol/link/proof.ts';
@@ -79,5 +80,13 @@ async function noteRefusal(
   const { username, organizationId } = who;
   if (!organizationId) return;
   const refused = { organizationId, username, address: proof.address, reason };
-  await writeRefusedConnection(c.env.DB, refused, now);
+  try {
+    await writeRefusedConnection(c.env.DB, refused, now);
+  } catch (error) {
+    // A refusal stays one, whether it could be recorded or not.
+    console.warn('audit event of a refused connection not written', {
+      organizationId,
+      reason: reasonOf(error),
+    });
+  }
 }

@@ -4,6 +4,7 @@
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { SecretBox } from '../../durable-objects/secrets/secret-box.ts';
 import type { AppContext, Env } from '../env.ts';
 import { claimMails, dropMail, giveUpMail, type MailRow, postponeMail } from '../registry/mails.ts';
@@ -87,14 +88,14 @@ async function deliver(env: Env, transport: Transport, row: MailRow, now: number
   await dropMail(env.DB, id);
 }
 
-function undeliverable({ id, kind, organizationId, userId }: MailRow, reason: string) {
+function undeliverable({ id, kind, organizationId, userId }: MailRow, reason: string): AuditEntry {
   return {
     organizationId,
     event: 'mail.undeliverable',
-    actor: { type: 'SYSTEM' as const, id: 'mail', name: 'mail' },
+    actor: { type: 'SYSTEM', id: 'mail', name: 'mail' },
     target: userId === null ? { type: 'MAIL', id } : { type: 'USER', id: userId },
     address: null,
-    outcome: 'FAILURE' as const,
+    outcome: 'FAILURE',
     details: { kind, reason: reason.slice(0, 200) },
   };
 }

@@ -1,14 +1,14 @@
 /** Audit rows: reading them [C-8.4], and writing those of actions that change nothing else in D1. */
-import { and, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
+import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, countedAuditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { auditEvents, organizations } from '../../migrations/schema.ts';
-import type { AuditEvent } from '../../protocol/audit.ts';
+import type { AuditEvent, AuditEventName } from '../../protocol/audit.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { countOf, readPage, runBatch } from './d1.ts';
+import { isAmong, readPage, runBatch } from './d1.ts';
 
 type AuditEventRow = typeof auditEvents.$inferSelect;
 
@@ -34,25 +34,56 @@ export async function writeFolded(
   await runBatch(db, rows);
 }
 
-/** Newest first; only rows of `event` if it is given. */
+export interface AuditQuery {
+  event?: AuditEventName | undefined;
+  /** The id of who did it. */
+  actor?: string | undefined;
+  from?: number | undefined;
+  to?: number | undefined;
+  /** The cursor of an answer: only rows that follow it. */
+  before?: AuditCursor | undefined;
+}
+
+/** The last row of a page. */
+export interface AuditCursor {
+  atMs: number;
+  id: string;
+}
+
+/** A count ends here, because it reads every row. */
+export const AUDIT_ROWS_COUNTED = 10_000;
+
+/** Newest first; only rows that fit the query. `total`: at most one more than AUDIT_ROWS_COUNTED. */
 export async function pageAuditEvents(
   database: D1Database,
   organizationId: string,
-  event: string | undefined,
+  { event, actor, from, to, before }: AuditQuery,
   request: PageRequest,
 ): Promise<FoundPage<AuditEventRow>> {
   const db = drizzle(database);
   const isMeant = and(
     eq(auditEvents.organizationId, organizationId),
     event === undefined ? undefined : eq(auditEvents.event, event),
+    actor === undefined ? undefined : eq(auditEvents.actor, actor),
+    from === undefined ? undefined : gte(auditEvents.createdAtMs, from),
+    to === undefined ? undefined : lt(auditEvents.createdAtMs, to),
   );
-  const newestFirst = [desc(auditEvents.createdAtMs), desc(auditEvents.id)];
+  const isAfter =
+    before === undefined
+      ? undefined
+      : sql`(${auditEvents.createdAtMs}, ${auditEvents.id}) < (${before.atMs}, ${before.id})`;
   const rows = db
     .select()
     .from(auditEvents)
+    .where(and(isMeant, isAfter))
+    .orderBy(desc(auditEvents.createdAtMs), desc(auditEvents.id));
+  const some = db
+    .select({ id: auditEvents.id })
+    .from(auditEvents)
     .where(isMeant)
-    .orderBy(...newestFirst);
-  return await readPage(db, request, rows, countOf(db, auditEvents, isMeant));
+    .limit(AUDIT_ROWS_COUNTED + 1)
+    .as('some');
+  return await readPage(db, request, rows, db.select({ total: count() }).from(some));
 }
 
 export function auditEventOf(row: AuditEventRow): AuditEvent {
@@ -93,6 +124,10 @@ export async function dropOldAuditEvents(database: D1Database, now: number, most
     )
     .limit(most);
   if (over.length === 0) return;
-  const ids = over.map(({ id }) => id);
-  await db.delete(auditEvents).where(inArray(auditEvents.id, ids));
+  await db.delete(auditEvents).where(
+    isAmong(
+      auditEvents.id,
+      over.map(({ id }) => id),
+    ),
+  );
 }

@@ -182,7 +182,7 @@ async function moveAlert(
 ): Promise<AlertRecord> {
   const { id } = alert;
   const { note } = columns;
-  const event = `alert.${status.toLowerCase()}`;
+  const event = status === 'RESOLVED' ? 'alert.resolved' : 'alert.acknowledged';
   const audit = auditEntry(c, event, { type: 'ALERT', id }, note === undefined ? {} : { note });
   if (!(await changeAlert(c.env.DB, id, from, { ...columns, status }, audit, now)))
     throw wrongState(await requireAlert(c, id), from);

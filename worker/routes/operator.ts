@@ -3,22 +3,26 @@ import type { Context } from 'hono';
 import { z } from 'zod';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import type { AuditEventName } from '../../protocol/audit.ts';
 import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
+import { uuid } from '../../protocol/ids.ts';
 import { organizationRecord, organizationRequest } from '../../protocol/organization.ts';
 import { displayName, email, password, userRecord } from '../../protocol/user.ts';
 import { addressOf } from '../auth/address.ts';
 import { turnToHash } from '../auth/hash-turn.ts';
 import { hashPassword } from '../auth/password.ts';
-import type { AppContext } from '../env.ts';
+import type { AppContext, Env } from '../env.ts';
 import { ApiError, conflict } from '../http/error-response.ts';
 import { idParameter } from '../http/query.ts';
 import { announce } from '../lifecycle/registry-change.ts';
 import { changeCeilings, organizationRecordOf } from '../registry/organizations.ts';
+import { objectsAfter, type SealedObject } from '../registry/sealed.ts';
 import { membershipsOf, registerUser, userRecordOf } from '../registry/users.ts';
 import { route } from '../route.ts';
 import { requireOrganization } from './identity/organizations.ts';
 
 const OPERATOR = { door: 'operator' } as const;
+const OBJECTS_PER_PAGE = 50;
 const ceilingsAnswer = z.strictObject({ organizationId: z.string(), limits: ceilings });
 
 export const operatorRoutes = [
@@ -96,12 +100,36 @@ export const operatorRoutes = [
       return { organizationId: id, limits: ceilingsOf(changed.ceilings) };
     },
   }),
+  route('GET /api/v1/platform/data-keys', {
+    summary: 'Count the values that each data key seals, and seal those of older keys again',
+    who: OPERATOR,
+    query: z.object({ after: uuid.optional() }),
+    answer: {
+      description: 'The counts of up to 50 objects; send `next` as `after` for the following ones',
+      body: z.strictObject({ versions: z.record(z.string(), z.int()), next: z.string().nullable() }),
+    },
+    handler: async (c, { query }) => {
+      const objects = await objectsAfter(c.env.DB, query.after ?? '', OBJECTS_PER_PAGE);
+      const counts = await Promise.all(objects.map((one) => sealedBy(c.env, one)));
+      const versions: Record<string, number> = {};
+      for (const [version, count] of counts.flatMap((one) => Object.entries(one)))
+        versions[version] = (versions[version] ?? 0) + count;
+      const last = objects.length < OBJECTS_PER_PAGE ? undefined : objects.at(-1);
+      return { versions, next: last?.id ?? null };
+    },
+  }),
 ];
+
+function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promise<Record<string, number>> {
+  return kind === 'site'
+    ? SITE.get(SITE.idFromName(id)).sealedBy()
+    : VHOST.get(VHOST.idFromName(id)).sealedBy();
+}
 
 function operatorEntry(
   c: Context<AppContext>,
   organizationId: string | null,
-  event: string,
+  event: AuditEventName,
   target: AuditEntry['target'],
   details: Record<string, unknown> = {},
 ): AuditEntry {

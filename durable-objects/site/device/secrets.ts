@@ -6,9 +6,9 @@
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
-import type { Turn } from '../../object/turn.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
 import { hexBytes } from '../../secrets/hmac.ts';
-import type { SecretBox } from '../../secrets/secret-box.ts';
+import { countOfVersions, type SecretBox } from '../../secrets/secret-box.ts';
 import type { DeviceRow } from './rows.ts';
 
 type SecretForm = 'text' | 'bytes';
@@ -136,15 +136,26 @@ export class DeviceSecrets implements DueSource {
     return this.#sql.all<SecretRow>('SELECT * FROM device_secret ORDER BY device_id, version DESC');
   }
 
+  /** A secret that an older data key sealed is due at once: it is sealed again [C-14.7]. */
   dueMs(): number | undefined {
+    if (this.#secrets.some(({ sealed }) => this.#box.isOld(sealed))) return 0;
     return earliest(this.#secrets.map((secret) => secret.valid_until_ms));
   }
 
   run(turn: Turn): void {
-    for (const { device_id: deviceId, version, valid_until_ms: untilMs } of this.#secrets) {
+    for (const secret of this.#secrets) {
+      const { device_id: deviceId, version, valid_until_ms: untilMs, sealed } = secret;
       if (untilMs !== null && untilMs <= turn.now) remove(turn, deviceId, version);
+      else if (this.#box.isOld(sealed))
+        set(turn, secret, 'sealed', this.#box.seal(purpose(deviceId), this.#open(secret).text));
     }
     this.changed(turn);
+  }
+
+  /** Seals again what an older data key sealed. Returns how many secrets each version of the data keys seals. */
+  sealedAgain(turns: Turns): Record<string, number> {
+    if (this.dueMs() === 0) turns.run((turn) => this.run(turn));
+    return countOfVersions(this.#secrets.map(({ sealed }) => sealed));
   }
 
   #good({ id, last_key_version }: Pick<DeviceRow, 'id' | 'last_key_version'>, now: number): SecretRow[] {
@@ -181,7 +192,7 @@ export class DeviceSecrets implements DueSource {
 function set(
   turn: Turn,
   { device_id: deviceId, version }: SecretRow,
-  column: 'form' | 'valid_until_ms',
+  column: 'form' | 'valid_until_ms' | 'sealed',
   value: string | number,
 ): void {
   turn.write(

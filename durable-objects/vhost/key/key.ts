@@ -3,9 +3,9 @@ import type { VhostNames } from '../../../protocol/publish-right.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../../protocol/scopes.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { KeyValues } from '../../object/key-values.ts';
-import type { Turn } from '../../object/turn.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
 import type { VhostGrant } from '../../rpc.ts';
-import type { SecretBox } from '../../secrets/secret-box.ts';
+import { countOfVersions, type SecretBox } from '../../secrets/secret-box.ts';
 
 /** Names in the vhost's key-value store. `revoked`: when the key was revoked, possibly before it was opened. */
 export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked' | 'ending';
@@ -95,16 +95,37 @@ export class Key implements DueSource {
     if (record?.firstConnectedAtMs === null) this.#save(turn, { ...record, firstConnectedAtMs: turn.now });
   }
 
-  // agenda: a key expires once
+  // agenda: a key expires once; a signing key that an older data key sealed is sealed again at once [C-14.7]
 
   dueMs(): number | undefined {
-    const record = this.#record;
-    return record?.revokedAtMs === null && !record.expired ? (record.expiresAtMs ?? undefined) : undefined;
+    return this.#isSealedAgain ? this.#expiresAtMs : 0;
   }
 
   run(turn: Turn): void {
+    const record = this.#record;
+    if (record && !this.#isSealedAgain) {
+      const signingKeySealed = this.#secretBox.seal(purpose(record.keyId), this.signingKey);
+      this.#save(turn, { ...record, signingKeySealed });
+    }
+    const expiresAtMs = this.#expiresAtMs;
+    if (expiresAtMs === undefined || expiresAtMs > turn.now) return;
     this.#onEnd(turn);
     if (this.#record) this.#save(turn, { ...this.#record, expired: true });
+  }
+
+  /** Seals again what an older data key sealed. Returns how many values each version of the data keys seals. */
+  sealedAgain(turns: Turns): Record<string, number> {
+    if (this.dueMs() === 0) turns.run((turn) => this.run(turn));
+    return countOfVersions(this.#record ? [this.#record.signingKeySealed] : []);
+  }
+
+  get #isSealedAgain(): boolean {
+    return !this.#record || !this.#secretBox.isOld(this.#record.signingKeySealed);
+  }
+
+  get #expiresAtMs(): number | undefined {
+    const record = this.#record;
+    return record?.revokedAtMs === null && !record.expired ? (record.expiresAtMs ?? undefined) : undefined;
   }
 
   #save(turn: Turn, record: KeyRecord): void {

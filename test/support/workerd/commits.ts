@@ -1,14 +1,15 @@
 /** Commits to the registry without a request: the audit row, and the change that no object gets. */
 import { env } from 'cloudflare:workers';
 import type { AuditEntry } from '../../../durable-objects/registry/entries.ts';
+import type { AuditEventName } from '../../../protocol/audit.ts';
 import { type RegistryChange, settleChange } from '../../../worker/registry/changes.ts';
 import type { Organization } from './world.ts';
 
-/** Makes the audit row of an action of the organization's admin, for a target. */
+/** Makes the audit row of an action of the organization's admin, for a target. `event`: any word. */
 export function auditOf({ id: organizationId, slug, adminId }: Organization, event: string, type: string) {
   return (id: string): AuditEntry => ({
     organizationId,
-    event,
+    event: event as AuditEventName,
     actor: { type: 'USER', id: adminId, name: slug },
     target: { type, id },
     address: null,

@@ -135,6 +135,12 @@ export class Team implements Members {
     return { id, hmacSecret, token: mqttToken, siteId: plantId ?? id };
   }
 
+  /** `POST /devices/{id}/mqtt-token`. */
+  async newToken(id: string, body: object = {}): Promise<string> {
+    const path = `/devices/${id}/mqtt-token`;
+    return (await this.admin.read<{ token: string }>(path, { method: 'POST', body })).token;
+  }
+
   /** An ACTIVE device with a certificate. */
   async newMtlsDevice(fields: object = {}): Promise<{ id: string; security: Issued }> {
     const { id } = await this.newDevice({ authMethod: 'MTLS', ...fields });

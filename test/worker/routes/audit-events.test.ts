@@ -194,24 +194,82 @@ describe('GET /audit-events', () => {
     const second = await pageOf(ownTeam.admin, '?event=plant.created&limit=2&page=2');
     expect([targets(second), second.meta]).toEqual([
       [ids[2]],
-      { page: 2, limit: 2, total: 3, totalPages: 2 },
+      { page: 2, limit: 2, total: 3, totalPages: 2, next: null },
     ]);
-    for (const event of ['plant.deleted', 'plant', 'plant.%', "'%20OR%201=1--", 'PLANT.CREATED']) {
-      const none = await pageOf(ownTeam.admin, `?event=${event}`);
-      expect([event, none.data, none.meta.total]).toEqual([event, [], 0]);
-    }
-    for (const query of ['event=', `event=${'a'.repeat(101)}`, 'event=a&event=b', 'limit=101', 'page=0']) {
+    const none = await pageOf(ownTeam.admin, '?event=plant.deleted');
+    expect([none.data, none.meta.total]).toEqual([[], 0]);
+  });
+
+  it('an unknown event, cursor or range is 400, and so is an offset over 10 000 rows [C-14.3]', async ({
+    ownTeam,
+  }) => {
+    const events = ['plant', 'plant.%', "'%20OR%201=1--", 'PLANT.CREATED', '', 'a'.repeat(101), 'a&event=b'];
+    const queries = [
+      ...events.map((event) => `event=${event}`),
+      ...['limit=101', 'page=0', 'page=101&limit=100', 'actor=', 'from=today', 'before=x', 'before=1_x'],
+      'from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z',
+      `before=1_${crypto.randomUUID()}&page=2`,
+    ];
+    for (const query of queries)
       await expectError(await ownTeam.admin.call(`/audit-events?${query}`), 400, 'VALIDATION_ERROR');
+  });
+
+  it('a cursor walks through all rows once, also while newer ones are added [C-14.3]', async ({
+    ownTeam,
+  }) => {
+    const ids: string[] = [];
+    for (let count = 0; count < 7; count++) ids.unshift((await ownTeam.newPlant()).id);
+    const seen: (string | undefined)[] = [];
+    for (let next: string | null = ''; next !== null; ) {
+      const query: string = `?event=plant.created&limit=3${next === '' ? '' : `&before=${next}`}`;
+      const { data, meta } = (await pageOf(ownTeam.admin, query)) as Page<AuditEvent> & {
+        meta: { next: string | null };
+      };
+      seen.push(...data.map(({ target }) => target?.id));
+      next = meta.next;
+      await ownTeam.newPlant();
     }
+    expect(seen).toEqual(ids);
+  });
+
+  it('rows can be filtered by actor and time [C-14.3]', async ({ ownTeam, rows }) => {
+    const at = Date.parse('2026-01-01T00:00:00Z');
+    for (const [actor, ms] of [
+      ['one', at],
+      ['two', at + 1],
+      ['one', at + 2],
+    ] as const)
+      await rows.insert('audit_events', {
+        event: 'plant.created',
+        organization_id: ownTeam.id,
+        actor,
+        created_at_ms: ms,
+      });
+    const actors = async (query: string) =>
+      (await pageOf(ownTeam.admin, query)).data.map(({ actor }) => actor.id);
+    expect(await actors('?actor=one')).toEqual(['one', 'one']);
+    expect(await actors('?from=2026-01-01T00:00:00.001Z&to=2026-01-01T00:00:00.002Z')).toEqual(['two']);
+  });
+
+  it('long details are cut to what a row holds [C-14.3]', async ({ ownTeam }) => {
+    const metadata = Object.fromEntries(
+      Array.from({ length: 90 }, (_none, n) => [`field-${n}`, 'x'.repeat(100)]),
+    );
+    const device = await ownTeam.newDevice();
+    await ownTeam.operator.change(`/devices/${device.id}`, { metadata, name: 'y' });
+    const [row] = await about(ownTeam, device.id);
+    expect(row?.event).toBe('device.updated');
+    expect(JSON.stringify(row?.details).length).toBeLessThanOrEqual(1_024);
+    expect(JSON.stringify(row?.details)).toContain('metadata');
   });
 
   it('rows of another organization, or of none, are never shown [C-1.3]', async ({ team, other, rows }) => {
     const mine = await team.newPlant();
     const theirs = await other.newPlant();
     const { total } = (await pageOf(team.admin)).meta;
-    await rows.insert('audit_events', { event: 'nobody.did', organization_id: null });
-    await rows.insert('audit_events', { event: 'nobody.did', organization_id: other.id });
-    expect((await pageOf(team.admin, '?event=nobody.did')).data).toEqual([]);
+    await rows.insert('audit_events', { event: 'user.created', organization_id: null });
+    await rows.insert('audit_events', { event: 'user.created', organization_id: other.id });
+    expect((await pageOf(team.admin, '?event=user.created')).data).toEqual([]);
     expect((await pageOf(team.admin)).meta.total).toBe(total);
     expect(await about(team, theirs.id)).toEqual([]);
     const seen = (await pageOf(other.admin, '?limit=100')).data;
@@ -225,8 +283,9 @@ describe('GET /audit-events', () => {
       ['success', 'SUCCESS'],
       ['failure', 'FAILURE'],
     ]) {
-      await rows.insert('audit_events', { ...old, event: `old.${outcome}`, outcome: outcome ?? '' });
-      const [row] = (await pageOf(team.admin, `?event=old.${outcome}`)).data;
+      const event = outcome === 'success' ? 'user.created' : 'user.locked';
+      await rows.insert('audit_events', { ...old, event, outcome: outcome ?? '' });
+      const [row] = (await pageOf(team.admin, `?event=${event}`)).data;
       expect(row).toMatchObject({ actor: { type: 'API_KEY', id: 'k' }, outcome: expected });
     }
   });

@@ -40,7 +40,7 @@ describe('a right login', () => {
     const response = await logIn(team.viewer.email);
     const cookies = response.headers.getSetCookie();
     const { accessToken } = await bodyOf<LoginAnswer>(response, 200);
-    const [access = '', known = '', ...others] = cookies;
+    const [known = '', access = '', ...others] = cookies;
     expect(others).toEqual([]);
     expect(known).toMatch(/^known_browser=.*; HttpOnly; Secure; SameSite=Lax$/);
     const [pair, ...attributes] = access.split('; ');

@@ -66,7 +66,7 @@ describe('the package of a device with a token', () => {
       aud: 'mqtt',
       sub: id,
       iat,
-      exp: iat + 3_600,
+      exp: Math.floor(iat) + 3_600,
       publish: ['telemetry', 'status', 'ack'].map((name) => `cpi/${id}/${name}`),
       subscribe: [`cpi/${id}/commands`],
     });

@@ -42,10 +42,6 @@ async function isAccepted({ id, token }: Pick<TokenDevice, 'id' | 'token'>): Pro
   return false;
 }
 
-async function newToken({ admin }: Team, id: string, body: object = {}): Promise<string> {
-  return (await admin.read<TokenAnswer>(`/devices/${id}/mqtt-token`, { method: 'POST', body })).token;
-}
-
 async function rotate({ admin }: Team, id: string): Promise<DeviceCredential> {
   const { hmacSecret } = await bodyOf<DeviceCredential>(await admin.operate(id, 'rotate-secret'), 200);
   return { id, hmacSecret };
@@ -115,7 +111,7 @@ describe('tokens that end before they expire', () => {
     expect(await statusOf(device.id, device.siteId)).toBe('ACTIVE');
     const { connects } = await team.diagnosticsOf(device.id);
     expect(connects[0]).toMatchObject({ outcome: 'REFUSED', reason: expect.stringContaining('token ended') });
-    expect(await isAccepted({ id: device.id, token: await newToken(team, device.id) })).toBe(true);
+    expect(await isAccepted({ id: device.id, token: await team.newToken(device.id) })).toBe(true);
   });
 
   it('a new token with endOthers closes the session of an older one and ends all older ones [C-14.5]', async ({
@@ -124,10 +120,10 @@ describe('tokens that end before they expire', () => {
     link,
   }) => {
     setClock(START_MS + SECOND);
-    const second = await newToken(team, device.id);
+    const second = await team.newToken(device.id);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     setClock(START_MS + 2 * SECOND);
-    const token = await newToken(team, device.id, { endOthers: true });
+    const token = await team.newToken(device.id, { endOthers: true });
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
     for (const old of [device.token, second])
       expect(await isAccepted({ id: device.id, token: old })).toBe(false);
@@ -149,12 +145,12 @@ describe('tokens that end before they expire', () => {
     team,
     device,
   }) => {
-    const old = { ...device, token: await newToken(team, device.id, { expiresIn: 86_400 }) };
+    const old = { ...device, token: await team.newToken(device.id, { expiresIn: 86_400 }) };
     const link = await connect(old);
     setClock(START_MS + SECOND);
     await rotate(team, device.id);
     setClock(START_MS + 2 * SECOND);
-    const later = { id: device.id, token: await newToken(team, device.id, { expiresIn: 86_400 }) };
+    const later = { id: device.id, token: await team.newToken(device.id, { expiresIn: 86_400 }) };
     await passTime(device.siteId, HOUR - 2 * SECOND);
     expect(await isAccepted(old)).toBe(true);
     await passTime(device.siteId, SECOND);
@@ -164,7 +160,7 @@ describe('tokens that end before they expire', () => {
   });
 
   it('a session that is open at a rotation ends with the grace period [C-14.5]', async ({ team, device }) => {
-    const token = await newToken(team, device.id, { expiresIn: 86_400 });
+    const token = await team.newToken(device.id, { expiresIn: 86_400 });
     await answerPings(device.siteId);
     const link = await connect({ id: device.id, token });
     setClock(START_MS + SECOND);
@@ -184,7 +180,7 @@ describe('tokens that end before they expire', () => {
     await rotate(team, device.id);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     setClock(START_MS + 2 * SECOND);
-    const between = { id: device.id, token: await newToken(team, device.id) };
+    const between = { id: device.id, token: await team.newToken(device.id) };
     setClock(START_MS + 3 * SECOND);
     await rotate(team, device.id);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
@@ -194,7 +190,7 @@ describe('tokens that end before they expire', () => {
 
   it('ended tokens stay ended after the device moves to another plant [C-14.5]', async ({ team, device }) => {
     setClock(START_MS + SECOND);
-    const token = await newToken(team, device.id, { endOthers: true });
+    const token = await team.newToken(device.id, { endOthers: true });
     const { id: plantId } = await team.newPlant();
     await team.admin.change(`/devices/${device.id}`, { plantId });
     expect(await isAccepted(device)).toBe(false);
@@ -229,7 +225,7 @@ describe('a token that leaked', () => {
     team,
     device,
   }) => {
-    const token = await newToken(team, device.id, { expiresIn: 86_400 });
+    const token = await team.newToken(device.id, { expiresIn: 86_400 });
     await answerPings(device.siteId);
     const link = await connect({ id: device.id, token });
     setClock(START_MS + SECOND);

@@ -194,7 +194,7 @@ describe('the audit trail of a device', () => {
       row('device.registered', operator, { ...fields, plantId: null }),
       row('device.updated', operator, { name: 'New' }),
       row('device.provisioned', admin, { authMethod: 'TOKEN' }),
-      row('device.token_issued', admin, { expiresIn: 60 }),
+      row('device.token_issued', admin, { expiresIn: 60, endOthers: false }),
       row('device.secret_rotated', admin, {}),
       row('device.suspended', admin, { reason: 'lost' }),
       row('device.reactivated', admin, {}),

@@ -2,17 +2,16 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
-import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
+import { joinOrganization, logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { restRequest, settle } from '#workerd/rest.ts';
-import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import { createOrganization } from '#workerd/world.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { dropOldInvitations } from '../../../worker/registry/invitations.ts';
-import { createOrganization } from '../../../worker/registry/organizations.ts';
 
 const DAY_MS = 86_400_000;
 const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
@@ -484,10 +483,8 @@ describe('accepting an invitation', () => {
     isMember,
   }) => {
     const { token } = await invite(person.email);
-    const maker = { id: person.id, email: person.email, address: null };
-    for (let count = 0; count < 100; count++) {
-      await createOrganization(env.DB, { name: 'Acme', slug: uniqueSlug() }, maker, Date.now());
-    }
+    for (let count = 0; count < 100; count++)
+      await joinOrganization((await createOrganization()).id, person, 'VIEWER');
     await expectError(await accept(person, { token, confirm: true }), 409, 'CONFLICT');
     expect(await isMember(person)).toBe(false);
     const leave =

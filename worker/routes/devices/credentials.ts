@@ -1,5 +1,6 @@
 /** A device's credentials, suspension, reactivation and revocation (spec: Device lifecycle; [C-3.3]). */
 import type { Context } from 'hono';
+import type { AuditEventName } from '../../../protocol/audit.ts';
 import {
   certificateAnswer,
   certificateRequest,
@@ -195,7 +196,7 @@ interface Transition {
   summary: string;
   from: DeviceStatus[];
   to: Exclude<DeviceStatus, 'PENDING'>;
-  event: string;
+  event: AuditEventName;
 }
 
 /** Builds the route of a lifecycle transition. In a status that `from` does not list it answers 409. */
@@ -247,7 +248,7 @@ async function withRequest<Value>(work: () => Promise<Value>): Promise<Value> {
 
 function audited(
   c: Context<AppContext>,
-  event: string,
+  event: AuditEventName,
   { id }: DeviceRow,
   details: Record<string, unknown> = {},
 ) {
