@@ -194,8 +194,9 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
     siteBudgets({ journalRows, commandRows, messageIds }, store.budgets(keptMs)),
     outboxRows,
   );
-  /** What one alarm does, in this order. The Reporter only shows that the object works: its counts travel on their own. */
+  /** The Reporter only reports that the object is awake: its counts travel on their own. */
   const reported = { class: 'Site' as const, clock, mark: () => undefined, report: () => ({}) };
+  /** What one alarm does, in this order. */
   const dueSources: DueSource[] = [
     ...[sessions, secrets, movedNonces, tokens, plan, dispatches, presence, alerts, feed, calls, outbox],
     ...[store, retention, new Reporter(ctx, env, reported, onChange)],

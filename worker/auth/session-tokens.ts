@@ -31,7 +31,7 @@ export interface RefreshToken {
 export function secretsOf(sessionSecret: string): string[] {
   const secrets = sessionSecret.split(',').map((secret) => secret.trim());
   if (secrets.some((secret) => secret.length < MIN_SECRET_CHARACTERS))
-    throw new Error(`SESSION_SECRET must have at least ${MIN_SECRET_CHARACTERS} characters`);
+    throw new Error(`each secret in SESSION_SECRET must have at least ${MIN_SECRET_CHARACTERS} characters`);
   return secrets;
 }
 

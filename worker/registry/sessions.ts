@@ -138,7 +138,7 @@ export async function changePasswordHash(
   return { tokenVersion: next, generation: session.generation };
 }
 
-/** The live sessions of a user other than this one. */
+/** Condition: a session of the user that is not revoked, and not this one. */
 function isOther(userId: string, sessionId: string) {
   return and(eq(sessions.userId, userId), ne(sessions.id, sessionId), isNull(sessions.revokedAtMs));
 }

@@ -13,7 +13,7 @@ export type MessageIdRow = {
   acknowledgement: string;
 };
 
-/** Bytes counted per row in addition to its texts. */
+/** Bytes counted per row in addition to its acknowledgement. */
 const ROW_BYTES = 200;
 
 /** Digest of routing key and payload: two publishes with the same digest are the same. */

@@ -32,7 +32,7 @@ interface Lane {
    * is due.
    */
   received: number;
-  /** Highest sequence that the destination has, at least in memory. */
+  /** Highest sequence that the destination has, at least in memory; lower again if the destination lost some. */
   seen: number;
   /** Highest sequence deleted here. */
   deleted: number;

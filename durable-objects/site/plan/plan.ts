@@ -14,7 +14,7 @@ import type { BatteryDemands } from '../command/batch-owner.ts';
 import { type Commands, subjectOf } from '../command/commands.ts';
 import { actionOf } from '../command/kind/emergency.ts';
 import { isModeDispatch } from '../command/kind/mode-change.ts';
-import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
+import { checkLimits, planSetpoint, recheckSetpoint } from '../command/kind/site-setpoint.ts';
 import type { CommandRow } from '../command/rows.ts';
 import { type PlannedDispatch, toDevices } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
@@ -275,7 +275,7 @@ export class Plan implements DueSource {
       return false;
     }
     const view = this.#host.view(turn);
-    const why = checkLimits(setpoint, view);
+    const why = recheckSetpoint(setpoint, view);
     const [planned] = planSetpoint(setpoint, view);
     if (why?.violation) events.violated(turn, subjectOf(command), why.violation);
     if (why || !planned) {

@@ -127,8 +127,9 @@ function integrated(points: readonly Point[], spans: readonly Span[]): number | 
 }
 
 /**
- * Energy from the register values closest to both ends of each span. If a value is more than half a minute
- * from its end, the gap is filled from the power. Undefined if a span does not have two register values.
+ * Energy from the register. The value for each end of a span is the last one at or before it; if the start has none,
+ * the first one after it. If that value is more than half a minute from the end, the energy of the power between the
+ * two is added or subtracted. Undefined if a span does not have two register values.
  */
 function counted({ registerKwh: points, powerKw }: Measured, spans: readonly Span[]): number | undefined {
   let total = 0;

@@ -20,7 +20,7 @@ export interface Message {
 }
 
 export type DropColumns = {
-  /** Dropped for a limit or for age; `aged_count` has those for age. */
+  /** Messages dropped for a limit or for age; `aged_count` counts those for age alone. */
   dropped_count: number;
   aged_count: number;
   undelivered_count: number;

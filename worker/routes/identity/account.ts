@@ -90,7 +90,7 @@ export const accountRoutes = [
       requireMail(c);
       // Everything that depends on the address happens after the answer, so that its time says nothing either.
       const sent = mailReset(c, body.email, Date.now()).catch((error: unknown) => {
-        console.error('password reset not mailed', { reason: reasonOf(error) });
+        console.error('password reset not stored, no mail follows', { reason: reasonOf(error) });
       });
       c.executionCtx.waitUntil(sent);
       return { accepted: true as const };

@@ -3,6 +3,8 @@ import { MODE_NEEDS } from '../../../../protocol/asset.ts';
 import type { ModeChange } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';
 import { toDevices } from '../../dispatch/dispatch.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkTopology } from '../checks.ts';
 import type { Kind } from './kind.ts';
 
@@ -13,14 +15,19 @@ export function isModeDispatch({ action }: { action: string }): boolean {
   return action === ACTION;
 }
 
+/** Checks that the site has an asset that the mode needs. */
+function checkAssets({ mode }: ModeChange, view: SiteView): Refusal | undefined {
+  return checkTopology(MODE_NEEDS[mode], view);
+}
+
 export const modeChangeKind: Kind<ModeChange> = {
   stages: [
     ['target', ({ view }) => checkGateway(view)],
-    ['topology', ({ payload, view }) => checkTopology(MODE_NEEDS[payload.mode], view)],
+    ['topology', ({ payload, view }) => checkAssets(payload, view)],
   ],
   window: ({ validUntil }) => ({ untilMs: validUntil === undefined ? undefined : parseInstant(validUntil) }),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (payload, _items, view) => toDevices([view.gatewayId], ACTION, payload),
   replan: (payload, _dispatch, view) => toDevices([view.gatewayId], ACTION, payload),
-  recheck: () => undefined,
+  recheck: (payload, _waiting, view) => checkAssets(payload, view),
 };

@@ -14,6 +14,16 @@ export function checkLimits(setpoint: SiteSetpoint, view: SiteView): Refusal | u
   return checkPower(view, targetSignedKw(setpoint));
 }
 
+/** Checks that the site has an asset that can export, for an export. */
+function checkAssets({ direction }: SiteSetpoint, view: SiteView): Refusal | undefined {
+  return direction === 'EXPORT' ? checkTopology(EXPORTING, view) : undefined;
+}
+
+/** Checks a setpoint that goes out only now [C-7.6]. */
+export function recheckSetpoint(setpoint: SiteSetpoint, view: SiteView): Refusal | undefined {
+  return checkLimits(setpoint, view) ?? checkAssets(setpoint, view);
+}
+
 /** The MQTT command for a setpoint. */
 export function planSetpoint(payload: SiteSetpoint, view: SiteView): PlannedDispatch[] {
   // The plant enforces the ramp: it never rejects a setpoint here [C-2.3].
@@ -29,10 +39,7 @@ export const siteSetpointKind: Kind<SiteSetpoint> = {
   stages: [
     ['target', ({ view }) => checkGateway(view)],
     ['constraint', ({ payload, view }) => checkLimits(payload, view)],
-    [
-      'topology',
-      ({ payload, view }) => (payload.direction === 'EXPORT' ? checkTopology(EXPORTING, view) : undefined),
-    ],
+    ['topology', ({ payload, view }) => checkAssets(payload, view)],
   ],
   window: ({ validFrom, validUntil }) => ({
     fromMs: parseInstant(validFrom),
@@ -45,5 +52,5 @@ export const siteSetpointKind: Kind<SiteSetpoint> = {
   }),
   plan: (payload, _items, view) => planSetpoint(payload, view),
   replan: (payload, _dispatch, view) => planSetpoint(payload, view),
-  recheck: (payload, _dispatch, view) => checkLimits(payload, view),
+  recheck: (payload, _waiting, view) => recheckSetpoint(payload, view),
 };

@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
+import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
 import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
@@ -245,5 +246,20 @@ describe('the recipient of a waiting command', () => {
     await nthCommand(link, 1);
     expect(powersOf(link)).toEqual([5]);
     expect(commandsOf(old)).toEqual([]);
+  });
+
+  it('a mode change and an export that wait end FAILED if the site has lost the asset they need [C-7.6]', async () => {
+    const battery = { externalId: 'BESS-1', assetType: 'BESS' } as const;
+    const { organization, plant, partner } = await newSite({ subDevices: [battery] });
+    await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
+    await partner.submit(setpoint(5, { direction: 'EXPORT' }));
+    expect(await endedOf(plant.id)).toEqual([]);
+    await changeAndNotifySite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
+    const link = await connectListening(plant);
+    const end = expect.stringMatching(/^UNSUPPORTED_FOR_TOPOLOGY/);
+    await nthCommand(link, 1);
+    expect((await endedOf(plant.id)).map(([, reason]) => reason)).toEqual([end, end]);
+    // Without a setpoint, the plan sends the mode.
+    expect(commandsOf(link).map(({ payload }) => payload.mode)).toEqual(['STANDARD']);
   });
 });

@@ -250,7 +250,7 @@ describe('the verdict on ENERGY', () => {
     expect(verdict).toMatchObject({ status: 'COMPLETED', actualValueKwh: 3, targetValueKwh: 3 });
   });
 
-  it('the register at a bound is the last one received before it [C-7.8]', () => {
+  it('the register value for each end of a span is the last one before it [C-7.8]', () => {
     const registers = points([1, 10], [4, 12], [16, 15], [21, 99]);
     const verdict = judge(energy(3, 15), spans([5, 20]), 0, measured([], registers));
     expect(verdict).toMatchObject({ actualValueKwh: 3 });

@@ -96,7 +96,12 @@ describe('other rules of a mode change', () => {
     ]);
   });
 
-  it('a mode change that waited is sent if nothing changed [C-7.8]', () => {
-    expect(modeChangeKind.recheck({ mode: 'PEAK_SHAVING' }, {} as Waiting, siteView())).toBeUndefined();
+  it('a mode change that waited is sent only if the site still has an asset that the mode needs [C-7.6]', () => {
+    const recheck = (mode: OperatingMode, options: FactsOptions) =>
+      modeChangeKind.recheck({ mode }, {} as Waiting, siteView(options))?.rejectionCode;
+    const [battery, meter] = [subDevice('BESS-1', 'BESS'), subDevice('METER-9', 'METER')];
+    expect(recheck('PEAK_SHAVING', { subDevices: [battery] })).toBeUndefined();
+    expect(recheck('PEAK_SHAVING', { subDevices: [meter] })).toBe('UNSUPPORTED_FOR_TOPOLOGY');
+    expect(recheck('STANDARD', { subDevices: [] })).toBeUndefined();
   });
 });

@@ -4,7 +4,7 @@ import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice, subsetsOf } f
 import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import { siteSetpointKind } from '../../../../../durable-objects/site/command/kind/site-setpoint.ts';
 import type { SiteSetpoint } from '../../../../../protocol/command.ts';
-import { ASSET_TYPES, PRIORITIES } from '../../../../../protocol/enums.ts';
+import { ASSET_TYPES, type AssetType, PRIORITIES } from '../../../../../protocol/enums.ts';
 
 const FROM = '2030-03-05T09:00:00.000Z';
 const FROM_MS = Date.parse(FROM);
@@ -226,5 +226,17 @@ describe('other rules of a setpoint', () => {
     expect(recheck(power(5, EXPORT), { hardLimits: { maxExportKw: 4 } })?.violation?.constraint).toBe(
       'hardLimits.maxExportKw',
     );
+  });
+
+  it('an export that waited is sent only if the site can still export [C-7.6]', () => {
+    const recheck = (setpoint: SiteSetpoint, assetType: AssetType) =>
+      siteSetpointKind.recheck(
+        setpoint,
+        {} as Waiting,
+        siteView({ subDevices: [subDevice('ONE', assetType)] }),
+      )?.rejectionCode;
+    expect(recheck(power(5, EXPORT), 'METER')).toBe('UNSUPPORTED_FOR_TOPOLOGY');
+    expect(recheck(power(5, EXPORT), 'BESS')).toBeUndefined();
+    expect(recheck(power(5), 'METER')).toBeUndefined();
   });
 });
