@@ -1,5 +1,6 @@
 /** Users, their registration and login ([C-1.2], [C-1.4], [C-1.5]). No answer contains a password hash. */
 import { z } from 'zod';
+import { isCommonPassword } from './common-passwords.ts';
 import { ROLES } from './enums.ts';
 import { isReservedSlug, SLUG } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';
@@ -14,7 +15,11 @@ export const email = z
   .max(LIMIT.emailCharacters)
   .transform((text) => text.toLowerCase());
 
-export const password = z.string().min(LIMIT.passwordMinCharacters).max(LIMIT.passwordMaxCharacters);
+export const password = z
+  .string()
+  .min(LIMIT.passwordMinCharacters)
+  .max(LIMIT.passwordMaxCharacters)
+  .refine((text) => !isCommonPassword(text), 'is one of the most common passwords; choose another one');
 /** A password that is only compared. Without a minimum, errors do not reveal the password rules. */
 const givenPassword = z.string().max(LIMIT.passwordMaxCharacters);
 

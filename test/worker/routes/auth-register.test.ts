@@ -151,6 +151,13 @@ describe('the fields of a registration', () => {
     for (const password of ['x'.repeat(10), 'x'.repeat(200), ' '.repeat(10)]) await registered({ password });
   });
 
+  it('a password is none of the most common ones, in any case [C-14.7]', async () => {
+    for (const password of ['1234567890', 'Password123', 'QWERTYUIOP', 'basketball']) {
+      await expectInvalid({ password });
+    }
+    await registered({ password: 'basketball 7' });
+  });
+
   it('a name has 1 to 100 characters and is not blank [C-1.4]', async () => {
     for (const name of ['', ' ', '\t\n', 'x'.repeat(101), null, {}]) await expectInvalid({ name });
     expect((await registered({ name: 'x'.repeat(100) })).user.name).toHaveLength(100);
