@@ -107,7 +107,7 @@ async function waiting(edge: Edge): Promise<{ failures: number }[]> {
 }
 
 async function untilFailed(edge: Edge): Promise<void> {
-  await eventually(async () => (await waiting(edge))[0]?.failures === 1 || undefined, 20_000);
+  await eventually(async () => (await waiting(edge))[0]?.failures === 1 || undefined, 40_000);
 }
 
 describe('a mail server', () => {
@@ -160,7 +160,7 @@ describe('a mail server', () => {
       await untilFailed(edge);
     }
     expect([...refusing.received, ...strict.received]).toEqual([]);
-  });
+  }, 120_000);
 
   it('that closes the connection in the middle, or says nothing, leaves the mail in the outbox', async () => {
     const closing = createServer((socket) => {
@@ -174,7 +174,7 @@ describe('a mail server', () => {
       await register(edge, 'jana@example.com');
       await untilFailed(edge);
     }
-  });
+  }, 120_000);
 });
 
 async function listening(server: Server): Promise<number> {
