@@ -68,7 +68,7 @@ const RULES = [
   rules.floors('a folder of durable-objects/site imports only from folders below it', {
     in: 'durable-objects/site/',
     floors:
-      'assemble.ts owners.ts view.ts link lifecycle config plan schedule rest-command command dispatch presence alert device telemetry retention.ts event refusal.ts site-view.ts',
+      'assemble.ts migrations.ts view.ts link lifecycle config plan schedule rest-command command dispatch presence alert device telemetry retention.ts event identity.ts bounds.ts refusal.ts stored.ts site-view.ts',
     up: ['plan -> config'],
   }),
   rules.neverImport('only durable-objects/site.ts imports the assembled site', {
@@ -154,6 +154,7 @@ describe('the import rules', () => {
     'durable-objects/site/command/checks.ts': `import type { A } from '../../vhost.ts'; a.storage\n.sql.exec('');`,
     'durable-objects/site/command/rows.ts': `import './kinds.ts';`,
     'durable-objects/site/dispatch/sender.ts': `import '../plan/stack.ts'; import '../assemble.ts';\n if (row.owner === 'PLAN') go();`,
+    'durable-objects/site/extra/new.ts': '',
     'durable-objects/site/command/kinds.ts': `type A = import('./checks.ts').A; import 'drizzle-orm/d1';`,
     'durable-objects/vhost/lane/rows.ts': `import '../../site/command/rows.ts'; import 'cloudflare:workers';`,
     'worker/index.ts': `import '../durable-objects/site.ts'; import 'node:fs';
@@ -278,6 +279,7 @@ describe('the import rules', () => {
       'a folder of durable-objects/site imports only from folders below it': [
         'durable-objects/site/dispatch/sender.ts -> ../plan/stack.ts',
         'durable-objects/site/dispatch/sender.ts -> ../assemble.ts',
+        'durable-objects/site/extra/new.ts is on no floor',
       ],
       'only durable-objects/site.ts imports the assembled site': [
         'durable-objects/site/dispatch/sender.ts -> ../assemble.ts',

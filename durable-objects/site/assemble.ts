@@ -3,6 +3,7 @@
  * only `durable-objects/site.ts` imports this file.
  */
 import { LIMIT } from '../../protocol/limits.ts';
+import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
 import type { Env, VhostStub } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
 import { metricsOf, Reporter } from '../metrics/report.ts';
@@ -19,12 +20,13 @@ import { PlantCopy, readPlant, type SubDevice } from '../registry/plant-copy.ts'
 import type { PassingEvent } from '../rpc.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { Alerts } from './alert/alerts.ts';
-import { BatteryDemands } from './command/batch-owner.ts';
+import { BatchOwner, BatteryDemands } from './command/batch-owner.ts';
 import { Commands } from './command/commands.ts';
 import { MessageIdRows } from './command/message-ids.ts';
+import type { CommandOwners } from './command/owner.ts';
 import { CommandRows } from './command/rows.ts';
 import { Submissions } from './command/submissions.ts';
-import { Configuration } from './config/configuration.ts';
+import { ConfigOwner, Configuration } from './config/configuration.ts';
 import { ConfigurationState } from './config/state.ts';
 import { Devices } from './device/devices.ts';
 import { Diagnostics } from './device/diagnostics.ts';
@@ -33,7 +35,8 @@ import { DeviceSecrets } from './device/secrets.ts';
 import { servesSite } from './device/serving.ts';
 import { DeviceSessions } from './device/sessions.ts';
 import { Dispatches } from './dispatch/dispatches.ts';
-import { DispatchRows } from './dispatch/rows.ts';
+import type { Owner } from './dispatch/owner.ts';
+import { DispatchRows, type OwnerName } from './dispatch/rows.ts';
 import { CommandSender } from './dispatch/sender.ts';
 import { destinationOf } from './event/destinations.ts';
 import { Events } from './event/events.ts';
@@ -43,12 +46,13 @@ import { SiteIdentity } from './identity.ts';
 import { Lifecycle } from './lifecycle/lifecycle.ts';
 import { DeviceLink } from './link/device-link.ts';
 import { DeviceTokens } from './link/tokens.ts';
-import { makeOwners } from './owners.ts';
+import { EmergencyOwner, ModeOwner, PlanOwner, SetpointOwner } from './plan/owner.ts';
 import { Plan } from './plan/plan.ts';
 import { PlanState } from './plan/state.ts';
 import { Presence } from './presence/presence.ts';
 import { RestCommands } from './rest-command/rest-commands.ts';
 import { Retention, siteBudgets } from './retention.ts';
+import { ScheduleOwner } from './schedule/owner.ts';
 import { ScheduleRows } from './schedule/rows.ts';
 import { Schedules } from './schedule/schedules.ts';
 import type { SiteFact } from './stored.ts';
@@ -152,9 +156,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   const commands: Commands = new Commands({
     ...{ rows: commandRows, events, dispatches },
     forget: (turn, sequence) => {
-      owners.SITE_SETPOINT.forget(turn, sequence);
-      owners.MODE_CHANGE.forget(turn, sequence);
-      owners.SCHEDULE.forget(turn, sequence);
+      for (const type of COMMAND_TYPES) owners[type].forget(turn, sequence);
     },
   });
   const schedules = new Schedules({
@@ -168,9 +170,18 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
     ...{ state: configurationState, commands, dispatches, plan, schedules, presence, view },
   });
   const restCommands = new RestCommands({ sql, devices, dispatches, outbox });
-  const owners = makeOwners({
-    ...{ commands, dispatches, events, view, plan, schedules, configuration, demands, restCommands },
-  });
+  const host = { commands, dispatches, events, view, plan, schedules, configuration: configurationState };
+  // The owner of every dispatch: one for each command type, the plan and REST commands. A missing one does not compile.
+  const owners: CommandOwners & { readonly [Name in OwnerName]: Owner } = {
+    SITE_SETPOINT: new SetpointOwner(host),
+    DEVICE_COMMAND: new BatchOwner(host, demands),
+    EMERGENCY: new EmergencyOwner(host),
+    MODE_CHANGE: new ModeOwner(host),
+    SCHEDULE: new ScheduleOwner(host),
+    CONFIG: new ConfigOwner({ ...host, configuration }),
+    PLAN: new PlanOwner(host),
+    REST_COMMAND: restCommands,
+  };
   const submissions = new Submissions({ rows: commandRows, messageIds, dispatches, events, owners, view });
 
   // devices that connect, leave and move

@@ -114,7 +114,7 @@ export function noCode(title: string, { pattern, ...where }: Where & { pattern: 
 
 /**
  * Requires that files import only from their own floor and the floors below. `floors` lists folders of one parent from
- * top to bottom; `but` lists the permitted arrows up.
+ * top to bottom, with every file on one of them; `up` lists the permitted arrows up.
  */
 export function floors(
   title: string,
@@ -123,15 +123,16 @@ export function floors(
   const order = words(names);
   const floorOf = (path: string) =>
     order.findIndex((floor) => path === `${where.in}${floor}` || path.startsWith(`${where.in}${floor}/`));
-  return rule(title, where, '', (source) =>
-    importsOf(source)
+  return rule(title, where, '', (source) => {
+    if (floorOf(source.file) < 0) return [`${source.file} is on no floor`];
+    return importsOf(source)
       .filter(({ target }) => target !== undefined)
       .flatMap((found) => {
         const [from, to] = [floorOf(found.file), floorOf(found.target ?? '')];
         const arrowUp = `${order[from]} -> ${order[to]}`;
-        return from >= 0 && to >= 0 && to < from && !up.includes(arrowUp) ? [arrow(found)] : [];
-      }),
-  );
+        return to >= 0 && to < from && !up.includes(arrowUp) ? [arrow(found)] : [];
+      });
+  });
 }
 
 /** Requires that no import cycle goes through these files; reports each cycle as `a -> b -> a`. */
