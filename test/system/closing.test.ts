@@ -9,8 +9,8 @@ import { VhostCaller } from '#support/vhost-caller.ts';
 import { siteOf } from '../../tools/objects.ts';
 
 const CLOSED_WITHIN_MS = 1_000;
-/** Tokens expire at a whole second. */
-const LIFE_MS = 3_000;
+/** Long enough for an edge that restarts in between. Tokens expire at a whole second. */
+const LIFE_MS = 6_000;
 
 type State = 'idle' | 'busy' | 'idle with its object asleep';
 const STATES: State[] = ['idle', 'busy', 'idle with its object asleep'];
