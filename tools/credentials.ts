@@ -9,21 +9,11 @@ import type { EdgeSecrets } from './edge.ts';
 const stackSecrets = z.object({
   bridgeSecret: z.string().min(32),
   dataKeys: z.string(),
-  // Data folders from earlier versions have no session secret.
-  sessionSecret: z
-    .string()
-    .min(32)
-    .default(() => randomBytes(32).toString('hex')),
-  /** A JWK set. Data folders from earlier versions have a single key under other names. */
-  tokenKeys: z.string().default(() => makeTokenKeys()),
-  metricsToken: z
-    .string()
-    .min(32)
-    .default(() => randomBytes(32).toString('hex')),
-  operatorToken: z
-    .string()
-    .min(32)
-    .default(() => randomBytes(32).toString('hex')),
+  sessionSecret: z.string().min(32),
+  /** A JWK set. */
+  tokenKeys: z.string(),
+  metricsToken: z.string().min(32),
+  operatorToken: z.string().min(32),
   admin: z.object({ email: z.email(), password: z.string() }),
   organization: z.object({ slug: z.string() }),
 });

@@ -106,11 +106,7 @@ export async function seedOnce(
   plant: PlantSeed,
 ): Promise<Seeded> {
   const file = join(folder, 'seeded.json');
-  if (existsSync(file)) {
-    const seeded = JSON.parse(readFileSync(file, 'utf8')) as Seeded;
-    // Data folders from earlier versions have no registered gateway.
-    if (seeded.gatewayId) return seeded;
-  }
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Seeded;
   // Developers get hints about signatures that do not match.
   const admin = await seedOrganization(edgeUrl, secrets, { signatureHints: true });
   const plantId = await makePlant(admin, plant);
