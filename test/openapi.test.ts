@@ -63,6 +63,7 @@ const WHO_MAY: Record<string, string> = {
   'delete /api/v1/auth/sessions': 'user',
   'delete /api/v1/auth/sessions/{id}': 'user',
   'post /api/v1/platform/organizations': 'user',
+  'post /api/v1/platform/organizations/{id}/invitations': 'user',
   'get /api/v1/platform/organizations/{id}/limits': 'user',
   'patch /api/v1/platform/organizations/{id}/limits': 'user',
   'get /api/v1/platform/data-keys': 'user',

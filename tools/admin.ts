@@ -1,6 +1,6 @@
 /**
  * What the operator of a deployment does over REST, with a token of its own (OPERATOR_TOKEN): create an organization with
- * its first admin, and show or change the ceilings of one. Without `--url` it uses the stack that runs on this machine.
+ * its first admin, invite people, and show or change the ceilings of one. Without `--url` it uses the stack that runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -9,6 +9,8 @@ import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run admin -- create-organization --name <name> --email <e-mail>
   --slug <slug>   AMQP user name and part of queue names; cannot be changed later; default: derived from the name
+npm run admin -- invite --organization <id> --email <e-mail> [--role ORG_ADMIN]
+  mails an invitation; where the deployment sends no mail, prints the link that you must hand over
 npm run admin -- limits --organization <id> [--set <name>=<number|default> …]
   shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
   keyTestsPerMinute, invitationsPerDay, plants, alertRules
@@ -29,6 +31,7 @@ const options = {
   slug: { type: 'string' },
   url: { type: 'string' },
   organization: { type: 'string' },
+  role: { type: 'string' },
   set: { type: 'string', multiple: true },
 } as const;
 
@@ -52,10 +55,12 @@ if (!work) refuse(USAGE);
 
 /** The command with its arguments; undefined if it is unknown or lacks one. */
 function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | undefined {
-  const { name, email, slug, organization, set = [] } = values;
+  const { name, email, slug, organization, role = 'ORG_ADMIN', set = [] } = values;
   if (command === 'create-organization' && name && email)
     return (operator, baseUrl) =>
       createOrganization(operator, baseUrl, { name, email, slug: slug ?? slugOf(name) });
+  if (command === 'invite' && organization && email)
+    return (operator) => invite(operator, organization, { email, role });
   if (command === 'data-keys') return dataKeys;
   if (command === 'limits' && organization) return (operator) => limits(operator, organization, set);
   return undefined;
@@ -80,6 +85,20 @@ Organization "${name}" created.
 
 Log in at ${baseUrl}/api/v1/auth/login
 `);
+}
+
+async function invite(
+  operator: Operator,
+  organization: string,
+  invitee: { email: string; role: string },
+): Promise<void> {
+  const { expiresAt, url: link } = await operator.call<{ expiresAt: string; url?: string }>(
+    'POST',
+    `/organizations/${organization}/invitations`,
+    invitee,
+  );
+  console.log(`${invitee.email} is invited as ${invitee.role}, until ${expiresAt}.`);
+  console.log(link === undefined ? 'A mail with the link is on its way.' : `Hand over this link: ${link}`);
 }
 
 async function limits(operator: Operator, organization: string, set: readonly string[]): Promise<void> {

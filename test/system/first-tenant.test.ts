@@ -62,6 +62,28 @@ describe('npm run admin -- create-organization', () => {
   );
 });
 
+describe('npm run admin -- invite', () => {
+  it('invites a person, and prints the link while no mail is sent [C-14.1]', async () => {
+    const { id } = stack.credentials.organization;
+    const invite = (...more: string[]) =>
+      admin('invite', '--organization', id, '--url', stack.edge.url, ...more);
+    const { code, said } = await invite('--email', 'petr@example.com', '--role', 'VIEWER');
+    expect([code, said]).toEqual([0, expect.stringContaining('petr@example.com is invited as VIEWER')]);
+    const token = /#token=([\w-]{43})/.exec(said)?.[1];
+    const verified = await fetch(`${stack.edge.url}/api/v1/invitations/verify`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', connection: 'close' },
+      body: JSON.stringify({ token }),
+    });
+    expect(await verified.json()).toMatchObject({ email: 'petr@example.com', role: 'VIEWER' });
+    expect(await invite('--email', 'petr@example.com', '--role', 'KING')).toEqual({
+      code: 1,
+      said: expect.stringContaining('role'),
+    });
+    expect((await invite()).code).toBe(2);
+  });
+});
+
 describe('npm run admin -- limits', () => {
   it('shows the ceilings of an organization, and sets them [C-14.2]', async () => {
     const { id } = stack.credentials.organization;

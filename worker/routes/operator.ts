@@ -1,4 +1,4 @@
-/** What only the operator of the deployment does: organizations without an invitation, and ceilings [C-14.1], [C-14.2]. */
+/** What only the operator of the deployment does: organizations, their first members, and ceilings [C-14.1], [C-14.2]. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
@@ -6,7 +6,8 @@ import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import type { AuditEventName } from '../../protocol/audit.ts';
 import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
 import { uuid } from '../../protocol/ids.ts';
-import { organizationRecord, organizationRequest } from '../../protocol/organization.ts';
+import { invitationRecord } from '../../protocol/invitation.ts';
+import { memberRequest, organizationRecord, organizationRequest } from '../../protocol/organization.ts';
 import { displayName, email, password, userRecord } from '../../protocol/user.ts';
 import { addressOf } from '../auth/address.ts';
 import { turnToHash } from '../auth/hash-turn.ts';
@@ -19,6 +20,7 @@ import { changeCeilings, organizationRecordOf } from '../registry/organizations.
 import { objectsAfter, type SealedObject } from '../registry/sealed.ts';
 import { membershipsOf, registerUser, userRecordOf } from '../registry/users.ts';
 import { route } from '../route.ts';
+import { invite } from './identity/invitations.ts';
 import { requireOrganization } from './identity/organizations.ts';
 
 const OPERATOR = { door: 'operator' } as const;
@@ -68,6 +70,23 @@ export const operatorRoutes = [
         organization: organizationRecordOf(made.organization, null),
         user: userRecordOf(made.user, own, 'ORG_ADMIN'),
       };
+    },
+  }),
+  route('POST /api/v1/platform/organizations/{id}/invitations', {
+    summary: 'Invite a person to an organization, in any role',
+    who: OPERATOR,
+    params: idParameter,
+    body: memberRequest,
+    examples: { body: { email: 'jana@example.com', role: 'ORG_ADMIN' } },
+    answer: {
+      status: 201,
+      description: 'The invitation. It replaces a pending one of the same address',
+      body: invitationRecord,
+    },
+    errors: ['CONFLICT', 'ORGANIZATION_NOT_FOUND', 'TOO_MANY_REQUESTS'],
+    handler: async (c, { params: { id }, body }) => {
+      const { slug } = await requireOrganization(c.env.DB, id);
+      return await invite(c, { organizationId: id, slug, actor: c.get('operator') }, body);
     },
   }),
   route('GET /api/v1/platform/organizations/{id}/limits', {

@@ -7,7 +7,9 @@ import { makeSuperAdmin, PASSWORD, Person, uniqueEmail } from '#workerd/people.t
 import { restRequest, settle } from '#workerd/rest.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
-import type { OrganizationRecord } from '../../../protocol/organization.ts';
+import type { InvitationRecord } from '../../../protocol/invitation.ts';
+import type { MemberRecord, OrganizationRecord } from '../../../protocol/organization.ts';
+import type { Page } from '../../../protocol/page.ts';
 import type { UserRecord } from '../../../protocol/user.ts';
 
 const DEFAULTS = {
@@ -64,6 +66,40 @@ describe('POST /platform/organizations', () => {
       const response = await settle(restRequest('/api/v1/platform/organizations', init), { OPERATOR_TOKEN });
       await expectError(response, 401, 'UNAUTHORIZED');
     }
+  });
+});
+
+describe('POST /platform/organizations/{id}/invitations', () => {
+  it('invites in any role; the audit names the operator, and nobody is a member before accepting [C-14.1]', async ({
+    ownTeam,
+  }) => {
+    const { id, orgAdmin } = ownTeam;
+    const email = uniqueEmail();
+    const path = `/platform/organizations/${id}/invitations`;
+    const made = await operator.create<InvitationRecord>(path, { email, role: 'ORG_ADMIN' });
+    expect(made).toMatchObject({ email, role: 'ORG_ADMIN', status: 'PENDING', createdBy: 'operator' });
+    const rows = (await auditRows(id)).filter(({ event }) => event === 'member.invited');
+    expect(rows.map(({ actor, details }) => [actor, JSON.parse(details)])).toEqual([
+      ['operator', { email, role: 'ORG_ADMIN' }],
+    ]);
+    const members = () => orgAdmin.read<Page<MemberRecord>>(`/organizations/${id}/members`);
+    expect((await members()).data.map((member) => member.email)).not.toContain(email);
+    const acceptance = { token: made.token, confirm: true, name: 'Jana', password: PASSWORD };
+    expect((await anonymous.post('/invitations/accept', acceptance)).status).toBe(200);
+    expect((await members()).data).toContainEqual(expect.objectContaining({ email, role: 'ORG_ADMIN' }));
+  });
+
+  it('a member is 409, an unknown organization 404, and a caller who is not the operator 401 or 403', async ({
+    ownTeam,
+  }) => {
+    const { id, orgAdmin } = ownTeam;
+    const path = `/platform/organizations/${id}/invitations`;
+    const body = { email: uniqueEmail(), role: 'ADMIN' };
+    await expectError(await operator.post(path, { ...body, email: orgAdmin.email }), 409, 'CONFLICT');
+    const absent = `/platform/organizations/${crypto.randomUUID()}/invitations`;
+    await expectError(await operator.post(absent, body), 404, 'ORGANIZATION_NOT_FOUND');
+    await expectError(await orgAdmin.post(path, body), 403, 'SUPER_ADMIN_REQUIRED');
+    await expectError(await anonymous.post(path, body), 401, 'UNAUTHORIZED');
   });
 });
 

@@ -1,6 +1,7 @@
 /** The invitations of an organization, as its admins make, list and end them [C-11.2]. */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import type { Actor, AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import { randomToken } from '../../../durable-objects/secrets/base64.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import { uuid } from '../../../protocol/ids.ts';
@@ -12,6 +13,7 @@ import {
 } from '../../../protocol/invitation.ts';
 import { memberRequest } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { addressOf } from '../../auth/address.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import { requireWithinRank } from '../../auth/rank.ts';
 import type { AppContext } from '../../env.ts';
@@ -52,7 +54,7 @@ export const invitationRoutes = [
       body: invitationRecord,
     },
     errors: ['CONFLICT', 'TOO_MANY_REQUESTS'],
-    handler: (c, { body }) => invite(c, body),
+    handler: (c, { body }) => inviteAsMember(c, body),
   }),
   route('POST /api/v1/organizations/{id}/members', {
     summary: 'Invite a person to an organization; the person becomes a member by accepting',
@@ -66,7 +68,7 @@ export const invitationRoutes = [
       body: invitedMember,
     },
     errors: ['CONFLICT', 'TOO_MANY_REQUESTS'],
-    handler: async (c, { body }) => ({ ...(await invite(c, body)), status: 'INVITED' as const }),
+    handler: async (c, { body }) => ({ ...(await inviteAsMember(c, body)), status: 'INVITED' as const }),
   }),
   route('GET /api/v1/organizations/{id}/invitations', {
     summary: 'List the invitations of an organization',
@@ -109,44 +111,66 @@ export const invitationRoutes = [
       requireWithinRank(c, role);
       const token = randomToken();
       const audit = auditEntry(c, 'member.invited', target(id), { email, role, resent: true });
-      const mail = mailOf(c, { email, role }, token, now);
+      const mail = mailOf(c, c.get('tenant'), { email, role }, token, now);
       const renewed = await renewInvitation(c.env.DB, { organizationId, id }, token, mail, audit, now);
-      if (renewed === 'full') throw await tooManyInvitations(c);
+      if (renewed === 'full') throw await tooManyInvitations(c, organizationId);
       if (renewed === 'gone') throw invitationNotFound();
       return answerOf(c, renewed, token, now);
     },
   }),
 ];
 
-async function invite(
+interface Invitee {
+  email: string;
+  role: Role;
+}
+
+/** The organization that invites, and who does it there. */
+interface Inviter {
+  organizationId: string;
+  slug: string;
+  actor: Actor;
+}
+
+async function inviteAsMember(c: Context<AppContext>, invitee: Invitee): Promise<InvitationRecord> {
+  requireWithinRank(c, invitee.role);
+  return await invite(c, c.get('tenant'), invitee);
+}
+
+/** Creates an invitation and its mail. Throws CONFLICT for a member, TOO_MANY_REQUESTS above the ceiling of a day. */
+export async function invite(
   c: Context<AppContext>,
-  { email, role }: { email: string; role: Role },
+  inviter: Inviter,
+  { email, role }: Invitee,
 ): Promise<InvitationRecord> {
-  requireWithinRank(c, role);
   const now = Date.now();
   const token = randomToken();
-  const { organizationId, actor } = c.get('tenant');
+  const { organizationId, actor } = inviter;
+  const audit = (id: string): AuditEntry => ({
+    ...{ organizationId, actor, event: 'member.invited', target: target(id) },
+    ...{ address: addressOf(c), outcome: 'SUCCESS', details: { email, role } },
+  });
   const invited = await createInvitation(
     c.env.DB,
     { organizationId, email, role, createdBy: actor.id },
     token,
-    mailOf(c, { email, role }, token, now),
-    (id) => auditEntry(c, 'member.invited', target(id), { email, role }),
+    mailOf(c, inviter, { email, role }, token, now),
+    audit,
     now,
   );
   if (invited === 'member') throw conflict(`${email} is already a member: change the role instead`);
-  if (invited === 'full') throw await tooManyInvitations(c);
+  if (invited === 'full') throw await tooManyInvitations(c, organizationId);
   return answerOf(c, invited, token, now);
 }
 
 /** The mail with the token; undefined while mail is off. */
 function mailOf(
   c: Context<AppContext>,
-  { email, role }: { email: string; role: Role },
+  { organizationId, slug, actor }: Inviter,
+  { email, role }: Invitee,
   token: string,
   now: number,
 ): MailRow | undefined {
-  const { organizationId, slug, actor } = c.get('tenant');
   const mail = invitationMail(
     email,
     { organization: slug, role, inviter: actor.name },
@@ -179,7 +203,7 @@ async function requirePending(
 
 const target = (id: string) => ({ type: 'INVITATION', id });
 
-async function tooManyInvitations(c: Context<AppContext>): Promise<ApiError> {
-  const most = await ceilingOf(c.env.DB, c.get('tenant').organizationId, 'invitationsPerDay');
+async function tooManyInvitations(c: Context<AppContext>, organizationId: string): Promise<ApiError> {
+  const most = await ceilingOf(c.env.DB, organizationId, 'invitationsPerDay');
   return tooMany(`The organization has sent ${most} invitations within a day`, 3_600);
 }
