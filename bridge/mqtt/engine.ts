@@ -16,7 +16,7 @@ import { wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
 import { authenticateError, CONNACK, type DeviceCredential, loginOf, prepareConnect } from './login.ts';
 import { type EventsOf, type Origin, Origins } from './origins.ts';
-import { noteLull, noteStrayed, type PublishFrame, type Session } from './session.ts';
+import { noteForeignTopic, noteNoPublish, type PublishFrame, type Session } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
 export type DeviceDial = (
@@ -62,7 +62,7 @@ export class MqttEngine {
         }
         const session = this.#sessions.get(client);
         const allowed = session && subscription.topic === deviceTopic(session.deviceId, 'commands');
-        if (session && !allowed) noteStrayed(session, subscription.topic, 'subscribe');
+        if (session && !allowed) noteForeignTopic(session, subscription.topic, 'subscribe');
         done(null, allowed ? subscription : null);
       },
     });
@@ -157,7 +157,7 @@ export class MqttEngine {
       (frame) => link.send(frame, frame.seq),
       (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
     );
-    const fresh = { quiet: false, strayed: 0, spokeMs: Date.now() };
+    const fresh = { quiet: false, foreignTopics: 0, spokeMs: Date.now() };
     const session: Session = { deviceId, origin, link, waiting: new Map(), held, ...fresh };
     this.#sessions.set(client, session);
     origin.isSettled = true;
@@ -180,7 +180,7 @@ export class MqttEngine {
     const session = client ? this.#sessions.get(client) : undefined;
     const topic = session && devicePublishTopic(session.deviceId, packet.topic);
     if (!session || !topic) {
-      if (session) noteStrayed(session, packet.topic, 'publish');
+      if (session) noteForeignTopic(session, packet.topic, 'publish');
       done(new Error('not a topic of this device'));
       return;
     }
@@ -248,7 +248,7 @@ export class MqttEngine {
    */
   #checkQuiet(now: number): void {
     for (const [client, session] of this.#sessions) {
-      noteLull(session, now);
+      noteNoPublish(session, now);
       const gate = client.conn as SizeGate;
       if (session.quiet || gate.quietMs(now) < CLIENT_QUIET_MS) continue;
       session.quiet = true;

@@ -1,6 +1,6 @@
 /** The session of one device, and the notifications about it that the bridge sends to the Site. */
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
-import { LULL_MS } from '../../protocol/link/live.ts';
+import { NO_PUBLISH_MS } from '../../protocol/link/live.ts';
 import type { Held } from '../held.ts';
 import type { Link } from '../link.ts';
 import type { EndReason } from '../reasons.ts';
@@ -25,27 +25,27 @@ export interface Session {
   quiet: boolean;
   /** When the client last published, or the Site was last notified that it does not. */
   spokeMs: number;
-  /** How often the client used a topic that is not its own; the first `MAX_STRAYED` times are reported. */
-  strayed: number;
+  /** How often the client used a topic that is not its own; the first `MAX_FOREIGN_TOPICS` times are reported. */
+  foreignTopics: number;
   origin: Origin;
   /** What went wrong, if the client did not simply disconnect. */
   end?: { why: string; reason: EndReason };
 }
 
 /** Uses of foreign topics that are reported per session. */
-const MAX_STRAYED = 10;
+const MAX_FOREIGN_TOPICS = 10;
 const MAX_TOPIC_CHARS = 256;
 
-/** Notifies the Site when the client has published nothing for `LULL_MS` [C-8.2]. */
-export function noteLull(session: Session, now: number): void {
-  if (now - session.spokeMs < LULL_MS) return;
+/** Notifies the Site when the client has published nothing for `NO_PUBLISH_MS` [C-8.2]. */
+export function noteNoPublish(session: Session, now: number): void {
+  if (now - session.spokeMs < NO_PUBLISH_MS) return;
   session.spokeMs = now;
-  session.link.send({ kind: 'lull' });
+  session.link.send({ kind: 'no-publish' });
 }
 
 /** Reports the use of a foreign topic to the Site, for the diagnostics of the device [C-3.8]. */
-export function noteStrayed(session: Session, topic: string, act: 'publish' | 'subscribe'): void {
-  session.strayed += 1;
-  if (session.strayed > MAX_STRAYED) return;
-  session.link.send({ kind: 'strayed', topic: topic.slice(0, MAX_TOPIC_CHARS), act });
+export function noteForeignTopic(session: Session, topic: string, act: 'publish' | 'subscribe'): void {
+  session.foreignTopics += 1;
+  if (session.foreignTopics > MAX_FOREIGN_TOPICS) return;
+  session.link.send({ kind: 'foreign-topic', topic: topic.slice(0, MAX_TOPIC_CHARS), act });
 }

@@ -9,11 +9,11 @@ export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
   /** true: no byte, not even a ping, came from the client for `CLIENT_QUIET_MS`; false: one came again [C-3.10]. */
   z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
-  /** The client has published nothing for `LULL_MS`; repeated after each further `LULL_MS`. */
-  z.object({ kind: z.literal('lull') }),
+  /** The client has published nothing for `NO_PUBLISH_MS`; repeated after each further `NO_PUBLISH_MS`. */
+  z.object({ kind: z.literal('no-publish') }),
   /** The client tried to use a topic that is not its own. */
   z.object({
-    kind: z.literal('strayed'),
+    kind: z.literal('foreign-topic'),
     topic: z.string().max(1_024),
     act: z.enum(['publish', 'subscribe']),
   }),

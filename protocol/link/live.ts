@@ -12,7 +12,7 @@ export const CLIENT_QUIET_MS = 90_000;
  * devices publish, and each alarm costs a row. Two such periods plus the bridge's check interval are shorter
  * than the minute between telemetry events.
  */
-export const LULL_MS = 25_000;
+export const NO_PUBLISH_MS = 25_000;
 export const PING = 'ping';
 export const PONG = 'pong';
 

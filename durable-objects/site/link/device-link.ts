@@ -119,9 +119,9 @@ export class DeviceLink {
     for (const frame of frames) {
       if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
       else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
-      // A lull only wakes the site: the agenda runs after the batch.
-      else if (frame.kind === 'lull') continue;
-      else if (frame.kind === 'strayed')
+      // This only wakes the site: the agenda runs after the batch.
+      else if (frame.kind === 'no-publish') continue;
+      else if (frame.kind === 'foreign-topic')
         findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
       else if (waiting.length === 0 && this.#isWithinRate(device.id, frame, now)) findings.take(frame, now);
       else waiting.push(frame.seq);

@@ -7,7 +7,7 @@
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { LULL_MS } from '../../../protocol/link/live.ts';
+import { NO_PUBLISH_MS } from '../../../protocol/link/live.ts';
 import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
@@ -68,7 +68,7 @@ export class TelemetryFeed implements DueSource {
   dueMs(): number | undefined {
     const { journal, registry, sessions, clock } = this.#host;
     if (!sessions.isAnyConnected || !registry.record?.plantId || journal.isEmpty) return undefined;
-    if (clock.now() - journal.lastAtMs < LULL_MS) return undefined;
+    if (clock.now() - journal.lastAtMs < NO_PUBLISH_MS) return undefined;
     return Math.max(this.#nextMs(), journal.eventAtMs + LIMIT.telemetryPulseMs);
   }
 

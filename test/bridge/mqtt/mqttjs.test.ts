@@ -118,7 +118,7 @@ describe('the client mqtt.js', () => {
     client.publish(`cpi/${OTHER_ID}/telemetry`, '{}', { qos: 0 });
     await closing;
     await site.untilClosed();
-    expect(site.received.map(({ kind }) => kind)).toEqual(['strayed']);
+    expect(site.received.map(({ kind }) => kind)).toEqual(['foreign-topic']);
   });
 
   it('closes its link when it disconnects', async ({ client, site }) => {

@@ -130,8 +130,8 @@ describe('a PUBLISH to a foreign topic', () => {
         await peer.untilEnded();
         await link.untilClosed();
         // A packet that is not valid MQTT has no topic.
-        const strayed = { kind: 'strayed', act: 'publish', topic: expect.any(String) };
-        expect([[], [strayed]]).toContainEqual(link.received);
+        const foreignTopics = { kind: 'foreign-topic', act: 'publish', topic: expect.any(String) };
+        expect([[], [foreignTopics]]).toContainEqual(link.received);
         expect(peer.packets.length).toBe(1);
       }
     },

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { mqttTest, type OpenMqttClient, OTHER_ID, TELEMETRY } from '#support/bridge-mqtt.ts';
 import { PINGREQ, publishPacket } from '#support/bridge-mqtt-peer.ts';
 import { turns } from '#support/bridge-signal.ts';
-import { LULL_MS } from '../../../protocol/link/live.ts';
+import { NO_PUBLISH_MS } from '../../../protocol/link/live.ts';
 
 const QUIET_MS = 90_000;
 /** The longest keep-alive: Aedes closes a client after one and a half of it. */
@@ -19,21 +19,22 @@ function reports({ link }: OpenMqttClient): boolean[] {
 }
 
 describe('a device that publishes nothing', () => {
-  const lulls = ({ link }: OpenMqttClient) => link.received.filter(({ kind }) => kind === 'lull').length;
+  const reports = ({ link }: OpenMqttClient) =>
+    link.received.filter(({ kind }) => kind === 'no-publish').length;
 
-  it('is reported to its site as a lull every 25 s, even if it pings [C-8.2]', async ({ clock, device }) => {
-    await clock.pass(LULL_MS - 100);
-    expect(lulls(device)).toBe(0);
+  it('is reported to its site every 25 s, even if it pings [C-8.2]', async ({ clock, device }) => {
+    await clock.pass(NO_PUBLISH_MS - 100);
+    expect(reports(device)).toBe(0);
     await clock.pass(100 + LATE_MS);
-    expect(lulls(device)).toBe(1);
+    expect(reports(device)).toBe(1);
     device.peer.write(PINGREQ);
-    await clock.pass(LULL_MS + LATE_MS);
-    expect(lulls(device)).toBe(2);
+    await clock.pass(NO_PUBLISH_MS + LATE_MS);
+    expect(reports(device)).toBe(2);
     for (let round = 0; round < 6; round++) {
       device.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
       await clock.pass(20_000);
     }
-    expect(lulls(device)).toBe(2);
+    expect(reports(device)).toBe(2);
   });
 });
 
@@ -69,7 +70,7 @@ describe('the report that a device is quiet', () => {
     await clock.pass(QUIET_MS + LATE_MS);
     device.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
     await device.link.take('publish');
-    const kinds = device.link.received.map(({ kind }) => kind).filter((kind) => kind !== 'lull');
+    const kinds = device.link.received.map(({ kind }) => kind).filter((kind) => kind !== 'no-publish');
     expect(kinds).toEqual(['quiet', 'quiet', 'publish']);
     expect(reports(device)).toEqual([true, false]);
   });

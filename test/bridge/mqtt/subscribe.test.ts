@@ -39,7 +39,7 @@ describe('a SUBSCRIBE', () => {
     '__proto__',
   ])('to %s gets 0x80 and is reported to the object [C-3.8]', async (filter, { device }) => {
     expect(await device.peer.subscribe(9, filter)).toEqual([0, 9, 0x80]);
-    expect(await sentToObject(device)).toEqual([{ kind: 'strayed', act: 'subscribe', topic: filter }]);
+    expect(await sentToObject(device)).toEqual([{ kind: 'foreign-topic', act: 'subscribe', topic: filter }]);
   });
 
   it('to several filters gets a code for each', async ({ peer, link }) => {

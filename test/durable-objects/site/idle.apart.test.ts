@@ -103,7 +103,7 @@ describe('the alarms and timers of a site', () => {
     // The checks of the session every minute and a half, and of the sub-device.
     expect(alarms).toBeLessThanOrEqual(9);
     await passTime(plant.id, 30 * SECOND);
-    link.send({ kind: 'lull' });
+    link.send({ kind: 'no-publish' });
     await vi.waitFor(async () =>
       expect((await alarmAt(plant.id)) ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(
         Date.now() + 30 * SECOND,

@@ -123,7 +123,7 @@ describe('GET /devices/{id}/diagnostics', () => {
 
   it('a publish to the topic of another device is shown [C-3.8]', async ({ team, device, link }) => {
     const topic = `cpi/${crypto.randomUUID()}/telemetry`;
-    link.send({ kind: 'strayed', topic, act: 'publish' });
+    link.send({ kind: 'foreign-topic', topic, act: 'publish' });
     await sendTelemetry(link, device, { gridPowerKw: 1 });
     const { drops, recent } = await team.diagnosticsOf(device.id);
     expect(drops).toEqual({ TOPIC: 1 });

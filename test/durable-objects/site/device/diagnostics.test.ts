@@ -115,7 +115,8 @@ describe('dropped messages', () => {
 
   it('of one batch are all counted, even more than a hundred, and the last hundred are kept', async () => {
     const { site, link, gateway } = await newConnectedSite();
-    const stray = (index: number) => ({ kind: 'strayed', act: 'publish', topic: `topic/${index}` }) as const;
+    const stray = (index: number) =>
+      ({ kind: 'foreign-topic', act: 'publish', topic: `topic/${index}` }) as const;
     link.send(...Array.from({ length: KEPT + 20 }, (_none, index) => stray(index)));
     await sendAck(link, gateway, 'none', 'RECEIVED');
     const { drops, recent } = await site.diagnostics(gateway.id);
@@ -125,8 +126,8 @@ describe('dropped messages', () => {
 
   it('include publishes and subscriptions to topics of other devices, with the reason TOPIC [C-3.8]', async () => {
     const { site, link, gateway } = await newConnectedSite();
-    link.send({ kind: 'strayed', act: 'publish', topic: 'cpi/other/telemetry' });
-    link.send({ kind: 'strayed', act: 'subscribe', topic: '#' });
+    link.send({ kind: 'foreign-topic', act: 'publish', topic: 'cpi/other/telemetry' });
+    link.send({ kind: 'foreign-topic', act: 'subscribe', topic: '#' });
     await sendAck(link, gateway, 'none', 'RECEIVED');
     const { drops, recent } = await site.diagnostics(gateway.id);
     expect(drops).toEqual({ TOPIC: 2 });

@@ -154,7 +154,7 @@ describe('a device that returns to its previous site', () => {
     const stray = async (siteId: string) => {
       const link = await connectTo(siteId, id, { address: `192.0.2.${last}` });
       for (let end = last + each; last < end; )
-        link.send({ kind: 'strayed', act: 'publish', topic: `${++last}` });
+        link.send({ kind: 'foreign-topic', act: 'publish', topic: `${++last}` });
       await sendAck(link, gateway, 'none', 'RECEIVED');
       const { recent, drops, connects } = await siteOf(siteId).diagnostics(id);
       expect(drops).toEqual({ TOPIC: last });

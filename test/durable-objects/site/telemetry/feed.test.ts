@@ -16,7 +16,7 @@ import {
   type Organization,
   type Plant,
 } from '#workerd/world.ts';
-import { LULL_MS } from '../../../../protocol/link/live.ts';
+import { NO_PUBLISH_MS } from '../../../../protocol/link/live.ts';
 
 holdClock();
 
@@ -43,10 +43,10 @@ async function gridPowersOf(listener: Listener, count: number): Promise<unknown[
 
 /** Lets time pass with all clients alive and no telemetry of the plant. */
 async function passQuietly({ plant, link }: Scene, listeners: Listener[], durationMs: number): Promise<void> {
-  for (let passedMs = 0; passedMs < durationMs; passedMs += LULL_MS) {
-    await passTime(plant.id, Math.min(LULL_MS, durationMs - passedMs));
-    // The bridge sends a lull when nothing is published.
-    link.send({ kind: 'lull' });
+  for (let passedMs = 0; passedMs < durationMs; passedMs += NO_PUBLISH_MS) {
+    await passTime(plant.id, Math.min(NO_PUBLISH_MS, durationMs - passedMs));
+    // The bridge sends this frame when nothing is published.
+    link.send({ kind: 'no-publish' });
     await sendAck(link, plant.gateway, 'none', 'RECEIVED');
   }
   for (const { link: own } of listeners) own.send({ kind: 'credit', drainedBytes: 0 });
