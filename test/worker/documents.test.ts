@@ -4,7 +4,6 @@
  */
 import { vi } from 'vitest';
 import { Callers } from '#workerd/callers.ts';
-import { Person } from '#workerd/people.ts';
 import { restRequest, send, settle } from '#workerd/rest.ts';
 import { callRoute, nameOf, pathWith } from '#workerd/routes.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
@@ -18,7 +17,7 @@ const PRIVATE = {
 };
 
 const it = test.extend('callers', { scope: 'file' }, async ({ team, other }) => {
-  return new Callers(team, other, await Person.register());
+  return await Callers.of(team, other);
 });
 
 describe.each(DOCUMENTS)('%s', (path) => {

@@ -5,7 +5,6 @@
 import { env } from 'cloudflare:workers';
 import { beforeEach, vi } from 'vitest';
 import { CALLERS, type Caller, Callers } from '#workerd/callers.ts';
-import { Person } from '#workerd/people.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
@@ -77,12 +76,13 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
     'a foreign key with the scope': 'elsewhere',
   },
   account: { ...everyCaller('in'), ...NO_KEYS },
-  user: { ...everyCaller('in'), ...NO_KEYS },
+  user: { ...everyCaller('in'), ...NO_KEYS, 'an unproved ORG_ADMIN': '403 FORBIDDEN' },
   operator: { ...everyCaller('403 SUPER_ADMIN_REQUIRED'), ...NO_KEYS },
   organization: {
     ...everyCaller('404 ORGANIZATION_NOT_FOUND'),
     ...NO_KEYS,
     ...MEMBERS,
+    'an unproved ORG_ADMIN': '403 FORBIDDEN',
     'an ORG_ADMIN without x-org-id': 'in',
     'an ORG_ADMIN with a wrong key, too': 'in',
   },
@@ -94,6 +94,7 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
     'a stranger without x-org-id': named('elsewhere'),
     'a stranger with their own x-org-id': 'elsewhere',
     'a stranger with this x-org-id': '403 ORG_MEMBERSHIP_REQUIRED',
+    'an unproved ORG_ADMIN': '403 FORBIDDEN',
     'a member of nothing': named('403 ORG_MEMBERSHIP_REQUIRED'),
     'a key with the scope': byKey('in'),
     'a key with every scope but that': byKey('403 FORBIDDEN'),
@@ -104,7 +105,7 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
 const DOOR_CODES = ['ORGANIZATION_NOT_FOUND', 'ORG_CONTEXT_REQUIRED'];
 
 const it = test.extend('callers', { scope: 'file' }, async ({ team, other }) => {
-  return new Callers(team, other, await Person.register());
+  return await Callers.of(team, other);
 });
 
 beforeEach(() => {

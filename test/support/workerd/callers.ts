@@ -1,8 +1,9 @@
 /** Every kind of caller that a route can have, and the credentials that each sends. */
+import { env } from 'cloudflare:workers';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../../protocol/scopes.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
 import { unknownKey } from './client.ts';
-import { Person } from './people.ts';
+import { joinOrganization, Person } from './people.ts';
 import type { Team } from './team.ts';
 
 export const CALLERS = [
@@ -20,6 +21,7 @@ export const CALLERS = [
   'a stranger with their own x-org-id',
   'a stranger with this x-org-id',
   'a member of nothing',
+  'an unproved ORG_ADMIN',
   'a key with the scope',
   'a key with every scope but that',
   'a key with the scope and a foreign x-org-id',
@@ -32,12 +34,27 @@ export class Callers {
   readonly #foreign: Team;
   /** A user without memberships. */
   readonly #loner: Person;
+  /** An ORG_ADMIN of the team who has not proved an e-mail address. */
+  readonly #unproved: Person;
   readonly #keys = new Map<string, string>();
 
-  constructor(team: Team, foreign: Team, loner: Person) {
+  private constructor(team: Team, foreign: Team, loner: Person, unproved: Person) {
     this.team = team;
     this.#foreign = foreign;
     this.#loner = loner;
+    this.#unproved = unproved;
+  }
+
+  /** The callers that are in neither team's list of members. */
+  get people(): Person[] {
+    return [this.#loner, this.#unproved];
+  }
+
+  static async of(team: Team, foreign: Team): Promise<Callers> {
+    const unproved = await Person.register();
+    await joinOrganization(team.id, unproved, 'ORG_ADMIN');
+    await env.DB.prepare('UPDATE users SET proved_at_ms = NULL WHERE id = ?').bind(unproved.id).run();
+    return new Callers(team, foreign, await Person.register(), unproved);
   }
 
   /** The credentials of a caller; with a new session where the route could end it. */
@@ -81,6 +98,8 @@ export class Callers {
         return { ...(await session(foreign.orgAdmin)), ...here };
       case 'a member of nothing':
         return await session(loner);
+      case 'an unproved ORG_ADMIN':
+        return { ...(await session(this.#unproved)), ...here };
       case 'a key with the scope':
         return await this.#keyOf(team, [scope]);
       case 'a key with every scope but that':

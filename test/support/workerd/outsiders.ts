@@ -32,10 +32,10 @@ export class Outsiders {
       keyTestsPerMinute: 1_000,
     });
     await team.orgAdmin.change(`/organizations/${team.id}`, { settings: { restRatePerMinute: 100_000 } });
-    const [loner, superAdmin] = [await Person.register(), await Person.register()];
+    const superAdmin = await Person.register();
     await makeSuperAdmin(superAdmin);
     await team.join(superAdmin, 'ORG_ADMIN');
-    const common = new Callers(team, foreign, loner);
+    const common = await Callers.of(team, foreign);
     const session =
       ({ accessToken }: Person, org: string) =>
       () => {
@@ -59,7 +59,7 @@ export class Outsiders {
       ['an expired key', await newKey({ expiresAtMs: Date.now() - 1 })],
       ['a revoked key', await newKey({ revokedAtMs: Date.now() })],
     ]);
-    return new Outsiders(callers, [...team.members, loner, superAdmin]);
+    return new Outsiders(callers, [...team.members, ...common.people, superAdmin]);
   }
 
   /** Calls `visit` once for each caller, with the headers that this caller sends to the route. */
