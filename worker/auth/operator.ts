@@ -15,7 +15,7 @@ const MIN_TOKEN_CHARACTERS = 32;
 export async function requireOperator(c: Context<AppContext>): Promise<void> {
   const tokens = tokensOf('OPERATOR_TOKEN', c.env.OPERATOR_TOKEN);
   if (isOneOf(tokens, bearerOf(c.req.raw.headers))) {
-    c.set('operator', { type: 'SYSTEM', id: 'operator', name: 'operator' });
+    c.set('operator', { type: 'SYSTEM', id: 'operator', name: 'The operator' });
     return;
   }
   const user = await requireUser(c);

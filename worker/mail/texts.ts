@@ -95,8 +95,9 @@ export function emailChangeNotice(to: string): Mail {
 
 /** The token is behind the #, so that no server writes it into a log. */
 function waysOf(page: string, call: string, { token, origin }: Use): string[] {
-  const link = origin === undefined ? [] : [`Open this page:\n${origin}/${page}#token=${token}`];
-  return [...link, `Or send this token with ${call}:\n${token}`];
+  const body = `${call}:\n${token}`;
+  if (origin === undefined) return [`Send this token with ${body}`];
+  return [`Open this page:\n${origin}/${page}#token=${token}`, `Or send its token with ${body}`];
 }
 
 function textOf(...paragraphs: string[]): string {
