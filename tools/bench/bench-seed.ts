@@ -5,7 +5,7 @@ import { Bridge } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
 import type { CertificateFiles } from '../certificates.ts';
 import { makeSecrets } from '../credentials.ts';
-import { type Edge, type EdgeOptions, startEdge } from '../edge.ts';
+import { type Edge, type EdgeOptions, type EdgeSecrets, startEdge } from '../edge.ts';
 import {
   type PlantSeed,
   type SeededPlant,
@@ -70,15 +70,19 @@ export async function seedBench(
   const bridge = new Bridge(readConfig(environment), pino({ level: 'warn' }));
   await bridge.start();
   const organizations: SeededOrganization[] = [];
-  for (const one of wanted) organizations.push(await seedOne(edge, one));
+  for (const one of wanted) organizations.push(await seedOne(edge, options.secrets, one));
   await bridge.stop();
   await edge.stop();
   return organizations;
 }
 
-async function seedOne(edge: Edge, options: OrganizationOptions): Promise<SeededOrganization> {
+async function seedOne(
+  edge: Edge,
+  { operatorToken = '' }: EdgeSecrets,
+  options: OrganizationOptions,
+): Promise<SeededOrganization> {
   const settings = { ...(options.settings ?? HIGHEST_RATES), ...REST_RATE };
-  const secrets = makeSecrets(options.slug);
+  const secrets = { ...makeSecrets(options.slug), operatorToken };
   const admin = await seedOrganization(edge.url, secrets, settings, HIGHEST_CEILINGS);
   const id = admin.organizationId ?? '';
   const apiKey = await seedApiKey(admin);
