@@ -84,7 +84,7 @@ function inWorkerd() {
     miniflare: {
       bindings: {
         BRIDGE_SECRET: 'test-bridge-secret-of-forty-characters-xx',
-        DATA_KEYS: `1:${'5a'.repeat(32)}`,
+        DATA_KEYS: `2:${'3c'.repeat(32)},1:${'5a'.repeat(32)}`,
         SESSION_SECRET: 'test-session-secret-of-forty-characters-xx',
         METRICS_TOKEN: 'test-metrics-token-of-forty-characters-xxxx',
         OPERATOR_TOKEN: 'test-operator-token-of-forty-characters-xx',

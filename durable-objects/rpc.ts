@@ -267,10 +267,10 @@ export interface VhostRpc {
    * send them again.
    */
   receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
-  /** How many values each version of the data keys seals here; older ones are sealed again first [C-14.7]. */
-  sealedBy(): Record<string, number>;
   /** Receives events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
+  /** How many values each version of the data keys seals here; older ones are sealed again first [C-14.7]. */
+  sealedBy(): Record<string, number>;
 }
 
 /** The REST requests of one key, user or address in the current minute. */

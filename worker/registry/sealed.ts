@@ -8,7 +8,10 @@ export interface SealedObject {
   id: string;
 }
 
-/** Up to `most` objects behind `after`, ordered by id. A device without a plant has an object of its own. */
+/**
+ * Up to `most` objects whose id follows `after`, in the order of their ids. A device without a plant has an object of its
+ * own.
+ */
 export async function objectsAfter(
   database: D1Database,
   after: string,

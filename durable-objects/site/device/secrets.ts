@@ -40,12 +40,14 @@ export class DeviceSecrets implements DueSource {
   readonly #box: SecretBox;
   readonly #sql: Sql;
   readonly #opened = new Map<string, OpenedSecret>();
-  #secrets: readonly SecretRow[];
+  #secrets: readonly SecretRow[] = [];
+  /** Whether an older data key sealed one of them. */
+  #mustSealAgain = false;
 
   constructor(sql: Sql, box: SecretBox) {
     this.#sql = sql;
     this.#box = box;
-    this.#secrets = this.#read();
+    this.#use(this.#read());
   }
 
   /** The secrets of one device, newest first. */
@@ -124,11 +126,13 @@ export class DeviceSecrets implements DueSource {
   /** Reads the rows again after a write; a rollback restores the previous ones. */
   changed(turn: Turn): void {
     const before = this.#secrets;
-    turn.undo(() => {
-      this.#secrets = before;
-      this.#opened.clear();
-    });
-    this.#secrets = this.#read();
+    turn.undo(() => this.#use(before));
+    this.#use(this.#read());
+  }
+
+  #use(secrets: readonly SecretRow[]): void {
+    this.#secrets = secrets;
+    this.#mustSealAgain = secrets.some(({ sealed }) => this.#box.isOld(sealed));
     this.#opened.clear();
   }
 
@@ -138,7 +142,7 @@ export class DeviceSecrets implements DueSource {
 
   /** A secret that an older data key sealed is due at once: it is sealed again [C-14.7]. */
   dueMs(): number | undefined {
-    if (this.#secrets.some(({ sealed }) => this.#box.isOld(sealed))) return 0;
+    if (this.#mustSealAgain) return 0;
     return earliest(this.#secrets.map((secret) => secret.valid_until_ms));
   }
 
@@ -154,7 +158,7 @@ export class DeviceSecrets implements DueSource {
 
   /** Seals again what an older data key sealed. Returns how many secrets each version of the data keys seals. */
   sealedAgain(turns: Turns): Record<string, number> {
-    if (this.dueMs() === 0) turns.run((turn) => this.run(turn));
+    if (this.#mustSealAgain) turns.run((turn) => this.run(turn));
     return countOfVersions(this.#secrets.map(({ sealed }) => sealed));
   }
 

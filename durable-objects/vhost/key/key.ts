@@ -26,6 +26,8 @@ export class Key implements DueSource {
   readonly #onEnd: (turn: Turn) => void;
   #record: KeyRecord | undefined;
   #signingKey: string | undefined;
+  /** Whether an older data key sealed the signing key. */
+  #mustSealAgain = false;
   #scopes: ReadonlySet<ApiKeyScope> = new Set();
 
   /** `onEnd`: called in the turn in which the key expires. */
@@ -98,29 +100,29 @@ export class Key implements DueSource {
   // agenda: a key expires once; a signing key that an older data key sealed is sealed again at once [C-14.7]
 
   dueMs(): number | undefined {
-    return this.#isSealedAgain ? this.#expiresAtMs : 0;
+    return this.#mustSealAgain ? 0 : this.#expiresAtMs;
   }
 
   run(turn: Turn): void {
-    const record = this.#record;
-    if (record && !this.#isSealedAgain) {
-      const signingKeySealed = this.#secretBox.seal(purpose(record.keyId), this.signingKey);
-      this.#save(turn, { ...record, signingKeySealed });
-    }
     const expiresAtMs = this.#expiresAtMs;
-    if (expiresAtMs === undefined || expiresAtMs > turn.now) return;
-    this.#onEnd(turn);
-    if (this.#record) this.#save(turn, { ...this.#record, expired: true });
+    // The end comes first: it must not fail together with a signing key that cannot be opened.
+    if (expiresAtMs !== undefined && expiresAtMs <= turn.now) {
+      this.#onEnd(turn);
+      if (this.#record) this.#save(turn, { ...this.#record, expired: true });
+    } else this.#sealAgain(turn);
   }
 
   /** Seals again what an older data key sealed. Returns how many values each version of the data keys seals. */
   sealedAgain(turns: Turns): Record<string, number> {
-    if (this.dueMs() === 0) turns.run((turn) => this.run(turn));
+    if (this.#mustSealAgain) turns.run((turn) => this.#sealAgain(turn));
     return countOfVersions(this.#record ? [this.#record.signingKeySealed] : []);
   }
 
-  get #isSealedAgain(): boolean {
-    return !this.#record || !this.#secretBox.isOld(this.#record.signingKeySealed);
+  #sealAgain(turn: Turn): void {
+    const record = this.#record;
+    if (!record || !this.#mustSealAgain) return;
+    const signingKeySealed = this.#secretBox.seal(purpose(record.keyId), this.signingKey);
+    this.#save(turn, { ...record, signingKeySealed });
   }
 
   get #expiresAtMs(): number | undefined {
@@ -138,6 +140,7 @@ export class Key implements DueSource {
   #use(record: KeyRecord | undefined): void {
     this.#record = record;
     this.#signingKey = undefined;
+    this.#mustSealAgain = record !== undefined && this.#secretBox.isOld(record.signingKeySealed);
     this.#scopes = effectiveScopes((record?.scopes ?? []) as ApiKeyScope[]);
   }
 }

@@ -1,6 +1,6 @@
 /** Sealed secrets: only the whole text, sealed for the same purpose under a known key, can be opened [C-5.1]. */
 import { describe, expect, it } from 'vitest';
-import { SecretBox } from '../../../durable-objects/secrets/secret-box.ts';
+import { countOfVersions, SecretBox } from '../../../durable-objects/secrets/secret-box.ts';
 
 const KEYS = { 1: `1:${'5a'.repeat(32)}`, 2: `2:${'3c'.repeat(32)}` };
 const PURPOSE = 'key/1';
@@ -22,6 +22,14 @@ describe('a sealed secret', () => {
     expect(both.open(PURPOSE, sealed)).toBe(SECRET);
     expect(both.seal(PURPOSE, SECRET)).toMatch(/^2\./);
     expect(() => new SecretBox(KEYS[2]).open(PURPOSE, sealed)).toThrow(/no key of version "1"/);
+  });
+
+  it('is old if another key than the first one of the list sealed it, and that key is listed [C-14.7]', () => {
+    const both = new SecretBox(`${KEYS[2]},${KEYS[1]}`);
+    const renewed = both.seal(PURPOSE, SECRET);
+    expect([both.isOld(sealed), both.isOld(renewed)]).toEqual([true, false]);
+    expect([box.isOld(sealed), box.isOld(renewed)]).toEqual([false, false]);
+    expect(countOfVersions([sealed, renewed, sealed])).toEqual({ 1: 2, 2: 1 });
   });
 
   it.each([4, 8, 12, 15])('with a tag of only %i bytes is not opened [C-5.1]', (length) => {

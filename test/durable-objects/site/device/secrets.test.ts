@@ -2,6 +2,7 @@
  * The secrets of a device over time: which are valid, until when, and which one signs the commands to the
  * device [C-3.3], [C-3.7].
  */
+import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -15,6 +16,7 @@ import { evictSite, numberOf, rowsOf, untilRegistered } from '#workerd/site-rows
 import { newSite } from '#workerd/site-scenes.ts';
 import { ackWith, isSignedWith, type SecretForm } from '#workerd/site-secrets.ts';
 import { createDevice, randomHex } from '#workerd/world.ts';
+import { SecretBox } from '../../../../durable-objects/secrets/secret-box.ts';
 
 holdClock();
 
@@ -234,5 +236,18 @@ describe('devices whose secret is not rotated', () => {
     const link = await connectListening(plant, { id: gateway.id, hmacSecret: next });
     expect(await ackWith(plant.id, link, gateway.id, next)).toBe(true);
     expect(await ackWith(plant.id, link, gateway.id, old)).toBe(false);
+  });
+});
+
+describe('a secret that an older data key sealed', () => {
+  it('is sealed with the newest key at the next alarm of its site, and is valid as before [C-14.7]', async () => {
+    const { plant, gateway, takes, old } = await newSilentSite();
+    const sealed = new SecretBox(env.DATA_KEYS.split(',')[1] ?? '').seal(`device:${gateway.id}`, old);
+    await rowsOf(plant.id, `UPDATE device_secret SET sealed = '${sealed}'`);
+    await evictSite(plant.id);
+    await passTime(plant.id, MINUTE);
+    const rows = await rowsOf<{ sealed: string }>(plant.id, 'SELECT sealed FROM device_secret');
+    expect(rows.map((row) => row.sealed.split('.')[0])).toEqual(['2']);
+    expect(await takes(old)).toBe(true);
   });
 });

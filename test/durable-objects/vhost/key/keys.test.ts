@@ -158,6 +158,17 @@ describe('an expired key', () => {
     await expectNoWayIn(key);
   });
 
+  it('ends even if its signing key, sealed by an older data key, cannot be opened [C-14.7]', async () => {
+    const { key, partner, expiresAtMs } = await expiringKey();
+    const broken = `json_set(value, '$.signingKeySealed', '1.AA==.AA==.AA==')`;
+    await vhostRows(key, `UPDATE fact SET value = ${broken} WHERE name = 'key'`);
+    await evictDurableObject(vhostOf(key.id));
+    vi.setSystemTime(expiresAtMs);
+    await runDurableObjectAlarm(vhostOf(key.id));
+    expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
+    await expectNoWayIn(key);
+  });
+
   it('is valid until the last millisecond before its expiry; a publish sent at its expiry is not confirmed [C-5.6]', async () => {
     const { key, partner, expiresAtMs } = await expiringKey();
     vi.setSystemTime(expiresAtMs - 1);
