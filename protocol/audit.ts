@@ -1,5 +1,7 @@
 /** Audit events as admins read them (spec: Audit events; [C-8.4]). */
 import { z } from 'zod';
+import { LIMIT } from './limits.ts';
+import { pageMeta } from './page.ts';
 
 /** Every event of the audit log. */
 export const AUDIT_EVENTS = [
@@ -56,33 +58,6 @@ export const AUDIT_EVENTS = [
 ] as const;
 export type AuditEventName = (typeof AUDIT_EVENTS)[number];
 
-/** Details of one row: at most this many characters of JSON [C-14.3]. */
-export const AUDIT_DETAILS_CHARS = 1_024;
-const MAX_VALUE_CHARS = 200;
-
-/**
- * Details that fit into a row: a long value becomes its length, and where all of them are still too long only the names
- * of the fields stay.
- */
-export function boundedDetails(details: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const short = Object.fromEntries(Object.entries(details).map(([name, value]) => [name, shortened(value)]));
-  if (JSON.stringify(short).length <= AUDIT_DETAILS_CHARS) return short;
-  const fields: string[] = [];
-  for (const name of Object.keys(details)) {
-    if (JSON.stringify({ fields: [...fields, name], more: true }).length > AUDIT_DETAILS_CHARS)
-      return { fields, more: true };
-    fields.push(name);
-  }
-  return { fields };
-}
-
-function shortened(value: unknown): unknown {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shortened(inner)]));
-  const text = JSON.stringify(value) ?? 'null';
-  return text.length <= MAX_VALUE_CHARS ? value : `${text.length} characters`;
-}
-
 export const auditEvent = z.strictObject({
   id: z.string(),
   event: z.string(),
@@ -100,3 +75,9 @@ export const auditEvent = z.strictObject({
   createdAt: z.string(),
 });
 export type AuditEvent = z.infer<typeof auditEvent>;
+
+/** `next`: what the request for the next page sends as `before`; null on the last page. */
+export const auditPage = z.strictObject({
+  data: z.array(auditEvent).max(LIMIT.listRows),
+  meta: pageMeta(LIMIT.listRows).extend({ next: z.string().nullable() }),
+});

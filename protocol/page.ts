@@ -39,20 +39,16 @@ export function pageOf<Row, Shown>(
   return { data: rows.map(toRecord), meta: { page, limit, total, totalPages: Math.ceil(total / limit) } };
 }
 
-/** `further`: fields of `meta` that only one list has. */
-export function pageSchema<Row>(
-  row: z.ZodType<Row>,
-  most = LIMIT.listRows,
-  further: z.ZodRawShape = {},
-): z.ZodType<Page<Row>> {
+export function pageSchema<Row>(row: z.ZodType<Row>, most = LIMIT.listRows): z.ZodType<Page<Row>> {
+  return z.strictObject({ data: z.array(row).max(most), meta: pageMeta(most) });
+}
+
+/** `most`: the largest `limit` that a request may have. */
+export function pageMeta(most: number) {
   return z.strictObject({
-    data: z.array(row).max(most),
-    meta: z.strictObject({
-      page: z.int().min(1),
-      limit: z.int().min(1).max(most),
-      total: z.int().min(0),
-      totalPages: z.int().min(0),
-      ...further,
-    }),
-  }) as unknown as z.ZodType<Page<Row>>;
+    page: z.int().min(1),
+    limit: z.int().min(1).max(most),
+    total: z.int().min(0),
+    totalPages: z.int().min(0),
+  });
 }

@@ -2,8 +2,8 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
-import { boundedDetails } from '../../protocol/audit.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
+import { boundedDetails } from './audit-details.ts';
 import type { AuditEntry } from './entries.ts';
 
 const MINUTE_MS = 60_000;

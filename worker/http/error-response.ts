@@ -38,11 +38,6 @@ export function invalidBody(...details: string[]): ApiError {
   return new ApiError('VALIDATION_ERROR', `Invalid body: ${details[0]}`, { details });
 }
 
-/** 400 for a query parameter, as `name: what is wrong`. */
-export function invalidParameter(detail: string): ApiError {
-  return new ApiError('VALIDATION_ERROR', `Invalid request parameters: ${detail}`, { details: [detail] });
-}
-
 export function unauthorized(message: string): ApiError {
   return new ApiError('UNAUTHORIZED', message);
 }

@@ -74,13 +74,18 @@ export const instantParameter = z
 /** Throws 400 unless `from` is before `to`. */
 export function requireRange(fromMs: number, toMs: number): void {
   if (fromMs < toMs) return;
-  throw invalid([`from: ${formatInstant(fromMs)} must be before to, ${formatInstant(toMs)}`]);
+  throw invalidParameter(`from: ${formatInstant(fromMs)} must be before to, ${formatInstant(toMs)}`);
 }
 
 /** Throws 400 if the range is longer than one request may have. `fits`: what the client can request instead. */
 export function requireSpan(fromMs: number, toMs: number, most: { spanMs: number; fits: string }): void {
   if (toMs - fromMs <= most.spanMs) return;
-  throw invalid([`to: the range is longer than ${most.spanMs / 86_400_000} days; ${most.fits}`]);
+  throw invalidParameter(`to: the range is longer than ${most.spanMs / 86_400_000} days; ${most.fits}`);
+}
+
+/** 400 for one parameter. `detail`: `name: what is wrong`. */
+export function invalidParameter(detail: string): ApiError {
+  return invalid([detail]);
 }
 
 function parse(

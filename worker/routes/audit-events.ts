@@ -1,9 +1,8 @@
 /** Audit events of an organization: admin actions, logins and rejected connections [C-8.4]. */
 import { z } from 'zod';
-import { AUDIT_EVENTS, auditEvent } from '../../protocol/audit.ts';
-import { type Page, pageOf, pageSchema } from '../../protocol/page.ts';
-import { invalidParameter } from '../http/error-response.ts';
-import { instantParameter, pageParameters, requireRange } from '../http/query.ts';
+import { AUDIT_EVENTS, auditPage } from '../../protocol/audit.ts';
+import { pageOf } from '../../protocol/page.ts';
+import { instantParameter, invalidParameter, pageParameters, requireRange } from '../http/query.ts';
 import { AUDIT_ROWS_COUNTED, type AuditCursor, auditEventOf, pageAuditEvents } from '../registry/audit.ts';
 import { route } from '../route.ts';
 
@@ -24,7 +23,7 @@ export const auditRoutes = [
     answer: {
       description:
         'A page of audit events, newest first; send `meta.next` as `before` for the next one. `meta.total` ends at 10 001',
-      body: pageSchema(auditEvent, undefined, { next: z.string().nullable() }),
+      body: auditPage,
     },
     handler: async (c, { query }) => {
       const { page, limit, from, to, before, ...filters } = query;
@@ -36,9 +35,9 @@ export const auditRoutes = [
       const wanted = { ...filters, from, to, before: before === undefined ? undefined : cursorOf(before) };
       const found = await pageAuditEvents(c.env.DB, organizationId, wanted, { page, limit });
       const last = found.rows.length < limit ? undefined : found.rows.at(-1);
-      const shown: Page<z.infer<typeof auditEvent>> = pageOf(found, { page, limit }, auditEventOf);
       const next = last ? `${last.createdAtMs}_${last.id}` : null;
-      return { ...shown, meta: { ...shown.meta, next } };
+      const { data, meta } = pageOf(found, { page, limit }, auditEventOf);
+      return { data, meta: { ...meta, next } };
     },
   }),
 ];
