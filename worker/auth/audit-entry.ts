@@ -1,10 +1,11 @@
 /** Creates the audit entry of a request's action [C-8.4]. */
 import type { Context } from 'hono';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import type { Actor, AuditEntry } from '../../durable-objects/registry/entries.ts';
 import type { AuditEventName } from '../../protocol/audit.ts';
 import type { AppContext } from '../env.ts';
 import { addressOf } from './address.ts';
 
+/** The entry of what the caller did in its own organization. */
 export function auditEntry(
   c: Context<AppContext>,
   event: AuditEventName,
@@ -12,6 +13,16 @@ export function auditEntry(
   details: Record<string, unknown> = {},
   outcome: AuditEntry['outcome'] = 'SUCCESS',
 ): AuditEntry {
-  const { organizationId, actor } = c.get('tenant');
-  return { organizationId, event, actor, target, address: addressOf(c), outcome, details };
+  return { ...auditEntryOf(c, c.get('tenant'), event, target, details), outcome };
+}
+
+/** The entry of what `actor` did in an organization; null: in none. */
+export function auditEntryOf(
+  c: Context<AppContext>,
+  { organizationId, actor }: { organizationId: string | null; actor: Actor },
+  event: AuditEventName,
+  target: AuditEntry['target'],
+  details: Record<string, unknown> = {},
+): AuditEntry {
+  return { organizationId, event, actor, target, address: addressOf(c), outcome: 'SUCCESS', details };
 }

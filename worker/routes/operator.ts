@@ -1,18 +1,16 @@
 /** What only the operator of the deployment does: organizations, their first members, and ceilings [C-14.1], [C-14.2]. */
-import type { Context } from 'hono';
 import { z } from 'zod';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import type { AuditEventName } from '../../protocol/audit.ts';
 import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
 import { uuid } from '../../protocol/ids.ts';
 import { invitationRecord } from '../../protocol/invitation.ts';
 import { memberRequest, organizationRecord, organizationRequest } from '../../protocol/organization.ts';
 import { displayName, email, password, userRecord } from '../../protocol/user.ts';
 import { addressOf } from '../auth/address.ts';
+import { auditEntryOf } from '../auth/audit-entry.ts';
 import { turnToHash } from '../auth/hash-turn.ts';
 import { hashPassword } from '../auth/password.ts';
-import type { AppContext, Env } from '../env.ts';
+import type { Env } from '../env.ts';
 import { ApiError, conflict } from '../http/error-response.ts';
 import { idParameter } from '../http/query.ts';
 import { announce } from '../lifecycle/registry-change.ts';
@@ -56,7 +54,16 @@ export const operatorRoutes = [
         { ...user, provedAtMs: now },
         { name, slug },
         { address: addressOf(c), now },
-        (db, id) => [auditRow(db, operatorEntry(c, null, 'user.created', { type: 'USER', id }), now)],
+        (db, id) => [
+          auditRow(
+            db,
+            auditEntryOf(c, { organizationId: null, actor: c.get('operator') }, 'user.created', {
+              type: 'USER',
+              id,
+            }),
+            now,
+          ),
+        ],
       );
       if (made === 'email')
         throw new ApiError(
@@ -113,7 +120,9 @@ export const operatorRoutes = [
     errors: ['ORGANIZATION_NOT_FOUND'],
     handler: async (c, { params: { id }, body }) => {
       const row = await requireOrganization(c.env.DB, id);
-      const entry = operatorEntry(c, id, 'organization.limits_changed', { type: 'ORGANIZATION', id }, body);
+      const inOrganization = { organizationId: id, actor: c.get('operator') };
+      const target = { type: 'ORGANIZATION', id };
+      const entry = auditEntryOf(c, inOrganization, 'organization.limits_changed', target, body);
       await announce(c, await changeCeilings(c.env.DB, row, body, entry, Date.now()));
       const changed = await requireOrganization(c.env.DB, id);
       return { organizationId: id, limits: ceilingsOf(changed.ceilings) };
@@ -143,15 +152,4 @@ function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promise<Rec
   return kind === 'site'
     ? SITE.get(SITE.idFromName(id)).sealedBy()
     : VHOST.get(VHOST.idFromName(id)).sealedBy();
-}
-
-function operatorEntry(
-  c: Context<AppContext>,
-  organizationId: string | null,
-  event: AuditEventName,
-  target: AuditEntry['target'],
-  details: Record<string, unknown> = {},
-): AuditEntry {
-  const actor = c.get('operator');
-  return { organizationId, event, actor, target, address: addressOf(c), outcome: 'SUCCESS', details };
 }

@@ -5,11 +5,15 @@ import type { AuditEventName } from '../../../protocol/audit.ts';
 import { type RegistryChange, settleChange } from '../../../worker/registry/changes.ts';
 import type { Organization } from './world.ts';
 
-/** Makes the audit row of an action of the organization's admin, for a target. `event`: any word. */
-export function auditOf({ id: organizationId, slug, adminId }: Organization, event: string, type: string) {
+/** Makes the audit row of an action of the organization's admin, for a target. */
+export function auditOf(
+  { id: organizationId, slug, adminId }: Organization,
+  event: AuditEventName,
+  type: string,
+) {
   return (id: string): AuditEntry => ({
     organizationId,
-    event: event as AuditEventName,
+    event,
     actor: { type: 'USER', id: adminId, name: slug },
     target: { type, id },
     address: null,

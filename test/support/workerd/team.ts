@@ -1,5 +1,6 @@
 /** An organization with a member of each role, and what they make over REST: plants, devices, keys. */
 import { env } from 'cloudflare:workers';
+import type { AuditEventName } from '../../../protocol/audit.ts';
 import type {
   DeviceDiagnostics,
   DeviceRecord,
@@ -76,7 +77,7 @@ export class Team implements Members {
 
   /** Restores the four roles and removes every other member. */
   async resetRoles(): Promise<void> {
-    const auditAs = (event: string) => auditOf(this.organization, event, 'USER');
+    const auditAs = (event: AuditEventName) => auditOf(this.organization, event, 'USER');
     const now = Date.now();
     const { rows } = await listMembers(env.DB, this.id, { page: 1, limit: 100 });
     const found = new Map(rows.map(({ user, role }) => [user.id, role]));

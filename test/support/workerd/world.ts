@@ -5,6 +5,7 @@
 import { env } from 'cloudflare:workers';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../../protocol/api-key.ts';
+import type { AuditEventName } from '../../../protocol/audit.ts';
 import type { AssetType, AuthMethod, DeviceType, MeterRole } from '../../../protocol/enums.ts';
 import { organizationChange } from '../../../protocol/organization.ts';
 import { type ApiKeyScope, hasVhost, mayConnect } from '../../../protocol/scopes.ts';
@@ -147,7 +148,7 @@ export async function createDevice(
   const name = `Device ${serialNumber.slice(0, 8)}`;
   const request = { name, serialNumber, type, authMethod, metadata: {}, plantId };
   const now = Date.now();
-  const audit = (event: string) => auditOf(organization, event, 'DEVICE');
+  const audit = (event: AuditEventName) => auditOf(organization, event, 'DEVICE');
   const { row, change } = done(
     await registerDevice(env.DB, organization.id, request, audit('device.registered'), now),
   );
@@ -206,7 +207,7 @@ export async function createKey(organization: Organization, options: KeyOptions 
   await insertKey(env.DB, row);
   if (vhost !== null || mayConnect(new Set(scopes)))
     await vhostOf(id).open({ ...shared, keyId: id, slug, vhost: vhost ?? '/', signingKey });
-  const audit = (event: string) => auditOf(organization, event, 'API_KEY')(id);
+  const audit = (event: AuditEventName) => auditOf(organization, event, 'API_KEY')(id);
   if (options.state !== 'probing')
     await markDelivered(await activateKey(env.DB, row, audit('api_key.created'), now));
   const { revokedAtMs } = options;

@@ -58,7 +58,7 @@ function deleteBefore(n: number, team: Team, plantId: string, event: string) {
     if (seen.reads !== n) return;
     isOwn = true;
     seen.rowsBefore = await countOf(team, event);
-    const audit = auditOf(team.organization, 'test.plant_gone', 'PLANT')(plantId);
+    const audit = auditOf(team.organization, 'organization.updated', 'PLANT')(plantId);
     const gone = await deletePlant(env.DB, { organizationId: team.id, id: plantId }, audit, Date.now());
     if (typeof gone !== 'string') await markDelivered(gone);
     seen.isDeleted = true;

@@ -1,7 +1,7 @@
 /** The invitations of an organization, as its admins make, list and end them [C-11.2]. */
 import type { Context } from 'hono';
 import { z } from 'zod';
-import type { Actor, AuditEntry } from '../../../durable-objects/registry/entries.ts';
+import type { Actor } from '../../../durable-objects/registry/entries.ts';
 import { randomToken } from '../../../durable-objects/secrets/base64.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import { uuid } from '../../../protocol/ids.ts';
@@ -13,8 +13,7 @@ import {
 } from '../../../protocol/invitation.ts';
 import { memberRequest } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
-import { addressOf } from '../../auth/address.ts';
-import { auditEntry } from '../../auth/audit-entry.ts';
+import { auditEntry, auditEntryOf } from '../../auth/audit-entry.ts';
 import { requireWithinRank } from '../../auth/rank.ts';
 import type { AppContext } from '../../env.ts';
 import { type ApiError, conflict } from '../../http/error-response.ts';
@@ -146,16 +145,12 @@ export async function invite(
   const now = Date.now();
   const token = randomToken();
   const { organizationId, actor } = inviter;
-  const audit = (id: string): AuditEntry => ({
-    ...{ organizationId, actor, event: 'member.invited', target: target(id) },
-    ...{ address: addressOf(c), outcome: 'SUCCESS', details: { email, role } },
-  });
   const invited = await createInvitation(
     c.env.DB,
     { organizationId, email, role, createdBy: actor.id },
     token,
     mailOf(c, inviter, { email, role }, token, now),
-    audit,
+    (id) => auditEntryOf(c, inviter, 'member.invited', target(id), { email, role }),
     now,
   );
   if (invited === 'member') throw conflict(`${email} is already a member: change the role instead`);
