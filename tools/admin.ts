@@ -1,6 +1,7 @@
 /**
  * What the operator of a deployment does over REST, with a token of its own (OPERATOR_TOKEN): create an organization with
- * its first admin, invite people, and show or change the ceilings of one. Without `--url` it uses the stack that runs on this machine.
+ * its first admin, invite people, show or change ceilings, and retire data keys. Without `--url` it uses the stack that
+ * runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';

@@ -214,22 +214,9 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   ];
 
   return {
-    ...{
-      clock,
-      turns,
-      identity,
-      registry,
-      outbox,
-      devices,
-      secrets,
-      sessions,
-      diagnostics,
-      presence,
-      alerts,
-      feed,
-    },
+    ...{ clock, turns, identity, registry, outbox, devices, secrets, sessions, diagnostics, presence },
     ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
-    ...{ lifecycle, link, tokens, dueSources },
+    ...{ lifecycle, link, tokens, alerts, feed, dueSources },
   };
 }
 

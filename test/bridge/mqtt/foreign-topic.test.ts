@@ -26,8 +26,8 @@ describe('a foreign topic', () => {
 
   it('of a SUBSCRIBE is reported, each of several [C-3.8]', async ({ device }) => {
     await device.peer.subscribe(1, '#', COMMANDS, FOREIGN);
-    const foreignTopics = (await sentToObject(device)).filter(({ kind }) => kind === 'foreign-topic');
-    expect(foreignTopics).toEqual(
+    const reports = (await sentToObject(device)).filter(({ kind }) => kind === 'foreign-topic');
+    expect(reports).toEqual(
       ['#', FOREIGN].map((topic) => ({ kind: 'foreign-topic', act: 'subscribe', topic })),
     );
   });

@@ -130,8 +130,8 @@ describe('a PUBLISH to a foreign topic', () => {
         await peer.untilEnded();
         await link.untilClosed();
         // A packet that is not valid MQTT has no topic.
-        const foreignTopics = { kind: 'foreign-topic', act: 'publish', topic: expect.any(String) };
-        expect([[], [foreignTopics]]).toContainEqual(link.received);
+        const report = { kind: 'foreign-topic', act: 'publish', topic: expect.any(String) };
+        expect([[], [report]]).toContainEqual(link.received);
         expect(peer.packets.length).toBe(1);
       }
     },

@@ -19,22 +19,22 @@ function reports({ link }: OpenMqttClient): boolean[] {
 }
 
 describe('a device that publishes nothing', () => {
-  const reports = ({ link }: OpenMqttClient) =>
+  const noPublishes = ({ link }: OpenMqttClient) =>
     link.received.filter(({ kind }) => kind === 'no-publish').length;
 
   it('is reported to its site every 25 s, even if it pings [C-8.2]', async ({ clock, device }) => {
     await clock.pass(NO_PUBLISH_MS - 100);
-    expect(reports(device)).toBe(0);
+    expect(noPublishes(device)).toBe(0);
     await clock.pass(100 + LATE_MS);
-    expect(reports(device)).toBe(1);
+    expect(noPublishes(device)).toBe(1);
     device.peer.write(PINGREQ);
     await clock.pass(NO_PUBLISH_MS + LATE_MS);
-    expect(reports(device)).toBe(2);
+    expect(noPublishes(device)).toBe(2);
     for (let round = 0; round < 6; round++) {
       device.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
       await clock.pass(20_000);
     }
-    expect(reports(device)).toBe(2);
+    expect(noPublishes(device)).toBe(2);
   });
 });
 

@@ -262,7 +262,7 @@ describe('the sessions of a person', () => {
     expect((await person.call('/auth/me')).status).toBe(200);
   });
 
-  it('of somebody else look absent, and stay [C-11.5]', async ({ person }) => {
+  it('of another person look absent, and stay [C-11.5]', async ({ person }) => {
     const other = await Person.register();
     const { data } = await other.read<{ data: SessionRecord[] }>('/auth/sessions');
     await expectError(await person.delete(`/auth/sessions/${data[0]?.id}`), 404, 'NOT_FOUND');
