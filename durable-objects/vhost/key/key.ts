@@ -26,7 +26,7 @@ export class Key implements DueSource {
   readonly #onEnd: (turn: Turn) => void;
   #record: KeyRecord | undefined;
   #signingKey: string | undefined;
-  /** Whether an older data key sealed the signing key. */
+  /** Whether an older data key sealed the signing key of a key that has not ended: an ended one signs nothing. */
   #mustSealAgain = false;
   #scopes: ReadonlySet<ApiKeyScope> = new Set();
 
@@ -115,7 +115,7 @@ export class Key implements DueSource {
   /** Seals again what an older data key sealed. Returns how many values each version of the data keys seals. */
   sealedAgain(turns: Turns): Record<string, number> {
     if (this.#mustSealAgain) turns.run((turn) => this.#sealAgain(turn));
-    return countOfVersions(this.#record ? [this.#record.signingKeySealed] : []);
+    return countOfVersions(this.#record && !isOver(this.#record) ? [this.#record.signingKeySealed] : []);
   }
 
   #sealAgain(turn: Turn): void {
@@ -127,7 +127,7 @@ export class Key implements DueSource {
 
   get #expiresAtMs(): number | undefined {
     const record = this.#record;
-    return record?.revokedAtMs === null && !record.expired ? (record.expiresAtMs ?? undefined) : undefined;
+    return record && !isOver(record) ? (record.expiresAtMs ?? undefined) : undefined;
   }
 
   #save(turn: Turn, record: KeyRecord): void {
@@ -140,9 +140,15 @@ export class Key implements DueSource {
   #use(record: KeyRecord | undefined): void {
     this.#record = record;
     this.#signingKey = undefined;
-    this.#mustSealAgain = record !== undefined && this.#secretBox.isOld(record.signingKeySealed);
+    this.#mustSealAgain =
+      record !== undefined && !isOver(record) && this.#secretBox.isOld(record.signingKeySealed);
     this.#scopes = effectiveScopes((record?.scopes ?? []) as ApiKeyScope[]);
   }
+}
+
+/** Whether the end of the key has been handled. */
+function isOver({ revokedAtMs, expired }: KeyRecord): boolean {
+  return revokedAtMs !== null || expired === true;
 }
 
 function purpose(keyId: string): string {

@@ -158,7 +158,7 @@ describe('an expired key', () => {
     await expectNoWayIn(key);
   });
 
-  it('ends even if its signing key, sealed by an older data key, cannot be opened [C-14.7]', async () => {
+  it('ends even if its signing key, which an older data key sealed, cannot be opened; nothing seals it again [C-14.7]', async () => {
     const { key, partner, expiresAtMs } = await expiringKey();
     const broken = `json_set(value, '$.signingKeySealed', '1.AA==.AA==.AA==')`;
     await vhostRows(key, `UPDATE fact SET value = ${broken} WHERE name = 'key'`);
@@ -166,6 +166,7 @@ describe('an expired key', () => {
     vi.setSystemTime(expiresAtMs);
     await runDurableObjectAlarm(vhostOf(key.id));
     expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
+    expect(await vhostOf(key.id).sealedBy()).toEqual({});
     await expectNoWayIn(key);
   });
 
