@@ -1,4 +1,4 @@
-"""REST client with a partner's key and as the organization's admin, over one connection. Numbers keep all digits."""
+"""REST client with a partner's key, as the admin and as the operator, over one connection. Numbers keep all digits."""
 import http.client
 import json
 import time
@@ -23,6 +23,11 @@ class Rest:
             self.bearer = login["accessToken"], time.time() + 600
         headers = {"authorization": f"Bearer {self.bearer[0]}", "x-org-id": self.stack["organization"]["id"]}
         return self.ask(method, path, headers, body, query)
+
+    def operator(self, method, path, body=None):
+        """Request of the platform's operator. The path is below /platform."""
+        headers = {"authorization": f"Bearer {self.stack['operator']['token']}"}
+        return self.ask(method, f"/platform{path}", headers, body)
 
     def ask(self, method, path, headers, body=None, query=None):
         if query:
