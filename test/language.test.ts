@@ -106,6 +106,12 @@ describe('the texts of the project', () => {
     expect(unused).toEqual([]);
   });
 
+  it('have no table line of more than 160 characters', () => {
+    const lines = [...linesOf('docs'), ...PAGES.flatMap(linesIn)];
+    const wide = lines.filter(({ text }) => text.startsWith('|') && text.length > 160);
+    expect(wide.map(({ path, number, text }) => `${path}:${number}: ${text.length} characters`)).toEqual([]);
+  });
+
   it('need every exception that is listed', () => {
     const unused = EXCEPTIONS.filter(
       ([path, text]) => !linesIn(path).some((line) => line.text.includes(text)),

@@ -3,7 +3,8 @@
  * follows its marker:
  *
  *   <!-- example: SiteSetpoint -->   a block of JSON: an example of the AsyncAPI document
- *   <!-- fields: SiteSetpoint -->    a table with a row for each field of a schema; the text of its last column is kept
+ *   <!-- fields: SiteSetpoint -->    a table with a row for each field of a schema; the text of its last column is kept.
+ *                                    Values that do not fit into a row are in a list below the table
  *   <!-- limits -->                  a table with the limit's `name` in its last column and the value before it
  *
  * `npm run docs` writes them; a test checks that the documents are current.
@@ -18,6 +19,7 @@ import { SCHEMAS, type SchemaName } from '../worker/asyncapi/schema.ts';
 const DOCS = join(import.meta.dirname, '..', 'docs');
 export const FILLED = ['amqp.md', 'mqtt.md'];
 const WIDTH = 110;
+const TABLE_WIDTH = 160;
 
 interface Field {
   $ref?: string;
@@ -45,9 +47,12 @@ export function fill(text: string): string {
     .replace(/(<!-- example: (\w+) -->\n```json\n)[\s\S]*?^```$/gm, (_all, before, name) => {
       return `${before}${show(exampleOf(name))}\n\`\`\``;
     })
-    .replace(/(<!-- fields: (\w+) -->\n)((?:\|.*\n)*)/g, (_all, before, name, table) => {
-      return `${before}${fieldsTable(name, table)}`;
-    })
+    .replace(
+      /(<!-- fields: (\w+) -->\n)((?:\|.*\n)*)(?:\n(?:- .*: one of .*\n)+)?/g,
+      (_all, before, name, table) => {
+        return `${before}${fieldsTable(name, table)}`;
+      },
+    )
     .replace(/(<!-- limits -->\n)((?:\|.*\n)*)/g, (_all, before, table) => `${before}${limitsTable(table)}`);
 }
 
@@ -74,15 +79,23 @@ function show(value: unknown, indent = ''): string {
   return `${open}\n${deeper}${members.join(`,\n${deeper}`)}\n${indent}${close}`;
 }
 
-function fieldsTable(name: string, table: string): string {
+function fieldsTable(name: string, current: string): string {
   const schema = SCHEMAS[name as SchemaName] as Field | undefined;
   if (!schema) throw new Error(`unknown schema "${name}"`);
-  const meanings = new Map(rowsOf(table).map((cells) => [cells[0], cells[3] ?? '']));
+  const meanings = new Map(rowsOf(current).map((cells) => [cells[0], cells[3] ?? '']));
+  /** The fields whose values do not fit into their rows, by those values. */
+  const listed = new Map<string, string[]>();
   const rows = fieldsOf(schema).map(([path, type, required]) => {
     const cell = `\`${path}\``;
-    return `| ${cell} | ${type} | ${required ? 'yes' : 'no'} | ${meanings.get(cell) ?? ''} |\n`;
+    const row = (shown: string) =>
+      `| ${cell} | ${shown} | ${required ? 'yes' : 'no'} | ${meanings.get(cell) ?? ''} |\n`;
+    if (row(type).length <= TABLE_WIDTH + 1 || !type.includes('`, `')) return row(type);
+    listed.set(type, [...(listed.get(type) ?? []), cell]);
+    return row(`one of ${type.split(', ').length} words`);
   });
-  return `| field | type | required | meaning |\n|---|---|---|---|\n${rows.join('')}`;
+  const table = `| field | type | required | meaning |\n|---|---|---|---|\n${rows.join('')}`;
+  const lists = [...listed].map(([values, cells]) => `- ${cells.join(', ')}: one of ${values}\n`);
+  return lists.length === 0 ? table : `${table}\n${lists.join('')}`;
 }
 
 /** The cells of a table's rows, without its two header lines. */

@@ -160,22 +160,38 @@ describe('the simulated plant', () => {
   });
 });
 
-/** The rows of `To see X, send Y`: outcome, plant, and the orders to send. */
-const ROWS = DOCUMENT.split('## To see X, send Y')[1]
-  ?.split('What takes longer')[0]
-  ?.split('\n')
+const SECTION = DOCUMENT.split('## To see X, send Y')[1]?.split('What takes longer')[0] ?? '';
+
+/** The commands below the table by their names: routing key and payload. */
+const COMMANDS = new Map(
+  [...SECTION.matchAll(/^# (\S+)\nnpm run send -- (\S+) '(.*)'$/gm)].map(
+    ([, name = '', key = '', payload = '']) => [name, { key, payload }],
+  ),
+);
+
+/** The rows of `To see X, send Y`: outcome, plant, and the commands to send. */
+const ROWS = SECTION.split('\n')
   .filter((line) => line.startsWith('| `'))
   .map((line) => {
     const [, see = '', plant = '', given = ''] = line.split('|').map((cell) => cell.trim());
     const spans = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
-    const orders = spans(given).map((span) => span.match(/^([a-z.-]+) (\{.*\})$/)?.slice(1) ?? ['', '']);
     return {
       see,
       outcomes: spans(see).map((text) => text.replace(' by …', ' by')),
       plant: spans(plant)[0],
-      orders,
+      names: spans(given),
     };
   });
+
+async function sendAll(names: readonly string[]): Promise<Sent[]> {
+  const sent: Sent[] = [];
+  for (const name of names) {
+    const command = COMMANDS.get(name);
+    if (!command) throw new Error(`docs/simulator.md has no command "${name}"`);
+    sent.push(await send(command.key, command.payload));
+  }
+  return sent;
+}
 
 describe('the table of docs/simulator.md', () => {
   let plantIs: string | undefined;
@@ -184,14 +200,13 @@ describe('the table of docs/simulator.md', () => {
     expect(ROWS).toHaveLength(17);
   });
 
-  it.each(ROWS ?? [])('leads to what its row says: $see', async ({ outcomes, plant, orders, see }) => {
+  it.each(ROWS)('leads to what its row says: $see', async ({ outcomes, plant, names, see }) => {
     const sinceMs = performance.now();
     if (plant && plant !== plantIs) await behave(plant);
     if (plant === 'faulty' && plantIs !== 'faulty') await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);
     plantIs = plant;
-    const [first, ...others] = orders;
-    const sent = await send(first?.[0] ?? '', first?.[1] ?? '');
-    for (const [key = '', payload = ''] of others) await send(key, payload);
+    const [sent] = await sendAll(names);
+    if (!sent) throw new Error(`the row "${see}" sends nothing`);
     for (const outcome of outcomes) await expectOutcome(sent, outcome);
     if (!see.includes('its alarm')) return;
     await eventually(

@@ -80,6 +80,13 @@ describe('the generator of field tables', () => {
     expect(filled).not.toContain('old');
   });
 
+  it('lists the values of a field below the table if its row would be too long', () => {
+    const filled = fill('<!-- fields: DeviceCommand -->\n');
+    expect(filled).toContain('| `commands[].command` | one of 10 words | yes |  |');
+    expect(filled).toMatch(/\n\n- `commands\[\]\.command`: one of `FVE_PRODUCE_MAX`, .*\n$/);
+    expect(fill(filled)).toBe(filled);
+  });
+
   it('describes limits in words, with the setting that changes them', () => {
     const names = ['confirmMs', 'queueBytes', 'queueMessages', 'publishesPerSecond'];
     const filled = fill(
