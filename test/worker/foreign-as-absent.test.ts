@@ -203,7 +203,7 @@ it('the suite knows each field of a query or a body that names a thing [C-1.3]',
 
 describe(`${WITH_IDS.length} routes with an id`, () => {
   it.for(named(WITH_IDS))(
-    '%s answers a foreign id like an absent one, whoever calls it [C-1.3]',
+    '%s answers a foreign id like an absent one, for each kind of caller [C-1.3]',
     async ([_name, route], { other, outsiders, own, theirs }) => {
       const before = await rowsOf(other);
       await outsiders.each(route, async (caller, headers) => {
@@ -245,7 +245,7 @@ describe('a field with an id', () => {
   });
 
   it.for(withFields)(
-    '%s answers a foreign %s like an absent one, whoever calls it [C-1.3]',
+    '%s answers a foreign %s like an absent one, for each kind of caller [C-1.3]',
     async ([_name, field, route], { other, outsiders, own, theirs }) => {
       const before = await rowsOf(other);
       const noun = FIELDS[field] ?? '';
@@ -267,7 +267,7 @@ describe('a field with an id', () => {
 
 describe('the organization of a request', () => {
   it.for(named(ROUTES.filter(({ who }) => who.door === 'member')))(
-    '%s answers a foreign x-org-id like an absent one, whoever calls it [C-1.3]',
+    '%s answers a foreign x-org-id like an absent one, for each kind of caller [C-1.3]',
     async ([_name, route], { other, outsiders, own }) => {
       await outsiders.each(route, async (caller, headers) => {
         const absent = await look(route, own, { ...headers, 'x-org-id': crypto.randomUUID() });

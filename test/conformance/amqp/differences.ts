@@ -176,7 +176,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
     ours: ['confirm.select-ok', 'basic.ack 1', 'open'],
     why: 'A command has one routing key: CC and BCC are ignored [C-6.2].',
   },
-  'what stands before a refused publish is confirmed, what stands behind it is not taken': {
+  'publishes before a refused one are confirmed, publishes after it are ignored': {
     ours: [
       'confirm.select-ok',
       'basic.ack 1',

@@ -1,5 +1,5 @@
 /**
- * A fence proves that no more answers will come: the client sends a passive declaration on each channel, and
+ * A fence proves that all answers have arrived: the client sends a passive declaration on each channel, and
  * the server answers it after everything else. The fence reopens a closed channel first, which also shows
  * that reopening works.
  */

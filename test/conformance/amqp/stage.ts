@@ -160,7 +160,7 @@ export class Stage {
     return [...lines, ...(await this.#other.#drain()).map((line) => `beside: ${line}`)];
   }
 
-  /** Every frame received once no more can come, and the state of the connection. */
+  /** All frames received, when no other can arrive, and the state of the connection. */
   async #drain(): Promise<string[]> {
     const fence = new Fence(this);
     const isOver = this.peer.ended || this.#has('connection.close') || this.#has('connection.close-ok');

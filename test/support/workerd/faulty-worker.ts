@@ -1,6 +1,6 @@
 /**
- * The product's Worker with a question asked at each step of a publish: the control server of the test answers, or
- * does not, and then whoever asked stands still. Steps are where a crash could leave two objects of two minds.
+ * The product's Worker that asks the control server of the test before each step of a publish. Until the server
+ * answers, the object that asked waits. At these steps, a crash could leave two objects with different states.
  */
 import type { Env } from '../../../durable-objects/env.ts';
 import type {

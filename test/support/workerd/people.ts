@@ -44,8 +44,8 @@ export class Person extends Client {
     this.refreshToken = tokens.refreshToken;
   }
 
-  /** With a session as a login opens it, but without the costly check of a password. */
-  static async register(name = 'Somebody'): Promise<Person> {
+  /** Registers a person and opens a session like a login, without the costly check of a password. */
+  static async register(name = 'Test Person'): Promise<Person> {
     const now = Date.now();
     const given = { email: uniqueEmail(), name, passwordHash: CHEAP_HASH, provedAtMs: now };
     const { user } = done(await registerUser(env.DB, given, undefined, { address: null, now }));

@@ -120,7 +120,7 @@ export class PlanModel {
     this.#schedules.push({ messageId, order: this.record(), fromMs, untilMs, slots, isTaken: false });
   }
 
-  /** Its gateway has it: of two with the same time the later recorded one keeps it, for good. */
+  /** The gateway took this schedule. Where two schedules overlap in time, the one recorded later keeps that time. */
   takeSchedule(messageId: string): void {
     const own = this.#schedules.find((one) => one.messageId === messageId);
     if (!own || own.ended !== undefined || own.isTaken) return;
@@ -223,7 +223,7 @@ export class PlanModel {
     if (slot && !this.isEmergency) {
       const { messageId, slotIndex, kw } = slot;
       if ((kw ?? 0) <= this.#limitKw) return { by: 'slot', messageId, slotIndex };
-      // It no longer fits when it is its turn: it is skipped, for good.
+      // The slot exceeds the limit when it starts, so it is skipped and does not start later.
       slot.untilMs = this.#nowMs;
       this.#resolve(this.#nowMs);
       return this.doing();

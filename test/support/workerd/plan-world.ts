@@ -81,7 +81,7 @@ export class PlanWorld {
     afterMs: null as number | null,
     awaySinceMs: null as number | null,
     isActive: false,
-    /** What the gateway says of itself is worked out when somebody looks, at the latest when it comes or goes. */
+    /** False after the gateway reported its fallback: the site evaluates that later, at the latest when the gateway connects or disconnects. */
     isSure: true,
     wanted: { is: false, sinceMs: 0 },
   };
@@ -96,7 +96,7 @@ export class PlanWorld {
   readonly #ended = new Map<string, string>();
   #link: DeviceTestLink | undefined;
   #seen = 0;
-  /** Commands by cmdId, as the gateway last got them; `isOpen` until they are answered for good. */
+  /** Commands by cmdId, as the gateway last got them; `isOpen` until their last answer. */
   readonly #commands = new Map<string, { command: ReceivedCommand; isOpen: boolean; isTaken: boolean }>();
   #doing: Doing | undefined;
   readonly #hearing: { mockRestore(): void };
@@ -218,7 +218,7 @@ export class PlanWorld {
     const fallback = afterSeconds === null ? null : { mode: 'STANDARD', afterSeconds, action: 'STOP' };
     const ack = await this.#submit(submission('config', { fallback }));
     expect(['ACCEPTED', 'QUEUED']).toContain(ack.status);
-    // Whatever it changes, all that stands is judged anew.
+    // After each change of the configuration, the site checks all setpoints and schedules again.
     this.#model.limit(this.#limitKw);
     this.#fallback.afterMs = afterSeconds === null ? null : afterSeconds * SECOND;
   }
@@ -313,7 +313,7 @@ export class PlanWorld {
     }
     this.#link?.socket.close(1000, 'bye');
     this.#link = undefined;
-    // The clock may leap next: the site has heard of it by then.
+    // The clock may leap next, so wait until the site has stored the disconnection.
     const there = `SELECT id FROM device WHERE connection_id IS NOT NULL`;
     await vi.waitFor(async () => expect(await rowsOf(this.#plant.id, there)).toEqual([]));
   }
@@ -480,7 +480,7 @@ export class PlanWorld {
     return this.#doing?.by === 'entry' || this.#doing?.by === 'slot';
   }
 
-  /** The alarm stands while its state does, but for the moments that it takes to be worked out. */
+  /** The alarm is raised while its state lasts. The site may need some seconds to notice a change. */
   #checkFallback(isEngaged: boolean): void {
     const { afterMs, awaySinceMs, isActive, isSure, wanted } = this.#fallback;
     const isAway = afterMs !== null && awaySinceMs !== null && this.now - awaySinceMs >= afterMs;

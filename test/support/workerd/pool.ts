@@ -1,11 +1,11 @@
 /**
- * What the pool does anew with every object or call, done once. It wraps the prototype of its classes in one more proxy
- * with each object or entry point that is made, so that what is read of the thousandth goes through a thousand (workers-sdk issue
- * 15092, mended there and not released); and with each call of an object it asks Vitest's process for the Worker's module, which
- * takes six times as long as the call.
+ * Makes the pool do two things once that it otherwise repeats for each object or call.
+ * For each new object or entry point it wraps the prototype of the class in one more proxy, so a property of the
+ * thousandth object is read through a thousand proxies (workers-sdk issue 15092, fixed there and not released).
+ * For each call of an object it asks Vitest's process for the Worker's module, which takes six times as long as the call.
  */
 
-/** Of the pool's proxies alone: its handler asks this function. */
+/** Recognizes the pool's own proxies: only their handler calls this function. */
 const isPools = ({ get }: ProxyHandler<object>) =>
   get !== undefined && String(get).includes('getUnknownPrototypeKey');
 
@@ -32,7 +32,7 @@ interface ModuleRunner {
   import(id: string): Promise<unknown>;
 }
 
-/** A module is imported again where it was loaded anew. */
+/** Imports a module once, and again only after the runner has loaded a new version of it. */
 function keepModules(runner: ModuleRunner): void {
   const load = runner.import.bind(runner);
   const known = new Map<string, { node: ModuleNode; exports: unknown }>();

@@ -125,7 +125,7 @@ export async function stayConnected(plant: Plant, link: DeviceTestLink, duration
   }
 }
 
-/** Frames are handled in order: once the message behind it is stored, the subscription stands. */
+/** Subscribes and sends an ack. The site handles frames in order: when it has stored the ack, it knows the subscription. */
 export async function subscribe(link: DeviceTestLink, device: DeviceCredential): Promise<void> {
   link.send({ kind: 'subscribed', commands: true });
   await sendAck(link, device, 'none', 'RECEIVED');

@@ -25,7 +25,7 @@ export function submission(
   };
 }
 
-/** A charge of the default battery as an item of a batch, but for what is changed. */
+/** An item of a batch: a charge of the default battery. `changes` replaces any of its fields. */
 export function batteryCommand(powerKw?: number, changes: Partial<DeviceCommandItem> = {}) {
   return {
     deviceId: 'BESS-1',
@@ -46,7 +46,7 @@ export function charge(powerKw = 5, changes: Partial<Submission> = {}): Submissi
   return submission('device', batch(batteryCommand(powerKw)), changes);
 }
 
-/** The payload of a setpoint in kW that is valid from now on, but for what is changed. */
+/** The payload of a setpoint in kW that is valid from now on. `changes` replaces any of its fields. */
 export function powerSetpoint(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
   return {
     type: 'POWER',

@@ -59,7 +59,7 @@ export const DEFAULT_SUB_DEVICES: readonly SubDevice[] = [
   subDevice('METER-1', 'METER'),
 ];
 
-/** A site whose gateway is there, without limits and faults, but for what is changed. */
+/** A site with a connected gateway, without limits and faults. `options` changes any of that. */
 export function siteView(options: FactsOptions = {}): SiteView {
   const gatewayId = 'gatewayId' in options ? options.gatewayId : GATEWAY;
   const limits = (some: Partial<Constraints> | null = null) => some && { ...UNLIMITED, ...some };
@@ -104,7 +104,7 @@ export function judgeBy<Payload>(
   return { refusal: undefined, items };
 }
 
-/** An item of a batch; a charge of the first battery but for what is changed. */
+/** An item of a batch: a charge of the first battery. `changes` replaces any of its fields. */
 export function chargeItem(powerKw?: number, changes: Partial<DeviceCommandItem> = {}): DeviceCommandItem {
   return {
     deviceId: 'BESS-1',

@@ -24,7 +24,7 @@ export interface TelemetrySite extends SiteScene {
   send(...messages: TelemetryMessage[]): Promise<void>;
 }
 
-/** Its gateway connects anew each time that it was found silent. */
+/** The gateway connects again each time that the site found it silent. */
 export async function newTelemetrySite(options: PlantOptions = {}): Promise<Whole<TelemetrySite>> {
   const scene = await newSite(options);
   const model = new TelemetryModel();

@@ -19,7 +19,7 @@ const UNKNOWN_TOKEN = 'A'.repeat(43);
 
 const it = test
   .extend('mailbox', () => new Mailbox())
-  // Somebody who has registered, and has not proved the address.
+  // A person who has registered, and has not proved the email address.
   .extend('newcomer', async ({ mailbox }) => {
     const email = uniqueEmail();
     await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);

@@ -20,7 +20,7 @@ describe('a right login', () => {
       user: {
         id: team.operator.id,
         email: team.operator.email,
-        name: 'Somebody',
+        name: 'Test Person',
         role: 'OPERATOR',
         memberships: [{ organizationId: team.id, slug: team.slug, role: 'OPERATOR' }],
         lastLoginAt: expect.any(String),

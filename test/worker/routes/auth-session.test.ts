@@ -10,7 +10,7 @@ describe('GET /auth/me', () => {
       user: {
         id: team.admin.id,
         email: team.admin.email,
-        name: 'Somebody',
+        name: 'Test Person',
         role: 'ADMIN',
         memberships,
         lastLoginAt: expect.any(String),

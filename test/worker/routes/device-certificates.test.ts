@@ -24,7 +24,7 @@ async function newPair(algorithm: object): Promise<CryptoKeyPair> {
 /** A certificate request with another subject than the certificate will have. */
 async function requestOf(algorithm: object, keys?: CryptoKeyPair): Promise<x509.Pkcs10CertificateRequest> {
   return await x509.Pkcs10CertificateRequestGenerator.create({
-    name: 'CN=somebody else, O=Attacker',
+    name: 'CN=another device, O=Attacker',
     keys: keys ?? (await newPair(algorithm)),
     signingAlgorithm: algorithm as never,
     extensions: [new x509.BasicConstraintsExtension(true, 2, true)],

@@ -32,7 +32,7 @@ describe('GET /organizations/:id/members', () => {
     const wanted = people.map(({ id, email }, index) => ({
       userId: id,
       email,
-      name: 'Somebody',
+      name: 'Test Person',
       role: ROLES[index],
       createdAt: INSTANT,
     }));

@@ -152,7 +152,7 @@ describe('PATCH /plants/{id}', () => {
 
   it('an invalid or conflicting PATCH changes nothing [C-2.1]', async ({ team, other, patch }) => {
     const [eanCons, taken] = [randomEan(), randomEan()];
-    await team.newPlant({ eanProd: taken, externalPlantId: 'somebody' });
+    await team.newPlant({ eanProd: taken, externalPlantId: 'taken-id' });
     const plant = await team.newPlant({ eanCons });
     for (const field of ['id', 'organizationId', 'status', 'createdAt', 'deleted']) {
       await expectError(await patch(plant.id, { name: 'x', [field]: other.id }), 400, 'VALIDATION_ERROR');
@@ -161,7 +161,7 @@ describe('PATCH /plants/{id}', () => {
     await expectError(await patch(plant.id, { name: 'x', eanProd: '1' }), 400, 'VALIDATION_ERROR');
     const uuid = { name: 'x', externalPlantId: crypto.randomUUID() };
     await expectError(await patch(plant.id, uuid), 400, 'EXTERNAL_PLANT_ID_INVALID_FORMAT');
-    for (const fields of [{ eanCons: taken }, { eanProd: taken }, { externalPlantId: 'somebody' }]) {
+    for (const fields of [{ eanCons: taken }, { eanProd: taken }, { externalPlantId: 'taken-id' }]) {
       await expectError(await patch(plant.id, { name: 'x', ...fields }), 409, 'PLANT_ALREADY_EXISTS');
     }
     expect(await team.viewer.read(`/plants/${plant.id}`)).toEqual(plant);

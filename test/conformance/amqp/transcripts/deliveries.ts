@@ -84,7 +84,7 @@ export const deliveries: Group = {
     ),
     of(
       'abc',
-      'a prefetch counts for consumers that come behind it',
+      'a prefetch applies to consumers that start after it',
       ...consume(),
       delivered,
       delivered,

@@ -51,7 +51,7 @@ export const publishing: Group = {
     },
     { title: 'an immediate publish', steps: [...confirm, publish('no', { immediate: true })] },
     {
-      title: 'what stands before a refused publish is confirmed, what stands behind it is not taken',
+      title: 'publishes before a refused one are confirmed, publishes after it are ignored',
       fill: [],
       steps: [
         ...confirm,
@@ -103,7 +103,7 @@ export const publishing: Group = {
       fill: [],
       steps: [
         ...confirm,
-        together(send('queue.declare', { queue: 'nope', passive: true }), publish('behind it')),
+        together(send('queue.declare', { queue: 'nope', passive: true }), publish('ignored')),
         (stage) => stage.acceptClose(),
         send('channel.open'),
         until('channel.open-ok'),

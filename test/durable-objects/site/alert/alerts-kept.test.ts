@@ -232,7 +232,7 @@ describe('the alerts in D1', () => {
     await writeRegistry(env.DB, [begun]);
     expect(await firedAt(plant.id)).toMatchObject([{ status: 'ACTIVE', count: 2, value: 30 }]);
     await env.DB.prepare(
-      `UPDATE alerts SET status = 'RESOLVED', resolved_by = 'somebody', resolved_at_ms = 5, note = 'n' WHERE id = ?`,
+      `UPDATE alerts SET status = 'RESOLVED', resolved_by = 'a-user', resolved_at_ms = 5, note = 'n' WHERE id = ?`,
     )
       .bind(id)
       .run();
@@ -247,13 +247,13 @@ describe('the alerts in D1', () => {
     await sendAt(0, 20);
     await fired();
     await env.DB.prepare(
-      `UPDATE alerts SET status = 'ACKNOWLEDGED', acknowledged_by = 'somebody', acknowledged_at_ms = 5 WHERE plant_id = ?`,
+      `UPDATE alerts SET status = 'ACKNOWLEDGED', acknowledged_by = 'a-user', acknowledged_at_ms = 5 WHERE plant_id = ?`,
     )
       .bind(plant.id)
       .run();
     await sendAt(MINUTE, 5);
     expect(await fired()).toMatchObject([
-      { status: 'RESOLVED', acknowledgedBy: 'somebody', acknowledgedAtMs: 5, resolvedBy: null },
+      { status: 'RESOLVED', acknowledgedBy: 'a-user', acknowledgedAtMs: 5, resolvedBy: null },
     ]);
   });
 });
