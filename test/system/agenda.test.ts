@@ -45,7 +45,7 @@ describe('the agenda of a site', () => {
     return { siteId: plant.id, partner, areThere, isWhole, expectAgendaRuns, stop };
   };
 
-  it('hands events over again after each failed hand-over [C-6.4]', async () => {
+  it('sends events to their Vhost again after each failed call [C-6.4]', async () => {
     const { siteId, partner, isWhole, expectAgendaRuns, stop } = await populate();
     for (let round = 0; round < ROUNDS; round++) {
       control.failOnce('before-receive');
@@ -57,7 +57,7 @@ describe('the agenda of a site', () => {
     await stop();
   });
 
-  it('runs in an object that wakes with events to hand over, after a kill -9 [C-7.8]', async () => {
+  it('runs in an object that wakes with unsent events after a kill -9 [C-7.8]', async () => {
     const { siteId, partner, areThere, isWhole, expectAgendaRuns, stop } = await populate();
     const hold = control.hold('before-receive', { subject: siteId });
     const charge = chargeOrder(siteId);

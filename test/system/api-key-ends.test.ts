@@ -80,7 +80,7 @@ describe('the deletion of a key', () => {
     },
   );
 
-  it('ends connections from after a restart of the edge, and still holds after another restart [C-5.6]', async () => {
+  it('ends connections that opened after a restart of the edge, and is still in force after another restart [C-5.6]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const before = await clientOf(created, 'idle');
     await stack.killEdge();

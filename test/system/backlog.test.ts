@@ -64,7 +64,7 @@ describe('a backlog of 64 MiB', () => {
     ['of 16 KB', 16 * 1024],
     ['of 1 KB', 1_024],
   ])(
-    'in events %s costs the edge at most 100 MB: read, leased over a sleep, and redelivered after a crash',
+    'in events %s adds at most 100 MB to the memory of the edge: read, leased over a sleep, and redelivered after a crash',
     async (_, chars) => {
       const key = await stack.addKey();
       await (await openConnection(stack.partnerOptions(key))).close();

@@ -24,7 +24,7 @@ async function counts(): Promise<Counts> {
   return await operator.call<Counts>('GET', '/data-keys');
 }
 
-it('a data key can be dropped once the tool has counted no value of it; gateway and partner notice nothing [C-14.7]', async () => {
+it('a data key can be removed when no value is sealed with it any more; gateway and partner still connect and send commands [C-14.7]', async () => {
   const old = stack.credentials.dataKeys;
   const next = `2:${randomBytes(32).toString('hex')}`;
   const alone = await stack.addDevice(null);

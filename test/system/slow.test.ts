@@ -61,7 +61,7 @@ describe('a consumer that never reads', () => {
     return { slow, watcher };
   };
 
-  it('grows bridge and edge by no more than 32 MB over 100 000 messages, while others receive [C-6.4]', async () => {
+  it('adds at most 32 MB to the memory of bridge and edge over 100 000 messages, while other consumers receive [C-6.4]', async () => {
     const key = await stack.addKey();
     const vhost = await VhostCaller.of(stack, key.id);
     const otherKey = await stack.addKey();

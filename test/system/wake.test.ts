@@ -57,7 +57,7 @@ describe('a site with a heavy journal', () => {
     return peakMib(pid) - before;
   };
 
-  it('of 1 000 readings of 118 KB in ten minutes wakes with at most 100 MB more', {
+  it('of 1 000 readings of 118 KB in ten minutes uses at most 100 MB more memory when it wakes', {
     timeout: 120_000,
   }, async () => {
     const plant = await stack.addPlant();
@@ -69,7 +69,7 @@ describe('a site with a heavy journal', () => {
     expect(await growthAtWake(plant)).toBeLessThanOrEqual(MAX_GROWTH_MIB);
   });
 
-  it('of 300 MB over a month wakes with at most 100 MB more, with a snapshot and without', {
+  it('of 300 MB over a month uses at most 100 MB more memory when it wakes, with a snapshot and without', {
     timeout: 240_000,
   }, async () => {
     const plant = await stack.addPlant();
@@ -82,7 +82,9 @@ describe('a site with a heavy journal', () => {
     expect(await growthAtWake(plant), 'with a snapshot').toBeLessThanOrEqual(MAX_GROWTH_MIB);
   });
 
-  it('of 600 000 nonces in ten minutes wakes with at most 100 MB more', { timeout: 240_000 }, async () => {
+  it('of 600 000 nonces in ten minutes uses at most 100 MB more memory when it wakes', {
+    timeout: 240_000,
+  }, async () => {
     const plant = await stack.addPlant();
     const now = Date.now();
     for (let part = 0; part < 30; part++) {

@@ -64,7 +64,9 @@ describe('the requests of an address', () => {
     expect((await request()).status).toBe(200);
   });
 
-  it('count together for one IPv6 /64 network, and apart for another [C-14.2]', async ({ from }) => {
+  it('from one IPv6 /64 network count together, and those from another network separately [C-14.2]', async ({
+    from,
+  }) => {
     const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}`;
     let host = 1;
     const request = () => from(`${network}:1::${host++}`, '/api/v1/openapi.json');
@@ -96,7 +98,9 @@ describe('the requests of an address', () => {
     expect(await statusesOf(25, request)).toEqual(all(25, 200));
   });
 
-  it('to other isolates count, too, after this isolate has reported its own [C-14.2]', async ({ from }) => {
+  it('that other isolates answered also count, once this isolate has reported its own requests [C-14.2]', async ({
+    from,
+  }) => {
     const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}:7`;
     const limit = { ADDRESS_RATE_PER_MINUTE: '200' };
     const counter = env.REQUESTS.get(env.REQUESTS.idFromName(`address:${network.replace(/:0+/g, ':')}::/64`));

@@ -159,7 +159,7 @@ describe('the requests of a user', () => {
     expect(rateOf(await person.call('/users'))[1]).toBe('7');
   });
 
-  it('a request with a foreign, or without a needed, x-org-id counts as one without organization [C-4.7]', async ({
+  it('a request with a foreign x-org-id, or without the x-org-id that it needs, counts as one without an organization [C-4.7]', async ({
     organization,
     member,
   }) => {

@@ -43,7 +43,7 @@ const it = amqpTest.extend('hold', ({ clock, amqp }) => async (count: number, pe
 });
 
 describe('held publishes', () => {
-  it('are sent again, oldest first, in the pace that the object named', async ({ clock, hold }) => {
+  it('are sent again, oldest first, at the rate that the object named', async ({ clock, hold }) => {
     const client = await hold(5);
     await clock.pass(WAIT_MS - 10);
     expect(news(client).bodies).toEqual([]);

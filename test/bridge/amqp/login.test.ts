@@ -146,7 +146,7 @@ describe('connection.open', () => {
     },
   );
 
-  it('not the login, gets 530 when the key has too many connections [C-6.3]', async ({ edge, amqp }) => {
+  it('gets 530 when the key has too many connections; its login succeeds [C-6.3]', async ({ edge, amqp }) => {
     edge.answer = () => envelope('CONFLICT', 'too many connections');
     const { peer } = await amqp.logIn();
     await peer.openVhost();

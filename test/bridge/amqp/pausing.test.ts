@@ -59,7 +59,7 @@ describe('a publisher', () => {
 describe('a client that sends requests and reads no answer', () => {
   const MAX_HELD_BYTES = 2 * 1024 * 1024;
 
-  it('is not read when its answers wait, before they are 2 MiB', async ({ client: { peer, stream } }) => {
+  it('is not read any more before 2 MiB of unread answers wait', async ({ client: { peer, stream } }) => {
     peer.stream.pause();
     const count = 10_000;
     const requests = Buffer.concat(Array(count).fill(methodFrame(METHOD.accessRequest, { realm: '/' }, 1)));
@@ -73,7 +73,9 @@ describe('a client that sends requests and reads no answer', () => {
     expect(round * count * answerBytes).toBeLessThan(MAX_HELD_BYTES);
   });
 
-  it('is not read when its basic.gets would make 2 MiB wait', async ({ client: { peer, link, stream } }) => {
+  it('is not read any more before the messages of its basic.gets are 2 MiB', async ({
+    client: { peer, link, stream },
+  }) => {
     peer.stream.pause();
     const delivery = deliveryOf(0, { body: 'x'.repeat(262_144) });
     const get = methodFrame(METHOD.basicGet, { queue: QUEUE, noAck: true }, 1);

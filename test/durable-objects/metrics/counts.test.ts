@@ -50,7 +50,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-it('counts are reported after their turn, without a row; those made during a call go together in the next', async () => {
+it('counts are reported after their turn and write no row; counts made during a report are sent together in the next one', async () => {
   await onBench(async ({ counts, turns, reported, answer }) => {
     turns.run((turn) => {
       counts.add(turn, 'executions/FAILED');
@@ -82,7 +82,7 @@ it('a step that is undone counts nothing', async () => {
   });
 });
 
-it('counts of a failed call go with later counts, after a minute at the earliest', async () => {
+it('counts of a failed report are sent again with later counts, after a minute at the earliest', async () => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
   await onBench(async ({ counts, turns, reported, answer, pass }) => {
     turns.run((turn) => counts.add(turn, 'executions/FAILED'));

@@ -142,7 +142,7 @@ describe('a queue in the metrics', () => {
     await untilFigure(() => figure('queue_messages', { key: key.id }), undefined);
   });
 
-  it('whose messages are acknowledged as they arrive causes no report of its vhost, and no alarm for one', async () => {
+  it('whose messages are acknowledged as they arrive makes its vhost send no report and set no alarm for a report', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status');
     await passTimeOf(key, 61 * SECOND);
@@ -252,7 +252,7 @@ describe('the metrics object', () => {
     expect(await figure('http_answers_total', { code: '418' })).toBe(before + 2);
   });
 
-  it('answers when it knows the maximum number of objects, leaves out one more, and has room a day later [rule 9]', async () => {
+  it('still answers at its maximum number of objects, leaves out a further object, and accepts it a day later [rule 9]', async () => {
     await metricsStub().add({ 'answers/418': 1 });
     const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
     const leftOut = (await figure('metrics_left_out_total', { what: 'report' })) ?? 0;
@@ -329,7 +329,7 @@ describe('a failing metrics object', () => {
     ['does not answer', () => hung.promise],
     ['throws', () => Promise.reject(new Error('metrics are broken'))],
   ])(
-    'that %s stops no commands, events or alarms, and receives the counts when it recovers',
+    'that %s does not stop commands, events or alarms, and receives the counts when it works again',
     async (_title, answer) => {
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
       const report = vi.spyOn(Metrics.prototype, 'report').mockImplementation(answer as () => never);

@@ -319,7 +319,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('in its extra work at every alarm (ride) does not stop the others; extra work runs after all due sources [rule 10]', async () => {
+  it('in the extra work that it does at every alarm (ride) does not stop the others; extra work runs after all due sources [rule 10]', async () => {
     const note = (text: string) => (turn: Turn) => turn.write('INSERT INTO note (text) VALUES (?)', text);
     const riders = [new Rider((turn) => void note('first')(turn)), new Rider(fail)];
     const sources = [...riders, new Rider((turn) => void note('last')(turn)), new Source(T, whole, 'due')];
@@ -363,7 +363,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('and is then due more than 60 s ahead has the alarm set for its own due time [rule 10]', async () => {
+  it('and whose next due time is more than 60 s ahead has the alarm set for that time [rule 10]', async () => {
     const broken = new Source(T, (_turn, source) => {
       source.dueAtMs = T + 90 * SECOND;
       fail();

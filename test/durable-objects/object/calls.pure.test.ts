@@ -21,7 +21,7 @@ function newCalls() {
 }
 
 describe('a call that is answered', () => {
-  it('returns its answer or its error, and its deadline leaves the agenda (rule 9)', async () => {
+  it('returns its answer or its error, and its deadline is removed from the agenda (rule 9)', async () => {
     const { calls, runs } = newCalls();
     const [good, bad] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
     const answers = Promise.allSettled([calls.until(9_000, good.promise), calls.until(8_000, bad.promise)]);

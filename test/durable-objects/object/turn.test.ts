@@ -258,7 +258,7 @@ describe('a turn that succeeds', () => {
     });
   });
 
-  it('returns the result of its work, and has one moment in time [rule 3]', async () => {
+  it('returns the result of its work, and has the same time from its beginning to its sends [rule 3]', async () => {
     const moments: number[] = [];
     await onBench(
       ({ turns }) => {
@@ -432,7 +432,7 @@ describe('a turn within a turn', () => {
 });
 
 describe('the count of written rows', () => {
-  it('includes every write, those of endings too, over all turns; reads cost none [rule 9]', async () => {
+  it('includes every write of all turns, also those of ending hooks, and no read [rule 9]', async () => {
     await onBench(
       ({ turns, notes }) => {
         const perTurn = [

@@ -57,7 +57,7 @@ describe('the alarms and timers of a site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('a site without connections comes to rest: no timer, and only one alarm, for the messageIds after seven days [rule 10]', async () => {
+  it('a site without connections becomes idle: it has no timer, and only one alarm, for the messageIds after seven days [rule 10]', async () => {
     const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);

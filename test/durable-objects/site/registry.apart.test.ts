@@ -161,7 +161,7 @@ describe('the registry copy that decides a submission', () => {
 });
 
 describe('a plant that D1 no longer has', () => {
-  it('a deleted plant ends in its site: sessions closed, open commands FAILED PLANT_GONE, new ones REJECTED [C-3.2]', async () => {
+  it('the site of a deleted plant closes its sessions, ends open commands FAILED PLANT_GONE and rejects new ones [C-3.2]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
@@ -187,7 +187,7 @@ describe('a plant that D1 no longer has', () => {
     expect(await partner.acknowledge(charge())).toMatchObject(rejection);
   });
 
-  it('the site of a deleted plant comes to rest: after half an hour it runs no alarm [rule 10]', async () => {
+  it('the site of a deleted plant becomes idle: after half an hour it runs no alarm [rule 10]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await partner.submit(charge());
@@ -197,7 +197,7 @@ describe('a plant that D1 no longer has', () => {
     expect(await passTime(plant.id, 60 * MINUTE)).toBe(0);
   });
 
-  it('a deleted plant ends in its site without a notification, at the next submission with an old copy [C-3.2]', async () => {
+  it('a site that gets no notification notices the deletion of its plant at the next submission with an old copy [C-3.2]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     await changeRegistry(organization, removePlant(plant));
@@ -206,7 +206,7 @@ describe('a plant that D1 no longer has', () => {
     await link.untilClosed();
   });
 
-  it('a plant is not taken for deleted when D1 fails [rule 7]', async () => {
+  it('a site does not treat its plant as deleted when D1 fails [rule 7]', async () => {
     const { organization, plant, link, partner } = await newListeningSite();
     await partner.submit(charge());
     const version = await changeRegistry(organization);

@@ -9,7 +9,7 @@ import { openPartner } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 describe('a vhost that sleeps with its sockets open', () => {
-  it('keeps leases: no message comes twice, and an acknowledgement settles (rule 8)', async () => {
+  it('keeps leases: no message is delivered twice, and an acknowledgement still settles its message (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status', { prefetch: 3 });
     await hand(key, siteId, 1, 5);
@@ -83,7 +83,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 });
 
-describe('a vhost whose sockets died with it', () => {
+describe('a vhost that restarts after a crash that closed its sockets', () => {
   it('delivers leased messages again as redelivered, and undelivered ones as new (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status', { prefetch: 3 });
@@ -99,7 +99,7 @@ describe('a vhost whose sockets died with it', () => {
     expect(markedNumbers(again)).toEqual(['2*', '3*', '4*', '5']);
   });
 
-  it('forgets their consumers and connections (rule 8)', async () => {
+  it('has none of the earlier consumers and connections (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await partner.consume('event.status', { exclusive: true });

@@ -155,7 +155,7 @@ describe('a moment after a handler', () => {
 });
 
 describe('the alarm of a vhost', () => {
-  it('is not set for acknowledged messages: it rings at most twice in ten seconds while the client shows life (rule 10)', async () => {
+  it('is not set for acknowledged messages: it rings at most twice in ten seconds while the client sends pings (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.telemetry');
     for (let round = 0; round < 6; round++) {

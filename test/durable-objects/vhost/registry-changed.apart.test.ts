@@ -215,7 +215,7 @@ describe('a change that a vhost cannot apply', () => {
     ['does not answer', hangRegistry],
     ['fails', failRegistry],
   ])(
-    'because D1 %s is a failure for the caller; the old copy decides until the next notification (rule 7)',
+    'because D1 %s fails the notification; the old copy decides until the next one (rule 7)',
     async (_, trouble) => {
       const { organization, plant, key, partner, withSignatures } = await openReader();
       const version = await changeRegistry(organization, withSignatures);
@@ -228,7 +228,7 @@ describe('a change that a vhost cannot apply', () => {
     },
   );
 
-  it('because D1 still answers an older version is a failure for the caller; its repetition applies it (rule 7)', async () => {
+  it('because D1 still returns an older version fails the notification, and a repeated one applies it (rule 7)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization);
     await expect(notifyVhost(key.id, version + 1)).rejects.toThrow(/version/);
@@ -240,7 +240,7 @@ describe('a change that a vhost cannot apply', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('because its own disk fails is a failure, too, and is applied at the next notification (rule 3)', async () => {
+  it('because its own disk fails also fails the notification, and the next one applies it (rule 3)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization, withSignatures);
     const breaking = `CREATE TRIGGER broken BEFORE INSERT ON fact WHEN NEW.name = 'registry'

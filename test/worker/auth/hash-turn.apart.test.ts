@@ -43,7 +43,7 @@ describe('the wait before a password is hashed', () => {
     expect(waits).toEqual([]);
   });
 
-  it('is zero for a hundred hashes that cost a hundredth each [C-14.7]', async () => {
+  it('is zero for a hundred hashes that each cost a hundredth of a normal one [C-14.7]', async () => {
     for (let turn = 0; turn < 100; turn++) await turnToHash(0.01);
     expect(waits).toEqual([]);
   });

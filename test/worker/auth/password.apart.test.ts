@@ -75,7 +75,7 @@ describe('a stored hash', () => {
     }
   });
 
-  it('no longer matches its password if it was changed; with an unknown scheme the check throws [C-1.4]', () => {
+  it('that was changed no longer matches its password; one of an unknown scheme makes the check throw [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     const [scheme, cost, blockSize, parallelization, salt, derived = ''] = hash.split('$');
     const start = [scheme, cost, blockSize, parallelization, salt].join('$');

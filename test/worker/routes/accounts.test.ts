@@ -100,7 +100,7 @@ describe('an account whose address is not proved', () => {
 
 describe('a registration', () => {
   it.for([undefined, 'closed', 'Open', ''])(
-    'is 403 where REGISTRATION is %s [C-14.1]',
+    'gets 403 where REGISTRATION is %s [C-14.1]',
     async (REGISTRATION) => {
       const closed = new Mailbox({ REGISTRATION } as object);
       const body = { email: uniqueEmail(), password: PASSWORD, name: 'New' };
@@ -142,7 +142,7 @@ describe('a password reset', () => {
     expect(mailbox.mails.map(({ to }) => to)).toEqual([person.email]);
   });
 
-  it('a token is good for 30 minutes, and a newer one ends it [C-11.4]', async ({ mailbox, person }) => {
+  it('a token is valid for 30 minutes, and a newer one replaces it [C-11.4]', async ({ mailbox, person }) => {
     const now = stopClock();
     const request = () => mailbox.read('POST', '/auth/password-reset', { email: person.email }, 202);
     await request();
@@ -161,7 +161,9 @@ describe('a password reset', () => {
     expect((await logIn(person.email)).status).toBe(200);
   });
 
-  it('and all other mailed tokens are 503 while mail is off [C-11.1]', async ({ person }) => {
+  it('and every other request for a mailed token get 503 while the deployment sends no mail [C-11.1]', async ({
+    person,
+  }) => {
     const calls = [
       () => anonymous.post('/auth/password-reset', { email: person.email }),
       () => person.post('/auth/verify-email/resend'),
@@ -192,7 +194,7 @@ describe('an e-mail change', () => {
     await expectError(again, 400, 'EMAIL_CHANGE_TOKEN_INVALID');
   });
 
-  it('to a taken address answers as to a free one, and is 409 only when it is confirmed [C-11.3]', async ({
+  it('to a taken address gets the same answer as to a free one, and 409 only when it is confirmed [C-11.3]', async ({
     mailbox,
     person,
   }) => {
@@ -205,7 +207,7 @@ describe('an e-mail change', () => {
     expect(await person.read('/auth/me')).toMatchObject({ user: { email: person.email } });
   });
 
-  it('needs the password, the session of the account, and a good token [C-11.3]', async ({
+  it('needs the password, the session of the account, and a valid token [C-11.3]', async ({
     mailbox,
     person,
   }) => {
@@ -262,14 +264,14 @@ describe('the sessions of a person', () => {
     expect((await person.call('/auth/me')).status).toBe(200);
   });
 
-  it('of another person look absent, and stay [C-11.5]', async ({ person }) => {
+  it('of another person get the 404 of an absent one, and do not end [C-11.5]', async ({ person }) => {
     const other = await Person.register();
     const { data } = await other.read<{ data: SessionRecord[] }>('/auth/sessions');
     await expectError(await person.delete(`/auth/sessions/${data[0]?.id}`), 404, 'NOT_FOUND');
     expect((await other.call('/auth/me')).status).toBe(200);
   });
 
-  it('but the current one end together, with their refresh tokens [C-11.5]', async ({ person }) => {
+  it('except the current one end together, with their refresh tokens [C-11.5]', async ({ person }) => {
     const others = [await Person.logIn(person.email), await Person.logIn(person.email)];
     expect(await person.remove('/auth/sessions')).toEqual({ success: true, revoked: 2 });
     for (const one of others) {
@@ -317,7 +319,7 @@ describe('what an organization sees of its members', () => {
 });
 
 describe('mail that cannot be sent', () => {
-  it('does not delay the request, is tried again five times, and then is an audit event [C-11.1]', async ({
+  it('does not delay the request, is retried five times, and is then reported as an audit event [C-11.1]', async ({
     mailbox,
     ownTeam,
   }) => {
@@ -348,7 +350,7 @@ describe('mail that cannot be sent', () => {
     ]);
   });
 
-  it('is sent once the server is back [C-11.1]', async ({ mailbox, person }) => {
+  it('is sent when the mail server works again [C-11.1]', async ({ mailbox, person }) => {
     vi.spyOn(console, 'warn').mockReturnValue();
     mailbox.failure = 'the mail server is down';
     await mailbox.read('POST', '/auth/password-reset', { email: person.email }, 202);

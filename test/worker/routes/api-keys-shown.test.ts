@@ -30,7 +30,7 @@ const it = keyAdminTest
     return await bodyOf<ConnectionTest>(answer, 200);
   });
 
-describe('what is shown of keys', () => {
+describe('the answers about API keys', () => {
   it('a key shows its scopes as given and its effective scopes [C-5.3]', async ({ ask, make }) => {
     const cases: [given: ApiKeyScope[], effective?: ApiKeyScope[]][] = [
       [['vcp:read', 'plants:read']],
@@ -81,7 +81,7 @@ describe('what is shown of keys', () => {
   });
 });
 
-describe('what an admin does with a key', () => {
+describe('the actions of an admin on a key', () => {
   it('each action is audited once, also if it is repeated without effect (spec: Audit events)', async ({
     ownTeam,
     ask,

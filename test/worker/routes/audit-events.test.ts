@@ -200,7 +200,7 @@ describe('GET /audit-events', () => {
     expect([none.data, none.meta.total]).toEqual([[], 0]);
   });
 
-  it('an unknown event, cursor or range is 400, and so is an offset over 10 000 rows [C-14.3]', async ({
+  it('an unknown event, cursor or range gets 400, and so does an offset over 10 000 rows [C-14.3]', async ({
     ownTeam,
   }) => {
     const events = ['plant', 'plant.%', "'%20OR%201=1--", 'PLANT.CREATED', '', 'a'.repeat(101), 'a&event=b'];
@@ -214,9 +214,7 @@ describe('GET /audit-events', () => {
       await expectError(await ownTeam.admin.call(`/audit-events?${query}`), 400, 'VALIDATION_ERROR');
   });
 
-  it('a cursor walks through all rows once, also while newer ones are added [C-14.3]', async ({
-    ownTeam,
-  }) => {
+  it('a cursor returns each row once, also while newer ones are added [C-14.3]', async ({ ownTeam }) => {
     const ids: string[] = [];
     for (let count = 0; count < 7; count++) ids.unshift((await ownTeam.newPlant()).id);
     const seen: (string | undefined)[] = [];
@@ -251,7 +249,7 @@ describe('GET /audit-events', () => {
     expect(await actors('?from=2026-01-01T00:00:00.001Z&to=2026-01-01T00:00:00.002Z')).toEqual(['two']);
   });
 
-  it('long details are cut to what a row holds [C-14.3]', async ({ ownTeam }) => {
+  it('long details are truncated to the maximum size of a row [C-14.3]', async ({ ownTeam }) => {
     const metadata = Object.fromEntries(
       Array.from({ length: 90 }, (_none, n) => [`field-${n}`, 'x'.repeat(100)]),
     );

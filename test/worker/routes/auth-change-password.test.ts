@@ -60,7 +60,7 @@ describe('a changed password', () => {
     expect((await stranger.call('/auth/me')).status).toBe(200);
   });
 
-  it('the refresh token from before the change is worth nothing, and its use ends the session [C-14.7]', async ({
+  it('the refresh token from before the change is refused, and its use ends the session [C-14.7]', async ({
     person,
   }) => {
     const answer = await changed(person);

@@ -46,7 +46,7 @@ describe('an e-mail with ten failed logins', () => {
     await expectLocked(email);
   });
 
-  it('gets the same answers whether a user has it or not [C-1.4]', async ({ person }) => {
+  it('gets the same answers whether it belongs to a user or not [C-1.4]', async ({ person }) => {
     stopClock();
     const answers = async (email: string) => {
       await failed(email, MOST - 2);
@@ -172,7 +172,7 @@ describe('guesses from other networks', () => {
     expect((await logInFrom('2001:db8:1::1', email, PASSWORD)).status).toBe(200);
   });
 
-  it('a hundred failures from anywhere lock all but a browser of an earlier login [C-14.4]', async ({
+  it('a hundred failures from any networks lock every client except a browser that logged in earlier [C-14.4]', async ({
     person,
   }) => {
     const { email } = person;

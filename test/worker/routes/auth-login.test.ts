@@ -13,7 +13,9 @@ import { findSession, openSession } from '../../../worker/registry/sessions.ts';
 const MOST_SESSIONS = 100;
 
 describe('a right login', () => {
-  it('answers the user, a bearer token of 15 minutes and a refresh token [C-1.4]', async ({ team }) => {
+  it('returns the user, a bearer token that is valid for 15 minutes, and a refresh token [C-1.4]', async ({
+    team,
+  }) => {
     const before = Date.now();
     const answer = await bodyOf<LoginAnswer>(await logIn(team.operator.email), 200);
     expect(answer).toEqual({

@@ -44,7 +44,7 @@ describe('GET /auth/me', () => {
     expect(memberships.map(({ slug }) => slug)).toEqual([team.slug, other.slug].sort());
   });
 
-  it('the access token counts in the cookie or as a bearer token, nowhere else; an API key counts nowhere (spec: Other REST surface)', async ({
+  it('the access token is accepted in the cookie or as a bearer token, and nowhere else; an API key is not accepted (spec: Other REST surface)', async ({
     team,
   }) => {
     const { accessToken } = team.operator;

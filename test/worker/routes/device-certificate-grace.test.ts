@@ -74,7 +74,7 @@ describe('a certificate', () => {
     expect(fresh.closed).toBeUndefined();
   });
 
-  it('of two concurrently issued ones both are valid, and the one before them is not [C-3.3]', async ({
+  it('of two that were issued concurrently both are valid, and the previous one is not [C-3.3]', async ({
     newDevice,
     reissue,
   }) => {

@@ -102,7 +102,7 @@ describe('POST /devices/{id}/mqtt-token', () => {
     expect((await team.readDevice(id)).tokenExpiresAt).toBeNull();
   });
 
-  it('a new token ends neither the open session nor the tokens before it [C-3.3]', async ({
+  it('a new token ends neither the open session nor earlier tokens [C-3.3]', async ({
     team,
     device,
     link,
@@ -114,7 +114,7 @@ describe('POST /devices/{id}/mqtt-token', () => {
 });
 
 describe('POST /devices/{id}/rotate-secret', () => {
-  it('a rotation answers a new secret, and when the grace period of the old one ends [C-3.3]', async ({
+  it('a rotation returns a new secret, and the end of the grace period of the old one [C-3.3]', async ({
     team,
     device,
     rotate,
@@ -131,7 +131,7 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect((await team.readDevice(device.id)).hmacRotation).toEqual({ graceUntil });
   });
 
-  it('messages signed with the old secret count until the grace period ends, then are dropped [C-3.3]', async ({
+  it('messages signed with the old secret are stored until the grace period ends, and then dropped [C-3.3]', async ({
     team,
     device,
     link,

@@ -57,7 +57,7 @@ describe(`${CASES.length} pairs of status and operation`, () => {
 });
 
 describe('a suspension', () => {
-  it('answers the record with the reason, which the reactivation deletes [C-3.3]', async ({ team }) => {
+  it('returns the record with the reason, which the reactivation deletes [C-3.3]', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     const before = await team.readDevice(id);
     const reason = 'Stolen from hall 2 – “č”';

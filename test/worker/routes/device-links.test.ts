@@ -35,7 +35,7 @@ async function atOnce(
 describe('concurrent linking and moving', () => {
   describe.each(['link', 'move'] as const)('the %s request first', (first) => {
     it.for(READS_APART)(
-      'at most one of the two succeeds, and registry and Sites agree (%i reads apart) [C-2.2]',
+      'at most one of the two succeeds, and registry and Sites agree (the other request starts %i D1 reads later) [C-2.2]',
       async (reads, { team }) => {
         for (const kind of ['POST', 'PATCH'] as const) {
           for (const to of [(await team.newPlant()).id, null]) {

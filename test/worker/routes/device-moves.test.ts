@@ -236,7 +236,12 @@ describe('refused, repeated and concurrent moves', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('of two concurrent moves the device ends in one place [C-3.1]', async ({ team, from, to, patch }) => {
+  it('after two concurrent moves the device is in exactly one place [C-3.1]', async ({
+    team,
+    from,
+    to,
+    patch,
+  }) => {
     const device = await team.newTokenDevice();
     const answers = await Promise.all([from, to].map((place) => patch(device.id, { plantId: place })));
     for (const { status } of answers) expect([200, 409]).toContain(status);

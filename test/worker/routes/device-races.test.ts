@@ -135,7 +135,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(READS_APART)(
-    'concurrent provision and delete: nothing is left of the device (%i reads apart) [C-3.2]',
+    'concurrent provision and delete: nothing is left of the device (the second starts %i D1 reads later) [C-3.2]',
     async (reads, { team, plantId, remove }) => {
       for (const home of [null, plantId]) {
         for (const first of ['provision', 'delete'] as const) {

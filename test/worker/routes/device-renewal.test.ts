@@ -37,7 +37,9 @@ async function expectRefused(id: string, body: unknown): Promise<string> {
 }
 
 describe('POST /devices/{id}/mqtt-token/renew', () => {
-  it('a renewal answers a token of 3600 s, long after the last one expired [C-3.12]', async ({ device }) => {
+  it('a renewal returns a token that is valid for 3600 s, even long after the last one expired [C-3.12]', async ({
+    device,
+  }) => {
     setClock(START_MS + 10 * 24 * HOUR);
     const answer = await bodyOf<{ token: string }>(await renew(device.id, renewal(device)), 200);
     const expiresAt = new Date(Date.now() + HOUR).toISOString();
@@ -151,7 +153,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(seen[0]).toMatchObject({ status: 401 });
   });
 
-  it('a hundred renewals with a wrong secret neither suspend the device nor block its own one [C-3.12]', async ({
+  it('a hundred renewals with a wrong secret neither suspend the device nor block its own renewal [C-3.12]', async ({
     team,
     device,
   }) => {
@@ -186,7 +188,9 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(await storedAt(2 * MINUTE)).toBe(3);
   });
 
-  it('a device with a certificate is refused with its own secret, too [C-3.12]', async ({ team }) => {
+  it('a device with a certificate is refused a renewal, even with its own secret [C-3.12]', async ({
+    team,
+  }) => {
     const id = await team.newDeviceIn('PENDING', { authMethod: 'MTLS' });
     const { hmacSecret } = (await team.provision(id)).security;
     await expectRefused(id, renewal({ id, hmacSecret }));

@@ -208,7 +208,7 @@ describe('which failures count', () => {
 });
 
 describe('after failed logins', () => {
-  it('a device that they suspended keeps its token when it is reactivated (spec: Device lifecycle)', async ({
+  it('a device that was suspended for them keeps its token when it is reactivated (spec: Device lifecycle)', async ({
     team,
     device,
   }) => {

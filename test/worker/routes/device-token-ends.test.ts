@@ -171,7 +171,7 @@ describe('tokens that end before they expire', () => {
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
   });
 
-  it('a second rotation ends at once what the first one let live for its grace period [C-14.5]', async ({
+  it('a second rotation immediately ends the tokens and sessions that the first one left open for its grace period [C-14.5]', async ({
     team,
     device,
     link,
@@ -199,7 +199,7 @@ describe('tokens that end before they expire', () => {
 });
 
 describe('a token that leaked', () => {
-  it('is never followed by another one in a session that signed nothing [C-14.5]', async ({ device }) => {
+  it('is not renewed in a session that has signed no message [C-14.5]', async ({ device }) => {
     await answerPings(device.siteId);
     const link = await connect(device);
     link.send({ kind: 'subscribed', commands: true });
@@ -210,7 +210,7 @@ describe('a token that leaked', () => {
     await expect.poll(() => refreshesOf(link)).toBe(1);
   });
 
-  it('gets with the old secret a token that ends with the grace period at the latest [C-14.5]', async ({
+  it('is renewed with the old secret to a token that ends with the grace period at the latest [C-14.5]', async ({
     team,
     device,
   }) => {
@@ -221,7 +221,7 @@ describe('a token that leaked', () => {
     expect(await renewedFor(rotated)).toBe(3_600);
   });
 
-  it('is not followed by another one while only the old secret signs, if that ends with the session [C-14.5]', async ({
+  it('is not renewed in a session that signs only with the old secret, if that expires when the session ends [C-14.5]', async ({
     team,
     device,
   }) => {

@@ -113,13 +113,13 @@ describe('an invitation', () => {
     }
   });
 
-  it('of a member gets 409 [C-11.2]', async ({ ownTeam, path }) => {
+  it('to the address of a member gets 409 [C-11.2]', async ({ ownTeam, path }) => {
     for (const { email } of ownTeam.members) {
       await expectError(await ownTeam.orgAdmin.post(path, { email, role: 'VIEWER' }), 409, 'CONFLICT');
     }
   });
 
-  it('replaces a pending one of the same address, whose token is then dead [C-11.2]', async ({
+  it('replaces a pending one of the same address, whose token becomes invalid [C-11.2]', async ({
     invite,
     list,
   }) => {
@@ -222,7 +222,7 @@ describe('the invitations of an organization', () => {
     await expectError(await ownTeam.admin.post(`${path}/${id}/resend`), 404, 'INVITATION_NOT_FOUND');
   });
 
-  it('can be sent again: the new token is valid for seven days, the old one is dead [C-11.2]', async ({
+  it('can be sent again: the new token is valid for seven days, the old one becomes invalid [C-11.2]', async ({
     ownTeam,
     path,
     invite,
@@ -240,7 +240,7 @@ describe('the invitations of an organization', () => {
     expect((await verify(second.token)).status).toBe(200);
   });
 
-  it('get 403 for sending again if their role is above that of the member who asks [C-11.2]', async ({
+  it('cannot be sent again by a member with a lower role than they give: 403 [C-11.2]', async ({
     ownTeam,
     path,
     invite,
@@ -263,7 +263,7 @@ describe('the invitations of an organization', () => {
 });
 
 describe('the token of an invitation', () => {
-  it('shows without a session to what it invites, and whether the address has an account [C-11.2]', async ({
+  it('shows organization, role and address without a session, and whether the address has an account [C-11.2]', async ({
     ownTeam,
     person,
     invite,

@@ -51,7 +51,7 @@ describe('refused logins', () => {
     expect(await refusals(organization.id)).toMatchObject([{ count: 20 }]);
   });
 
-  it('from sixty addresses fill ten rows a minute: the tenth counts all further ones [C-14.6]', async ({
+  it('from sixty addresses write ten rows a minute: the tenth row counts all further ones [C-14.6]', async ({
     organization,
   }) => {
     for (let address = 1; address <= 60; address++)

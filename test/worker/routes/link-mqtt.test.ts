@@ -131,7 +131,7 @@ describe('a device’s dial', () => {
     }
   });
 
-  it('an unknown device gets 401 and makes no object (rule 9)', async () => {
+  it('an unknown device gets 401, and no object is created for it (rule 9)', async () => {
     const id = crypto.randomUUID();
     await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
     const objects = (await listDurableObjectIds(env.SITE)).map(String);

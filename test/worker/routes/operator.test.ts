@@ -48,7 +48,7 @@ describe('POST /platform/organizations', () => {
     expect(await person.read(`/organizations/${made.organization.id}`)).toMatchObject({ role: 'ORG_ADMIN' });
   });
 
-  it('a known address is 409 EMAIL_ALREADY_REGISTERED, a taken slug 409 CONFLICT; nothing is made', async ({
+  it('a registered address gets 409 EMAIL_ALREADY_REGISTERED, a taken slug 409 CONFLICT; nothing is created', async ({
     team,
   }) => {
     const known = await operator.post('/platform/organizations', wanted(team.admin.email));
@@ -59,7 +59,7 @@ describe('POST /platform/organizations', () => {
     await expectError(login, 401, 'INVALID_CREDENTIALS');
   });
 
-  it('without OPERATOR_TOKEN in the deployment no token is the operator’s [C-14.1]', async () => {
+  it('without OPERATOR_TOKEN in the deployment every token gets 401 [C-14.1]', async () => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${env.OPERATOR_TOKEN}` };
     const init = { method: 'POST', body: JSON.stringify(wanted()), headers };
     for (const OPERATOR_TOKEN of ['', ' ']) {
@@ -89,7 +89,7 @@ describe('POST /platform/organizations/{id}/invitations', () => {
     expect((await members()).data).toContainEqual(expect.objectContaining({ email, role: 'ORG_ADMIN' }));
   });
 
-  it('a member is 409, an unknown organization 404, and a caller who is not the operator 401 or 403', async ({
+  it('the address of a member gets 409, an unknown organization 404, and a caller who is not the operator 401 or 403', async ({
     ownTeam,
   }) => {
     const { id, orgAdmin } = ownTeam;
@@ -129,7 +129,7 @@ describe('the ceilings of an organization', () => {
     expect(await orgAdmin.change(limitsOf(id), { plants: 2 })).toMatchObject({ limits: { plants: 2 } });
   });
 
-  it('a setting above its ceiling is 400 and changes nothing [C-14.2]', async ({ ownTeam }) => {
+  it('a setting above its ceiling gets 400 and changes nothing [C-14.2]', async ({ ownTeam }) => {
     const { id, orgAdmin } = ownTeam;
     for (const settings of [
       { restRatePerMinute: 6_001 },
@@ -196,7 +196,9 @@ describe('the ceilings of an organization', () => {
     await expectError(await orgAdmin.post(path, { key: made.key }, { org: id }), 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('an unknown organization is 404, an unknown or impossible ceiling 400', async ({ ownTeam }) => {
+  it('an unknown organization gets 404, an unknown ceiling or an impossible value 400', async ({
+    ownTeam,
+  }) => {
     await expectError(await operator.call(limitsOf(crypto.randomUUID())), 404, 'ORGANIZATION_NOT_FOUND');
     for (const body of [{ plants: 0 }, { plants: 100_001 }, { plants: 1.5 }, { plants: '1' }, { members: 1 }])
       await expectError(await operator.patch(limitsOf(ownTeam.id), body), 400, 'VALIDATION_ERROR');

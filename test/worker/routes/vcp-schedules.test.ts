@@ -88,7 +88,7 @@ describe('the list of schedules', () => {
     await expectError(await key.call(`${path}${query}`), 400, 'VALIDATION_ERROR');
   });
 
-  it('the schedules of a foreign site look absent: 404 [C-4.2]', async ({ path }) => {
+  it('the schedules of a foreign site get the 404 of an absent site [C-4.2]', async ({ path }) => {
     const foreign = new KeyClient(await createKey(await createOrganization()));
     await expectError(await foreign.call(path), 404, 'SITE_NOT_FOUND');
   });

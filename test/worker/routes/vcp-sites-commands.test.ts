@@ -120,7 +120,7 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
     ]);
   });
 
-  it('a payload is shown to the letter (spec: Command-log page)', async ({ world, path }) => {
+  it('a payload is shown exactly as it was sent (spec: Command-log page)', async ({ world, path }) => {
     const { organization, plant, key } = world;
     const frame = publishFrame(organization, key, plant.id, 'mode', { mode: 'PLACE' }, { sign: false });
     const payload = '{"mode":"NONE","n":9007199254740993,"x":1.0,"s":"\\u00e9"}';

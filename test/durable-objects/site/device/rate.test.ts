@@ -88,7 +88,7 @@ async function obey(link: DeviceTestLink, payloads: readonly string[]): Promise<
 }
 
 describe('a device over its message rate', () => {
-  it('the first 200 messages of a burst are stored, the bridge must hold all others, and the oldest are next [C-3.8]', async () => {
+  it('the first 200 messages of a burst are stored, the bridge must hold all others, and the oldest of them are stored next [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     const messages = numbered(gateway, BURST + 50);
     const answers = await offer(link, messages);
@@ -122,7 +122,7 @@ describe('a device over its message rate', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('for a message over the rate nothing is written, so that its nonce stays unused [C-3.8]', async () => {
+  it('a message over the rate writes nothing, so that its nonce stays unused [C-3.8]', async () => {
     const { plant, gateway, link } = await newRatedSite();
     await offer(link, numbered(gateway, BURST));
     const late = rawTelemetry(gateway, { data: '{"fvePowerKw":5}' });
@@ -233,7 +233,7 @@ describe('a device over its byte rate', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('the largest message that a listener accepts is stored eventually: none is stuck [rule 9]', async () => {
+  it('the largest message that a listener accepts is stored eventually: none waits for ever [rule 9]', async () => {
     const { plant, gateway, link } = await newRatedSite({ deviceRatePerSecond: 1 });
     for (let round = 0; round < 12; round++) {
       const reading = rawTelemetry(gateway, { data: `{"gridPowerKw":${round}}` });

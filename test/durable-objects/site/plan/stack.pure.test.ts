@@ -125,7 +125,7 @@ describe('setpoints of the same level', () => {
 });
 
 describe('a window', () => {
-  it('is [start, end) [C-7.7]', () => {
+  it('includes its start and excludes its end [C-7.7]', () => {
     const entries = [entry(1, 'HIGH', 10, 20)];
     expect([9, 10, 19, 20].map((now) => topAt(entries, now))).toEqual([undefined, 1, 1, undefined]);
     expect([9, 10, 19, 20].map((now) => overAt(entries, now))).toEqual([[], [], [], [1]]);
@@ -310,7 +310,7 @@ describe('the next change', () => {
     ]);
   });
 
-  it('is undefined if nothing ends and nothing is ahead [C-7.7]', () => {
+  it('is undefined if no entry starts or ends later [C-7.7]', () => {
     expect(nextChangeMs([], 0)).toBeUndefined();
     expect(nextChangeMs([entry(1, 'NORMAL', 0)], 0)).toBeUndefined();
   });

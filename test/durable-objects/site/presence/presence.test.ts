@@ -205,7 +205,7 @@ describe('samples within a second of the last evaluation', () => {
     await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
   });
 
-  it('two samples a second cost no alarms of their own: there are fewer than a dozen a minute', async () => {
+  it('two samples a second set no additional alarms: fewer than a dozen ring in a minute', async () => {
     const { plant, link } = await newListeningSite();
     let alarms = 0;
     for (let sent = 0; sent < 120; sent++) {
@@ -236,7 +236,7 @@ describe('a device', () => {
     await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN', last_seen_at_ms: null });
   });
 
-  it('that went silent has as last-seen time its last connect or frame, not the end of its session [C-3.10]', async () => {
+  it('that went silent was last seen at its last connect or frame, not at the end of its session [C-3.10]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);

@@ -52,7 +52,7 @@ describe('the cost of a schedule', () => {
     expect(stored).toEqual([3, 3, 3]);
   });
 
-  it('a slot boundary costs at most six rows, including the answer of the plant [rule 9]', async () => {
+  it('a slot boundary writes at most six rows, including the answer of the plant [rule 9]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await partner.submit(schedule(slots(20)));
     await obey(scene, 1, 'COMPLETED');

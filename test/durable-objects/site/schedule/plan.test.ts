@@ -99,7 +99,7 @@ describe('a slot', () => {
     expect((await obeyAll(scene)).slice(4)).toEqual([2, 'ZERO_EXPORT']);
   });
 
-  it('and device commands do not affect each other [C-7.7]', async () => {
+  it('does not affect device commands, and they do not affect it [C-7.7]', async () => {
     const scene = await following([1, 2]);
     await scene.partner.submit(charge(5));
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'BESS_CHARGE']);
@@ -150,7 +150,7 @@ describe('a newer schedule', () => {
     expect(await endOf(plant, scene.set)).toBe('FAILED CANCELLED');
   });
 
-  it('wins slot by slot, and the older continues before and after it [C-7.9]', async () => {
+  it('replaces only the slots of an older one that it overlaps; the older continues before and after them [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3, 4]);
     const newer = schedule([12, 13], { inMs: MINUTE });
     await partner.submit(newer);
@@ -163,7 +163,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'COMPLETED']);
   });
 
-  it('over all slots after the current one lets the older COMPLETE with that slot [C-7.9]', async () => {
+  it('over all slots after the current one makes the older COMPLETED when that slot ends [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([12, 13], { inMs: 30 * SECOND }));
     await obeyAll(scene);
@@ -173,7 +173,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'ACTIVE']);
   });
 
-  it('that its plant rejects takes no slot, and the older continues [C-7.9]', async () => {
+  it('that its plant rejects replaces no slot, and the older continues [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([11, 12, 13]));
     await obey(scene, 3, 'FAILED');
@@ -196,7 +196,7 @@ describe('a newer schedule', () => {
     expect((await obeyAll(scene)).slice(2)).toEqual(['SCHEDULE_SET', 'SCHEDULE_CANCEL', 'STANDARD', 4]);
   });
 
-  it('is the one recorded later, in whatever order the plant acknowledges them [C-7.9]', async () => {
+  it('is the one that the site recorded later, in whatever order the plant acknowledges them [C-7.9]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     await partner.submit(schedule([1, 2, 3]), schedule([11]));
     await obey(scene, 2, 'COMPLETED');

@@ -29,7 +29,7 @@ describe('the slot of a moment', () => {
   const window = windowOf(100, 3);
   const slots = slotsOf(3);
 
-  it('each slot is [start, end), without gaps, and there is no slot outside the window [C-7.9]', () => {
+  it('each slot includes its start and excludes its end, without gaps, and there is no slot outside the window [C-7.9]', () => {
     const at = (atMs: number) => slotAt(window, slots, atMs)?.slotIndex;
     expect([99, 100, 109, 110, 129, 130].map(at)).toEqual([undefined, 0, 0, 1, 2, undefined]);
   });

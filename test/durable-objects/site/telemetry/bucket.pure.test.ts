@@ -115,7 +115,7 @@ describe('merged buckets', () => {
     );
   });
 
-  it('are the same in any order of the pieces, and through any widths between [C-4.5]', () => {
+  it('are the same in any order of the pieces, and through any intermediate widths [C-4.5]', () => {
     const order = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
     const cuts = fc.tuple(moment, moment, moment);
     fc.assert(

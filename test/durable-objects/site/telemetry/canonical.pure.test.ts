@@ -45,7 +45,7 @@ const NOTHING: CanonicalTelemetry = {
 };
 
 describe('a plant without data', () => {
-  it('has only null numbers, and is MISSING [C-4.1]', () => {
+  it('has null for each number, and the quality MISSING [C-4.1]', () => {
     expect(canonical({})).toStrictEqual(NOTHING);
     expect(canonical({}, [GRID, HOUSE, BESS_1, FVE_1])).toStrictEqual(NOTHING);
   });
@@ -152,7 +152,7 @@ describe('a sum', () => {
     }
   });
 
-  it('includes meters by their role, and no other asset for its role [C-2.2]', () => {
+  it('includes a meter by its role, and ignores the role of any other asset [C-2.2]', () => {
     for (const meterRole of ['FVE', 'BESS'] as const) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'METER', { meterRole })]);
       expect([payload.gridPowerKw, payload.consumptionPowerKw]).toEqual([null, null]);

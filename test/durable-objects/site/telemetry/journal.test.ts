@@ -115,7 +115,7 @@ describe('a nonce', () => {
 });
 
 describe('the rows of the journal', () => {
-  it('journal rows stay within 8 KB plus one message, and 20 000 messages cost at most 1.1 rows each [rule 9]', async () => {
+  it('journal rows stay within 8 KB plus one message, and 20 000 messages write at most 1.1 rows each [rule 9]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
     const data = '{"gridPowerKw":1.5,"BESS-1/powerKw":-2.25,"BESS-1/socPercent":55,"FVE-1/powerKw":3}';
@@ -141,7 +141,7 @@ describe('the rows of the journal', () => {
     expect(rowsWritten / 20_000).toBeLessThanOrEqual(1.1);
   });
 
-  it('single messages every ten seconds cost at most 1.1 journal rows each [rule 9]', async () => {
+  it('single messages every ten seconds write at most 1.1 journal rows each [rule 9]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 0, 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 10 * SECOND);

@@ -136,7 +136,7 @@ describe('meter readings', () => {
     expect(reading ?? null).toEqual(expected && gridAt(30, 1, expected));
   });
 
-  it('a meter reading includes a late register in its place, and a later quarter is not affected by it [C-4.5]', async () => {
+  it('a register that arrives late is included in the meter reading of its own time, and does not affect a later quarter [C-4.5]', async () => {
     const { scene, plant } = await newTelemetrySite();
     await sendAt(scene, [
       [14, { [IMPORT]: 1_000 }],
@@ -172,7 +172,7 @@ describe('meter readings', () => {
     expect(await at(DAY, 2 * DAY)).toEqual([]);
   });
 
-  it('of months without data cost at most four read rows a day [rule 9]', async () => {
+  it('of months without data read at most four rows a day [rule 9]', async () => {
     const { scene, plant } = await newTelemetrySite();
     await sendAt(
       scene,

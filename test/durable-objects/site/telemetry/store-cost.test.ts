@@ -19,7 +19,7 @@ const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
 const EIGHT = Array.from({ length: 8 }, (_none, index) => `FVE-1/signal-${index}`);
 
 describe('a site with a message every five seconds', () => {
-  it('a message costs at most 1.1 written rows including packing, and a read of the last hour at most 50 rows [rule 9]', async () => {
+  it('a message writes at most 1.1 rows including packing, and a read of the last hour reads at most 50 rows [rule 9]', async () => {
     const { plant, site, gateway } = await newTelemetrySite();
     const link = await connectDevice(plant);
     const names = ['gridPowerKw', 'fvePowerKw', 'batteryPowerKw', 'BESS-1/powerKw', 'BESS-1/socPercent'];
@@ -58,7 +58,7 @@ describe('a site with a message every five seconds', () => {
 
 describe('the cost of a read', () => {
   it.each([1, 10])(
-    'a read of an hour, a week, a month or a year costs at most 50 rows after %i years of data [rule 9]',
+    'a read of an hour, a week, a month or a year reads at most 50 rows after %i years of data [rule 9]',
     async (years) => {
       const { plant, send } = await newTelemetrySite();
       const todayMs = MIDNIGHT_MS - DAY;
@@ -119,7 +119,7 @@ async function countRows(siteId: string): Promise<{ rows: number; alarms: number
   return count;
 }
 
-it('telemetry every 5 s for an hour costs at most 1.1 rows a message, including events, presence, packing and alarms [rule 9]', async () => {
+it('telemetry every 5 s for an hour writes at most 1.1 rows a message, including events, presence, packing and alarms [rule 9]', async () => {
   const { plant, link, gateway } = await newListeningSite();
   await passTime(plant.id, 10 * SECOND);
   await sendTelemetry(link, gateway, { 'METER-1/powerKw': 1, 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 });

@@ -183,30 +183,33 @@ describe('packing', () => {
     ['hours', 'INSERT ON telemetry_1h', '1'],
     ['days', 'INSERT ON telemetry_1d', '1'],
     ['its own state', 'INSERT ON fact', `NEW.name = 'telemetry'`],
-  ])('that cannot write %s loses nothing, and continues when it can [rule 9]', async (_what, write, when) => {
-    const { scene, plant } = await newTelemetrySite();
-    vi.spyOn(console, 'error').mockReturnValue(undefined);
-    setClock(MIDNIGHT_MS - 2 * HOUR);
-    await sendFor(scene, HOUR);
-    await breakWrites(plant.id, write, when);
-    setClock(MIDNIGHT_MS + 5 * HOUR);
-    await sendFor(scene, HOUR);
-    await evictSite(plant.id);
-    await passTime(plant.id, 5 * MINUTE);
-    await expectAsSent(scene);
-    await repair(plant.id);
-    await passTime(plant.id, MINUTE);
-    await untilPacked(plant.id);
-    await expectAsSent(scene);
-    const { bytes, rolledToMs } = await storeState(plant.id);
-    expect(rolledToMs).toBe(MIDNIGHT_MS);
-    for (const [level, size] of Object.entries(bytes)) {
-      expect([level, size]).toEqual([
-        level,
-        await numberOf(plant.id, `SELECT sum(size) FROM telemetry_${level}`),
-      ]);
-    }
-  });
+  ])(
+    'that cannot write %s loses no reading, and continues when it can write again [rule 9]',
+    async (_what, write, when) => {
+      const { scene, plant } = await newTelemetrySite();
+      vi.spyOn(console, 'error').mockReturnValue(undefined);
+      setClock(MIDNIGHT_MS - 2 * HOUR);
+      await sendFor(scene, HOUR);
+      await breakWrites(plant.id, write, when);
+      setClock(MIDNIGHT_MS + 5 * HOUR);
+      await sendFor(scene, HOUR);
+      await evictSite(plant.id);
+      await passTime(plant.id, 5 * MINUTE);
+      await expectAsSent(scene);
+      await repair(plant.id);
+      await passTime(plant.id, MINUTE);
+      await untilPacked(plant.id);
+      await expectAsSent(scene);
+      const { bytes, rolledToMs } = await storeState(plant.id);
+      expect(rolledToMs).toBe(MIDNIGHT_MS);
+      for (const [level, size] of Object.entries(bytes)) {
+        expect([level, size]).toEqual([
+          level,
+          await numberOf(plant.id, `SELECT sum(size) FROM telemetry_${level}`),
+        ]);
+      }
+    },
+  );
 });
 
 describe('a journal of days that was never packed', () => {

@@ -139,7 +139,7 @@ describe('a silent connection', () => {
     expect(taken?.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('is not one that pings: the runtime answers pings while the object sleeps, and they count (rule 2)', async () => {
+  it('is not a connection whose client pings: the runtime answers pings while the object sleeps, and they are signs of life (rule 2)', async () => {
     // The runtime stamps pings with the true time: the clients connect a minute before it.
     vi.setSystemTime(Date.now() - 61_000);
     const { organization, key, siteId } = await openKey();

@@ -67,7 +67,7 @@ async function wideAlarms(key: Key, siteId: string, count: number, chars: number
 }
 
 describe('a delivery', () => {
-  it('states at least its real size in bytes, whether it is consumed or got [C-6.4]', async () => {
+  it('states at least its real size in bytes, to a consumer and to basic.get [C-6.4]', async () => {
     const { key, siteId, publisher, partner } = await openReader();
     await deadLetters(publisher, 2);
     await wideAlarms(key, siteId, 2, 1_000);
@@ -108,7 +108,7 @@ describe('the window of a connection', () => {
     expect(all.length).toBeLessThan(total);
   }
 
-  it('counts properties, too: small bodies with large properties stop at one mebibyte (rule 9)', async () => {
+  it('includes properties: small bodies with large properties stop at one mebibyte (rule 9)', async () => {
     const { publisher, partner } = await openReader();
     await deadLetters(publisher, 150);
     await partner.consume('dead-letter');
@@ -122,7 +122,7 @@ describe('the window of a connection', () => {
     await expectWindowHolds(partner, 60);
   });
 
-  it('opens by exactly the bytes that the client drains, until every message has arrived [C-6.4]', async () => {
+  it('grows by exactly the bytes that the client drains, until every message has arrived [C-6.4]', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 60, 10_000);
     await partner.consume('event.alarm', { noAck: true });
@@ -149,7 +149,7 @@ describe('the window of a connection', () => {
 });
 
 describe('a queue', () => {
-  it('counts properties, too: with them the dead-letter queue keeps at most 16 MiB and drops the rest [C-6.4]', async () => {
+  it('includes properties in its size: the dead-letter queue keeps at most 16 MiB with them, and drops the rest [C-6.4]', async () => {
     const { key, publisher } = await openReader();
     const count = Math.ceil((1.1 * DEAD_LETTER_BYTES) / PROPERTIES_BYTES);
     await deadLetters(publisher, count);
@@ -177,7 +177,7 @@ describe('a queue', () => {
     expect(counted(partner).every(({ bytes }) => bytes > OWN_BYTES)).toBe(true);
   });
 
-  it('counts the same size in and out: when its messages are settled it counts nothing [C-6.4]', async () => {
+  it('subtracts for a settled message the size that it added for it: the size of an empty queue is zero [C-6.4]', async () => {
     const [full, leased, empty] = await onQueue('event.alarm', ({ queue, push, next, requeue }) => {
       const sizes = [20, 3_000, 300_000, 1, 40_000];
       for (const [index, chars] of sizes.entries()) push(index + 1, chars);

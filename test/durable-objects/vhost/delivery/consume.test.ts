@@ -8,7 +8,7 @@ import { vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, messageBytes } from '../../../../protocol/link/vhost.ts';
 
 describe('the prefetch of a consumer', () => {
-  it('limits its unacknowledged messages: each acknowledgement lets one more come [C-6.4]', async () => {
+  it('limits its unacknowledged messages: after each acknowledgement it receives one more [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 2 });
     await hand(key, siteId, 1, 5);
@@ -78,7 +78,7 @@ describe('the shared limit of a channel', () => {
     expect([partner.deliveries('a').length, partner.deliveries('b').length]).toEqual([1, 2]);
   });
 
-  it('lets more come when it is raised or lifted [C-6.4]', async () => {
+  it('allows further deliveries as soon as it is raised or removed [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await partner.consume('event.status');
@@ -90,7 +90,7 @@ describe('the shared limit of a channel', () => {
     await partner.delivered(9);
   });
 
-  it('outlives the sleep of the object', async () => {
+  it('still applies after the object has slept', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 2 });
     await partner.consume('event.status');
@@ -159,7 +159,7 @@ describe('the byte credit of a connection', () => {
     expect(numbers(other)).toEqual(range(stuck + 1, 20 - stuck));
   });
 
-  it('is not granted again when the object sleeps (rule 9)', async () => {
+  it('is not granted a second time after the object has slept (rule 9)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 40, { chars });

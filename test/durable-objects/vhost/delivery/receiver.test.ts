@@ -97,7 +97,7 @@ describe('a consumer without a connection', () => {
     expect(outcome).toEqual({ first: ['1', '2'], all: ['1', '2', '3'], frames: 0 });
   });
 
-  it('settles its deliveries by lease: acknowledged is gone, requeued comes again, discarded is a dead letter', async () => {
+  it('settles its deliveries by lease: ack deletes, requeue delivers again, discard makes a dead letter', async () => {
     const outcome = await onBroker(10, ({ broker, inbox, publish, pump, discard }) => {
       publish('1', '2', '3');
       pump();

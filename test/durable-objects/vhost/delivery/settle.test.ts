@@ -28,7 +28,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await vhostRows(key, 'SELECT 1 AS left_over FROM chunk')).toEqual([]);
   });
 
-  it('requeue: the message comes again in its old place, redelivered, before undelivered ones [C-6.4]', async () => {
+  it('requeue: the message is delivered again, as redelivered, before messages that were never delivered [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 4 });
     await hand(key, siteId, 1, 6, { kind });
@@ -41,7 +41,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(markedNumbers(partner)).toEqual(['1', '2', '3', '4', '3*', '1*', '2*']);
   });
 
-  it('requeue: 50 messages that are requeued in reverse come again in their original order [C-6.4]', async () => {
+  it('requeue: 50 messages that are requeued in reverse are delivered again in their original order [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 50, tag: 'a' });
     await hand(key, siteId, 1, 80, { kind });
@@ -56,7 +56,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     );
   });
 
-  it('discard: the message goes to the dead-letter queue with the reason, and no further from there [C-6.4]', async () => {
+  it('discard: the message moves to the dead-letter queue with the reason, and a discard there deletes it [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue);
     await hand(key, siteId, 1, 2, { kind });
@@ -119,7 +119,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await again.get(queue)).toMatchObject({ delivery: null });
   });
 
-  it('get: messages come one at a time, with the count of the remaining ones [C-6.4]', async () => {
+  it('get: each basic.get returns one message, with the count of the remaining ones [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 3, { kind });
     const first = await partner.get(queue);
@@ -153,7 +153,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.readyCount(queue)).toBe(0);
   });
 
-  it('close-channel: its leased messages are delivered on another channel, and its consumers are gone [C-6.4]', async () => {
+  it('close-channel: its leased messages are delivered on another channel, and its consumers end [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 3, { kind });

@@ -91,7 +91,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(partner)).toEqual(range(1, 6));
   });
 
-  it('are recognised when sent again after the object slept, and after it died (rule 5)', async () => {
+  it('are recognised when they are sent again after a sleep, and after a crash of the object (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 3);
     await evictDurableObject(vhostOf(key.id));
@@ -170,7 +170,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(second)).toEqual([3, 4]);
   });
 
-  it('for a vhost that was never opened are answered gone', async () => {
+  it('for a vhost that was never opened get the answer "gone"', async () => {
     const stranger = vhostOf(crypto.randomUUID());
     expect(await stranger.receive('site', outboxEvents(1, 1))).toEqual({ received: 0, gone: true });
     expect(await stranger.receivePassing('site', telemetry(1, 1))).toBe('gone');

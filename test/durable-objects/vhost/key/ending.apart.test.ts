@@ -102,7 +102,7 @@ async function expectShut(id: string): Promise<void> {
 }
 
 describe('the revocation of a key', () => {
-  it('is written to D1 after five seconds, with its moment, and never again [C-5.6]', async () => {
+  it('is written to D1 once, after five seconds, with the time of the revocation [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     await vhostOf(key.id).revoke(key.id);
     expect(await alarmAt(key)).toBe(START_MS + 5 * SECOND);
@@ -154,7 +154,7 @@ describe('the revocation of a key', () => {
     expect(await alarmAt(key)).toBeNull();
   });
 
-  it('is still written after the object has left memory, with the original moment [C-5.6]', async () => {
+  it('is still written, with its original time, after the object was evicted [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     const tries = whenWritten(TROUBLES.fails as () => Promise<never>);
     await vhostOf(key.id).revoke(key.id);
@@ -168,7 +168,7 @@ describe('the revocation of a key', () => {
     expect(await alarmAt(key)).toBeNull();
   });
 
-  it('of a key that was never opened is written as well, and still holds after the key is opened [C-5.6]', async () => {
+  it('of a key that was never opened is written too, and the key stays revoked when it is opened [C-5.6]', async () => {
     const rows = await RegistryRows.create();
     const id = String((await rows.insert('api_keys')).id);
     await vhostOf(id).revoke(id);
@@ -213,7 +213,7 @@ describe('a key that is discarded', () => {
     expect((await factsOf(key)).map(({ name }) => name)).toEqual(['revoked']);
   });
 
-  it('stays shut when it is opened afterwards, whether it was open before or not, also after a sleep [C-5.4]', async () => {
+  it('accepts no client after another opening or a sleep, whether it was opened before or not [C-5.4]', async () => {
     const organization = await createOrganization();
     for (const id of [(await createKey(organization)).id, crypto.randomUUID()]) {
       await vhostOf(id).discard();

@@ -121,7 +121,7 @@ describe('the refusal of a queue', () => {
     });
   });
 
-  it('names the reserved prefix for amq.foo, and is that of a forbidden queue for vcp.mine [C-6.6]', () => {
+  it('names the reserved prefix for amq.foo, and has the text of a forbidden queue for vcp.mine [C-6.6]', () => {
     expect(reservedName(NAMES, 'vcp.mine')).toEqual(forbiddenQueue(NAMES, 'vcp.mine'));
     expect(reservedName(NAMES, 'amq.foo').text).toBe(
       "ACCESS_REFUSED - queue name 'amq.foo' contains reserved prefix 'amq.*'",

@@ -40,7 +40,7 @@ function mode(partner: Partner, siteId: string) {
 }
 
 describe('a call to a site', () => {
-  it('states until when its publishes may be recorded: no longer than the Vhost waits for them [C-6.4]', async () => {
+  it('states the deadline of its publishes, which is not later than the Vhost waits for them [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     const sentAtMs = Date.now();

@@ -95,7 +95,7 @@ describe('the signature of an envelope', () => {
   it.each([
     [true, 'missing'],
     [false, 'not-needed'],
-  ])('that is absent or null is, with required %s, judged %s [C-7.2]', (isRequired, expected) => {
+  ])('that is absent or null, with required %s, is %s [C-7.2]', (isRequired, expected) => {
     expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
     expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
   });
@@ -141,7 +141,7 @@ describe('the signature of an envelope', () => {
     expect(judge(envelopeOf({}, VECTOR.payloadText.replace('BESS-1', 'BESS -1')))).toBe('mismatch');
   });
 
-  it('covers an empty text for a missing correlationId, and the messageId in the case in which it was sent [C-7.2]', () => {
+  it('covers an empty text for a missing correlationId, and the messageId in upper or lower case as it was sent [C-7.2]', () => {
     const { correlationId: _none, ...without } = VECTOR.fields;
     const silent = { correlationId: undefined, signature: sign(without, VECTOR.payloadText) };
     expect(judge(envelopeOf(silent))).toBe('valid');

@@ -142,7 +142,7 @@ describe('the rows of a backlog', () => {
 });
 
 describe('leases of a backlog', () => {
-  it('survive a sleep: leased stays leased, acknowledged is gone, requeued comes again (rule 8)', async () => {
+  it('survive a sleep: leased events stay leased, acknowledged ones stay deleted, requeued ones are delivered again (rule 8)', async () => {
     const { key, partner } = await backlog(20);
     await partner.consume('event.telemetry', { prefetch: 10 });
     const held = await partner.delivered(10);
@@ -161,7 +161,7 @@ describe('leases of a backlog', () => {
     expect(new Set(partner.deliveries().map(numberOf)).size).toBe(20);
   });
 
-  it('of a connection that died with the object are released: unacknowledged events come again, in order (rule 8)', async () => {
+  it('of a connection that a crash of the object closed are released: unacknowledged events are delivered again, in order (rule 8)', async () => {
     const { key, partner, connect } = await backlog(50);
     await partner.consume('event.telemetry', { prefetch: 30 });
     const held = await partner.delivered(30);

@@ -96,7 +96,7 @@ describe('the size of an event queue', () => {
     expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
-  it('allows the longest body of control characters: the dead letter is stored and comes back unchanged', async () => {
+  it('allows the longest body of control characters: the dead letter is stored and delivered unchanged', async () => {
     const { key, partner, connect } = await openPartner();
     const body = '\u0001'.repeat(LIMIT.amqpBodyBytes);
     await partner.ask(publishOf(partner.routingKey('mode'), body));

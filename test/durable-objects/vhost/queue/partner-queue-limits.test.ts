@@ -85,7 +85,7 @@ describe('x-message-ttl', () => {
     expect(await takeOne(partner, 'mine')).toBeUndefined();
   });
 
-  it('of zero delivers a message only to a consumer that is there when it arrives', async () => {
+  it('of zero delivers a message only to a consumer that exists when it arrives', async () => {
     const { partner, key, siteId } = await openOwn(['mine'], 0);
     await hand(key, siteId, 1, 1);
     vi.setSystemTime(Date.now() + 1);
@@ -153,7 +153,7 @@ describe('all partner queues together', () => {
   });
 });
 
-it('telemetry acknowledged as it arrives, in a partner queue and in event.telemetry, costs at most 0.2 rows each', async () => {
+it('telemetry that is acknowledged as it arrives writes at most 0.2 rows a message, in a partner queue and in event.telemetry', async () => {
   const { partner, key, siteId } = await openOwn(['mine']);
   await partner.consumeFrom('mine');
   await partner.consume('event.telemetry');

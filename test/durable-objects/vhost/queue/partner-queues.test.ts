@@ -201,7 +201,7 @@ describe('a binding', () => {
     expect(await drain(partner)).toEqual([1]);
   });
 
-  it('is one of at most 64 of its queue: one more is refused, one that already exists is not', async () => {
+  it('is refused if its queue has 64 others; repeating one that exists succeeds', async () => {
     const { partner, organization } = await openOwn([]);
     for (let count = 0; count < 64; count++)
       expect(
@@ -295,7 +295,7 @@ describe('messages of a partner queue', () => {
     expect(await partner.readyCount('dead-letter')).toBe(0);
   });
 
-  it('go to the consumer of the highest priority with room, alternately among equals', async () => {
+  it('go to the consumer of the highest priority whose prefetch is not full, in turns among equal priorities', async () => {
     const { partner, key, siteId } = await openOwn();
     await partner.consumeFrom('mine', { tag: 'low', priority: -1 });
     await partner.consumeFrom('mine', { tag: 'a', priority: 5, prefetch: 2 });

@@ -88,7 +88,7 @@ describe('telemetry events that a client takes', () => {
     expect(rows()).toBe(0);
   });
 
-  it('and acknowledges five events late cost at most 0.2 rows each, over 1000 events', async () => {
+  it('and acknowledges five events late write at most 0.2 rows each, over 1000 events', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 50 });
     const rows = await watchRows(key);
@@ -119,7 +119,7 @@ describe('telemetry events that no client takes', () => {
     expect(again.deliveries().some(({ redelivered }) => redelivered)).toBe(false);
   });
 
-  it('cost at most 0.2 rows each, over 1000 events', async () => {
+  it('write at most 0.2 rows each, over 1000 events', async () => {
     const { key, siteId } = await openPartner();
     const rows = await watchRows(key);
     for (let round = 0; round < 50; round++) {
@@ -190,7 +190,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
     expect(await chunks(key)).toEqual([]);
   });
 
-  it('that a client holds are delivered again, as redelivered, when its connection died with the object (rule 8)', async () => {
+  it('that a client holds are delivered again, as redelivered, after a crash of the object closed its connection (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
