@@ -1,4 +1,4 @@
-/** The product's Worker with Sites that start over whenever their configuration is asked for: a write that failed does so. */
+/** The product's Worker with Sites that restart at each read of their configuration, as after a failed write. */
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import worker from '../../../worker/index.ts';
 

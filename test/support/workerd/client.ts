@@ -1,4 +1,4 @@
-/** Clients of the REST API: a user with a session, a partner with an API key, or nobody. */
+/** Clients of the REST API: a user with a session, a partner with an API key, or a client without a credential. */
 import { expect } from 'vitest';
 import { composeApiKey } from '../../../protocol/api-key.ts';
 import { send } from './rest.ts';

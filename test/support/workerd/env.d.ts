@@ -11,7 +11,7 @@ declare global {
   }
 }
 
-/** Tests look into the objects: their namespaces are of the classes, not of what these say over RPC. */
+/** Tests access the objects directly, so their namespaces have the types of the classes, not those of their RPC. */
 interface TestEnv extends Omit<Env, 'SITE' | 'VHOST' | 'METRICS'> {
   SITE: DurableObjectNamespace<Site>;
   VHOST: DurableObjectNamespace<Vhost>;

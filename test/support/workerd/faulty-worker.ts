@@ -62,7 +62,7 @@ function slowSites(env: FaultyEnv): Env['SITE'] {
   return namespace as unknown as Env['SITE'];
 }
 
-/** The vhosts as the Site calls them: it asks before it hands events over. */
+/** The vhosts as the Site calls them: it asks before it sends events. */
 function slowVhosts(env: FaultyEnv): Env['VHOST'] {
   const get = (id: DurableObjectId) => {
     const stub = env.VHOST.get(id);
@@ -77,7 +77,7 @@ function slowVhosts(env: FaultyEnv): Env['VHOST'] {
   return namespace as unknown as Env['VHOST'];
 }
 
-/** Resolves when the step may be passed; rejects when it is to fail. A control server that is gone holds nobody. */
+/** Resolves when the step may continue, or without a control server; rejects when the test wants it to fail. */
 async function pass(env: FaultyEnv, step: Step, subject = ''): Promise<void> {
   const url = `${env.CONTROL_URL}/${step}?subject=${subject}`;
   const response = await fetch(url).catch(() => undefined);
@@ -85,7 +85,7 @@ async function pass(env: FaultyEnv, step: Step, subject = ''): Promise<void> {
   if (response?.status === 500) throw new Error(`${step} fails because a test wants it to`);
 }
 
-/** From the first message with such a frame on, a socket's messages go out one behind the other, each when it may. */
+/** Makes a socket ask before each message with such a frame, and keeps the order of all later messages. */
 function askBeforeSending(ctx: DurableObjectState, kind: FrameKind, ask: () => Promise<void>): void {
   const accept = ctx.acceptWebSocket.bind(ctx);
   ctx.acceptWebSocket = (socket, tags) => {

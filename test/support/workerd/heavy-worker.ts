@@ -1,6 +1,6 @@
 /**
- * The product's Worker with a Site that a test can make heavy at once: rows of its journal as its own code writes them,
- * which would take a device hours.
+ * The product's Worker with a Site to which a test can add many journal rows at once. The rows are the ones that the
+ * Site itself would write; a device would need hours to send so much.
  */
 import { formatEntry, type JournalEntry } from '../../../durable-objects/site/telemetry/entry.ts';
 import { Site as ProductSite } from '../../../durable-objects/site.ts';

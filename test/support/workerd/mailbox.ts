@@ -28,7 +28,7 @@ export class Mailbox {
     this.bindings = { MAIL_FOLDER: { fetch } as unknown as Fetcher, ...bindings };
   }
 
-  /** A request with a JSON body, by the user of an access token or by nobody. */
+  /** A request with a JSON body, with an access token or without one. */
   async call(method: string, path: string, body?: unknown, accessToken?: string): Promise<Response> {
     const headers = {
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),

@@ -1,4 +1,4 @@
-/** The edge's metrics as they stand, read from their object. */
+/** The current metrics of the edge, read from their object. */
 import { env } from 'cloudflare:workers';
 import { metricsOf } from '../../../durable-objects/metrics/report.ts';
 import { type Family, parseExposition } from '../exposition.ts';
@@ -11,7 +11,7 @@ export async function scrape(): Promise<Map<string, Family>> {
   return parseExposition(await metricsStub().expose('v1'));
 }
 
-/** Of a family (without its prefix) the sum of the samples with these labels. */
+/** The sum of the samples of a family (named without its prefix) that have these labels. */
 export async function figure(name: string, labels: Record<string, string> = {}): Promise<number | undefined> {
   const samples = (await scrape()).get(`sitewire_edge_${name}`)?.samples ?? [];
   const own = samples.filter((sample) =>

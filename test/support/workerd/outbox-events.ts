@@ -1,4 +1,4 @@
-/** Events as a Site's outbox would hand them to a Vhost, numbered in their payload so that order can be read off. */
+/** Events as a Site's outbox sends them to a Vhost. A number in their payload lets tests check the order. */
 import type { OutboxEvent, Receipt } from '../../../durable-objects/rpc.ts';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
@@ -24,7 +24,7 @@ export function outboxEvents(from: number, count: number, options: EventOptions 
   }));
 }
 
-/** Hands a Vhost events `from`, `from + 1`, … of one site. */
+/** Sends a Vhost the events `from`, `from + 1`, … of one site. */
 export async function hand(
   key: Key,
   siteId: string,
@@ -40,12 +40,12 @@ export function numberOf(delivery: Delivery): number {
   return JSON.parse(delivery.body).payload.n;
 }
 
-/** The numbers of what came so far, in order. */
+/** The numbers of the deliveries so far, in order. */
 export function numbers(partner: Partner, tag?: string): number[] {
   return partner.deliveries(tag).map(numberOf);
 }
 
-/** What came so far, as `number` or, redelivered, as `number*`. */
+/** The numbers of the deliveries so far, each with `*` if it is redelivered. */
 export function markedNumbers(partner: Partner, tag?: string): string[] {
   return partner.deliveries(tag).map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
 }

@@ -1,4 +1,4 @@
-/** Everybody to whom the things of one organization are foreign: no member of it, and no key of it. */
+/** All kinds of callers who are neither a member nor a key of an organization. */
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { API_KEY_SCOPES } from '../../../protocol/scopes.ts';

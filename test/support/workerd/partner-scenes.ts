@@ -16,9 +16,9 @@ export interface PartnerScene {
   organization: Organization;
   key: Key;
   partner: Partner;
-  /** A site that the key may see; where the test makes none, it is an id alone, for events that are handed over. */
+  /** The id of a site that the key may see; without a plant a random id, for events that the test sends. */
   siteId: string;
-  /** One more link of the key. */
+  /** Opens another link of the key. */
   connect(options?: DialOptions): Promise<Partner>;
 }
 
@@ -33,7 +33,7 @@ export async function openPartner(
   return { organization, key, partner: await connect(), siteId, connect };
 }
 
-/** A partner with a plant to command: the plant is there before the key and its link. */
+/** A partner with a plant that it may command; the plant is created before the key and its link. */
 export async function openPartnerWithPlant(
   options: KeyOptions & { settings?: Record<string, unknown> } = {},
 ): Promise<PartnerScene & { plant: Plant }> {

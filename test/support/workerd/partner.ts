@@ -1,4 +1,4 @@
-/** A partner's client on one link, as the vhost tests drive it: questions with their answers, deliveries, settling. */
+/** A partner's client on one link, for tests of a vhost: requests with their answers, deliveries, settling. */
 import { runInDurableObject } from 'cloudflare:test';
 import { expect, vi } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
@@ -52,7 +52,7 @@ export class Partner {
     return fullQueueName(this.organization.slug, queue);
   }
 
-  /** One message with all questions; their answers in the same order. */
+  /** Sends all requests in one message, and returns their answers in the same order. */
   async askAll(...questions: Question[]): Promise<VhostLinkDown[]> {
     const frames = questions.map((question) => {
       this.#seq += 1;
@@ -105,7 +105,7 @@ export class Partner {
     );
   }
 
-  /** The first `count` deliveries, once they are there. */
+  /** Waits for `count` deliveries and returns them. */
   async delivered(count: number, tag?: string): Promise<Delivery[]> {
     const isThere = () => this.deliveries(tag).length >= count;
     await this.link.next((frame) => frame === this.link.received.at(-1) && isThere());
@@ -116,7 +116,7 @@ export class Partner {
     this.link.send({ kind: 'settle', outcome, leases: deliveries.map(({ lease }) => lease) });
   }
 
-  /** Returns when all that was due before has been sent: what the first question set free precedes the second's answer. */
+  /** Returns when all pending deliveries have arrived: what the first request causes precedes the second answer. */
   async quiet(): Promise<void> {
     await this.readyCount('event.alarm');
     await this.readyCount('event.alarm');
@@ -158,7 +158,7 @@ export function publishOf(
   return { ...plain, routingKey, body, ...options };
 }
 
-/** The fields of a good envelope, without its payload and signature. */
+/** The fields of a valid envelope, without its payload and signature. */
 export function envelopeFields(siteId: string) {
   return {
     version: '1.1',
@@ -227,7 +227,7 @@ export async function vhostRows<Row extends Record<string, SqlStorageValue>>(
   );
 }
 
-/** Messages that storage has: a message that a client holds is stored within a second. */
+/** The number of stored messages. A message that a client holds is stored within a second. */
 export async function storedMessages(key: Key): Promise<number> {
   const rows = await vhostRows<{ state: string }>(key, 'SELECT state FROM chunk');
   return openIn(rows.map(({ state }) => state));

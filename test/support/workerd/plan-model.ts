@@ -1,7 +1,7 @@
 /**
- * The plan of a site as a person would work it out with a pencil: which setpoints stand, which ended and why, what the
- * plant is to be doing. It shares no code with the product; it learns from the site only what chance decides, that is
- * which commands their device did not answer or refused [C-7.7].
+ * A simple model of a site's plan: which setpoints are open, which ended and why, and what the plant should do now.
+ * It shares no code with the product. From the site it gets only what it cannot predict: which commands their device
+ * did not answer or rejected [C-7.7].
  */
 export type Priority = 'EMERGENCY' | 'HIGH' | 'NORMAL';
 
@@ -12,7 +12,7 @@ export type Doing =
   | { by: 'emergency' }
   | { by: 'mode'; mode: string };
 
-/** A time of a schedule, as it was set or what is left of it; kw null: a mode alone. */
+/** A slot of a schedule, possibly shortened. `kw` is null for a slot that has only a mode. */
 interface Slot {
   slotIndex: number;
   kw: number | null;
@@ -37,7 +37,7 @@ interface Setpoint {
   kw: number;
   fromMs: number;
   untilMs: number;
-  /** Why it stands no longer; undefined while it does or has yet to begin. */
+  /** Why it ended; undefined while it is active or has not begun. */
   ended?: string;
 }
 
@@ -58,7 +58,7 @@ export class PlanModel {
     this.#nowMs = nowMs;
   }
 
-  /** Time passes: each start and end in its turn. A site that slept looks at none of them but the last. */
+  /** Lets time pass and handles each start and end in order. A site that slept evaluates only the last one. */
   passTo(nowMs: number, isAwake = true): void {
     const slots = this.#schedules.flatMap((schedule) => [schedule, ...schedule.slots]);
     const moments = [...this.#setpoints, ...slots].flatMap(({ fromMs, untilMs }) => [fromMs, untilMs]);
@@ -72,7 +72,7 @@ export class PlanModel {
     this.#resolve(nowMs);
   }
 
-  /** Returns the order in which it was recorded. */
+  /** Returns the number of the recorded command. */
   record(): number {
     this.#order += 1;
     return this.#order;
@@ -96,7 +96,7 @@ export class PlanModel {
     this.#look();
   }
 
-  /** A limit is in force: what asks for more stands no longer, whether it has begun or not. */
+  /** Sets the limit in force. It ends all setpoints above it, also those that have not begun, and the current slot. */
   limit(kw: number): void {
     this.record();
     this.#limitKw = kw;
@@ -108,7 +108,7 @@ export class PlanModel {
     this.#look();
   }
 
-  /** Slots of a minute each; nothing of it stands until its gateway has taken it. */
+  /** Adds a schedule of slots of a minute each. It has no effect until the gateway takes it. */
   addSchedule(messageId: string, fromMs: number, powers: readonly (number | null)[]): void {
     const slots = powers.map((kw, slotIndex) => ({
       slotIndex,
@@ -150,19 +150,19 @@ export class PlanModel {
     this.#look();
   }
 
-  /** Its gateway refused a slot, or never answered. */
+  /** The gateway rejected a slot or did not answer it. */
   failSlot(messageId: string, slotIndex: number): void {
     const slot = this.#schedules.find((one) => one.messageId === messageId)?.slots[slotIndex];
     if (slot) slot.untilMs = Math.min(slot.untilMs, this.#nowMs);
     this.#look();
   }
 
-  /** Those that have not ended. */
+  /** The messageIds of the schedules that have not ended. */
   openSchedules(): string[] {
     return this.#schedules.filter(({ ended }) => ended === undefined).map(({ messageId }) => messageId);
   }
 
-  /** What was never sent waits and ends EMERGENCY, the rest stays: only the site knows what it could send. */
+  /** Ends all setpoints. One that had begun may have been sent or not, so the model allows both reasons. */
   addEmergency(messageId: string): void {
     this.#emergencyOrder = this.record();
     for (const one of this.#setpoints) {
@@ -171,7 +171,7 @@ export class PlanModel {
     }
   }
 
-  /** The device has taken a mode that was recorded then. */
+  /** The device acknowledged the mode command with this number. */
   takeMode(order: number, mode: string, untilMs: number | null): void {
     if (untilMs === null) {
       this.#mode = mode;
@@ -181,7 +181,7 @@ export class PlanModel {
     this.#look();
   }
 
-  /** The site says that a command failed in a way that nobody could foresee. */
+  /** The site reports a failure that the model cannot predict. */
   fail(messageId: string, reason: string): void {
     const one = [...this.#setpoints, ...this.#schedules].find((known) => known.messageId === messageId);
     if (one && one.ended === undefined) one.ended = reason;
@@ -196,12 +196,12 @@ export class PlanModel {
     return this.#override && this.#override.untilMs > this.#nowMs ? this.#override.mode : this.#mode;
   }
 
-  /** Why a setpoint or a schedule stands no longer: foreseen, so it must be so. */
+  /** The end that the model predicts for a setpoint or a schedule; undefined while it is open. */
   endOf(messageId: string): string | undefined {
     return [...this.#setpoints, ...this.#schedules].find((one) => one.messageId === messageId)?.ended;
   }
 
-  /** The site has looked at what its plant is to do: what of it no longer fits is skipped. */
+  /** The site evaluates its target: a slot above the limit is skipped. */
   settle(): void {
     this.doing();
   }
@@ -231,7 +231,7 @@ export class PlanModel {
     return this.isEmergency ? { by: 'emergency' } : { by: 'mode', mode: this.mode };
   }
 
-  /** Of those that stand no two have the same time. */
+  /** The current slot. Slots of open schedules never overlap. */
   #slotNow(): (Slot & { messageId: string }) | undefined {
     for (const { messageId, slots, isTaken, ended } of this.#schedules) {
       if (!isTaken || ended !== undefined) continue;
@@ -247,7 +247,7 @@ export class PlanModel {
     );
   }
 
-  /** At one moment: what is over is over, and of two of a priority the later recorded one stays. */
+  /** Ends what is over at this moment; of open setpoints with the same priority only the newest stays. */
   #resolve(atMs: number): void {
     for (const one of this.#setpoints) {
       if (one.ended === undefined && one.untilMs <= atMs) one.ended = 'OVER';

@@ -1,6 +1,7 @@
 /**
- * The plan of a site against a small model of it: random commands, schedules, limits, fallbacks, acks, telemetry, leaps of
- * the clock, evictions, absent gateways and repeated messages, and what must hold after each of them [C-7.3], [C-7.7], [C-7.8].
+ * Compares the plan of a site with a small model of it. Random steps are commands, schedules, limits, fallbacks, acks,
+ * telemetry, leaps of the clock, evictions, disconnected gateways and repeated messages; each step is followed by the
+ * checks [C-7.3], [C-7.7], [C-7.8].
  */
 import fc from 'fast-check';
 import { expect, inject, it } from 'vitest';
@@ -155,10 +156,10 @@ async function take(world: PlanWorld, one: Step): Promise<void> {
   }
 }
 
-/** Files that walk: one for each core that most machines have. */
+/** How many test files run a part of the walk at the same time. */
 const WALKS = 2;
 
-/** One of the walks, with a share of the steps and a seed of its own. */
+/** Runs one part of the walk, with its share of the steps and its own seed. */
 export function walkModel(walk: number): void {
   holdClock();
   it('does what the model says, whatever comes [C-7.7]', { timeout: 24 * 60 * MINUTE }, async () => {

@@ -1,4 +1,4 @@
-/** A real Site, its gateway and its partner, driven beside the model of its plan; what must hold is checked on both. */
+/** A real Site with its gateway and its partner, next to a model of its plan. Each check compares the two. */
 import { runInDurableObject } from 'cloudflare:test';
 import { expect, vi } from 'vitest';
 import type { OutboxEvent, Submission } from '../../../durable-objects/rpc.ts';
@@ -21,9 +21,9 @@ import { createOrganization, createPlant, DEFAULT_SUB_DEVICES, type Plant, siteO
 
 const TERMINAL = ['COMPLETED', 'DEVIATED', 'FAILED', 'REJECTED'];
 const MAX_CHARGE_KW = 50;
-/** A session of which nothing is heard for longer is given up. */
+/** The site closes a session from which it receives nothing for longer. */
 const SESSION_MS = 60 * SECOND;
-/** How often the gateway shows life. */
+/** How often the gateway sends a message to stay connected. */
 const LIFE_MS = 50 * SECOND;
 
 type LogRow = {
@@ -33,17 +33,17 @@ type LogRow = {
   status: string;
   reason: string | null;
   finished_at_ms: number | null;
-  /** Whether a dispatch of it is under way. */
+  /** 1 while a dispatch of the command is open. */
   is_open: number;
 };
 
 type AlarmRow = { correlation_id: string | null; at_ms: number; payload: string };
 
-/** What a device did, or did not do, to a command. */
+/** A failure that the model cannot predict: a device rejected a command or did not answer it. */
 interface Chance {
   messageId: string;
   atMs: number;
-  /** One of a schedule. */
+  /** Set for the slot of a schedule. */
   slotIndex?: number;
 }
 
@@ -55,7 +55,7 @@ interface Mode {
 
 interface Look {
   dueMs: number | null;
-  /** Schedules whose status is not what their command's says. */
+  /** The number of schedules whose status contradicts that of their command. */
   incoherent: number;
   isEngaged: boolean;
   rows: LogRow[];
@@ -66,7 +66,7 @@ const INCOHERENT = `SELECT count(*) AS count FROM schedule JOIN command ON comma
   WHERE command.status <> CASE schedule.status WHEN 'ACTIVE' THEN 'EXECUTING' WHEN 'COMPLETED' THEN 'COMPLETED'
     WHEN 'FAILED' THEN 'FAILED' WHEN 'CANCELLED' THEN 'FAILED' ELSE 'PENDING' END`;
 
-/** How long a state of the plant may take to become an alarm, awake. */
+/** How long an awake site may take to raise the alarm of a state. */
 const WORKED_OUT_MS = 5 * SECOND;
 
 export class PlanWorld {
@@ -76,19 +76,22 @@ export class PlanWorld {
   #limitKw: number;
   /** The limit that the gateway received last. */
   #commandedKw: number | undefined;
-  /** What is agreed for a plant that nobody reaches, and what is known of it. */
+  /** The configured fallback, and what the gateway reported about it. */
   readonly #fallback = {
     afterMs: null as number | null,
     awaySinceMs: null as number | null,
     isActive: false,
-    /** False after the gateway reported its fallback: the site evaluates that later, at the latest when the gateway connects or disconnects. */
+    /**
+     * False after the gateway reported its fallback: the site evaluates the report later, at the latest when the
+     * gateway connects or disconnects.
+     */
     isSure: true,
     wanted: { is: false, sinceMs: 0 },
   };
   readonly #model = new PlanModel(Date.now());
   readonly #events = new Map<number, OutboxEvent>();
   readonly #submitted: Submission[] = [];
-  /** MessageIds of setpoints by the power that each alone asks for. */
+  /** MessageIds of setpoints by their power in watts, which is unique. */
   readonly #setpoints = new Map<number, string>();
   readonly #modes = new Map<string, Mode>();
   /** MessageIds of schedules by their ids. */
@@ -101,9 +104,9 @@ export class PlanWorld {
   #doing: Doing | undefined;
   readonly #hearing: { mockRestore(): void };
   #isLeaping = false;
-  /** Nobody has looked at the site since its clock leapt. */
+  /** The clock leapt, and no call has reached the site since. */
   #isAsleep = false;
-  /** Since the gateway last showed life. */
+  /** How far the clock has leapt since the last message of the gateway. */
   #leaptMs = 0;
   #kwCount = 0;
 
@@ -133,7 +136,7 @@ export class PlanWorld {
     return Date.now();
   }
 
-  /** A power that no other setpoint asks for: it identifies the setpoint of the plant's orders. */
+  /** Returns a power that no other setpoint has, so that a command to the gateway shows which setpoint it is for. */
   nextKw(): number {
     this.#kwCount += 1;
     return 1 + this.#kwCount / 1_000;
@@ -166,7 +169,7 @@ export class PlanWorld {
     if (ack.status === 'ACCEPTED') expect(doing).toEqual({ by: 'entry', messageId: one.messageId });
   }
 
-  /** A limit that leaves room for that share of all setpoints that there were, or for any. */
+  /** Sets a limit that this share of all earlier setpoints is below; a share of 1 sets the hard limit. */
   async submitLimit(share: number): Promise<void> {
     const kw = share < 1 ? (10_005 + 10 * Math.round(this.#kwCount * share)) / 10_000 : this.#hardKw;
     const ack = await this.#submit(submission('config', { constraints: { maxImportKw: kw } }));
@@ -175,7 +178,7 @@ export class PlanWorld {
     this.#model.limit(kw);
   }
 
-  /** Slots of a minute from so long ahead on: a power of its own each, one over every limit, or a mode. */
+  /** Submits slots of a minute: `kw` has a unique power, `over` a power above every limit, `mode` only a mode. */
   async submitSchedule(aheadMs: number, kinds: readonly ('kw' | 'over' | 'mode')[]): Promise<void> {
     const scheduleId = crypto.randomUUID();
     const fromMs = this.now + aheadMs;
@@ -213,7 +216,7 @@ export class PlanWorld {
     else this.#model.cancelSchedule(messageId);
   }
 
-  /** What the plant is to do by itself after so many seconds; null: nothing is agreed. */
+  /** Configures a fallback after this many seconds; null removes it. */
   async submitFallback(afterSeconds: number | null): Promise<void> {
     const fallback = afterSeconds === null ? null : { mode: 'STANDARD', afterSeconds, action: 'STOP' };
     const ack = await this.#submit(submission('config', { fallback }));
@@ -246,7 +249,7 @@ export class PlanWorld {
     this.#modes.set(reason, { order: this.#model.record(), mode, untilMs });
   }
 
-  /** The same publish once more: the same answer, and nothing else. */
+  /** Submits an earlier publish again: it must get the same answer and have no other effect. */
   async repeat(pick: number): Promise<void> {
     const one = this.#submitted[pick % Math.max(1, this.#submitted.length)];
     if (!one) return;
@@ -277,7 +280,7 @@ export class PlanWorld {
     for (const [cmdId, { isOpen }] of this.#commands) if (isOpen) await this.#acknowledge(cmdId, 'COMPLETED');
   }
 
-  /** An ack that comes twice, or late. */
+  /** Sends a second or a late ack. */
   async answerAgain(pick: number): Promise<void> {
     const answered = [...this.#commands].filter(([, { isOpen }]) => !isOpen);
     const [cmdId] = answered[pick % Math.max(1, answered.length)] ?? [];
@@ -339,7 +342,7 @@ export class PlanWorld {
     this.#commands.set(cmdId, { command, isOpen, isTaken: isTaken || status !== 'FAILED' });
   }
 
-  /** Whether the site took the ack: a command that had ended before is not begun any more. */
+  /** Whether the ack took effect: it has none on a command that had already ended. */
   async #isTakenMode(mode: Mode): Promise<boolean> {
     const reason = [...this.#modes].find(([, other]) => other === mode)?.[0];
     const rows = await rowsOf<{ status: string }>(
@@ -353,16 +356,16 @@ export class PlanWorld {
     const sql = `SELECT schedule.status, command.reason FROM schedule
       JOIN command ON command.sequence = schedule.command_sequence WHERE schedule.id = '${scheduleId}'`;
     const [row] = await rowsOf<Pick<LogRow, 'status' | 'reason'>>(this.#plant.id, sql);
-    // One that was taken may have failed by that: none of its slots fits.
+    // A schedule that the gateway took can be FAILED at once, because none of its slots is within the limit.
     return row?.status === 'FAILED' ? /skipped/.test(row.reason ?? '') : row?.status !== 'PENDING';
   }
 
   // time and the platform
 
-  /** Time in which the gateway shows life, if it is there. */
+  /** Lets time pass; a connected gateway sends messages meanwhile. */
   async pass(ms: number): Promise<void> {
     if (this.#isAsleep) {
-      // What is due is looked at first.
+      // The site does its overdue work first.
       this.#passTo(this.now);
       this.#model.settle();
       this.#isAsleep = false;
@@ -377,7 +380,7 @@ export class PlanWorld {
     this.#model.passTo(nowMs, !this.#isAsleep);
   }
 
-  /** The clock skips: what was due is looked at late, and whatever comes next may come before that. */
+  /** Moves the clock without running alarms: overdue work runs late, and other calls may come before it. */
   async leap(ms: number): Promise<void> {
     setClock(this.now + ms);
     this.#isLeaping = true;
@@ -388,11 +391,11 @@ export class PlanWorld {
 
   async evict(): Promise<void> {
     await evictSite(this.#plant.id);
-    // Its bridge pings; here a message says in its place that the session lives.
+    // A real bridge pings; here a message shows that the session is open.
     if (this.#link) await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
   }
 
-  /** An emergency at the end, and time: everything has come to an end, and was answered once. */
+  /** Ends the walk with an emergency: every command must then have ended, with one answer each. */
   async end(): Promise<void> {
     await this.come();
     await this.submitMode('STANDARD', null);
@@ -441,7 +444,7 @@ export class PlanWorld {
     this.#checkLimit(site.rows);
   }
 
-  /** What the gateway was sent since it was looked at last. */
+  /** Reads the commands that the gateway received since the last read. */
   async #read(): Promise<void> {
     if (!this.#link) return;
     await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
@@ -466,7 +469,7 @@ export class PlanWorld {
       this.#doing = { by: 'entry', messageId };
     } else if (action.startsWith('EMERGENCY')) this.#doing = { by: 'emergency' };
     else if (action === 'MODE_CHANGE' && (payload.reason === undefined || this.#isSetpoint())) {
-      // The plan's own word; or another's, which ends a setpoint all the same.
+      // The plan sent the mode, or a partner's mode ended a setpoint or slot on the device.
       this.#doing = { by: 'mode', mode: String(payload.mode) };
     } else if (action === 'CONFIG_SET') {
       this.#commandedKw = (payload.constraints as { maxImportKw: number }).maxImportKw;
@@ -490,11 +493,11 @@ export class PlanWorld {
       must(isEngaged === isWanted, { isEngaged, ...this.#fallback, now: this.now });
   }
 
-  /** The stack explains what the plant does. */
+  /** The gateway does what the model expects. */
   #checkDoing(): void {
     const wanted = this.#model.doing();
     const doing = this.#doing ?? { by: 'mode', mode: this.#model.mode };
-    // A mode that nobody has answered yet is the last word on modes: the plan waits for what becomes of it.
+    // While the gateway has not answered a mode command, the plan sends no other mode.
     const isModeOpen = [...this.#commands.values()].some(({ command, isTaken }) => {
       return command.payload.reason !== undefined && !isTaken;
     });
@@ -502,7 +505,7 @@ export class PlanWorld {
     else expect(doing).toEqual(wanted);
   }
 
-  /** A gateway that is there knows what is in force, unless too much waited for it. */
+  /** A connected gateway has received the limit in force, unless the configuration ended QUEUE_FULL. */
   #checkLimit(rows: readonly LogRow[]): void {
     const last = rows.findLast((row) => row.command_type === 'CONFIG');
     if (last && last.reason !== 'QUEUE_FULL')
@@ -530,13 +533,13 @@ export class PlanWorld {
     }
   }
 
-  /** What no plan foresees: setpoints that their gateway refused or did not answer. */
+  /** Commands that the gateway rejected or did not answer, which the model cannot predict. */
   #failedByChance(rows: readonly LogRow[]): Chance[] {
     const failed = rows.filter((row) => row.status === 'FAILED' && this.#isByChance(row));
     return failed.map((row) => ({ messageId: row.message_id, atMs: row.finished_at_ms ?? 0 }));
   }
 
-  /** Likewise those whose verdict was sent earlier: an alarm reports it. */
+  /** The same for commands that already had their verdict: an alarm reports that they are no longer active. */
   #dropped(waiting: readonly AlarmRow[]): Chance[] {
     const received = [...this.#events.values()].map(({ correlationId, atMs, payloadText }) => ({
       correlation_id: correlationId,
@@ -580,7 +583,7 @@ export class PlanWorld {
     else must(status === 'COMPLETED' || (status === 'FAILED' && reason !== 'CANCELLED'), seen);
   }
 
-  /** What the site has stored, at one moment. */
+  /** Reads the stored state of the site. */
   async #look(): Promise<Look> {
     return await runInDurableObject(siteOf(this.#plant.id), async (_site, { storage }) => ({
       dueMs: await storage.getAlarm(),
@@ -605,7 +608,7 @@ export class PlanWorld {
     for (const event of events) this.#events.set(event.sequence, event);
   }
 
-  /** One ack for each message, EXECUTING once and first, one end. */
+  /** Each message has one ack, at most one EXECUTING, which comes first, and one end. */
   #checkEvents(): void {
     const all = [...this.#events.values()].sort((left, right) => left.sequence - right.sequence);
     for (const { messageId } of this.#submitted) {
@@ -624,7 +627,7 @@ export class PlanWorld {
   }
 }
 
-/** Of what is looked at after every step: an `expect` for each row would take most of the time. */
+/** Checks a condition after every step; `expect` for each row would take most of the time of the test. */
 function must(holds: boolean, facts: unknown): void {
   if (!holds) expect.fail(`does not hold: ${JSON.stringify(facts)}`);
 }

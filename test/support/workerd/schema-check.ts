@@ -1,4 +1,4 @@
-/** Every command that a device of these tests is sent, and every event that a partner gets, held against the AsyncAPI document. */
+/** Checks each command to a device and each event to a partner against the AsyncAPI document. */
 import { type Schema, Validator } from '@cfworker/json-schema';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
@@ -14,7 +14,7 @@ const { channels, components } = asyncApiDocument() as unknown as {
 const validators = new Map<string, Validator>();
 const misfits: string[] = [];
 
-/** What was sent since the last call that the document does not have. */
+/** The messages since the last call that do not conform to the document. */
 export function takeMisfits(): string[] {
   return misfits.splice(0);
 }

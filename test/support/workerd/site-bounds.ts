@@ -1,4 +1,4 @@
-/** Budgets of a Site made small for one test: what it takes a plant years to fill is filled for real, in seconds. */
+/** Makes the budgets of a Site small for one test, so that a test fills them in seconds and not in years. */
 import { afterEach } from 'vitest';
 import { SITE_BOUNDS } from '../../../durable-objects/site/bounds.ts';
 import { evictSite } from './site-rows.ts';
@@ -7,14 +7,14 @@ type Bounds = { -readonly [Name in keyof typeof SITE_BOUNDS]: number };
 
 const REAL: Bounds = { ...SITE_BOUNDS };
 
-/** Call once per file: after each test the bounds are the product's own again. */
+/** Call once per file: after each test the bounds are those of the product again. */
 export function restoreBounds(): void {
   afterEach(() => {
     Object.assign(SITE_BOUNDS, REAL);
   });
 }
 
-/** From the next wake on, which this brings about, the site keeps to these. */
+/** Evicts the site, which uses these bounds from its next wake on. */
 export async function boundSite(siteId: string, bounds: Partial<Bounds>): Promise<void> {
   Object.assign(SITE_BOUNDS, bounds);
   await evictSite(siteId);

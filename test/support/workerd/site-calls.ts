@@ -1,12 +1,12 @@
 /**
- * The submits that Vhosts send to Sites, seen, held back, failed or answered late as a test wants. Test and objects
- * are different I/O contexts: one must not resolve the other's promises, so each looks again at its own next turn.
+ * Records the submit calls of Vhosts to Sites, and holds them, fails them or delays their answers. Test and objects are
+ * different I/O contexts and must not resolve each other's promises, so each polls once per turn of the event loop.
  */
 import { vi } from 'vitest';
 import type { SubmissionBatch } from '../../../durable-objects/rpc.ts';
 import { Site } from '../../../durable-objects/site.ts';
 
-/** What happens around a call; a promise makes it wait. `call` counts from 1. */
+/** Runs before or after a call, which waits for the returned promise. `call` counts from 1. */
 type Interference = (batch: SubmissionBatch, call: number) => Promise<void> | void;
 
 const nextTurn = globalThis.setTimeout;
@@ -56,22 +56,22 @@ export class SiteCalls {
     return this.batches.filter((batch) => batch.siteId === siteId);
   }
 
-  /** Waits until a site was called so often. */
+  /** Waits until a site has been called `count` times. */
   async arrived(siteId: string, count: number): Promise<void> {
     while (this.of(siteId).length < count) await turn();
   }
 
-  /** Runs before a call is made; what it throws, the caller gets, and the call is not made. */
+  /** Sets a function that runs before each call. If it throws, the caller gets its error, and the call is not made. */
   before(siteId: string, interfere: Interference): void {
     this.#before.set(siteId, interfere);
   }
 
-  /** Runs after a call was made; what it throws, the caller gets instead of the answer. */
+  /** Sets a function that runs after each call. If it throws, the caller gets its error instead of the answer. */
   after(siteId: string, interfere: Interference): void {
     this.#after.set(siteId, interfere);
   }
 
-  /** Holds back all calls but emergencies, until the returned function is called. */
+  /** Holds back all calls except emergencies, until the returned function is called. */
   hold(siteId: string): () => void {
     let isHeld = true;
     this.before(siteId, async (batch) => {

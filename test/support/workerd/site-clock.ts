@@ -1,6 +1,6 @@
 /**
- * The clock of a test file. Objects share the isolate with their tests, so one fake Date is the time of all; it
- * stands years ahead, where no alarm goes off by itself: `passTime` runs each when it is due.
+ * The clock of a test file. Objects share the isolate with their tests, so one fake Date is the time of all of them. It
+ * is years ahead of the real time, so the runtime never runs an alarm: `passTime` runs each when it is due.
  */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, expect, vi } from 'vitest';
@@ -13,7 +13,7 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-/** An agenda that is due again and again without the clock moving is broken. */
+/** An agenda that runs more often than this in one `passTime` has a bug: it is due again and again. */
 const MAX_RUNS = 500;
 
 /** Call once per file: every test begins at START_MS, and nothing but `setClock` and `passTime` moves the clock. */

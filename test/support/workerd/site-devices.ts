@@ -1,4 +1,4 @@
-/** What devices do on their links, in one call each. */
+/** The actions of devices on their links, one function each. */
 import { runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
@@ -84,7 +84,7 @@ export async function sendStatus(
   return await publish(link, JSON.stringify({ ts, nonce, status, sig }), 'status');
 }
 
-/** A telemetry message whose text and signature are made apart: what is sent need not be what was signed. */
+/** A telemetry message whose text and signature are made separately, so that the two can differ. */
 export function rawTelemetry(
   device: DeviceCredential,
   fields: { ts?: number; tsText?: string; nonce?: string; signedData?: string; data: string; sig?: string },
@@ -106,7 +106,7 @@ export async function connectTo(
   return openLink(await dialSite(siteId, deviceId, options));
 }
 
-/** Connects a device, by default the plant's gateway, and has it listen for commands. */
+/** Connects a device, by default the plant's gateway, and subscribes it to its commands. */
 export async function connectListening(
   plant: Plant,
   device: DeviceCredential = plant.gateway,
@@ -117,7 +117,7 @@ export async function connectListening(
   return link;
 }
 
-/** Time in which the gateway is there: it shows life every half minute, by data that no sub-device has. */
+/** Lets time pass while the gateway sends a signal of an unknown sub-device every half minute, to stay connected. */
 export async function stayConnected(plant: Plant, link: DeviceTestLink, durationMs: number): Promise<void> {
   for (let passedMs = 0; passedMs < durationMs; passedMs += 30 * SECOND) {
     await passTime(plant.id, Math.min(30 * SECOND, durationMs - passedMs));
@@ -125,7 +125,7 @@ export async function stayConnected(plant: Plant, link: DeviceTestLink, duration
   }
 }
 
-/** Subscribes and sends an ack. The site handles frames in order: when it has stored the ack, it knows the subscription. */
+/** Subscribes a device and waits until the site has stored an ack after it, and so has handled the subscription. */
 export async function subscribe(link: DeviceTestLink, device: DeviceCredential): Promise<void> {
   link.send({ kind: 'subscribed', commands: true });
   await sendAck(link, device, 'none', 'RECEIVED');
@@ -156,8 +156,8 @@ export async function droppedOf(siteId: string, deviceId: string): Promise<Recor
 }
 
 /**
- * Every bridge pings, from here on until `vi.restoreAllMocks()`: the runtime answers pings by itself, and stamps them
- * with the true time, which is long before a test's.
+ * Simulates the pings of all bridges until `vi.restoreAllMocks()`. The runtime answers real pings itself, and records
+ * them with the real time, which is years before the time of the test.
  */
 export async function answerPings(siteId: string): Promise<void> {
   await runInDurableObject(siteOf(siteId), (_site, state) => {

@@ -1,4 +1,4 @@
-/** A partner that listens to all of its event queues over its link. */
+/** A partner that consumes all of its event queues over its link. */
 import { EVENT_QUEUES, type EventKind, fullQueueName } from '../../../protocol/routing-keys.ts';
 import { connectPartner, type VhostTestLink } from './links.ts';
 import type { Key, Organization } from './world.ts';
@@ -15,7 +15,7 @@ export class Listener {
   readonly #queue: string;
   #asked = 1_000;
 
-  /** `queue`: one that is there, to ask about. */
+  /** `queue`: any existing queue; `quiet` declares it passively. */
   constructor(link: VhostTestLink, queue: string) {
     this.link = link;
     this.#queue = queue;
@@ -38,7 +38,7 @@ export class Listener {
     return JSON.parse(frame.kind === 'deliver' ? frame.delivery.body : '') as PartnerEvent;
   }
 
-  /** Returns when all that was due before has been sent: what the first question set free precedes the second's answer. */
+  /** Returns when all pending events have arrived: what the first request causes precedes the second answer. */
   async quiet(): Promise<void> {
     const asPassive = {
       passive: true,

@@ -1,4 +1,4 @@
-/** Devices that change objects, each step by itself: a test does it as often as a crash would. */
+/** The steps of a device's move between two objects, one function each: a test can repeat a step as a crash would. */
 import type { DevicePack } from '../../../durable-objects/rpc.ts';
 import { dialSite } from './links.ts';
 import { answerPings } from './site-devices.ts';
@@ -18,7 +18,7 @@ const OWN_TABLES = {
   rest_command: 'device_id',
   dispatch: 'device_id',
 };
-/** Two plants; the gateway of the first is to move. */
+/** Two plants, and the steps that move the gateway of the first one to the second. */
 export async function newMove() {
   const scene = await newSite();
   const { organization, plant, gateway } = scene;
@@ -43,7 +43,7 @@ export async function newMove() {
   return { ...scene, target, fromId, toId, id, move, evict, pack: () => pack };
 }
 
-/** All of a move. */
+/** Runs all steps of a move. */
 export async function whole({
   release,
   take,

@@ -22,20 +22,20 @@ export interface PlannedScene extends ListenedScene {
   link: DeviceTestLink;
 }
 
-/** Its gateway listens, its partner hears everything, and both show life by themselves. */
+/** A site whose gateway is subscribed and whose partner consumes all events; both answer pings. */
 export async function newPlannedSite(options: PlantOptions = {}): Promise<Whole<PlannedScene>> {
   const scene = await newAwaySite(options);
   return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
-/** The same, with a gateway that has never been there. */
+/** The same, with a gateway that has never connected. */
 export async function newAwaySite(options: PlantOptions = {}): Promise<Whole<ListenedScene>> {
   const scene = await newListenedSite(options);
   await answerPings(scene.plant.id);
   return scene;
 }
 
-/** The publish of a setpoint that imports so much, with a window in time from now. */
+/** The publish of a setpoint that imports this power, with a window relative to now. */
 export function planned(
   kw: number,
   priority: 'NORMAL' | 'HIGH' | 'EMERGENCY',
@@ -50,12 +50,12 @@ export function planned(
 
 /** All commands that a link has received; the site has none left to send. */
 export async function sentCommands(link: DeviceTestLink, plant: Plant): Promise<ReceivedCommand[]> {
-  // What the first frame sets free precedes the answer to the second.
+  // Commands that the first frame causes are sent before the answer to the second frame.
   for (let frame = 0; frame < 2; frame++) await sendAck(link, plant.gateway, 'none', 'RECEIVED');
   return commandsOf(link);
 }
 
-/** The same in short: a setpoint as its signed kW, a mode as itself, anything else as its action. */
+/** The same commands in short form: the signed kW of a setpoint, the name of a mode, the action of any other. */
 export async function sentTo(link: DeviceTestLink, plant: Plant): Promise<unknown[]> {
   const commands = await sentCommands(link, plant);
   return commands.map(({ action, payload }) => {
@@ -85,7 +85,7 @@ export async function rowOf(plant: Plant, { messageId }: Submission): Promise<Co
   return row;
 }
 
-/** How a publish stands: its status, and why where it says so. */
+/** The status of a publish, with its reason if it has one. */
 export async function endOf(plant: Plant, publish: Submission): Promise<string> {
   const { status, reason } = await rowOf(plant, publish);
   return reason === undefined ? status : `${status} ${reason}`;
@@ -97,7 +97,7 @@ export async function deliverEvents({ plant, listener }: ListenedScene): Promise
   await listener.quiet();
 }
 
-/** The executions that the partner heard of a publish, in order, each as its status and what it says beside it. */
+/** The payloads of the execution events that the partner received for a publish, in order. */
 export async function executionsOf(
   scene: ListenedScene,
   { correlationId, messageId }: Submission,

@@ -1,11 +1,11 @@
-/** A Site's own SQLite, as a test looks into it or breaks it. */
+/** Reads the SQLite database of a Site, and makes its writes fail. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { siteOf } from './world.ts';
 
 type Row = Record<string, SqlStorageValue>;
 
-/** Calls while work of the object itself is under way: enough for any, and no wait. */
+/** How often a test polls an object for its own work: enough for any work, and without a timer. */
 const MAX_LOOKS = 500;
 
 /** Rows of a site's own tables. */
@@ -13,7 +13,7 @@ export async function rowsOf<R extends Row>(siteId: string, sql: string): Promis
   return await runInDurableObject(siteOf(siteId), (_site, state) => state.storage.sql.exec<R>(sql).toArray());
 }
 
-/** One number out of a site's own tables; 0 where there is none. */
+/** One number from a site's own tables; 0 if there is no row. */
 export async function numberOf(siteId: string, sql: string): Promise<number> {
   const [row] = await rowsOf<{ value: number }>(siteId, `SELECT (${sql}) AS value`);
   return row?.value ?? 0;
@@ -56,12 +56,12 @@ export async function repair(siteId: string): Promise<void> {
   await rowsOf(siteId, 'DROP TRIGGER broken');
 }
 
-/** The object leaves memory, if it is there; its sockets hibernate, and the next event wakes it. */
+/** Evicts the object if it is in memory; its sockets hibernate, and the next event wakes it. */
 export async function evictSite(siteId: string): Promise<void> {
   await evict(siteId, 'hibernate');
 }
 
-/** The object leaves memory and its sockets are gone: it gets no close event. */
+/** Evicts the object and closes its sockets without a close event, like a crash. */
 export async function crashSite(siteId: string): Promise<void> {
   await evict(siteId, 'close');
 }

@@ -1,4 +1,4 @@
-/** Sites to begin a test with: a plant of a new organization, a partner that submits to it, and who else is there. */
+/** Sites to begin a test with: a plant of a new organization, a partner that submits to it, and other participants. */
 import { connectDevice, type DeviceTestLink } from './links.ts';
 import { connectListening } from './site-devices.ts';
 import { type Listener, listen } from './site-listener.ts';
@@ -14,7 +14,7 @@ import {
   siteOf,
 } from './world.ts';
 
-/** A scene, and the same once more as `scene` for the helpers of a suite that take a whole scene. */
+/** A scene that also has itself as `scene`, for helpers that take a whole scene. */
 export type Whole<Scene> = Scene & { scene: Scene };
 
 export function whole<Scene extends object>(scene: Scene): Whole<Scene> {
@@ -47,13 +47,13 @@ export async function newSite(options: PlantOptions = {}): Promise<Whole<SiteSce
   return whole(around(organization, await createPlant(organization, options)));
 }
 
-/** A site whose gateway is connected, and does not listen for commands. */
+/** A site whose gateway is connected, and is not subscribed to commands. */
 export async function newConnectedSite(): Promise<Whole<LinkedScene>> {
   const scene = await newSite();
   return whole({ ...scene, link: await connectDevice(scene.plant) });
 }
 
-/** A site whose gateway is connected and listens for commands. */
+/** A site whose gateway is connected and subscribed to commands. */
 export async function newListeningSite(): Promise<Whole<LinkedScene>> {
   const scene = await newSite();
   return whole({ ...scene, link: await connectListening(scene.plant) });
@@ -65,7 +65,7 @@ export async function newKeyedSite(options: PlantOptions = {}): Promise<Whole<Ke
   return whole({ ...around(organization, plant, key), key });
 }
 
-/** A site whose partner submits under a key, and listens to all events of that key. */
+/** A site whose partner submits under a key and consumes all events of that key. */
 export async function newListenedSite(options: PlantOptions = {}): Promise<Whole<ListenedScene>> {
   const scene = await newKeyedSite(options);
   return whole({ ...scene, listener: await listen(scene.organization, scene.key) });

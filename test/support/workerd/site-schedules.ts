@@ -6,7 +6,7 @@ import { MINUTE } from './site-clock.ts';
 import { submission } from './site-submissions.ts';
 import { siteOf } from './world.ts';
 
-/** A slot: so many kW, + = import, or a mode alone. */
+/** A slot: a power in kW, positive for import, or only a mode. */
 /** A power in kW, or a mode. */
 export type SlotValue = number | string;
 

@@ -1,4 +1,4 @@
-/** What devices sign with, and how what they are sent is signed: with which secret, in which of its two forms. */
+/** The keys that devices sign with, and checks of the secret and key form that signed a command. */
 import { hmacHex, verifyHmac } from '../../../durable-objects/secrets/hmac.ts';
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { ackSigningString, commandSigningString } from '../../../protocol/signing.ts';
@@ -7,7 +7,7 @@ import { type DeviceCredential, droppedOf, publish, type ReceivedCommand } from 
 
 export type SecretForm = 'text' | 'bytes';
 
-/** The key that a device makes of its secret. */
+/** The key that a device derives from its secret. */
 export function keyOf(hmacSecret: string, form: SecretForm = 'text'): string | Uint8Array {
   if (form === 'text') return hmacSecret;
   return Uint8Array.from(hmacSecret.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
@@ -24,7 +24,7 @@ export function isSignedWith(
   return verifyHmac(keyOf(hmacSecret, form), signed, sig);
 }
 
-/** Sends an ack that is signed with that secret; true if it was taken and not dropped. */
+/** Sends an ack that is signed with that secret; true if it was not dropped. */
 export async function ackWith(
   siteId: string,
   link: DeviceTestLink,
@@ -40,7 +40,7 @@ export async function ackWith(
   return after === before;
 }
 
-/** Sends telemetry under a nonce; why it was dropped, or `undefined` where it was not. */
+/** Sends telemetry with a nonce, and returns why it was dropped; undefined if it was not. */
 export async function dropOf(
   siteId: string,
   link: DeviceTestLink,

@@ -1,9 +1,9 @@
-/** The SQL statements of an object while a test looks: what a wake reads, and what it leaves alone. */
+/** Records the SQL statements of objects, to check what a wake reads. */
 import { runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { siteOf } from './world.ts';
 
-/** Notes every statement from here on, of all objects, until `vi.restoreAllMocks()`. */
+/** Records every statement of all objects from now on, until `vi.restoreAllMocks()`. */
 export async function noteStatements(siteId: string): Promise<string[]> {
   const statements: string[] = [];
   await runInDurableObject(siteOf(siteId), (_site, { storage }) => {
@@ -18,8 +18,8 @@ export async function noteStatements(siteId: string): Promise<string[]> {
 }
 
 /**
- * Counts the rows that an object's statements read from here on, until `vi.restoreAllMocks()`: they are the bill. The
- * answer is how many since it was last asked.
+ * Counts the rows that the statements of objects read, until `vi.restoreAllMocks()`: Cloudflare bills them. Each call
+ * of the returned function returns the count since the previous call.
  */
 export async function countRowsRead(siteId: string): Promise<() => Promise<number>> {
   const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];

@@ -1,4 +1,4 @@
-/** What a Vhost hands to a Site: submissions, and the answers as a partner would read them. */
+/** The submissions that a Vhost sends to a Site, and their answers as a partner reads them. */
 import type { OutboxEvent, Submission, SubmissionBatch, SubmitAnswer } from '../../../durable-objects/rpc.ts';
 import type { DeviceCommandItem, SiteSetpoint } from '../../../protocol/command.ts';
 import type { Acknowledgement, Alarm } from '../../../protocol/event.ts';
@@ -6,7 +6,7 @@ import { formatInstant } from '../../../protocol/ids.ts';
 import { type CommandFamily, commandRoutingKey, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import { siteOf } from './world.ts';
 
-/** A publish as its Vhost has authorized it; signed and verified where its family wants that. */
+/** A publish that its Vhost has authorized; its signature is valid if its family requires one. */
 export function submission(
   family: CommandFamily,
   payload: unknown,
@@ -65,7 +65,7 @@ export class Submitter {
   readonly keyId: string;
   readonly events: OutboxEvent[] = [];
   #received = 0;
-  /** Publishes that went out before: a lane says so of them. */
+  /** The publishIds that were submitted before: a batch with one of them has `isRepeated`. */
   readonly #published = new Set<string>();
 
   constructor(siteId: string, keyId: string = crypto.randomUUID()) {

@@ -1,4 +1,4 @@
-/** What the rules see of a site and are handed, as plain data: for tests of the rules alone. Nothing needs an object. */
+/** The input of the rules as plain data, so that tests of the rules need no object. */
 import type { SubDevice } from '../../../durable-objects/registry/plant-copy.ts';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { deviceCommandKind } from '../../../durable-objects/site/command/kind/device-command.ts';
@@ -15,9 +15,9 @@ export interface FactsOptions {
   constraints?: Partial<Constraints> | null;
   hardLimits?: Partial<Constraints> | null;
   gatewayId?: string | undefined;
-  /** Ids of devices, beside the gateway, that are in service. */
+  /** Ids of the active devices besides the gateway. */
   active?: readonly string[];
-  /** Ids of devices that commands do not reach now. */
+  /** Ids of the devices that are not connected. */
   away?: readonly string[];
   /** External ids of sub-devices. */
   offline?: readonly string[];
@@ -115,7 +115,7 @@ export function chargeItem(powerKw?: number, changes: Partial<DeviceCommandItem>
   };
 }
 
-/** Judges a batch of these. */
+/** Checks a batch of these items. */
 export function judgeItems(items: DeviceCommandItem[], options: FactsOptions = {}) {
   return judgeBy(deviceCommandKind, { commands: items }, siteView(options));
 }
@@ -125,15 +125,15 @@ export function textsOf(items: DeviceCommandItem[], options: FactsOptions = {}):
   return judgeItems(items, options).items.map(({ refusal }) => refusal?.message ?? 'ok');
 }
 
-/** The codes of the items of a batch, ok where one stands. */
+/** The code of each item of a batch: its rejection code if it is rejected, otherwise ok. */
 export function codesOf(items: DeviceCommandItem[], options: FactsOptions = {}): string[] {
   return judgeItems(items, options).items.map(({ refusal }) => refusal?.rejectionCode ?? 'ok');
 }
 
-/** The moment of a submission, where a test names no other. */
+/** The default time of a submission. */
 export const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
-/** A signed publish of that moment, as a Vhost hands it over. */
+/** A signed publish with that time, as a Vhost sends it to a Site. */
 export function signedSubmission(
   family: CommandFamily,
   payload: unknown,
@@ -152,7 +152,7 @@ export function signedSubmission(
   };
 }
 
-/** A good payload of each family. */
+/** A valid payload of each family. */
 export const PAYLOADS: Record<CommandFamily, object> = {
   'site-setpoint': {
     type: 'POWER',
@@ -172,7 +172,7 @@ export const PAYLOADS: Record<CommandFamily, object> = {
   config: { constraints: { maxImportKw: 50 } },
 };
 
-/** All ways to choose among these, none and all included: what a rule's order is tried on. */
+/** All subsets of these items, also the empty and the full one, to test the order of rules. */
 export function subsetsOf<Item>(items: readonly Item[]): Item[][] {
   return Array.from({ length: 2 ** items.length }, (_none, mask) =>
     items.filter((_item, index) => (mask & (1 << index)) !== 0),

@@ -1,4 +1,4 @@
-/** Years of a site's history at once, written as its store writes them: a device would take as long to send them. */
+/** Writes years of a site's history at once, as its store writes them: a device would need years to send them. */
 import { runInDurableObject } from 'cloudflare:test';
 import { KeyValues } from '../../../durable-objects/object/key-values.ts';
 import { Sql } from '../../../durable-objects/object/sql.ts';
@@ -17,7 +17,7 @@ export interface TelemetryFilling {
   /** Whole days. */
   fromMs: number;
   untilMs: number;
-  /** Readings are kept from then on; before it roll-ups alone. */
+  /** Raw readings are kept from this time on; before it there are only roll-ups. */
   rawFromMs: number;
   /** Between readings: a part of five minutes, or a multiple. */
   stepMs: number;
@@ -25,7 +25,7 @@ export interface TelemetryFilling {
   valueAt?(atMs: number): number;
 }
 
-/** A site without telemetry gets that history, all of it packed. */
+/** Writes this history, packed, into a site without telemetry. */
 export async function fillHistory(siteId: string, filling: TelemetryFilling): Promise<void> {
   const { metrics, fromMs, untilMs, rawFromMs, stepMs, valueAt = hourOf } = filling;
   await runInDurableObject(siteOf(siteId), (_site, state) => {

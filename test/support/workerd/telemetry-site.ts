@@ -12,7 +12,7 @@ import { type PlantOptions, siteOf } from './world.ts';
 
 export const TELEMETRY_LEVELS = GRANULARITIES;
 
-/** One message: its device's moment, and its values in thousandths. */
+/** One message: its `ts`, and its values in thousandths. */
 export interface TelemetryMessage {
   ts: number;
   data: Readonly<Record<string, number>>;
@@ -20,7 +20,7 @@ export interface TelemetryMessage {
 
 export interface TelemetrySite extends SiteScene {
   model: TelemetryModel;
-  /** By the gateway, in one batch, stored all. */
+  /** Sends messages of the gateway in one batch; all are stored. */
   send(...messages: TelemetryMessage[]): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export async function sendAll(
   expect(await publishAll(link, payloads)).toEqual(payloads.map(() => true));
 }
 
-/** One call for a history: as much as one answers. */
+/** Makes one call for a history; it returns a part of the history. */
 export async function readChunk(
   siteId: string,
   metric: string,
@@ -64,7 +64,7 @@ export async function readChunk(
   return { points: JSON.parse(`[${items}]`) as Answered[], nextMs };
 }
 
-/** All of a history, call after call: each goes on where the last one ended. */
+/** Reads a whole history by calls that each continue where the last one ended. */
 export async function readChunks(
   siteId: string,
   metric: string,
@@ -97,7 +97,7 @@ export async function readOfDevice(
   return { rows: JSON.parse(`[${items}]`) as (Answered & { metric: string })[], total };
 }
 
-/** What the store knows of itself. */
+/** The state of the telemetry store. */
 export async function storeState(siteId: string) {
   const [fact] = await rowsOf<{ value: string }>(siteId, `SELECT value FROM fact WHERE name = 'telemetry'`);
   const nothing = { packedToMs: 0, packedBlock: 1, rolledToMs: 0, bytes: {} as Record<string, number> };

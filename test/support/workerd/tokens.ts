@@ -1,4 +1,4 @@
-/** The key pair of RFC 8037, appendix A: known to everybody, so used in tests alone. */
+/** The key pair of RFC 8037, appendix A. It is public, so only tests use it. */
 export const TOKEN_PRIVATE_KEY = {
   kty: 'OKP',
   crv: 'Ed25519',

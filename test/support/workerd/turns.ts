@@ -1,7 +1,7 @@
-/** Turns in the storage of an object, for tests that work on one of its parts alone, at a moment of their own. */
+/** Turns in the storage of an object, for tests of one part of it, at a time that the test chooses. */
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
 
-/** Runs work in a turn at that moment, epoch milliseconds; what `ending` writes is last in it. */
+/** Runs work in a turn at that time (epoch milliseconds), and then `ending` in the same turn. */
 export type RunAt = <Value>(nowMs: number, work: (turn: Turn) => Value) => Value;
 
 export function turnsOf(state: DurableObjectState, ending: (turn: Turn) => void): RunAt {
