@@ -20,7 +20,7 @@ export class VhostCaller {
   }
 
   /**
-   * Hands over the given number of events, as a Site's outbox does; each payload has `chars` characters or
+   * Sends the given number of events, as a Site's outbox does; each payload has `chars` characters or
    * slightly more.
    */
   async events(kind: Exclude<EventKind, 'telemetry'>, count: number, chars: number): Promise<void> {

@@ -1,6 +1,4 @@
-/**
- * A site's agenda continues after a failed hand-over and after a crash with events still to be handed over.
- */
+/** A site's agenda continues after a failed call to a Vhost, and after a crash with unsent events. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { areWhole } from '#support/command-history.ts';

@@ -19,7 +19,7 @@ import type { AnyRoute } from '../../worker/route.ts';
 /** An id of each kind of thing, by the noun before it in paths; the sub-device belongs to the plant. */
 type Things = Record<string, string>;
 
-/** To the operator no organization is foreign; the security matrix has who else gets in there: nobody. */
+/** No organization is foreign to the operator. The security matrix tests the operator's routes. */
 const ROUTES = ALL_ROUTES.filter(({ who }) => who.door !== 'operator');
 const WITH_IDS = ROUTES.filter((route) => nounsOf(route).length > 0);
 /** Valid bodies of routes that have no example in the document, or one that needs a bridge. */

@@ -149,7 +149,7 @@ function endersLast(a: AnyRoute, b: AnyRoute): number {
   return ends(a) - ends(b);
 }
 
-/** What an answer says of the door. */
+/** The refusal of the door as status and code, or `in` if the door let the caller in. */
 async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Promise<string> {
   const path = await freshPath(route, callers.team);
   const response = await callRoute(route, path, await callers.headersOf(caller, route));

@@ -1,6 +1,6 @@
 /**
- * Plays a transcript: a raw client performs the steps, and the outcome is every frame it has received once no
- * more can come. A fence proves that: a passive declaration on each channel, which the server answers after
+ * Plays a transcript: a raw client performs the steps, and the outcome is every frame that it has received when
+ * no other can arrive. A fence proves that: a passive declaration on each channel, which the server answers after
  * everything else. When the server ends the connection, that end is the proof.
  */
 import { definitions, type Fields, frame, headerFrame } from '#support/bridge-amqp-frames.ts';

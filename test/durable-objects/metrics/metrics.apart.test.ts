@@ -221,7 +221,7 @@ describe('messages of devices in the metrics', () => {
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":3}', sig: '0'.repeat(64) }));
     await publish(link, 'not JSON');
-    // The counts come in order: behind the last one, no other is on its way.
+    // The counts arrive in order: after the last one, none is still missing.
     await untilFigure(() => dropped('MALFORMED'), malformed + 1);
     expect(await dropped('SIGNATURE')).toBe(signature + 1);
   });

@@ -162,7 +162,9 @@ const WALKS = 2;
 /** Runs one part of the walk, with its share of the steps and its own seed. */
 export function walkModel(walk: number): void {
   holdClock();
-  it('does what the model says, whatever comes [C-7.7]', { timeout: 24 * 60 * MINUTE }, async () => {
+  it('does what the model predicts after any random steps [C-7.7]', {
+    timeout: 24 * 60 * MINUTE,
+  }, async () => {
     const wanted = Math.ceil(inject('modelSteps') / WALKS);
     const seed = inject('modelSeed') * WALKS + walk;
     let steps = 0;

@@ -1,4 +1,4 @@
-/** Password hashes block the isolate, so they are spread over time, and only so many wait [C-14.2]. */
+/** Password hashes block the isolate, so they are spread over time, and a limited number may wait [C-14.2]. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { turnToHash } from '../../../worker/auth/hash-turn.ts';
 

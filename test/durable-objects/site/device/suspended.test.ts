@@ -25,7 +25,7 @@ const KINDS: [string, () => Submission][] = [
   ['a mode', () => submission('mode', { mode: 'ZERO_EXPORT' })],
 ];
 
-/** The only gateway was sent the command so many times, has not answered, and is suspended. */
+/** Lets the site send the command `tries` times to its only gateway, which does not answer and is then suspended. */
 async function newSuspended(publish: Submission, tries = 1): Promise<PlannedScene> {
   const scene = await newPlannedSite();
   await scene.partner.submit(publish);

@@ -37,7 +37,7 @@ async function newRunningSite() {
   return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
-/** Time in which a device other than the gateway shows life. */
+/** Lets time pass while a device other than the gateway sends messages. */
 async function stayAlive(plant: Plant, link: DeviceTestLink, device: DeviceCredential, durationMs: number) {
   for (let passedMs = 0; passedMs < durationMs; passedMs += 30 * SECOND) {
     await passTime(plant.id, 30 * SECOND);

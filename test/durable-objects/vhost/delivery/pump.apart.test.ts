@@ -1,4 +1,4 @@
-/** A pump hands out a limited number of messages in one turn; the rest follows in further turns (rule 9). */
+/** A pump delivers a limited number of messages in one turn, and the rest in further turns (rule 9). */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import type { Partner } from '#workerd/partner.ts';
@@ -6,7 +6,7 @@ import { openPartner } from '#workerd/partner-scenes.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 
 const EVENTS = 2_000;
-/** Deliveries that one turn may hand out. */
+/** The most deliveries of one turn. */
 const IN_ONE_TURN = 512;
 /** Rows that a turn writes besides one for each delivery. */
 const OTHER_ROWS = 20;

@@ -15,7 +15,7 @@ async function storedThrough(key: Key): Promise<number | undefined> {
   return row?.sequence;
 }
 
-/** The vhost stores what is held after a second; without this a slow test might wait so long. */
+/** Stops the timer that stores unacknowledged events after a second; it could ring in a slow test. */
 function stopTimers(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 }
@@ -24,7 +24,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A partner that holds its events, and a site that has handed over the given number of them. */
+/** A partner that does not acknowledge, and a site that has sent it the given number of events. */
 async function holding(count: number, prefetch = 0) {
   const scene = await openPartner();
   await scene.partner.consume('event.status', { prefetch });
