@@ -68,15 +68,16 @@ const COMMAND_TABLES = `
       command_sequence INTEGER,
       device_id TEXT NOT NULL,
       action TEXT NOT NULL,
-      payload TEXT NOT NULL,
       state TEXT NOT NULL CHECK (state IN ('WAITING', 'SENT', 'RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED')),
       tries INTEGER NOT NULL DEFAULT 0,
       not_before_ms INTEGER NOT NULL,
       expires_at_ms INTEGER,
+      -- Not indexed, see DispatchRows.
       due_at_ms INTEGER,
-      reason TEXT
+      reason TEXT,
+      -- Last, because it may be long: a search by the other columns does not read it.
+      payload TEXT NOT NULL
     ) WITHOUT ROWID;
-    CREATE INDEX dispatch_due ON dispatch (due_at_ms) WHERE due_at_ms IS NOT NULL;
 
     -- The setpoints of the plan, whatever the status of their commands.
     CREATE TABLE plan_entry (

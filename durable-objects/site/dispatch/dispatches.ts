@@ -196,6 +196,11 @@ export class Dispatches implements DueSource {
     this.makeRoom(turn);
   }
 
+  /** At any alarm: what was due next may have ended since. */
+  ride(): void {
+    this.rows.forgetDue();
+  }
+
   #runDue(turn: Turn, cmdId: string): void {
     // An earlier dispatch of the same loop may have ended its command.
     const row = this.rows.find(cmdId);

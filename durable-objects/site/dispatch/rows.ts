@@ -38,7 +38,10 @@ type WaitingCommand = { sequence: number; owner: OwnerName };
 
 export class DispatchRows {
   readonly #sql: Sql;
-  /** The earliest due time; read on demand, forgotten with each write. */
+  /**
+   * No dispatch is due earlier. Kept in memory because an index would cost a row for each dispatch. Most dispatches end
+   * in milliseconds: their due times stay in it until the next alarm, which rings anyway.
+   */
   #due: { atMs: number | undefined } | undefined;
 
   constructor(sql: Sql) {
@@ -92,20 +95,26 @@ export class DispatchRows {
     return this.#where('due_at_ms <= ? ORDER BY due_at_ms LIMIT ?', now, limit);
   }
 
+  /** The earliest due time, or an earlier time at which nothing is due any more. */
   dueMs(): number | undefined {
     this.#due ??= { atMs: this.#readDue() };
     return this.#due.atMs;
   }
 
-  insert(turn: Turn, dispatch: DispatchRow): void {
+  /** The next `dueMs` reads the due times from storage. */
+  forgetDue(): void {
     this.#due = undefined;
+  }
+
+  insert(turn: Turn, dispatch: DispatchRow): void {
+    this.#noteDue(dispatch);
     turn.insert('dispatch', dispatch);
   }
 
   /** Returns the changed row. */
   update(turn: Turn, row: DispatchRow, change: DispatchChange): DispatchRow {
-    this.#due = undefined;
     const next = { ...row, ...change };
+    this.#noteDue(next);
     turn.write(
       `UPDATE dispatch SET device_id = ?, payload = ?, state = ?, tries = ?, due_at_ms = ?, reason = ?
        WHERE cmd_id = ?`,
@@ -121,18 +130,20 @@ export class DispatchRows {
   }
 
   deleteOfCommand(turn: Turn, commandSequence: number): void {
-    this.#due = undefined;
     turn.write('DELETE FROM dispatch WHERE command_sequence = ?', commandSequence);
   }
 
   deleteOfOwner(turn: Turn, owner: OwnerName): void {
-    this.#due = undefined;
     turn.write('DELETE FROM dispatch WHERE owner = ?', owner);
   }
 
   delete(turn: Turn, cmdId: string): void {
-    this.#due = undefined;
     turn.write('DELETE FROM dispatch WHERE cmd_id = ?', cmdId);
+  }
+
+  /** An earlier time needs no undo: if the write fails, the next alarm finds nothing due and reads again. */
+  #noteDue({ due_at_ms: dueAtMs }: DispatchRow): void {
+    if (this.#due) this.#due = { atMs: earliest([this.#due.atMs, dueAtMs]) };
   }
 
   #where(condition: string, ...bindings: (string | number)[]): DispatchRow[] {
