@@ -3,10 +3,10 @@
  * times as much as the calls: counts that are not reported when their object is evicted are lost, and a call
  * without an answer may count twice.
  */
+import { within } from '../object/calls.ts';
 import type { Clock } from '../object/clock.ts';
 import { reasonOf } from '../object/reason.ts';
 import type { Turn } from '../object/turn.ts';
-import { within } from '../object/within.ts';
 import type { CountKey, Counts } from './families.ts';
 
 const ANSWER_MS = 5_000;

@@ -1,11 +1,11 @@
 /**
- * The list of everything that an object does at a given time. Each due source is listed once; the alarm is
- * set for the earliest. A source stays due until its work has ended: work in progress is due at its deadline,
- * so a crash loses nothing.
+ * The list of everything that an object does at a given time, and the object's only alarm, which is set for the
+ * earliest. Each due source is listed once. A source stays due until its work has ended: work in progress is due
+ * at its deadline, so a crash loses nothing.
  */
 
-import type { AlarmClock } from './alarm-clock.ts';
-import { stackOf } from './reason.ts';
+import type { Clock } from './clock.ts';
+import { reasonOf, stackOf } from './reason.ts';
 import type { Turn, Turns } from './turn.ts';
 
 export interface DueSource {
@@ -20,6 +20,8 @@ export interface DueSource {
 
 /** Pause before a source whose work failed runs again. */
 const RETRY_MS = 60_000;
+/** An alarm that has not rung this long after its time was missed. */
+const OVERDUE_MS = 1_000;
 
 export class Agenda {
   readonly #sources: readonly DueSource[];
@@ -72,6 +74,55 @@ export class Agenda {
   #dueMs(source: DueSource): number | undefined {
     const dueMs = source.dueMs();
     return dueMs === undefined ? undefined : Math.max(dueMs, this.#retryAtMs.get(source) ?? dueMs);
+  }
+}
+
+/**
+ * The alarm is set only for an earlier time than the current one (rule 10), never in the past, and never again
+ * for the time that is being handled: the runtime takes that for the same alarm and drops it when the handler
+ * ends. An alarm that did not ring in time is set again at the next opportunity.
+ */
+export class AlarmClock {
+  readonly #storage: DurableObjectStorage;
+  readonly #clock: Clock;
+  #isLoaded = false;
+  #setForMs: number | null = null;
+  #rangForMs = 0;
+
+  constructor(storage: DurableObjectStorage, clock: Clock) {
+    this.#storage = storage;
+    this.#clock = clock;
+  }
+
+  /** Reads the alarm that was set before the object was loaded. */
+  async load(): Promise<void> {
+    this.#setForMs = await this.#storage.getAlarm();
+    this.#isLoaded = true;
+  }
+
+  /** Must be called first in the alarm handler. */
+  rang(): void {
+    this.#rangForMs = Math.max(this.#rangForMs, this.#setForMs ?? 0);
+    this.#setForMs = null;
+  }
+
+  /**
+   * Sets the alarm for `dueMs`, unless an earlier one is set. A missed alarm is set for now, whatever is due:
+   * the work it was set for may have been forgotten when the object was evicted. Does nothing before `load`.
+   */
+  arm(dueMs: number | undefined): void {
+    if (!this.#isLoaded) return;
+    const now = this.#clock.now();
+    const isMissed = this.#setForMs !== null && this.#setForMs <= now - OVERDUE_MS;
+    const wantedMs = isMissed ? now : dueMs;
+    if (wantedMs === undefined) return;
+    if (!isMissed && this.#setForMs !== null && this.#setForMs <= wantedMs) return;
+    const at = Math.max(wantedMs, now, this.#rangForMs + 1);
+    this.#setForMs = at;
+    this.#storage.setAlarm(at).catch((error: unknown) => {
+      console.error('wake-up alarm of the object not set, due work may be late', { reason: reasonOf(error) });
+      this.#setForMs = null;
+    });
   }
 }
 

@@ -11,22 +11,20 @@ import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { RegistryCopy } from '../registry/copy.ts';
-import { markUsed, writeRevoked } from '../registry/key-use.ts';
 import { type OrganizationCopy, readOrganization } from '../registry/organization-copy.ts';
+import { markUsed, writeRevoked } from '../registry/writes.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
-import { ConnectionRows } from './client/rows.ts';
 import { ClientSockets } from './client/sockets.ts';
 import { Broker } from './delivery/broker.ts';
 import { Outflow } from './delivery/outflow.ts';
 import { ConsumerRows } from './delivery/rows.ts';
 import { EventIntake } from './event/intake.ts';
-import { ReceivedRows } from './event/rows.ts';
 import { EventStore } from './event/store.ts';
 import { Ending } from './key/ending.ts';
 import { Key, type VhostFact } from './key/key.ts';
 import { PublishRate } from './publish/publish-rate.ts';
 import { Publisher } from './publish/publisher.ts';
-import { PartnerQueueRows } from './queue/partner-queue-rows.ts';
+import { PartnerQueueRows } from './queue/partner-queues.ts';
 import { Queues } from './queue/queues.ts';
 import { QueueRows } from './queue/rows.ts';
 
@@ -82,7 +80,7 @@ export class VhostParts {
       until: (deadlineMs, work) => this.calls.until(deadlineMs, work),
       keepAlive,
     });
-    this.sockets = new ClientSockets(ctx, new ConnectionRows(sql), new SeenConnections(sql), clock);
+    this.sockets = new ClientSockets(ctx, sql, new SeenConnections(sql), clock);
     this.organization = new RegistryCopy(keyValues, {
       clock,
       turns: this.turns,
@@ -90,7 +88,7 @@ export class VhostParts {
       keepAlive,
     });
     this.#broker = this.#readBroker();
-    this.intake = new EventIntake(new ReceivedRows(sql), this.key, {
+    this.intake = new EventIntake(sql, this.key, {
       push: (turn, queue, message, safety) => this.#broker.publish(turn, queue, message, safety),
       firstKept: (siteId) => this.#broker.queues.firstKept(siteId),
     });

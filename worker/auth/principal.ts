@@ -5,7 +5,7 @@
 import type { Context } from 'hono';
 import { getCookie } from 'hono/cookie';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import { markUsed } from '../../durable-objects/registry/key-use.ts';
+import { markUsed } from '../../durable-objects/registry/writes.ts';
 import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden, unauthorized } from '../http/error-response.ts';
 import { type ApiKey, findApiKey } from '../registry/api-keys.ts';

@@ -4,7 +4,7 @@
  * client receives them.
  */
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../durable-objects/registry/status-lane.ts';
+import { writeRegistry } from '../../durable-objects/registry/writes.ts';
 import { signDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import type { ProvisioningPackage } from '../../protocol/device-record.ts';
 import { LIMIT } from '../../protocol/limits.ts';

@@ -1,9 +1,8 @@
 /** Makes each messageId take effect once [C-7.3]: stores its command and acknowledgement. */
-import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
-import type { Trimmable } from '../retention.ts';
+import { EMPTY, type Extent, type Trimmable } from '../retention.ts';
 
 export type MessageIdRow = {
   command_id: string;

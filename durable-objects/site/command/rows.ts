@@ -2,10 +2,9 @@
 
 import type { CommandStatus } from '../../../protocol/enums.ts';
 import type { CommandType } from '../../../protocol/routing-keys.ts';
-import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { Trimmable } from '../retention.ts';
+import { EMPTY, type Extent, type Trimmable } from '../retention.ts';
 
 export type CommandRow = {
   sequence: number;

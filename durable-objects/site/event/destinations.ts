@@ -3,8 +3,8 @@
  * destination is one class here and one line in `destinationOf`.
  */
 import type { VhostStub } from '../../env.ts';
-import type { Stubs } from '../../object/stubs.ts';
-import { writeRegistry } from '../../registry/status-lane.ts';
+import type { Stubs } from '../../object/calls.ts';
+import { writeRegistry } from '../../registry/writes.ts';
 import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event-rows.ts';
 import type { OutboxRow } from './rows.ts';
 

@@ -28,7 +28,7 @@ import type { Presence } from '../presence/presence.ts';
 import type { Schedules } from '../schedule/schedules.ts';
 import type { ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import type { MovedNonces } from '../telemetry/moved-nonces.ts';
+import type { MovedNonces } from '../telemetry/replay.ts';
 
 /** The status that each status is entered from (spec: Device lifecycle). */
 const FROM: Record<DeviceRow['status'], DeviceRow['status']> = {

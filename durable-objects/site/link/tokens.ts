@@ -25,7 +25,7 @@ import type { CommandSender } from '../dispatch/sender.ts';
 import { statusRow } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import type { MovedNonces } from '../telemetry/moved-nonces.ts';
+import type { MovedNonces } from '../telemetry/replay.ts';
 import { type Explanation, explainNonce, explainTimestamp } from './explain.ts';
 
 const REFRESH_AT = 0.8;

@@ -1,10 +1,12 @@
 /**
  * Nonces seen, each remembered until max(received, ts) + 300 s: a message may be dated five minutes ahead, so
- * five minutes from its receipt would not cover it [C-3.8]. In memory only, sixteen bytes each: eight of a
- * hash, four for the second of expiry, four of the message's signature. Rebuilt from the journal's blocks
- * after a wake.
+ * five minutes from its receipt would not cover it [C-3.8]. After a wake they are rebuilt from the journal's
+ * blocks, which hold most of them, and from a table for the others.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { DueSource } from '../../object/agenda.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { hashNonce, randomNonceKey } from './nonce-hash.ts';
 
@@ -16,6 +18,8 @@ const WORDS = 4;
 const MIN_SLOTS = 256;
 /** Maximum share of slots in use before the table is rebuilt. */
 const MAX_LOAD = 0.6;
+/** Nonces per row; with the longest nonces, a third of the maximum row size. */
+const PER_ROW = 1_000;
 
 export interface NonceUse {
   deviceId: string;
@@ -26,6 +30,10 @@ export interface NonceUse {
   receivedMs: number;
 }
 
+/**
+ * The nonces in memory, sixteen bytes each: eight of a hash, four for the second of expiry, four of the message's
+ * signature.
+ */
 export class ReplayGuard {
   readonly #maxNonces: number;
   readonly #key = randomNonceKey();
@@ -93,6 +101,53 @@ export class ReplayGuard {
       const entry = before.subarray(at, at + WORDS);
       this.#slots.set(entry, this.#find([entry[0] ?? 0, entry[1] ?? 0]));
     }
+  }
+}
+
+type Row = { id: number; until_ms: number; data: string };
+
+/**
+ * Nonces that are not in the journal: those of devices moved from another object, and those of token
+ * requests. Kept until they are no longer valid for replay detection.
+ */
+export class MovedNonces implements DueSource {
+  readonly name = 'moved nonces';
+  readonly #sql: Sql;
+  /** Undefined: not read yet; null: no nonces. */
+  #dueMs: number | null | undefined;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  *all(): Generator<NonceUse> {
+    const rows = this.#sql.each<Row>(
+      'SELECT id, until_ms, data FROM moved_nonce WHERE id > ? ORDER BY id LIMIT ?',
+      { key: 'id', from: 0, rows: 16 },
+    );
+    for (const { data } of rows) yield* JSON.parse(data) as NonceUse[];
+  }
+
+  add(turn: Turn, nonces: readonly NonceUse[]): void {
+    this.#dueMs = undefined;
+    for (let start = 0; start < nonces.length; start += PER_ROW) {
+      const some = nonces.slice(start, start + PER_ROW);
+      const untilMs = Math.max(...some.map(({ ts, receivedMs }) => Math.max(ts, receivedMs)));
+      turn.insert('moved_nonce', { until_ms: untilMs + REPLAY_HORIZON_MS, data: JSON.stringify(some) });
+    }
+  }
+
+  dueMs(): number | undefined {
+    if (this.#dueMs === undefined) {
+      const row = this.#sql.one<{ due: number | null }>('SELECT min(until_ms) AS due FROM moved_nonce');
+      this.#dueMs = row?.due ?? null;
+    }
+    return this.#dueMs ?? undefined;
+  }
+
+  run(turn: Turn): void {
+    this.#dueMs = undefined;
+    turn.write('DELETE FROM moved_nonce WHERE until_ms <= ?', turn.now);
   }
 }
 

@@ -1,10 +1,9 @@
 /** The blocks of the telemetry journal: received messages with their nonces. */
-import { EMPTY, type Extent } from '../../object/extent.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import type { Trimmable } from '../retention.ts';
+import { EMPTY, type Extent, type Trimmable } from '../retention.ts';
 import { REPLAY_HORIZON_MS } from './replay.ts';
 
 /** Values stored in the row of the open block because they then cost no extra write. */

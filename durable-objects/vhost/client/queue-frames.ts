@@ -25,8 +25,7 @@ import {
   unknownQueue,
 } from '../publish/authorize.ts';
 import { firstUnequal, limitsOfOwn } from '../queue/arguments.ts';
-import type { Definition } from '../queue/partner-queue-rows.ts';
-import type { PartnerQueue } from '../queue/partner-queues.ts';
+import type { Definition, PartnerQueue } from '../queue/partner-queues.ts';
 import type { Queue, QueueKey } from '../queue/queue.ts';
 import { isOwnPattern } from '../queue/topic.ts';
 

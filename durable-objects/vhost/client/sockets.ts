@@ -9,10 +9,10 @@ import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { SeenConnections } from '../../object/seen-connections.ts';
 import { endLink, sendFrames } from '../../object/sockets.ts';
+import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ClientDial } from '../../rpc.ts';
 import type { Connections, Window } from '../delivery/receiver.ts';
-import type { ConnectionRows } from './rows.ts';
 
 interface Attachment extends Window {
   connectionId: string;
@@ -38,12 +38,12 @@ export class ClientSockets implements Connections {
   readonly #clients = new Map<string, Client>();
   #usedAtMs = 0;
 
-  constructor(ctx: DurableObjectState, rows: ConnectionRows, seen: SeenConnections, clock: Clock) {
+  constructor(ctx: DurableObjectState, sql: Sql, seen: SeenConnections, clock: Clock) {
     this.#ctx = ctx;
-    this.#rows = rows;
+    this.#rows = new ConnectionRows(sql);
     this.#seen = seen;
     this.#clock = clock;
-    const known = new Set(rows.all().map((row) => row.id));
+    const known = new Set(this.#rows.all().map((row) => row.id));
     for (const socket of ctx.getWebSockets()) {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || !known.has(attachment.connectionId) || socket.readyState !== WebSocket.OPEN)
@@ -213,5 +213,33 @@ export class ClientSockets implements Connections {
   #signOfLifeMs({ socket, connectedAtMs, lastFrameMs }: Client): number {
     const pinged = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     return Math.max(connectedAtMs, lastFrameMs, pinged);
+  }
+}
+
+type ConnectionRow = {
+  id: string;
+  bridge_id: string;
+  bridge_boot: string;
+  address: string;
+  connected_at_ms: number;
+};
+
+class ConnectionRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  all(): ConnectionRow[] {
+    return this.#sql.all<ConnectionRow>('SELECT * FROM connection ORDER BY connected_at_ms');
+  }
+
+  insert(turn: Turn, row: ConnectionRow): void {
+    turn.insert('connection', row);
+  }
+
+  delete(turn: Turn, id: string): void {
+    turn.write('DELETE FROM connection WHERE id = ?', id);
   }
 }

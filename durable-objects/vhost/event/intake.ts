@@ -3,13 +3,17 @@
  * [C-8.1]. The Site keeps an event in its outbox until the Vhost has stored it or a client has acknowledged
  * it, so most are never stored here.
  */
-import { EVENT_QUEUES, type QueueName } from '../../../protocol/routing-keys.ts';
+import { signableJson } from '../../../protocol/compact-json.ts';
+import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { EVENT_QUEUES, eventRoutingKey, type QueueName } from '../../../protocol/routing-keys.ts';
+import { envelopeSigningString } from '../../../protocol/signing.ts';
+import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
+import { hmacHex } from '../../secrets/hmac.ts';
 import type { Key } from '../key/key.ts';
 import type { Message, Safety } from '../queue/rows.ts';
-import { eventMessage } from './message.ts';
-import type { ReceivedRows } from './rows.ts';
 
 export interface IntakeQueues {
   push(turn: Turn, queue: QueueName, message: Message, safety: Safety | undefined): void;
@@ -25,11 +29,11 @@ export class EventIntake {
   /** Sites whose stored sequence is out of date. */
   readonly #unstored = new Set<string>();
 
-  constructor(rows: ReceivedRows, key: Key, queues: IntakeQueues) {
-    this.#rows = rows;
+  constructor(sql: Sql, key: Key, queues: IntakeQueues) {
+    this.#rows = new ReceivedRows(sql);
     this.#key = key;
     this.#queues = queues;
-    this.#seen = rows.all();
+    this.#seen = this.#rows.all();
   }
 
   /** The last sequence received from a site, at least in memory. */
@@ -111,4 +115,58 @@ export class EventIntake {
     const message = eventMessage(slug, this.#key.signingKey, siteId, event);
     this.#queues.push(turn, EVENT_QUEUES[event.kind], message, safety);
   }
+}
+
+/** The last sequence stored from each site's outbox; events up to it are dropped as duplicates. */
+class ReceivedRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Last stored sequence by site id. */
+  all(): Map<string, number> {
+    const rows = this.#sql.all<{ site_id: string; sequence: number }>(
+      'SELECT site_id, sequence FROM received',
+    );
+    return new Map(rows.map((row) => [row.site_id, row.sequence]));
+  }
+
+  set(turn: Turn, siteId: string, sequence: number): void {
+    turn.replace('received', { site_id: siteId, sequence });
+  }
+
+  deleteAll(turn: Turn): void {
+    turn.write('DELETE FROM received');
+  }
+}
+
+/** Builds the message for a partner from an event of a Site: with an envelope, signed with the key's signing key. */
+function eventMessage(slug: string, signingKey: string, siteId: string, event: PassingEvent): Message {
+  const routingKey = eventRoutingKey(slug, event.kind);
+  const envelope = {
+    version: VCP_VERSION,
+    messageId: event.messageId,
+    ...(event.correlationId === null ? {} : { correlationId: event.correlationId }),
+    timestamp: formatInstant(event.atMs),
+    source: SOURCE,
+    siteId,
+  };
+  const signingString = envelopeSigningString(envelope, routingKey, event.payloadText);
+  // A correlationId that contains the separator cannot be signed; the event is then sent without a signature.
+  const signature = signingString === undefined ? '' : `,"signature":"${hmacHex(signingKey, signingString)}"`;
+  const body = `${signableJson(envelope).slice(0, -1)},"payload":${event.payloadText}${signature}}`;
+  return {
+    routingKey,
+    properties: {
+      contentType: 'application/json',
+      messageId: event.messageId,
+      timestampMs: event.atMs,
+      ...(event.correlationId === null ? {} : { correlationId: event.correlationId }),
+    },
+    body,
+    encoding: 'utf8',
+    createdAtMs: event.atMs,
+  };
 }

@@ -7,7 +7,6 @@
 import { LIMIT } from '../../../protocol/limits.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Submission } from '../../rpc.ts';
-import { YieldTimer } from './yield-timer.ts';
 
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
@@ -17,6 +16,9 @@ const RETRY_MS = [50, 250, 1_000, 2_000];
  * be recorded after its nack.
  */
 const NACK_MARGIN_MS = 500;
+/** Time without a pause after which one is due. */
+const BUSY_MS = 25;
+const PAUSE_MS = 1;
 
 /** A publish that is being submitted to a Site. */
 export interface Pending {
@@ -168,5 +170,35 @@ class Lane {
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
     }
+  }
+}
+
+/**
+ * Pauses the lanes of a key that publishes without a break: the runtime handles other events of the object
+ * only when it is idle. From time to time all lanes therefore start nothing new for a moment. They must pause
+ * together: a single lane that pauses would only lose its place to the others.
+ */
+export class YieldTimer {
+  readonly #now: () => number;
+  #busySinceMs = 0;
+  #pause: Promise<void> | undefined;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Restarts the busy timer; called when the lanes were idle. */
+  begin(): void {
+    this.#busySinceMs = this.#now();
+  }
+
+  /** The pause to await before a batch is sent; undefined if none is due. */
+  due(): Promise<void> | undefined {
+    if (this.#pause || this.#now() - this.#busySinceMs < BUSY_MS) return this.#pause;
+    this.#pause = new Promise<void>((resolve) => setTimeout(resolve, PAUSE_MS)).then(() => {
+      this.#busySinceMs = this.#now();
+      this.#pause = undefined;
+    });
+    return this.#pause;
   }
 }

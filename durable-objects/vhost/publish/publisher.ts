@@ -8,10 +8,9 @@ import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env, SiteStub } from '../../env.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
-import type { Calls } from '../../object/calls.ts';
+import { type Calls, Stubs } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
-import { Stubs } from '../../object/stubs.ts';
 import { FRESH_MS } from '../../registry/copy.ts';
 import { findSite, type OrganizationCopy } from '../../registry/organization-copy.ts';
 

@@ -11,8 +11,15 @@ import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { Chunk } from './chunk.ts';
 import { ChunkList } from './chunk-list.ts';
-import { Drops } from './drops.ts';
-import type { ChunkRow, ChunkState, Message, Owner, QueueRows, Safety } from './rows.ts';
+import {
+  type ChunkRow,
+  type ChunkState,
+  Drops,
+  type Message,
+  type Owner,
+  type QueueRows,
+  type Safety,
+} from './rows.ts';
 
 /** The internal key of a queue: a platform queue, or a partner queue by its name [C-6.6]. */
 export type QueueKey = QueueName | `partner/${string}`;

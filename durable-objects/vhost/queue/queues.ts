@@ -8,8 +8,7 @@ import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { limitsOfOwn } from './arguments.ts';
-import type { PartnerQueueRows } from './partner-queue-rows.ts';
-import { PartnerQueues } from './partner-queues.ts';
+import { type PartnerQueueRows, PartnerQueues } from './partner-queues.ts';
 import { limitsOf, partnerQueueKey, Queue, type QueueKey, type QueueLimits } from './queue.ts';
 import type { Message, QueueRows } from './rows.ts';
 

@@ -1,5 +1,6 @@
 /** Rows of queues: chunks of messages, and the numbers of dropped messages. */
 import type { BodyEncoding, MessageProperties } from '../../../protocol/link/vhost.ts';
+import type { QueueDrop } from '../../metrics/families.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -107,5 +108,44 @@ export class QueueRows {
   deleteQueue(turn: Turn, queue: string): void {
     turn.write('DELETE FROM chunk WHERE queue = ?', queue);
     turn.write('DELETE FROM queue WHERE name = ?', queue);
+  }
+}
+
+/** Messages that left a queue without being acknowledged, by reason, since the queue was created. */
+export class Drops {
+  readonly #counts: Record<QueueDrop, number>;
+  /** Whether the queue's row is out of date. */
+  isChanged = false;
+
+  constructor(row: DropColumns | undefined) {
+    const dropped = row?.dropped_count ?? 0;
+    const age = row?.aged_count ?? 0;
+    this.#counts = {
+      limit: dropped - age,
+      age,
+      deliveries: row?.undelivered_count ?? 0,
+      rejected: row?.rejected_count ?? 0,
+    };
+  }
+
+  get counts(): Readonly<Record<QueueDrop, number>> {
+    return this.#counts;
+  }
+
+  add(reason: QueueDrop, messages = 1): void {
+    this.#counts[reason] += messages;
+    this.isChanged = true;
+  }
+
+  /** Returns the columns for the row and marks them as written. */
+  take(): DropColumns {
+    this.isChanged = false;
+    const { limit, age, deliveries, rejected } = this.#counts;
+    return {
+      dropped_count: limit + age,
+      aged_count: age,
+      undelivered_count: deliveries,
+      rejected_count: rejected,
+    };
   }
 }

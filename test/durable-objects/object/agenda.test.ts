@@ -6,8 +6,7 @@ import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { siteOf } from '#workerd/world.ts';
-import { Agenda, type DueSource, earliest } from '../../../durable-objects/object/agenda.ts';
-import { AlarmClock } from '../../../durable-objects/object/alarm-clock.ts';
+import { Agenda, AlarmClock, type DueSource, earliest } from '../../../durable-objects/object/agenda.ts';
 import { Clock } from '../../../durable-objects/object/clock.ts';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
 

@@ -1,7 +1,7 @@
 /** Alert rules that tests write into the registry and report to its Sites, and the alerts that fired. */
 import { env } from 'cloudflare:workers';
 import type { AlertEntry } from '../../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
+import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type {
   AlertOperator,
   AlertRuleRequest,

@@ -9,7 +9,7 @@ import { openLink, telemetryMessage } from '#workerd/links.ts';
 import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
-import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
+import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;

@@ -12,7 +12,7 @@ import {
   randomEan,
   type SubDeviceOptions,
 } from '#workerd/world.ts';
-import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
+import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
 
 interface PlantSummary {

@@ -27,7 +27,7 @@ import { sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newConnectedSite } from '#workerd/site-scenes.ts';
 import type { RegistryWrite } from '../../../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../../../durable-objects/registry/status-lane.ts';
+import { writeRegistry } from '../../../../durable-objects/registry/writes.ts';
 
 holdClock();
 

@@ -7,7 +7,7 @@ import { Sql } from '../../../../durable-objects/object/sql.ts';
 import { Broker } from '../../../../durable-objects/vhost/delivery/broker.ts';
 import type { Consumer, Receiver } from '../../../../durable-objects/vhost/delivery/consumers.ts';
 import { ConsumerRows } from '../../../../durable-objects/vhost/delivery/rows.ts';
-import { PartnerQueueRows } from '../../../../durable-objects/vhost/queue/partner-queue-rows.ts';
+import { PartnerQueueRows } from '../../../../durable-objects/vhost/queue/partner-queues.ts';
 import { Queues } from '../../../../durable-objects/vhost/queue/queues.ts';
 import { QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
 

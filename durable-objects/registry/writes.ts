@@ -1,10 +1,12 @@
-/** Writes a Site's updates to D1: the status for REST lists, alerts and audit rows. Idempotent. */
-import { and, eq, lt, ne } from 'drizzle-orm';
+/** What objects write to D1: a Site its updates, a Vhost the use and the end of its key. Idempotent. */
+import { and, eq, isNull, lt, lte, ne, or } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { alerts, devices, plants, subDevices } from '../../migrations/schema.ts';
+import { alerts, apiKeys, devices, plants, subDevices } from '../../migrations/schema.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import { auditRow } from './audit-events.ts';
 import type { RegistryWrite, StatusChange } from './entries.ts';
 
+/** Writes a Site's updates: the status for REST lists, alerts and audit rows. */
 export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {
   const db = drizzle(database);
   const [first, ...rest] = writes.map((write) => statementOf(db, write));
@@ -40,4 +42,26 @@ function statusChange(db: DrizzleD1Database, { kind, id, columns }: StatusChange
     .update(devices)
     .set(columns)
     .where(and(eq(devices.id, id), isNewer));
+}
+
+/** Writes `lastUsedAt` of a key, exact to a minute [C-5.2]. */
+export async function markUsed(
+  database: D1Database,
+  key: { id: string; lastUsedAtMs: number | null },
+  now: number,
+): Promise<void> {
+  if (key.lastUsedAtMs !== null && key.lastUsedAtMs > now - LIMIT.lastUsedStepMs) return;
+  const isStale = or(isNull(apiKeys.lastUsedAtMs), lte(apiKeys.lastUsedAtMs, now - LIMIT.lastUsedStepMs));
+  await drizzle(database)
+    .update(apiKeys)
+    .set({ lastUsedAtMs: now })
+    .where(and(eq(apiKeys.id, key.id), isStale));
+}
+
+/** Writes the revocation that a Vhost recorded; an earlier one in D1 stays [C-5.6]. */
+export async function writeRevoked(database: D1Database, keyId: string, revokedAtMs: number): Promise<void> {
+  await drizzle(database)
+    .update(apiKeys)
+    .set({ revokedAtMs, updatedAtMs: revokedAtMs })
+    .where(and(eq(apiKeys.id, keyId), isNull(apiKeys.revokedAtMs)));
 }

@@ -2,7 +2,7 @@
  * The lanes of a key pause together from time to time, so that a busy key leaves others their turn [C-6.5].
  */
 import { describe, expect, it } from 'vitest';
-import { YieldTimer } from '../../../../durable-objects/vhost/publish/yield-timer.ts';
+import { YieldTimer } from '../../../../durable-objects/vhost/publish/lanes.ts';
 
 function newTimer() {
   const at = { ms: 5_000 };
