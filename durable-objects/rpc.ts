@@ -1,12 +1,10 @@
 /**
- * The contracts between Worker, Site and Vhost: RPC calls, and the upgrade request that passes a client's
- * socket to its object. During a deploy old and new code run at the same time: add fields, never change the
- * meaning of one.
+ * The RPC contracts between Worker, Site and Vhost. During a deploy old and new code run at the same time: add
+ * fields, never change the meaning of one.
  */
 import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceDiagnostics, RestCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceType } from '../protocol/enums.ts';
-import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
 import type { MeterReading } from '../protocol/meter.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
@@ -286,55 +284,4 @@ export interface RequestCounterRpc {
   take(perMinute: number): RequestCount;
   /** Adds requests that an isolate has let through; returns those of the current minute, and its end. */
   add(count: number): { count: number; resetMs: number };
-}
-
-// the upgrade of a client's link
-
-/** What a bridge says of a link that it opens. */
-interface Dial {
-  connection: string;
-  bridge: string;
-  boot: string;
-  address: string;
-}
-
-/** The result of the Worker's authentication of a device in a dial. */
-export interface DeviceDial extends Dial {
-  siteId: string;
-  plantId: string | null;
-  deviceId: string;
-  expiresAtMs: number | null;
-  /** When its token was issued; null for a certificate. */
-  issuedAtMs: number | null;
-}
-
-/** The result of the Worker's authentication of a partner's client in a dial. */
-export interface ClientDial extends Dial {
-  keyId: string;
-  /** The connection test of a new key, not a connection of the partner [C-5.4]. */
-  isProbe: boolean;
-}
-
-/** The header with an authenticated dial. The Worker sends it in a request of its own, so clients cannot set it. */
-export const DIAL_HEADER = 'sitewire-dial';
-
-export function readDial<Read extends DeviceDial | ClientDial>(request: Request): Read | undefined {
-  const header = request.headers.get(DIAL_HEADER);
-  if (!header || request.headers.get('upgrade') !== 'websocket') return undefined;
-  return JSON.parse(header) as Read;
-}
-
-/** A failed upgrade: the REST error envelope, which the bridge translates into its client's protocol. */
-export function refusalResponse(
-  code: ApiErrorCode,
-  message: string,
-  headers: Record<string, string> = {},
-): Response {
-  const body = errorBody(code, message);
-  return Response.json(body, { status: body.statusCode, headers });
-}
-
-/** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */
-export function notFoundResponse(): Response {
-  return refusalResponse('NOT_FOUND', 'Not found');
 }

@@ -7,24 +7,22 @@ import type { TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceQuery, HistoryQuery } from '../protocol/history.ts';
 import { PING, PONG } from '../protocol/link/live.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
+import { type DeviceDial, notFoundResponse, readDial } from './dial.ts';
 import type { Env } from './env.ts';
 import { Agenda, AlarmClock } from './object/agenda.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { AuditEntry } from './registry/entries.ts';
-import {
-  type ConfigPut,
-  type DeviceDial,
-  type DeviceGrant,
-  type DevicePack,
-  type Diagnosis,
-  notFoundResponse,
-  type RefusedLogin,
-  type RestCommandSubmission,
-  readDial,
-  type SiteRpc,
-  type SubmissionBatch,
-  type SubmitAnswer,
+import type {
+  ConfigPut,
+  DeviceGrant,
+  DevicePack,
+  Diagnosis,
+  RefusedLogin,
+  RestCommandSubmission,
+  SiteRpc,
+  SubmissionBatch,
+  SubmitAnswer,
 } from './rpc.ts';
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';

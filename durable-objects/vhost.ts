@@ -9,23 +9,14 @@ import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
+import { type ClientDial, notFoundResponse, readDial, refusalResponse } from './dial.ts';
 import type { Env } from './env.ts';
 import { Reporter } from './metrics/report.ts';
 import { Agenda, AlarmClock, type DueSource } from './object/agenda.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
-import {
-  type ClientDial,
-  notFoundResponse,
-  type OutboxEvent,
-  type PassingEvent,
-  type Receipt,
-  readDial,
-  refusalResponse,
-  type VhostGrant,
-  type VhostRpc,
-} from './rpc.ts';
+import type { OutboxEvent, PassingEvent, Receipt, VhostGrant, VhostRpc } from './rpc.ts';
 import { connectionRefusal } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
 import { VhostMetrics } from './vhost/metrics.ts';

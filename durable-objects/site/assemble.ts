@@ -4,6 +4,7 @@
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
+import { SeenConnections } from '../dial.ts';
 import type { Env, VhostStub } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
 import { metricsOf, Reporter } from '../metrics/report.ts';
@@ -12,7 +13,6 @@ import { Calls, Stubs } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
-import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { Turns } from '../object/turn.ts';
 import { PlantCopy, readPlant, type SubDevice } from '../registry/plant-copy.ts';

@@ -1,5 +1,6 @@
 /** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
 import { LIMIT } from '../../protocol/limits.ts';
+import { SeenConnections } from '../dial.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
 import { metricsOf } from '../metrics/report.ts';
@@ -7,7 +8,6 @@ import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
-import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { RegistryCopy } from '../registry/copy.ts';

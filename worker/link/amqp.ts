@@ -1,10 +1,10 @@
 /** The dial of an AMQP client: checks bridge proof and API key, hands the socket to the key's Vhost. */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
+import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/dial.ts';
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
-import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import { type BridgeProof, PROBE_HEADER } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';

@@ -3,7 +3,7 @@
  * secret but a wrong clock gets only the edge's time.
  */
 import { createMiddleware } from 'hono/factory';
-import { refusalResponse } from '../../durable-objects/rpc.ts';
+import { refusalResponse } from '../../durable-objects/dial.ts';
 import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,

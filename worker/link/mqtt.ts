@@ -5,8 +5,8 @@
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
+import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/dial.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import { verifyDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { type BridgeProof, LINK_PATHS } from '../../protocol/link/proof.ts';

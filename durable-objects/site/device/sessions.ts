@@ -7,11 +7,10 @@
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
 import { CLIENT_QUIET_MS, CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
+import type { DeviceDial, SeenConnections } from '../../dial.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
-import type { SeenConnections } from '../../object/seen-connections.ts';
 import { endLink, sendFrames } from '../../object/sockets.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { DeviceDial } from '../../rpc.ts';
 import type { Devices } from './devices.ts';
 import type { DeviceRow } from './rows.ts';
 

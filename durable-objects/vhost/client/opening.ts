@@ -4,10 +4,10 @@
  * audit log like a rejected login [C-6.3].
  */
 import { LIMIT } from '../../../protocol/limits.ts';
+import { type ClientDial, refusalResponse } from '../../dial.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
-import { type ClientDial, refusalResponse } from '../../rpc.ts';
 import type { VhostParts } from '../parts.ts';
 
 /** Refuses a connection over the limit of the key (spec: Limits). The connection test of a new key is not counted. */

@@ -6,12 +6,11 @@
 import { LIMIT } from '../../../protocol/limits.ts';
 import { SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
+import type { ClientDial, SeenConnections } from '../../dial.ts';
 import type { Clock } from '../../object/clock.ts';
-import type { SeenConnections } from '../../object/seen-connections.ts';
 import { endLink, sendFrames } from '../../object/sockets.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { ClientDial } from '../../rpc.ts';
 import type { Connections, Window } from '../delivery/receiver.ts';
 
 interface Attachment extends Window {

@@ -1,6 +1,6 @@
 /** The bridge's side of a link, inside workerd: dials an object as the Worker does, and speaks its frames. */
 
-import { type ClientDial, type DeviceDial, DIAL_HEADER } from '../../../durable-objects/rpc.ts';
+import { type ClientDial, type DeviceDial, DIAL_HEADER } from '../../../durable-objects/dial.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';

@@ -16,7 +16,7 @@ import {
 import { expectError, restRequest, send, settle } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { createKey, createOrganization, createPlant, type Plant, siteOf, vhostOf } from '#workerd/world.ts';
-import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
+import { DIAL_HEADER } from '../../../durable-objects/dial.ts';
 import {
   CLOCK_HEADER,
   LINK_PATHS,

@@ -8,7 +8,7 @@ import { dialVhost } from '#workerd/links.ts';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { Partner, vhostRows } from '#workerd/partner.ts';
 import { createKey, createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
-import { DIAL_HEADER } from '../../../../durable-objects/rpc.ts';
+import { DIAL_HEADER } from '../../../../durable-objects/dial.ts';
 import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { VHOST_HEADER } from '../../../../protocol/link/proof.ts';

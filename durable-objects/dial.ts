@@ -1,0 +1,80 @@
+/**
+ * The dial of a client's link: the upgrade request by which the Worker passes the client's socket to its object, the
+ * responses that refuse it, and the connection ids that were used. During a deploy old and new code run at the same
+ * time: add fields, never change the meaning of one.
+ */
+import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
+import { PROOF_TOLERANCE_MS } from '../protocol/link/proof.ts';
+import type { Sql } from './object/sql.ts';
+import type { Turn } from './object/turn.ts';
+
+/** A proof is valid for the tolerance before and after its time; the id is remembered a little longer. */
+const REMEMBERED_MS = 2.5 * PROOF_TOLERANCE_MS;
+
+/** What a bridge says of a link that it opens. */
+interface Dial {
+  connection: string;
+  bridge: string;
+  boot: string;
+  address: string;
+}
+
+/** The result of the Worker's authentication of a device in a dial. */
+export interface DeviceDial extends Dial {
+  siteId: string;
+  plantId: string | null;
+  deviceId: string;
+  expiresAtMs: number | null;
+  /** When its token was issued; null for a certificate. */
+  issuedAtMs: number | null;
+}
+
+/** The result of the Worker's authentication of a partner's client in a dial. */
+export interface ClientDial extends Dial {
+  keyId: string;
+  /** The connection test of a new key, not a connection of the partner [C-5.4]. */
+  isProbe: boolean;
+}
+
+/** The header with an authenticated dial. The Worker sends it in a request of its own, so clients cannot set it. */
+export const DIAL_HEADER = 'sitewire-dial';
+
+export function readDial<Read extends DeviceDial | ClientDial>(request: Request): Read | undefined {
+  const header = request.headers.get(DIAL_HEADER);
+  if (!header || request.headers.get('upgrade') !== 'websocket') return undefined;
+  return JSON.parse(header) as Read;
+}
+
+/** Recently used connection ids: a bridge proof opens a link only once (rule 1). */
+export class SeenConnections {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** True if the id has already opened a link here: the proof is a replay. */
+  has(id: string): boolean {
+    return this.#sql.one('SELECT 1 FROM seen_connection WHERE id = ?', id) !== undefined;
+  }
+
+  remember(turn: Turn, id: string): void {
+    turn.write('DELETE FROM seen_connection WHERE at_ms < ?', turn.now - REMEMBERED_MS);
+    turn.insert('seen_connection', { id, at_ms: turn.now });
+  }
+}
+
+/** A failed upgrade: the REST error envelope, which the bridge translates into its client's protocol. */
+export function refusalResponse(
+  code: ApiErrorCode,
+  message: string,
+  headers: Record<string, string> = {},
+): Response {
+  const body = errorBody(code, message);
+  return Response.json(body, { status: body.statusCode, headers });
+}
+
+/** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */
+export function notFoundResponse(): Response {
+  return refusalResponse('NOT_FOUND', 'Not found');
+}
