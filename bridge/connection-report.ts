@@ -20,7 +20,7 @@ export interface ConnectionEvents {
   closed(why: string, reason: EndReason): void;
   published(count: number): void;
   /** Publishes with this result, and how many. */
-  settled(result: PublishResult, count: number): void;
+  answered(result: PublishResult, count: number): void;
   delivered(count: number): void;
 }
 
@@ -67,7 +67,7 @@ export class ConnectionReport implements ConnectionEvents {
     this.#tally.published += count;
   }
 
-  settled(result: PublishResult, count: number): void {
+  answered(result: PublishResult, count: number): void {
     this.#tally[result] += count;
   }
 

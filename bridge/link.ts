@@ -170,7 +170,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
       this.#socket.close(4400, 'unreadable frames');
       return;
     }
-    for (const frame of frames.value as Answerable[]) this.#settle(frame);
+    for (const frame of frames.value as Answerable[]) this.#noteAnswer(frame);
     if (this.#waiting.length > 0) this.#flushSoon();
     const end = (frames.value as Answerable[]).findIndex((frame) => frame.kind === 'goodbye');
     const goodbye = frames.value[end] as Answerable | undefined;
@@ -186,7 +186,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     this.#socket.terminate();
   }
 
-  #settle(frame: Answerable): void {
+  #noteAnswer(frame: Answerable): void {
     if (frame.kind === 'stored' || frame.kind === 'unstored') this.#measure(frame.seqs?.[0]);
     if (frame.seq !== undefined) this.#unanswered.delete(frame.seq);
     for (const seq of frame.seqs ?? []) this.#unanswered.delete(seq);
@@ -232,7 +232,7 @@ export function dial<Up, Down>(
   const { connection = randomUUID(), address, fingerprint, probe = '' } = credential;
   const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
 
-  return new Promise((settle) => {
+  return new Promise((done) => {
     const options: ClientOptions = {
       ...edgeTls(edge.url),
       headers: {
@@ -246,7 +246,7 @@ export function dial<Up, Down>(
     const socket = new WebSocket(url, options);
     const resolve = (result: DialResult<Up, Down>) => {
       clearTimeout(deadline);
-      settle(result);
+      done(result);
     };
     const fail = (error: Error) => resolve({ outcome: 'trouble', reason: error.message });
     let headers: Record<string, string> = {};

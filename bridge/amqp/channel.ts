@@ -124,7 +124,7 @@ export class Channel {
       if (outcome instanceof AmqpError && outcome.severity === 'connection') throw outcome;
       if (outcome instanceof AmqpError) this.fail(outcome);
       else if (tag !== undefined) this.#confirm(tag, outcome);
-      this.#endIfSettled();
+      this.#closeIfAnswered();
     });
   }
 
@@ -139,7 +139,7 @@ export class Channel {
   }
 
   #confirm(tag: number, outcome: 'stored' | 'unstored'): void {
-    this.#confirms?.settle(tag, outcome === 'stored' ? 'ack' : 'nack');
+    this.#confirms?.setOutcome(tag, outcome === 'stored' ? 'ack' : 'nack');
     this.host.schedule();
   }
 
@@ -211,10 +211,10 @@ export class Channel {
     this.#content = undefined;
     this.uplink.send({ kind: 'close-channel', channel: this.id });
     this.#deadline = setTimeout(() => this.#close(), LIMIT.amqpCloseMs);
-    this.#endIfSettled();
+    this.#closeIfAnswered();
   }
 
-  #endIfSettled(): void {
+  #closeIfAnswered(): void {
     if (this.#state === 'ending' && this.#openPublishes === 0) this.#close();
   }
 

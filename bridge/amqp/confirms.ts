@@ -13,10 +13,10 @@ type Outcome = 'ack' | 'nack' | 'sent';
 
 export class Confirms {
   #lastTag = 0;
-  /** The lowest tag that is not settled. */
+  /** The lowest tag without an outcome. */
   #open = 1;
-  /** Outcomes of the settled tags at or above `#open`. */
-  readonly #settled = new Map<number, Outcome>();
+  /** Outcomes of the tags at or above `#open`. */
+  readonly #outcomes = new Map<number, Outcome>();
   #fresh: { tag: number; kind: 'ack' | 'nack' }[] = [];
 
   /** The tag of the next publish. */
@@ -25,8 +25,8 @@ export class Confirms {
     return this.#lastTag;
   }
 
-  settle(tag: number, kind: 'ack' | 'nack'): void {
-    this.#settled.set(tag, kind);
+  setOutcome(tag: number, kind: 'ack' | 'nack'): void {
+    this.#outcomes.set(tag, kind);
     this.#fresh.push({ tag, kind });
   }
 
@@ -40,16 +40,16 @@ export class Confirms {
     for (const { tag, kind } of fresh) {
       if (kind !== 'nack') continue;
       confirmations.push({ kind, tag, multiple: false });
-      this.#settled.set(tag, 'sent');
+      this.#outcomes.set(tag, 'sent');
     }
     const contiguous = this.#advance();
     if (contiguous.tag > 0) {
       confirmations.push({ kind: 'ack', tag: contiguous.tag, multiple: contiguous.count > 1 });
     }
     for (const { tag } of fresh) {
-      if (this.#settled.get(tag) !== 'ack') continue;
+      if (this.#outcomes.get(tag) !== 'ack') continue;
       confirmations.push({ kind: 'ack', tag, multiple: false });
-      this.#settled.set(tag, 'sent');
+      this.#outcomes.set(tag, 'sent');
     }
     return confirmations;
   }
@@ -61,13 +61,13 @@ export class Confirms {
   #advance(): { tag: number; count: number } {
     const acked = { tag: 0, count: 0 };
     for (;;) {
-      const outcome = this.#settled.get(this.#open);
+      const outcome = this.#outcomes.get(this.#open);
       if (!outcome) return acked;
       if (outcome === 'ack') {
         acked.tag = this.#open;
         acked.count += 1;
       }
-      this.#settled.delete(this.#open);
+      this.#outcomes.delete(this.#open);
       this.#open += 1;
     }
   }

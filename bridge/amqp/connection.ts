@@ -183,7 +183,7 @@ export class AmqpConnection {
       write: (bytes, onTaken) => this.#write(bytes, onTaken),
       schedule: () => this.#output.schedule(),
       published: () => this.#events.published(1),
-      refused: () => this.#events.settled('refused', 1),
+      refused: () => this.#events.answered('refused', 1),
       closed: (channel) => this.#channels?.closed(channel),
     };
   }
@@ -227,7 +227,7 @@ export class AmqpConnection {
     this.#isBusy = true;
     const isHolding = this.#uplink?.isHolding === true;
     this.#timer = setTimeout(() => this.#closeOk(), isHolding ? LIMIT.amqpLeaveMs : LIMIT.amqpCloseMs);
-    this.#uplink?.whenSettled(() => this.#closeOk());
+    this.#uplink?.whenAnswered(() => this.#closeOk());
   }
 
   #closeOk(): void {

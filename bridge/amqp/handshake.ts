@@ -148,7 +148,7 @@ export class Handshake {
 
   async #startOk(fields: Fields): Promise<void> {
     const properties = asTable(fields.clientProperties);
-    this.#capabilities = asTable(own(properties, 'capabilities'));
+    this.#capabilities = asTable(fieldOf(properties, 'capabilities'));
     const mechanism = String(fields.mechanism);
     const credential = readSasl(mechanism, fields.response as Buffer);
     if (!credential) {
@@ -187,7 +187,7 @@ export class Handshake {
   }
 
   #can(capability: string): boolean {
-    return own(this.#capabilities, capability) === true;
+    return fieldOf(this.#capabilities, capability) === true;
   }
 
   #loginRefused(mechanism: string): Error {
@@ -256,12 +256,12 @@ function readScopes(header = ''): ReadonlySet<ApiKeyScope> {
 
 /** Returns the nonce of a probe; empty if the property is absent or malformed. */
 function probeOf(properties: Fields): string {
-  const probe = own(properties, PROBE_PROPERTY);
+  const probe = fieldOf(properties, PROBE_PROPERTY);
   return typeof probe === 'string' && /^[0-9a-f]{32}$/.test(probe) ? probe : '';
 }
 
-/** Returns an own entry of a field table: a key `__proto__` must not reach the prototype. */
-function own(table: Fields, name: string): unknown {
+/** Returns an entry of a field table: a key `__proto__` must not reach the prototype. */
+function fieldOf(table: Fields, name: string): unknown {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 

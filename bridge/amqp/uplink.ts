@@ -37,13 +37,13 @@ interface OpenPublish {
 export class Uplink {
   readonly #link: ObjectLink<VhostLinkUp>;
   readonly #schedule: () => void;
-  readonly #events: Pick<ConnectionEvents, 'settled'>;
+  readonly #events: Pick<ConnectionEvents, 'answered'>;
   readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
   readonly #publishes = new Map<number, OpenPublish>();
   /** Publishes over the key's rate; emergencies overtake them. */
   readonly #held = new Held<PublishFrame>((frame) => this.#link.send(frame, frame.seq));
   #openPublishBytes = 0;
-  #whenSettled: (() => void) | undefined;
+  #whenAnswered: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
   #drainedBytes = 0;
   #reportedDrainedBytes = 0;
@@ -52,7 +52,7 @@ export class Uplink {
   constructor(
     link: ObjectLink<VhostLinkUp>,
     schedule: () => void,
-    events: Pick<ConnectionEvents, 'settled'>,
+    events: Pick<ConnectionEvents, 'answered'>,
   ) {
     this.#link = link;
     this.#schedule = schedule;
@@ -136,13 +136,13 @@ export class Uplink {
     switch (frame.kind) {
       case 'stored':
       case 'unstored':
-        this.#events.settled(frame.kind === 'stored' ? 'confirmed' : 'nacked', frame.seqs.length);
+        this.#events.answered(frame.kind === 'stored' ? 'confirmed' : 'nacked', frame.seqs.length);
         for (const seq of frame.seqs) this.#publishEnded(seq, frame.kind);
         return;
       case 'refused':
         if (this.#publishes.has(frame.seq)) {
           const { severity, code, text, seq } = frame;
-          this.#events.settled('refused', 1);
+          this.#events.answered('refused', 1);
           this.#publishEnded(seq, new AmqpError(severity, code, text, METHOD.basicPublish));
           return;
         }
@@ -161,9 +161,9 @@ export class Uplink {
   }
 
   /** Calls `done` once every publish and request has its outcome, held publishes included. */
-  whenSettled(done: () => void): void {
-    this.#whenSettled = done;
-    this.#settleAll();
+  whenAnswered(done: () => void): void {
+    this.#whenAnswered = done;
+    this.#checkAnswered();
   }
 
   close(): void {
@@ -175,7 +175,7 @@ export class Uplink {
     const onAnswer = this.#answers.get(seq);
     this.#answers.delete(seq);
     onAnswer?.(frame);
-    this.#settleAll();
+    this.#checkAnswered();
   }
 
   #publishEnded(seq: number, outcome: PublishOutcome): void {
@@ -184,13 +184,13 @@ export class Uplink {
     this.#publishes.delete(seq);
     this.#openPublishBytes -= publish.bytes;
     publish.onOutcome(outcome);
-    this.#settleAll();
+    this.#checkAnswered();
   }
 
-  #settleAll(): void {
+  #checkAnswered(): void {
     if (this.#publishes.size > 0 || this.#answers.size > 0) return;
-    const done = this.#whenSettled;
-    this.#whenSettled = undefined;
+    const done = this.#whenAnswered;
+    this.#whenAnswered = undefined;
     done?.();
   }
 }

@@ -160,7 +160,7 @@ export class MqttEngine {
     const fresh = { quiet: false, foreignTopics: 0, spokeMs: Date.now() };
     const session: Session = { deviceId, origin, link, waiting: new Map(), held, ...fresh };
     this.#sessions.set(client, session);
-    origin.isSettled = true;
+    origin.isReported = true;
     origin.events.opened({ username: origin.username });
     link.attach({
       frames: (frames) => this.#receive(client, session, frames),
@@ -190,7 +190,7 @@ export class MqttEngine {
     packet.retain = false;
     const seq = session.link.nextSeq();
     const frame: PublishFrame = { kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') };
-    const settle = (outcome: 'stored' | 'refused') => {
+    const answer = (outcome: 'stored' | 'refused') => {
       // MQTT 3.1.1 has no negative acknowledgement: with QoS 0 Aedes sends none, and the client sends the
       // message again in its next session.
       if (outcome === 'refused') packet.qos = 0;
@@ -198,7 +198,7 @@ export class MqttEngine {
       packet.payload = Buffer.alloc(0);
       done(null);
     };
-    session.waiting.set(seq, { frame, settle });
+    session.waiting.set(seq, { frame, answer });
     if (session.held.size === 0) session.link.send(frame, seq);
     else session.held.add(frame);
   }
@@ -208,12 +208,12 @@ export class MqttEngine {
     for (const frame of frames) {
       switch (frame.kind) {
         case 'stored':
-          events.settled('confirmed', frame.seqs.length);
-          for (const seq of frame.seqs) this.#settle(session, seq, 'stored');
+          events.answered('confirmed', frame.seqs.length);
+          for (const seq of frame.seqs) this.#answer(session, seq, 'stored');
           break;
         case 'refused':
-          events.settled('refused', 1);
-          this.#settle(session, frame.seq, 'refused');
+          events.answered('refused', 1);
+          this.#answer(session, frame.seq, 'refused');
           break;
         case 'wait':
           session.held.takeBack(
@@ -228,10 +228,10 @@ export class MqttEngine {
     }
   }
 
-  #settle(session: Session, seq: number, outcome: 'stored' | 'refused'): void {
+  #answer(session: Session, seq: number, outcome: 'stored' | 'refused'): void {
     const waiting = session.waiting.get(seq);
     session.waiting.delete(seq);
-    waiting?.settle(outcome);
+    waiting?.answer(outcome);
   }
 
   #command(client: Client, session: Session, payload: string): void {
@@ -272,7 +272,7 @@ export class MqttEngine {
     if (!session) return;
     this.#sessions.delete(client);
     // The client is gone, but Aedes holds each packet in memory until its callback runs.
-    for (const { settle } of session.waiting.values()) settle('refused');
+    for (const { answer } of session.waiting.values()) answer('refused');
     session.waiting.clear();
     session.held.stop();
     session.link.close();

@@ -14,8 +14,8 @@ export interface Origin {
   readonly certificate: ClientCertificate | undefined;
   /** From the certificate or from CONNECT; empty until known. */
   username: string;
-  /** The connection got a session, or its rejection was reported. */
-  isSettled: boolean;
+  /** Its session or its rejection was reported. */
+  isReported: boolean;
   /** Called when the client has sent its login. */
   readonly hasLogin: () => void;
   readonly events: ConnectionEvents;
@@ -43,7 +43,7 @@ export class Origins {
     const client = { connection: randomUUID(), address };
     const username = certificate?.commonName ?? '';
     const events = this.#eventsOf(client);
-    const origin = { ...client, certificate, username, isSettled: false, hasLogin, events };
+    const origin = { ...client, certificate, username, isReported: false, hasLogin, events };
     this.#origins.set(stream, origin);
     return origin;
   }
@@ -54,8 +54,8 @@ export class Origins {
 
   /** `code` is the error code in the edge's answer. */
   refuse(origin: Origin, why: string, reason: RefusalReason, code?: string): void {
-    if (origin.isSettled) return;
-    origin.isSettled = true;
+    if (origin.isReported) return;
+    origin.isReported = true;
     origin.events.refused({ reason, why, code, username: origin.username || undefined });
   }
 

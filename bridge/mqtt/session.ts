@@ -11,7 +11,7 @@ export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 /** A publish that the Site has not answered yet. */
 interface Waiting {
   frame: PublishFrame;
-  settle: (outcome: 'stored' | 'refused') => void;
+  answer: (outcome: 'stored' | 'refused') => void;
 }
 
 /** The session of one device: its link and its unanswered publishes. */

@@ -76,7 +76,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   // turns and what leaves the object
   const turns: Turns = new Turns(ctx, clock, {
     ending: (turn) => {
-      plan.settle(turn);
+      plan.applyChanges(turn);
       outbox.write(turn);
     },
     ended: () => {

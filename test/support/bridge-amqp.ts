@@ -42,7 +42,7 @@ export class SeenEvents implements ConnectionEvents {
     this.endReason = reason;
     this.closedWhy.push(why);
   }
-  settled(result: PublishResult, count: number): void {
+  answered(result: PublishResult, count: number): void {
     this.results[result] += count;
   }
   published(count: number): void {

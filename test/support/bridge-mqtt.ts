@@ -41,7 +41,7 @@ export class SeenDevices implements ConnectionEvents {
     this.refusalReasons.push(reason);
     this.#signal.changed();
   }
-  settled(result: PublishResult, count: number): void {
+  answered(result: PublishResult, count: number): void {
     this.results[result] += count;
   }
   published(count: number): void {

@@ -105,13 +105,13 @@ describe('a backlog of 64 MiB', () => {
       expect(second.counts.redelivered).toBe(sent);
       expect(waking.stop() - fresh).toBeLessThanOrEqual(GROWTH_MIB);
 
-      const settling = watch();
+      const acknowledging = watch();
       second.channel.ackAll();
       await eventually(async () => {
         const left = await second.channel.checkQueue(second.queue);
         return left.messageCount === 0 || undefined;
       });
-      expect(settling.stop() - fresh).toBeLessThanOrEqual(GROWTH_MIB);
+      expect(acknowledging.stop() - fresh).toBeLessThanOrEqual(GROWTH_MIB);
       await second.connection.close();
       const third = await consume(key);
       expect((await third.channel.checkQueue(third.queue)).messageCount).toBe(0);

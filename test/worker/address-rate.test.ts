@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { unknownKey } from '#workerd/client.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../durable-objects/env.ts';
 
@@ -19,7 +19,10 @@ const it = test.extend('from', () => {
   ) => {
     const address = typeof host === 'number' ? `10.${block}.${host}` : host;
     const headers = { ...(init.headers as Record<string, string>), 'cf-connecting-ip': address };
-    return settle(restRequest(path, { ...init, headers }), { ADDRESS_RATE_PER_MINUTE: '20', ...bindings });
+    return sendRequest(restRequest(path, { ...init, headers }), {
+      ADDRESS_RATE_PER_MINUTE: '20',
+      ...bindings,
+    });
   };
 });
 

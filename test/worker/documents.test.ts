@@ -4,7 +4,7 @@
  */
 import { vi } from 'vitest';
 import { Callers } from '#workerd/callers.ts';
-import { restRequest, send, settle } from '#workerd/rest.ts';
+import { restRequest, send, sendRequest } from '#workerd/rest.ts';
 import { callRoute, nameOf, pathWith } from '#workerd/routes.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
 import { ROUTES } from '../../worker/app.ts';
@@ -32,7 +32,7 @@ describe.each(DOCUMENTS)('%s', (path) => {
 
   it('answers 304 without a body if If-None-Match names its ETag, and 200 if it names only others [C-14.2]', async () => {
     const tag = (await send(path)).headers.get('etag') ?? '';
-    const ask = (known: string) => settle(restRequest(path, { headers: { 'if-none-match': known } }));
+    const ask = (known: string) => sendRequest(restRequest(path, { headers: { 'if-none-match': known } }));
     const response = await ask(tag);
     expect([response.status, await response.text(), response.headers.get('etag')]).toEqual([304, '', tag]);
     expect((await ask(`"other", ${tag}`)).status).toBe(304);
@@ -70,7 +70,7 @@ describe('any other answer', () => {
 
   it('has a request id of our own, not the one that a client sends (spec: Errors)', async () => {
     const headers = { 'x-request-id': 'chosen-by-the-client' };
-    const response = await settle(restRequest('/api/v1/auth/me', { headers }));
+    const response = await sendRequest(restRequest('/api/v1/auth/me', { headers }));
     expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   });
 });

@@ -4,7 +4,7 @@ import { vi } from 'vitest';
 import { anonymous, KeyClient } from '#workerd/client.ts';
 import { joinOrganization, Person } from '#workerd/people.ts';
 import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { createKey, createOrganization, type Organization } from '#workerd/world.ts';
@@ -186,7 +186,7 @@ describe('while the counter is unavailable', () => {
     const stub = { take: async () => Promise.reject(new Error('away')) };
     const REQUESTS = { idFromName: () => ({}), get: () => stub } as unknown as typeof env.REQUESTS;
     for (let time = 0; time <= LEAST; time++) {
-      const response = await settle(restRequest(`/api/v1${SITES}`, { key: key.key }), { REQUESTS });
+      const response = await sendRequest(restRequest(`/api/v1${SITES}`, { key: key.key }), { REQUESTS });
       expect([response.status, ...rateOf(response)]).toEqual([200, null, null, null]);
     }
     expect(warn).toHaveBeenCalledTimes(LEAST + 1);

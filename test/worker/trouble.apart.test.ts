@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import type { KeyClient } from '#workerd/client.ts';
 import { basic, dialAmqp, dialRequest, dialRows } from '#workerd/door.ts';
-import { settle } from '#workerd/rest.ts';
+import { sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { Site } from '../../durable-objects/site.ts';
 import { LINK_PATHS } from '../../protocol/link/proof.ts';
@@ -125,7 +125,7 @@ describe('a failure of D1', () => {
     lines,
   }) => {
     const authorization = basic(organization.slug, 'sw_mistyped');
-    const dial = () => settle(dialRequest({ path: LINK_PATHS.amqp, authorization }));
+    const dial = () => sendRequest(dialRequest({ path: LINK_PATHS.amqp, authorization }));
     breakD1(TROUBLES[0] ?? '', /^insert/i);
     const response = await dial();
     expect([response.status, response.webSocket]).toEqual([401, null]);

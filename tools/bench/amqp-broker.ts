@@ -18,7 +18,7 @@ function accept(socket: Socket): void {
     refused: () => {},
     closed: () => {},
     published: () => {},
-    settled: () => {},
+    answered: () => {},
     delivered: () => {},
   });
 }

@@ -26,7 +26,7 @@ const COLLECT_MS = 5_000;
 /** Pause between two publishes of a busy client. */
 const BUSY_PAUSE_MS = 1_000;
 /** Warm-up: until then the process compiles and fills its caches. */
-const SETTLED_MINUTES = 2;
+const WARM_MINUTES = 2;
 
 export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
   const figures: Figure[] = [];
@@ -143,21 +143,21 @@ async function stay(stack: BenchStack, minutes: number): Promise<Figure[]> {
   await working;
   for (const partner of busy) await partner.close();
   const last = rows.at(-1);
-  const settled = rows[Math.min(SETTLED_MINUTES, Math.floor(minutes / 2))];
-  if (!last || !settled) throw new Error('there are no measurements');
-  const span = Math.max(1, last.minute - settled.minute);
+  const warm = rows[Math.min(WARM_MINUTES, Math.floor(minutes / 2))];
+  if (!last || !warm) throw new Error('there are no measurements');
+  const span = Math.max(1, last.minute - warm.minute);
   return [
     { name: 'commands published', value: published, unit: '' },
     { name: 'bridge RSS at the end', value: last.rss, unit: 'MiB' },
     {
       name: 'bridge RSS growth after warm-up',
-      value: (last.rss - settled.rss) / span,
+      value: (last.rss - warm.rss) / span,
       unit: 'MiB/min',
       target: '0',
     },
     {
       name: 'bridge descriptors added after warm-up',
-      value: last.descriptors - settled.descriptors,
+      value: last.descriptors - warm.descriptors,
       unit: '',
       target: '0',
     },

@@ -26,7 +26,7 @@ const REST_PAUSE_MS = 50;
 const SILENT_MINUTES = 4;
 const MINUTE_MS = 60_000;
 /** Measurements before this belong to the warm-up: the process compiles and fills its caches. */
-const SETTLED_AFTER_COMMANDS = 40_000;
+const WARM_AFTER_COMMANDS = 40_000;
 
 interface Row {
   minute: number;
@@ -196,11 +196,11 @@ function printRow(row: Row, before: Row | undefined): void {
 function figuresOf(rows: readonly Row[]): Figure[] {
   const loaded = rows.filter(({ phase }) => phase === 'load');
   const last = loaded.at(-1);
-  const settled = loaded.find(({ commands }) => commands >= SETTLED_AFTER_COMMANDS) ?? loaded[1] ?? last;
+  const warm = loaded.find(({ commands }) => commands >= WARM_AFTER_COMMANDS) ?? loaded[1] ?? last;
   const end = rows.at(-1);
-  if (!last || !settled || !end) return [];
+  if (!last || !warm || !end) return [];
   const perCommand = (value: 'edgeRss' | 'bridgeRss' | 'edgeHeap') =>
-    ((last[value] - settled[value]) * 1_024) / Math.max(1, last.commands - settled.commands);
+    ((last[value] - warm[value]) * 1_024) / Math.max(1, last.commands - warm.commands);
   return [
     { name: 'commands', value: last.commands, unit: '' },
     { name: 'commands per minute', value: last.commands / last.minute, unit: '1/min' },

@@ -12,8 +12,8 @@ const QUEUES = [
   'vcp.acme.event.alarm',
   'vcp.acme.dead-letter',
   '',
-  'own',
-  'own\r\n',
+  'mine',
+  'mine\r\n',
   'vcp.beta.event.alarm',
   'amq.gen-x',
 ];

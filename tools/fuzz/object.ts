@@ -15,7 +15,7 @@ import { properties } from './frames.ts';
 
 const DEATH: Death = {
   reason: 'rejected',
-  queue: 'own',
+  queue: 'mine',
   exchange: 'vcp',
   routingKeys: ['acme.event.alarm'],
   atMs: 1_800_000_000_000,

@@ -76,7 +76,7 @@ class FuzzClient {
     const closed = () => {
       this.#ends += 1;
     };
-    const counts = { opened: count, published: count, settled: count, delivered: count };
+    const counts = { opened: count, published: count, answered: count, delivered: count };
     new AmqpConnection(stream, dial, { ...counts, refused: closed, closed });
     clientStream.on('data', (chunk: Buffer) => this.#read(chunk));
     clientStream.on('error', (error) => this.#note(error));

@@ -6,7 +6,7 @@ import type { Context } from 'hono';
 import type { SiteStub } from '../../durable-objects/env.ts';
 import type { AppContext, Tenant } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
-import { settledDevice } from '../lifecycle/device-move.ts';
+import { deviceAfterMove } from '../lifecycle/device-move.ts';
 import { siteById } from '../lifecycle/device-site.ts';
 import { type DeviceRow, findDevice } from '../registry/devices.ts';
 import { findPlant, isPlantOf, type PlantRow } from '../registry/plants.ts';
@@ -44,8 +44,8 @@ export async function requireDevice(c: Context<AppContext>, id: string): Promise
 }
 
 /** As `requireDevice`, but finishes an interrupted move first, so that the device is in the Site that D1 names. */
-export async function requireSettledDevice(c: Context<AppContext>, id: string): Promise<DeviceRow> {
-  return await settledDevice(c.env, await requireDevice(c, id), Date.now());
+export async function requireDeviceAfterMove(c: Context<AppContext>, id: string): Promise<DeviceRow> {
+  return await deviceAfterMove(c.env, await requireDevice(c, id), Date.now());
 }
 
 export function deviceNotFound(): ApiError {

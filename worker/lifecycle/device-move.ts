@@ -29,7 +29,7 @@ export async function moveDevice(
 }
 
 /** Returns the device after finishing an interrupted move. */
-export async function settledDevice(env: Env, device: DeviceRow, now: number): Promise<DeviceRow> {
+export async function deviceAfterMove(env: Env, device: DeviceRow, now: number): Promise<DeviceRow> {
   if (device.movingTo === null) return device;
   await completeMove(env, device, now);
   return (await findDialingDevice(env.DB, device.id)) ?? device;
@@ -41,7 +41,7 @@ export async function finishMoves(env: Env, now: number): Promise<void> {
     try {
       // Reads the device again: finishing the previous moves took time.
       const device = await findDialingDevice(env.DB, id);
-      if (device) await settledDevice(env, device, now);
+      if (device) await deviceAfterMove(env, device, now);
     } catch (error) {
       console.error('device move not finished, will retry', { deviceId: id, reason: reasonOf(error) });
     }

@@ -7,7 +7,7 @@ import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AppContext, Env } from '../env.ts';
 import { unavailable } from '../http/error-response.ts';
-import { dueChanges, type RegistryChange, settleChange, type Target } from '../registry/changes.ts';
+import { dueChanges, type RegistryChange, storeTargetsLeft, type Target } from '../registry/changes.ts';
 
 const AT_ONCE = 50;
 /** Objects that one request notifies, because the platform limits its calls. The others follow within a minute. */
@@ -22,7 +22,7 @@ const DUE_PER_ROUND = 10;
 export async function announce(c: Context<AppContext>, change: RegistryChange): Promise<void> {
   const { env } = c;
   const { failed, left } = await notify(env, change);
-  await settleChange(env.DB, change.id, left, Date.now());
+  await storeTargetsLeft(env.DB, change.id, left, Date.now());
   // Each change also retries earlier changes that are due.
   c.executionCtx.waitUntil(announceDue(env, Date.now()).catch((error: unknown) => warn(error)));
   if (failed === 0) return;
@@ -46,7 +46,7 @@ export function announceLater(c: Context<AppContext>, change: RegistryChange): v
 export async function announceDue(env: Env, now: number): Promise<void> {
   for (const change of await dueChanges(env.DB, now, DUE_PER_ROUND)) {
     const { left } = await notify(env, change);
-    await settleChange(env.DB, change.id, left, Date.now());
+    await storeTargetsLeft(env.DB, change.id, left, Date.now());
   }
 }
 

@@ -100,7 +100,7 @@ function targetsOf(organizationId: string, { sites = [], vhosts = false }: Chang
 
 /**
  * Up to `most` changes whose retry is due, oldest first. They are held for this caller, which announces them and then
- * calls `settleChange`.
+ * calls `storeTargetsLeft`.
  */
 export async function dueChanges(database: D1Database, now: number, most: number): Promise<RegistryChange[]> {
   const db = drizzle(database);
@@ -124,7 +124,7 @@ export async function dueChanges(database: D1Database, now: number, most: number
 }
 
 /** Stores the targets that have not applied the change yet. Deletes the change if none is left. */
-export async function settleChange(
+export async function storeTargetsLeft(
   database: D1Database,
   id: string,
   left: readonly Target[],

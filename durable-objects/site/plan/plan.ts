@@ -25,7 +25,7 @@ import type { Journal } from '../telemetry/journal.ts';
 import { measure } from './measure.ts';
 import type { PlanEntry, Target } from './stack.ts';
 import type { PlanState, StoredEntry } from './state.ts';
-import { judge, settlingMs, spansOf, verdictAtMs } from './verdict.ts';
+import { judge, settlingTimeMs, spansOf, verdictAtMs } from './verdict.ts';
 
 export interface PlanHost {
   clock: Pick<Clock, 'now'>;
@@ -41,7 +41,7 @@ export interface PlanHost {
 }
 
 /** Dispatches of the plan itself: slots, the mode in force, a repeated emergency. */
-const OWN = { owner: 'PLAN' as const, commandSequence: null };
+const OF_PLAN = { owner: 'PLAN' as const, commandSequence: null };
 
 export class Plan implements DueSource {
   readonly name = 'plan';
@@ -62,7 +62,7 @@ export class Plan implements DueSource {
   }
 
   /** Called last in every turn: applies what the turn changed of the plan. */
-  settle(turn: Turn): void {
+  applyChanges(turn: Turn): void {
     if (this.state.takeChange()) turn.step(() => this.#apply(turn));
   }
 
@@ -79,7 +79,7 @@ export class Plan implements DueSource {
 
   /**
    * Called before a device is sent again what is open for it: ends what has expired meanwhile, so that it is not sent.
-   * `settle` applies the rest at the end of the turn.
+   * `applyChanges` applies the rest at the end of the turn.
    */
   catchUp(turn: Turn): void {
     turn.step(() => this.#advance(turn));
@@ -150,7 +150,7 @@ export class Plan implements DueSource {
     const spans = spansOf(entry, Math.min(turn.now, entry.verdictAtMs));
     const windowMs = entry.verdictAtMs - Math.max(entry.startsAtMs, command.started_at_ms ?? 0);
     const measured = measure(journal, registry, spans, setpoint.includeConsumption);
-    const verdict = judge(setpoint, spans, settlingMs(windowMs), measured);
+    const verdict = judge(setpoint, spans, settlingTimeMs(windowMs), measured);
     commands.finish(turn, command, verdict);
     if (verdict.status === 'DEVIATED') events.deviated(turn, subjectOf(command), verdict);
   }
@@ -300,13 +300,13 @@ export class Plan implements DueSource {
       why,
     } = planSlot(slot, view(turn));
     if (why) schedules.skipUnfit(turn, slot, why);
-    this.#sendOwn(turn, planned, slot.endsAtMs);
+    this.#sendOfPlan(turn, planned, slot.endsAtMs);
     return !why;
   }
 
   #sendMode(turn: Turn, mode: OperatingMode): void {
     const [planned] = toDevices([this.#host.view(turn).gatewayId], 'MODE_CHANGE', { mode });
-    this.#sendOwn(turn, planned, null);
+    this.#sendOfPlan(turn, planned, null);
   }
 
   #sendEmergency(turn: Turn, sequence: number): void {
@@ -316,11 +316,11 @@ export class Plan implements DueSource {
       ? (parsed.value.payload as Emergency)
       : { type: this.state.emergency?.type ?? 'STOP' };
     const [planned] = toDevices([this.#host.view(turn).gatewayId], actionOf(payload), payload);
-    this.#sendOwn(turn, planned, null);
+    this.#sendOfPlan(turn, planned, null);
   }
 
-  #sendOwn(turn: Turn, planned: PlannedDispatch | undefined, expiresAtMs: number | null): void {
-    if (planned) this.#host.dispatches.create(turn, OWN, planned, { notBeforeMs: 0, expiresAtMs });
+  #sendOfPlan(turn: Turn, planned: PlannedDispatch | undefined, expiresAtMs: number | null): void {
+    if (planned) this.#host.dispatches.create(turn, OF_PLAN, planned, { notBeforeMs: 0, expiresAtMs });
   }
 }
 

@@ -46,18 +46,18 @@ export function verdictAtMs(
 }
 
 /** The settling time after each activation, in which measurements do not count. */
-export function settlingMs(windowMs: number): number {
+export function settlingTimeMs(windowMs: number): number {
   return Math.min(LIMIT.settlingMs, windowMs / 4);
 }
 
 export function judge(
   setpoint: SiteSetpoint,
   spans: readonly Span[],
-  settleMs: number,
+  settlingMs: number,
   measured: Measured,
 ): Verdict {
   return setpoint.type === 'POWER'
-    ? judgePower(setpoint, settled(spans, settleMs), measured.powerKw)
+    ? judgePower(setpoint, afterSettling(spans, settlingMs), measured.powerKw)
     : judgeEnergy(setpoint, spans, measured);
 }
 
@@ -100,9 +100,9 @@ function judgeEnergy(setpoint: SiteSetpoint, spans: readonly Span[], measured: M
 }
 
 /** The spans without the settling time at the start of each. */
-function settled(spans: readonly Span[], settleMs: number): Span[] {
+function afterSettling(spans: readonly Span[], settlingMs: number): Span[] {
   return spans.flatMap(([fromMs, toMs]) =>
-    fromMs + settleMs < toMs ? [[fromMs + settleMs, toMs] as const] : [],
+    fromMs + settlingMs < toMs ? [[fromMs + settlingMs, toMs] as const] : [],
   );
 }
 

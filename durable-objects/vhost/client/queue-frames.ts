@@ -24,7 +24,7 @@ import {
   tooManyQueues,
   unknownQueue,
 } from '../publish/authorize.ts';
-import { firstUnequal, limitsOfOwn } from '../queue/arguments.ts';
+import { firstUnequal, limitsOfPartnerQueue } from '../queue/arguments.ts';
 import type { Definition, PartnerQueue } from '../queue/partner-queues.ts';
 import type { Queue, QueueKey } from '../queue/queue.ts';
 import { isOwnPattern } from '../queue/topic.ts';
@@ -86,7 +86,7 @@ function create(turn: Turn, client: Client, frame: Frame<'declare'>): Answer {
   const name = frame.queue || `amq.gen-${serverName()}`;
   if (frame.queue !== '' && isReserved(name)) return refuse(reservedName(names, name));
   const { durable, autoDelete, arguments: typed } = frame;
-  const limits = limitsOfOwn(inVhost(names, name), typed);
+  const limits = limitsOfPartnerQueue(inVhost(names, name), typed);
   if (!limits.ok) return limits;
   if (partner.isFull) return refuse(tooManyQueues(names, name));
   const ownerId = frame.exclusive ? connectionId : null;

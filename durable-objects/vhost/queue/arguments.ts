@@ -47,7 +47,10 @@ const MAX_TTL_MS = 315_360_000_000;
  * The limits of a partner queue from its arguments [C-6.6]. The byte limit is shared by all partner queues of
  * the key.
  */
-export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Result<QueueLimits, AmqpRefusal> {
+export function limitsOfPartnerQueue(
+  what: string,
+  typed: readonly TypedArgument[],
+): Result<QueueLimits, AmqpRefusal> {
   const limits: QueueLimits = {
     maxReady: LIMIT.queueMessages,
     maxOpen: LIMIT.queueMessages,

@@ -7,7 +7,7 @@ import { EXCHANGE, fullQueueName, QUEUE_NAMES, type QueueName } from '../../../p
 import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
-import { limitsOfOwn } from './arguments.ts';
+import { limitsOfPartnerQueue } from './arguments.ts';
 import { type PartnerQueueRows, PartnerQueues } from './partner-queues.ts';
 import { limitsOf, partnerQueueKey, Queue, type QueueKey, type QueueLimits } from './queue.ts';
 import type { Message, QueueRows } from './rows.ts';
@@ -45,7 +45,7 @@ export class Queues {
       });
     this.#platform = new Map(QUEUE_NAMES.map((name) => [name, make(name, limitsOf(name))]));
     this.partner = new PartnerQueues(partnerQueueRows, ({ name, arguments: typed }) => {
-      const limits = limitsOfOwn(name, typed);
+      const limits = limitsOfPartnerQueue(name, typed);
       if (!limits.ok) throw new Error(limits.refusal.text);
       return make(partnerQueueKey(name), limits.value);
     });

@@ -15,65 +15,65 @@ const ack = (tag: number, multiple = false): Confirmation => ({ kind: 'ack', tag
 const nack = (tag: number): Confirmation => ({ kind: 'nack', tag, multiple: false });
 
 describe('confirms of a channel', () => {
-  it('no publish is confirmed before it is settled, and none twice [C-6.4]', () => {
+  it('no publish is confirmed before it has an outcome, and none twice [C-6.4]', () => {
     const confirms = publish(2);
     expect(confirms.take()).toEqual([]);
-    confirms.settle(1, 'ack');
+    confirms.setOutcome(1, 'ack');
     expect(confirms.take()).toEqual([ack(1)]);
     expect(confirms.take()).toEqual([]);
   });
 
-  it('a hundred publishes that are settled without a gap get one multiple ack', () => {
+  it('a hundred publishes whose outcomes have no gap get one multiple ack', () => {
     const confirms = publish(100);
-    for (let tag = 1; tag <= 100; tag++) confirms.settle(tag, 'ack');
+    for (let tag = 1; tag <= 100; tag++) confirms.setOutcome(tag, 'ack');
     expect(confirms.take()).toEqual([ack(100, true)]);
   });
 
-  it('while an earlier publish is not settled, later ones get an ack each', () => {
+  it('while an earlier publish has no outcome, later ones get an ack each', () => {
     const confirms = publish(5);
-    confirms.settle(5, 'ack');
-    confirms.settle(3, 'ack');
+    confirms.setOutcome(5, 'ack');
+    confirms.setOutcome(3, 'ack');
     expect(confirms.take()).toEqual([ack(3), ack(5)]);
-    confirms.settle(1, 'ack');
+    confirms.setOutcome(1, 'ack');
     expect(confirms.take()).toEqual([ack(1)]);
-    confirms.settle(4, 'ack');
-    confirms.settle(2, 'ack');
+    confirms.setOutcome(4, 'ack');
+    confirms.setOutcome(2, 'ack');
     expect(confirms.take()).toEqual([ack(4, true)]);
   });
 
   it('a nack is sent before the multiple ack that would include its publish', () => {
     const confirms = publish(4);
-    for (const tag of [4, 3, 1]) confirms.settle(tag, 'ack');
-    confirms.settle(2, 'nack');
+    for (const tag of [4, 3, 1]) confirms.setOutcome(tag, 'ack');
+    confirms.setOutcome(2, 'nack');
     expect(confirms.take()).toEqual([nack(2), ack(4, true)]);
   });
 
-  it('a nack does not wait for an earlier publish that is not settled', () => {
+  it('a nack does not wait for an earlier publish without an outcome', () => {
     const confirms = publish(3);
-    confirms.settle(2, 'nack');
-    confirms.settle(3, 'ack');
+    confirms.setOutcome(2, 'nack');
+    confirms.setOutcome(3, 'ack');
     expect(confirms.take()).toEqual([nack(2), ack(3)]);
-    confirms.settle(1, 'ack');
+    confirms.setOutcome(1, 'ack');
     expect(confirms.take()).toEqual([ack(1)]);
   });
 
   it('three nacked publishes get one nack each, in order, and no ack', () => {
     const confirms = publish(3);
-    for (const tag of [3, 1, 2]) confirms.settle(tag, 'nack');
+    for (const tag of [3, 1, 2]) confirms.setOutcome(tag, 'nack');
     expect(confirms.take()).toEqual([nack(1), nack(2), nack(3)]);
     confirms.next();
-    confirms.settle(4, 'ack');
+    confirms.setOutcome(4, 'ack');
     expect(confirms.take()).toEqual([ack(4)]);
   });
 });
 
-type Step = { do: 'publish' } | { do: 'settle'; pick: number; outcome: Outcome } | { do: 'take' };
+type Step = { do: 'publish' } | { do: 'outcome'; pick: number; outcome: Outcome } | { do: 'take' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: fc.constant({ do: 'publish' as const }), weight: 3 },
   {
     arbitrary: fc.record({
-      do: fc.constant('settle' as const),
+      do: fc.constant('outcome' as const),
       pick: fc.nat(1_000),
       outcome: fc.constantFrom<Outcome>('ack', 'ack', 'ack', 'nack'),
     }),
@@ -119,7 +119,7 @@ describe('confirms in any order', () => {
             publisher.waiting.add(tag);
           } else if (open.length > 0) {
             const [tag = 0] = open.splice(one.pick % open.length, 1);
-            confirms.settle(tag, one.outcome);
+            confirms.setOutcome(tag, one.outcome);
             outcomes.set(tag, one.outcome);
           }
         }
@@ -135,7 +135,7 @@ describe('confirms in any order', () => {
         const confirms = new Confirms();
         for (const size of sizes) {
           const tags = Array.from({ length: size }, () => confirms.next());
-          for (const tag of tags.reverse()) confirms.settle(tag, 'ack');
+          for (const tag of tags.reverse()) confirms.setOutcome(tag, 'ack');
           expect(confirms.take()).toEqual([ack(tags[0] ?? 0, size > 1)]);
         }
       }),

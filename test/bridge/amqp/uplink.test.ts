@@ -12,7 +12,7 @@ it('an acknowledgement of 200 000 leases is sent in frames that name each lease 
     send: (frame: VhostLinkUp) => sent.push(frame),
     close: () => {},
   };
-  const uplink = new Uplink(link, () => {}, { settled: () => {} });
+  const uplink = new Uplink(link, () => {}, { answered: () => {} });
   const leases = Array.from({ length: LEASES }, (_none, index) => index);
   uplink.settle('ack', leases);
   uplink.flush();

@@ -76,7 +76,7 @@ function notOffered(name: string): Difference {
 export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   ...Object.fromEntries(
     Object.entries(NOT_OFFERED).flatMap(([name, values]) =>
-      values.map((value) => [`an own queue with ${name} ${value}`, notOffered(name)]),
+      values.map((value) => [`a partner queue with ${name} ${value}`, notOffered(name)]),
     ),
   ),
   'an exclusive queue of another connection is unbound': {

@@ -6,8 +6,8 @@ import { content } from './transcripts/content.ts';
 import { deliveries } from './transcripts/deliveries.ts';
 import { frames } from './transcripts/frames.ts';
 import { handshake, limit } from './transcripts/handshake.ts';
-import { ownBindings } from './transcripts/own-bindings.ts';
-import { partnerQueues } from './transcripts/own-queues.ts';
+import { partnerBindings } from './transcripts/partner-bindings.ts';
+import { partnerQueues } from './transcripts/partner-queues.ts';
 import { publishing } from './transcripts/publish.ts';
 import { equivalence, queues } from './transcripts/queues.ts';
 
@@ -23,5 +23,5 @@ export const GROUPS: readonly Group[] = [
   basic,
   deliveries,
   partnerQueues,
-  ownBindings,
+  partnerBindings,
 ];

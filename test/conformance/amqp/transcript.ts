@@ -43,7 +43,7 @@ export const KEY = '$U.command.mode';
 export const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
 
 /**
- * A partner's rights with us, as RabbitMQ permissions. own-queues.ts has the rights for partner queues
+ * A partner's rights with us, as RabbitMQ permissions. partner-queues.ts has the rights for partner queues
  * [C-6.2].
  */
 export const PARTNER: Rights = {

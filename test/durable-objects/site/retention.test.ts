@@ -61,7 +61,7 @@ async function fillJournal({ link, gateway }: LinkedScene, rounds: number, from 
 }
 
 /** Runs the alarms of ten minutes, which delete all that exceeds the bounds. */
-async function settle(plant: Plant): Promise<void> {
+async function trim(plant: Plant): Promise<void> {
   for (let round = 0; round < 10; round++) await passTime(plant.id, MINUTE);
 }
 
@@ -72,7 +72,7 @@ describe('the journal at its budget', () => {
     const { scene, plant } = await newConnectedSite();
     await boundSite(plant.id, { journalBytes: 200 * KIB });
     await fillJournal(scene, 20);
-    await settle(plant);
+    await trim(plant);
     const stored = await numberOf(plant.id, journalBytes);
     expect(stored).toBeLessThanOrEqual(200 * KIB);
     expect(stored).toBeGreaterThan(100 * KIB);
@@ -93,12 +93,12 @@ describe('the journal at its budget', () => {
     await boundSite(plant.id, { journalBytes: 50 * KIB });
     await breakWrites(plant.id, 'DELETE ON journal_block');
     await fillJournal(scene, 10);
-    await settle(plant);
+    await trim(plant);
     expect(await numberOf(plant.id, journalBytes)).toBeGreaterThan(200 * KIB);
     expect(link.closed).toBeUndefined();
     await repair(plant.id);
     expect(await sendTelemetry(link, gateway, { gridPowerKw: 99 })).toBe(true);
-    await settle(plant);
+    await trim(plant);
     expect(await numberOf(plant.id, journalBytes)).toBeLessThanOrEqual(50 * KIB);
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(99);
   });
@@ -108,7 +108,7 @@ describe('the journal at its budget', () => {
     await fillJournal(scene, 20);
     await boundSite(plant.id, { journalBytes: 100 * KIB });
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
-    await settle(plant);
+    await trim(plant);
     expect(await numberOf(plant.id, journalBytes)).toBeLessThanOrEqual(100 * KIB);
   });
 
@@ -127,7 +127,7 @@ describe('the journal at its budget', () => {
     await replayed();
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 1 });
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(2);
-    await settle(plant);
+    await trim(plant);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(1);
     await evictSite(plant.id);
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(2);
@@ -147,7 +147,7 @@ describe('the command log at its budget', () => {
     const { plant, partner } = await newSite();
     await boundSite(plant.id, { commandLogBytes: 200 * KIB });
     await fillLog(partner, 300);
-    await settle(plant);
+    await trim(plant);
     expect(await numberOf(plant.id, commandBytes)).toBeLessThanOrEqual(200 * KIB);
     const { items, total } = await readCommands(plant.id, 1, 500);
     expect(items.length).toBe(total);
@@ -256,7 +256,7 @@ describe('messageIds', () => {
     const budget = Math.floor((await numberOf(plant.id, bytes)) / 3);
     await boundSite(plant.id, { messageIdBytes: budget });
     await partner.submit(charge());
-    await settle(plant);
+    await trim(plant);
     expect(await numberOf(plant.id, bytes)).toBeLessThanOrEqual(budget);
     const stored = await numberOf(plant.id, known);
     expect(stored).toBeGreaterThan(20);
@@ -276,7 +276,7 @@ describe('the outbox of a key whose Vhost stores nothing', () => {
     const sent = Array.from({ length: 500 }, (_none, index) => refused(index));
     for (let at = 0; at < sent.length; at += 50)
       await siteOf(plant.id).submit({ ...partner.batchOf(sent.slice(at, at + 50)), received: 0 });
-    await settle(plant);
+    await trim(plant);
     const rows = await rowsOf<{ about: string }>(
       plant.id,
       `SELECT correlation_id AS about FROM outbox WHERE lane = '${partner.keyId}' AND kind = 'ack' ORDER BY sequence`,

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import type { AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import type { AuditEventName } from '../../../protocol/audit.ts';
-import { type RegistryChange, settleChange } from '../../../worker/registry/changes.ts';
+import { type RegistryChange, storeTargetsLeft } from '../../../worker/registry/changes.ts';
 import type { Organization } from './world.ts';
 
 /** Makes the audit row of an action of the organization's admin, for a target. */
@@ -30,5 +30,5 @@ export function done<Answer>(answer: Answer | string): Answer {
 
 /** Marks a change as delivered: no object gets it. */
 export async function markDelivered({ id }: RegistryChange): Promise<void> {
-  await settleChange(env.DB, id, [], Date.now());
+  await storeTargetsLeft(env.DB, id, [], Date.now());
 }

@@ -11,7 +11,7 @@ import {
   PROOF_HEADER,
   proofSigningString,
 } from '../../../protocol/link/proof.ts';
-import { restRequest, settle } from './rest.ts';
+import { restRequest, sendRequest } from './rest.ts';
 import type { Key, Organization } from './world.ts';
 
 export interface Dial {
@@ -70,7 +70,7 @@ export function dialRequest(dial: Dial): Request {
 
 /** Dials through the real Worker and waits for all that it writes. */
 export async function dial(options: Dial): Promise<Response> {
-  return await settle(dialRequest(options));
+  return await sendRequest(dialRequest(options));
 }
 
 /** An AMQP dial of a bridge; the default user name is the slug. */

@@ -1,7 +1,7 @@
 /** Requests to a Worker that sends its mails into memory, and the mails that they cause. */
 import type { Env } from '../../../durable-objects/env.ts';
 import { bodyOf } from './client.ts';
-import { restRequest, settle } from './rest.ts';
+import { restRequest, sendRequest } from './rest.ts';
 
 export interface ReceivedMail {
   to: string;
@@ -35,7 +35,7 @@ export class Mailbox {
       ...(accessToken === undefined ? {} : { authorization: `Bearer ${accessToken}` }),
     };
     const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
-    return await settle(restRequest(`/api/v1${path}`, init), this.bindings);
+    return await sendRequest(restRequest(`/api/v1${path}`, init), this.bindings);
   }
 
   async read<Body>(

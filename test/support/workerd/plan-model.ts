@@ -66,7 +66,7 @@ export class PlanModel {
       if (atMs <= this.#nowMs || atMs > nowMs) continue;
       this.#nowMs = atMs;
       this.#resolve(atMs);
-      if (isAwake) this.settle();
+      if (isAwake) this.skipUnfit();
     }
     this.#nowMs = nowMs;
     this.#resolve(nowMs);
@@ -202,13 +202,13 @@ export class PlanModel {
   }
 
   /** The site evaluates its target: a slot above the limit is skipped. */
-  settle(): void {
+  skipUnfit(): void {
     this.doing();
   }
 
   #look(): void {
     this.#resolve(this.#nowMs);
-    this.settle();
+    this.skipUnfit();
   }
 
   doing(): Doing {

@@ -367,7 +367,7 @@ export class PlanWorld {
     if (this.#isAsleep) {
       // The site does its overdue work first.
       this.#passTo(this.now);
-      this.#model.settle();
+      this.#model.skipUnfit();
       this.#isAsleep = false;
     }
     for (let passedMs = 0; passedMs < ms; passedMs += LIFE_MS) {
@@ -520,7 +520,7 @@ export class PlanWorld {
       else this.#model.failSlot(messageId, slotIndex);
     }
     this.#passTo(this.now);
-    this.#model.settle();
+    this.#model.skipUnfit();
     const messageIds = new Map(rows.map(({ id, message_id }) => [id, message_id]));
     must(messageIds.size === new Set(messageIds.values()).size, 'one row for each message');
     for (const row of rows) {

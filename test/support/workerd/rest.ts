@@ -35,7 +35,7 @@ export function restRequest(path: string, init: RequestInit & { key?: string } =
 
 /** The answer of the Worker to one request. */
 export async function send(path: string, init: RequestInit & { key?: string } = {}): Promise<Response> {
-  return await settle(restRequest(path, init));
+  return await sendRequest(restRequest(path, init));
 }
 
 /** Sockets of accepted upgrades. Without a reference a socket is garbage-collected, and its link closes. */
@@ -45,7 +45,7 @@ const held = new Set<WebSocket>();
  * The answer, after the Worker has finished its background work: lastUsedAt and audit rows are written. `bindings`
  * replace those of the environment.
  */
-export async function settle(request: Request, bindings?: Partial<Env>): Promise<Response> {
+export async function sendRequest(request: Request, bindings?: Partial<Env>): Promise<Response> {
   const context = createExecutionContext();
   const response = await worker.fetch(request, bindings ? { ...env, ...bindings } : env, context);
   await waitOnExecutionContext(context);

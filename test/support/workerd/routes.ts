@@ -1,6 +1,6 @@
 /** Calls of routes by generated tests: each path parameter gets an id, by the noun before it in the path. */
 import type { AnyRoute } from '../../../worker/route.ts';
-import { restRequest, settle } from './rest.ts';
+import { restRequest, sendRequest } from './rest.ts';
 
 const PARAMETER = /([\w-]+)\/\{\w+\}/g;
 /** An id that is in no table. */
@@ -40,7 +40,7 @@ export function callRoute(
   body: unknown = {},
 ): Promise<Response> {
   if (method === 'GET' || method === 'HEAD' || method === 'DELETE')
-    return settle(restRequest(path, { method, headers }));
+    return sendRequest(restRequest(path, { method, headers }));
   const json = { ...headers, 'content-type': 'application/json' };
-  return settle(restRequest(path, { method, headers: json, body: JSON.stringify(body) }));
+  return sendRequest(restRequest(path, { method, headers: json, body: JSON.stringify(body) }));
 }

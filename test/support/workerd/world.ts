@@ -125,7 +125,7 @@ export async function addSubDevice(
   return row.id;
 }
 
-/** Adds a sub-device; the caller must settle the change. */
+/** Adds a sub-device; the caller must mark the change as delivered. */
 export async function registerSubDevice(
   organization: Organization,
   plantId: string,

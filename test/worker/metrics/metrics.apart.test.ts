@@ -4,7 +4,7 @@ import { vi } from 'vitest';
 import { parseExposition } from '#support/exposition.ts';
 import { deviceToken } from '#workerd/device-tokens.ts';
 import { basic, dialAmqp, dialMqtt } from '#workerd/door.ts';
-import { restRequest, send, settle } from '#workerd/rest.ts';
+import { restRequest, send, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import documented from '../../../docs/monitoring.md?raw';
 import { Metrics } from '../../../durable-objects/metrics.ts';
@@ -14,7 +14,7 @@ const NEW = 'a-new-token-of-the-scraper-32-characters-';
 
 function ask(authorization: string | undefined, METRICS_TOKEN: string | undefined = `${NEW}, ${OLD} `) {
   const headers = authorization === undefined ? {} : { authorization };
-  return settle(restRequest('/metrics', { headers }), { METRICS_TOKEN } as { METRICS_TOKEN: string });
+  return sendRequest(restRequest('/metrics', { headers }), { METRICS_TOKEN } as { METRICS_TOKEN: string });
 }
 
 async function read() {
@@ -61,7 +61,7 @@ describe('who may read the metrics', () => {
   it('another method than GET gets 404, even with a valid token', async () => {
     const headers = { authorization: `Bearer ${NEW}`, 'content-type': 'application/json' };
     const request = restRequest('/metrics', { method: 'POST', headers, body: '{}' });
-    await expectError(await settle(request, { METRICS_TOKEN: NEW }), 404, 'NOT_FOUND');
+    await expectError(await sendRequest(request, { METRICS_TOKEN: NEW }), 404, 'NOT_FOUND');
   });
 
   it.each(['', ' ', undefined])(
@@ -69,7 +69,7 @@ describe('who may read the metrics', () => {
     async (setting) => {
       const unknown = await expectError(await send('/no-such-path'), 404, 'NOT_FOUND');
       const request = restRequest('/metrics', { headers: { authorization: 'Bearer ' } });
-      const response = await settle(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
+      const response = await sendRequest(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
       expect(await expectError(response, 404, 'NOT_FOUND')).toEqual(unknown);
     },
   );
@@ -85,10 +85,13 @@ describe('who may read the metrics', () => {
   });
 
   it('the metrics show the id of the Worker’s version where the platform reports it', async () => {
-    const response = await settle(restRequest('/metrics', { headers: { authorization: `Bearer ${NEW}` } }), {
-      METRICS_TOKEN: NEW,
-      VERSION: { id: 'v-7' },
-    });
+    const response = await sendRequest(
+      restRequest('/metrics', { headers: { authorization: `Bearer ${NEW}` } }),
+      {
+        METRICS_TOKEN: NEW,
+        VERSION: { id: 'v-7' },
+      },
+    );
     expect(await response.text()).toContain('sitewire_edge_build_info{version="v-7"} 1\n');
   });
 });

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import type { Call } from '#workerd/client.ts';
 import { KEY_REQUEST, KEYS, keyAdminTest } from '#workerd/key-admin.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError } from '#workerd/worker-test.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import { VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
@@ -18,7 +18,7 @@ const it = keyAdminTest
       'x-org-id': ownTeam.id,
     };
     const body = JSON.stringify({ ...KEY_REQUEST, ...fields });
-    return await settle(restRequest(`/api/v1${KEYS}`, { method: 'POST', headers, body }), bindings);
+    return await sendRequest(restRequest(`/api/v1${KEYS}`, { method: 'POST', headers, body }), bindings);
   })
   .extend('keyCount', ({ ownTeam }) => async () => {
     const count = env.DB.prepare('SELECT count(*) AS n FROM api_keys WHERE organization_id = ?');

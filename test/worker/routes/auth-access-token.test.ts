@@ -4,7 +4,7 @@ import { decodeJwt, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jo
 import { vi } from 'vitest';
 import { anonymous } from '#workerd/client.ts';
 import { base64Url } from '#workerd/door.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
@@ -103,8 +103,10 @@ describe('the signature', () => {
     const token = await sign(claims);
     const request = () => restRequest('/api/v1/auth/me', { headers: { authorization: `Bearer ${token}` } });
     const newer = 'a-newer-secret-of-more-than-32-characters';
-    expect((await settle(request(), { SESSION_SECRET: `${newer}, ${env.SESSION_SECRET}` })).status).toBe(200);
-    await expectError(await settle(request(), { SESSION_SECRET: newer }), 401, 'UNAUTHORIZED');
+    expect((await sendRequest(request(), { SESSION_SECRET: `${newer}, ${env.SESSION_SECRET}` })).status).toBe(
+      200,
+    );
+    await expectError(await sendRequest(request(), { SESSION_SECRET: newer }), 401, 'UNAUTHORIZED');
   });
 
   it('requests get 500, and an error is logged, if a configured secret has under 32 characters', async ({
@@ -113,7 +115,7 @@ describe('the signature', () => {
     const logged = vi.spyOn(console, 'error').mockReturnValue();
     const init = { headers: { authorization: `Bearer ${await sign(claims, 'short')}` } };
     for (const SESSION_SECRET of ['short', `${env.SESSION_SECRET},short`]) {
-      const response = await settle(restRequest('/api/v1/auth/me', init), { SESSION_SECRET });
+      const response = await sendRequest(restRequest('/api/v1/auth/me', init), { SESSION_SECRET });
       await expectError(response, 500, 'INTERNAL_SERVER_ERROR');
     }
     expect(logged).toHaveBeenCalledTimes(2);

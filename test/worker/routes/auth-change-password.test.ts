@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { decodeJwt } from 'jose';
 import { anonymous, bodyOf, type Client } from '#workerd/client.ts';
 import { logIn, PASSWORD, Person, refresh } from '#workerd/people.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 
@@ -110,7 +110,7 @@ describe('a changed password', () => {
     const DB = { prepare: (sql: string) => env.DB.prepare(sql), batch } as D1Database;
     const init = { method: 'POST', headers: { 'content-type': 'application/json' } };
     const body = JSON.stringify({ email: person.email, password: PASSWORD });
-    const login = await settle(restRequest('/api/v1/auth/login', { ...init, body }), { DB });
+    const login = await sendRequest(restRequest('/api/v1/auth/login', { ...init, body }), { DB });
     expect([200, 401]).toContain(login.status);
     if (login.status === 200) {
       const { status } = await refresh(((await login.json()) as LoginAnswer).refreshToken);

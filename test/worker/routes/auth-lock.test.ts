@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { countAttempt } from '../../../worker/registry/login-failures.ts';
@@ -26,7 +26,7 @@ async function logInFrom(address: string, email: string, password: string, cooki
     body: JSON.stringify({ email, password }),
     headers: { 'content-type': 'application/json', 'cf-connecting-ip': address, cookie },
   });
-  return await settle(request, { CLIENT_ADDRESS: 'platform' });
+  return await sendRequest(request, { CLIENT_ADDRESS: 'platform' });
 }
 
 async function expectLocked(email: string): Promise<void> {

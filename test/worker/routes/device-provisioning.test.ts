@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { calculateJwkThumbprint, decodeProtectedHeader, importJWK, jwtVerify } from 'jose';
 import { connect } from '#workerd/devices.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { droppedOf, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { numberOf, rowsOf } from '#workerd/site-rows.ts';
@@ -18,7 +18,7 @@ const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 const it = test.extend('provisionWith', ({ team }) => async (id: string, bindings: Partial<Env>) => {
   const headers = { authorization: `Bearer ${team.admin.accessToken}`, 'content-type': 'application/json' };
   const request = restRequest(`/api/v1/devices/${id}/provision`, { method: 'POST', headers, body: '{}' });
-  return await settle(request, bindings);
+  return await sendRequest(request, bindings);
 });
 
 describe('the package of a device with a token', () => {

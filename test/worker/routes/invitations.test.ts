@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { joinOrganization, logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { createOrganization } from '#workerd/world.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
@@ -320,7 +320,7 @@ describe('the token of an invitation', () => {
     const block = crypto.getRandomValues(new Uint8Array(2)).join('.');
     const tryFrom = (host: number, path: string, body: object) => {
       const headers = { 'content-type': 'application/json', 'cf-connecting-ip': `10.${block}.${host}` };
-      return settle(
+      return sendRequest(
         restRequest(`/api/v1/invitations/${path}`, { method: 'POST', body: JSON.stringify(body), headers }),
       );
     };

@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import { basic, dialAmqp, dialRequest, dialRows, lastUsedAtMs } from '#workerd/door.ts';
 import { openLink, openVhost } from '#workerd/links.ts';
 import { changeRegistry, revokeKey } from '#workerd/registry-changes.ts';
-import { settle } from '#workerd/rest.ts';
+import { sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { VHOST_HEADER } from '../../../protocol/link/proof.ts';
@@ -105,7 +105,7 @@ describe('an AMQP dial', () => {
     const authorization = basic(organization.slug, key.key);
     const request = dialRequest({ path: '/link/amqp', authorization });
     request.headers.delete('upgrade');
-    await expectError(await settle(request), 404, 'NOT_FOUND');
+    await expectError(await sendRequest(request), 404, 'NOT_FOUND');
     expect(await dialRows(organization.id)).toEqual([]);
   });
 });

@@ -13,7 +13,7 @@ import {
   lastUsedAtMs,
   rowCounts,
 } from '#workerd/door.ts';
-import { expectError, restRequest, send, settle } from '#workerd/rest.ts';
+import { expectError, restRequest, send, sendRequest } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { createKey, createOrganization, createPlant, type Plant, siteOf, vhostOf } from '#workerd/world.ts';
 import { DIAL_HEADER } from '../../../durable-objects/dial.ts';
@@ -161,7 +161,7 @@ describe.each([
     const before = await footprint();
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
       for (const options of [good, { ...good, tamper: () => undefined }]) {
-        const response = await settle(new Request(dialRequest(options), { method }));
+        const response = await sendRequest(new Request(dialRequest(options), { method }));
         expect([method, await response.clone().text()]).toEqual([method, unknown]);
         await expectError(response, 404, 'NOT_FOUND');
       }
@@ -187,12 +187,12 @@ describe.each([
   it('a replayed proof gets 404 while its link is open (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const request = dialRequest(good);
-    expect((await settle(request.clone())).status).toBe(101);
+    expect((await sendRequest(request.clone())).status).toBe(101);
     // An old mark, so that a use that is counted by mistake shows.
     await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1').run();
     const before = withoutBackground(await footprint());
     for (let repeat = 0; repeat < 3; repeat++) {
-      await expectError(await settle(request.clone()), 404, 'NOT_FOUND');
+      await expectError(await sendRequest(request.clone()), 404, 'NOT_FOUND');
     }
     expect(withoutBackground(await footprint())).toEqual(before);
   });
@@ -200,7 +200,7 @@ describe.each([
   it('of concurrent dials with one proof one is accepted (rule 1)', async () => {
     const { good } = await createClient();
     const request = dialRequest(good);
-    const responses = await Promise.all(Array.from({ length: 8 }, () => settle(request.clone())));
+    const responses = await Promise.all(Array.from({ length: 8 }, () => sendRequest(request.clone())));
     const statuses = responses.map((response) => response.status).sort();
     expect(statuses).toEqual([101, ...Array.from({ length: 7 }, () => 404)]);
   });
@@ -209,14 +209,14 @@ describe.each([
     const { good } = await createClient();
     const now = stopClock();
     const request = dialRequest({ ...good, proof: { timeMs: now + PROOF_TOLERANCE_MS } });
-    const { webSocket } = await settle(request.clone());
+    const { webSocket } = await sendRequest(request.clone());
     webSocket?.accept();
     webSocket?.close(1000, 'done');
     for (const laterMs of [1, PROOF_TOLERANCE_MS, 2 * PROOF_TOLERANCE_MS, 2 * PROOF_TOLERANCE_MS + 1]) {
       vi.setSystemTime(now + laterMs);
       // Another dial makes the object delete its expired connection ids.
       expect((await dial(good)).status).toBe(101);
-      await expectError(await settle(request.clone()), 404, 'NOT_FOUND');
+      await expectError(await sendRequest(request.clone()), 404, 'NOT_FOUND');
     }
   });
 
@@ -244,13 +244,13 @@ describe.each([
 
 it('the internal dial header, sent by a client to another path, opens nothing: 404 or 401 (rule 1)', async () => {
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(freshProof()) };
-  await expectError(await settle(restRequest('/link', { headers })), 404, 'NOT_FOUND');
-  await expectError(await settle(restRequest('/api/v1/vcp/sites', { headers })), 401, 'UNAUTHORIZED');
+  await expectError(await sendRequest(restRequest('/link', { headers })), 404, 'NOT_FOUND');
+  await expectError(await sendRequest(restRequest('/api/v1/vcp/sites', { headers })), 401, 'UNAUTHORIZED');
 });
 
 describe('the readiness check of bridges', () => {
   const asked = (secret: string, timeMs = Date.now()) =>
-    settle(dialRequest({ path: READY_PATH, signed: { secret }, proof: { timeMs }, headers: {} }));
+    sendRequest(dialRequest({ path: READY_PATH, signed: { secret }, proof: { timeMs }, headers: {} }));
 
   it('accepts each of several configured bridge secrets, so they can be rotated', async () => {
     const before = env.BRIDGE_SECRET;
@@ -268,7 +268,7 @@ describe('the readiness check of bridges', () => {
 
   it('answers 400 to a bridge whose link version is not served', async () => {
     const headers = { [LINK_VERSION_HEADER]: '0' };
-    await expectError(await settle(dialRequest({ path: READY_PATH, headers })), 400, 'BAD_REQUEST');
+    await expectError(await sendRequest(dialRequest({ path: READY_PATH, headers })), 400, 'BAD_REQUEST');
   });
 
   it('sends the edge’s time to a bridge with a wrong clock, and not to clients without the secret', async () => {

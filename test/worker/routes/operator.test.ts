@@ -4,7 +4,7 @@ import { anonymous, bodyOf } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { operator } from '#workerd/operator.ts';
 import { makeSuperAdmin, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
-import { restRequest, settle } from '#workerd/rest.ts';
+import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
@@ -38,7 +38,7 @@ describe('POST /platform/organizations', () => {
       body: JSON.stringify(body),
       headers: { 'content-type': 'application/json', authorization: `Bearer ${env.OPERATOR_TOKEN}` },
     };
-    const response = await settle(restRequest('/api/v1/platform/organizations', init), {
+    const response = await sendRequest(restRequest('/api/v1/platform/organizations', init), {
       REGISTRATION: 'closed',
     });
     const made = await bodyOf<{ organization: OrganizationRecord; user: UserRecord }>(response, 201);
@@ -63,7 +63,9 @@ describe('POST /platform/organizations', () => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${env.OPERATOR_TOKEN}` };
     const init = { method: 'POST', body: JSON.stringify(wanted()), headers };
     for (const OPERATOR_TOKEN of ['', ' ']) {
-      const response = await settle(restRequest('/api/v1/platform/organizations', init), { OPERATOR_TOKEN });
+      const response = await sendRequest(restRequest('/api/v1/platform/organizations', init), {
+        OPERATOR_TOKEN,
+      });
       await expectError(response, 401, 'UNAUTHORIZED');
     }
   });

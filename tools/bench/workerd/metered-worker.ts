@@ -223,7 +223,7 @@ function dispatcher(name: string): Method {
   };
 }
 
-/** Calls `done` when the work, or the promise that it returns, has settled. */
+/** Calls `done` when the work, or the promise that it returns, has ended. */
 function finish(work: () => unknown, done: () => void): unknown {
   let value: unknown;
   try {

@@ -8,7 +8,7 @@ import { type RestCommand, restCommand, restCommandRequest } from '../../../prot
 import { parseInstant, uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
-import { requireSettledDevice } from '../../auth/access.ts';
+import { requireDeviceAfterMove } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
@@ -43,7 +43,7 @@ export const deviceCommandRoutes = [
         );
       }
       const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
       const submission = { action, payload, validUntilMs, idempotencyKey };
       const answer = await siteOf(c.env, device).submitRestCommand(device.id, submission, audit);
@@ -70,7 +70,7 @@ export const deviceCommandRoutes = [
     answer: { description: 'A page of commands, newest first', body: pageSchema<RestCommand>(restCommand) },
     errors: ['NOT_FOUND'],
     handler: async (c, { params, query }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const { page, limit } = query;
       const { commands, total } = await siteOf(c.env, device).pageRestCommands(device.id, page, limit);
       return pageOf({ rows: commands, total }, query, (command) => command);
@@ -83,7 +83,7 @@ export const deviceCommandRoutes = [
     answer: { description: 'The command', body: restCommand },
     errors: ['NOT_FOUND'],
     handler: async (c, { params }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const command = await siteOf(c.env, device).findRestCommand(device.id, params.cmdId);
       if (!command) throw new ApiError('NOT_FOUND', 'Command not found');
       return command;

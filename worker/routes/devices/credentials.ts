@@ -14,7 +14,7 @@ import {
 } from '../../../protocol/device-record.ts';
 import type { DeviceStatus } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { requireDevice, requireSettledDevice } from '../../auth/access.ts';
+import { requireDevice, requireDeviceAfterMove } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
 import {
@@ -53,7 +53,7 @@ export const credentialRoutes = [
     },
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params, body }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       if (device.status !== 'PENDING') throw notAllowed('be provisioned', device.status, 'PENDING');
       if (body.csr !== undefined && device.authMethod === 'TOKEN')
         throw invalidBody('csr: the device has authMethod TOKEN: omit csr');
@@ -211,7 +211,7 @@ function lifecycleRoute({ path, summary, from, to, event }: Transition) {
     answer: { description: 'The device', body: deviceRecord },
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params, body: { reason = null } }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const { id, status } = device;
       if (!from.includes(status)) throw notAllowed(`be set to ${to}`, status, from.join(' or '));
       const audit = audited(c, event, device, reason === null ? {} : { reason });
@@ -223,7 +223,7 @@ function lifecycleRoute({ path, summary, from, to, event }: Transition) {
 }
 
 async function requireActive(c: Context<AppContext>, id: string, what: string): Promise<DeviceRow> {
-  const device = await requireSettledDevice(c, id);
+  const device = await requireDeviceAfterMove(c, id);
   if (device.status !== 'ACTIVE') throw notAllowed(what, device.status);
   return device;
 }

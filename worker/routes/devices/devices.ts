@@ -17,8 +17,8 @@ import {
   deviceNotFound,
   plantNotFound,
   requireDevice,
+  requireDeviceAfterMove,
   requirePlant,
-  requireSettledDevice,
 } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
@@ -117,7 +117,7 @@ export const deviceRoutes = [
     },
     errors: ['NOT_FOUND', 'PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
     handler: async (c, { params, body }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const { id } = device;
       const now = Date.now();
       const { plantId, ...rest } = body;
@@ -157,7 +157,7 @@ export const deviceRoutes = [
     },
     errors: ['NOT_FOUND'],
     handler: async (c, { params }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const { id, name, serialNumber } = device;
       const audit = auditEntry(c, 'device.deleted', { type: 'DEVICE', id }, { name, serialNumber });
       await siteOf(c.env, device).forgetDevice(id);
@@ -174,7 +174,7 @@ export const deviceRoutes = [
     answer: { description: 'Dropped messages and login attempts, newest first', body: deviceDiagnostics },
     errors: ['NOT_FOUND'],
     handler: async (c, { params }) => {
-      const device = await requireSettledDevice(c, params.id);
+      const device = await requireDeviceAfterMove(c, params.id);
       const { rowsWritten: _inside, ...affected } = await siteOf(c.env, device).diagnostics(device.id);
       const { role } = c.get('tenant');
       if (role !== null && includesRole(role, 'ADMIN')) return affected;

@@ -36,7 +36,7 @@ import {
 import { findUser, findUserByEmail } from '../../registry/users.ts';
 import { route } from '../../route.ts';
 
-const OWN = { door: 'account' } as const;
+const ACCOUNT = { door: 'account' } as const;
 const ANYBODY = { door: 'public' } as const;
 const EXAMPLE_TOKEN = 'pB3uL0r1yq7mZ0mJq8m7yq0e2n3w4x5v6u7t8s9r0q1';
 
@@ -57,7 +57,7 @@ export const accountRoutes = [
   }),
   route('POST /api/v1/auth/verify-email/resend', {
     summary: 'Mail the token that proves your e-mail address again',
-    who: OWN,
+    who: ACCOUNT,
     answer: {
       status: 202,
       description:
@@ -117,7 +117,7 @@ export const accountRoutes = [
   }),
   route('POST /api/v1/auth/email-change', {
     summary: 'Request another e-mail address for your account',
-    who: OWN,
+    who: ACCOUNT,
     body: emailChangeRequest,
     examples: { body: { newEmail: 'jana@example.org', currentPassword: 'correct horse battery' } },
     answer: {
@@ -149,7 +149,7 @@ export const accountRoutes = [
   }),
   route('POST /api/v1/auth/email-change/confirm', {
     summary: 'Confirm your new e-mail address with the mailed token',
-    who: OWN,
+    who: ACCOUNT,
     body: tokenProof,
     examples: { body: { token: EXAMPLE_TOKEN } },
     answer: { description: 'The address has changed, and all other sessions have ended', body: success },
@@ -176,7 +176,7 @@ export const accountRoutes = [
   }),
   route('DELETE /api/v1/auth/email-change', {
     summary: 'Cancel the pending change of your e-mail address',
-    who: OWN,
+    who: ACCOUNT,
     answer: { description: 'Cancelled; the mailed token is no longer valid', body: success },
     errors: ['EMAIL_CHANGE_NOT_PENDING'],
     handler: async (c) => {

@@ -14,12 +14,12 @@ import {
 } from '../../registry/sessions.ts';
 import { route } from '../../route.ts';
 
-const OWN = { door: 'account' } as const;
+const ACCOUNT = { door: 'account' } as const;
 
 export const sessionRoutes = [
   route('GET /api/v1/auth/sessions', {
     summary: 'List your sessions',
-    who: OWN,
+    who: ACCOUNT,
     answer: {
       description: 'Your sessions, the last used one first',
       body: z.strictObject({ data: z.array(sessionRecord) }),
@@ -32,7 +32,7 @@ export const sessionRoutes = [
   }),
   route('DELETE /api/v1/auth/sessions/{id}', {
     summary: 'End one of your other sessions',
-    who: OWN,
+    who: ACCOUNT,
     params: idParameter,
     answer: { description: 'The session has ended', body: success },
     errors: ['NOT_FOUND', 'CANNOT_REVOKE_CURRENT_SESSION'],
@@ -48,7 +48,7 @@ export const sessionRoutes = [
   }),
   route('DELETE /api/v1/auth/sessions', {
     summary: 'End all your other sessions',
-    who: OWN,
+    who: ACCOUNT,
     answer: {
       description: 'All sessions but this one have ended',
       body: z.strictObject({ success: z.literal(true), revoked: z.int() }),

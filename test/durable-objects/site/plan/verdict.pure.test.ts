@@ -9,7 +9,7 @@ import {
   judge,
   type Measured,
   type Point,
-  settlingMs,
+  settlingTimeMs,
   verdictAtMs,
 } from '../../../../durable-objects/site/plan/verdict.ts';
 import type { SiteSetpoint } from '../../../../protocol/command.ts';
@@ -53,8 +53,8 @@ function measured(powerKw: Point[], registerKwh: Point[] = []): Measured {
 }
 
 /** Judges a POWER setpoint, by default without settling time. */
-function judgePower(setpoint: SiteSetpoint, on: Span[], powerKw: Point[], settleMs = 0) {
-  return judge(setpoint, on, settleMs, measured(powerKw));
+function judgePower(setpoint: SiteSetpoint, on: Span[], powerKw: Point[], settlingMs = 0) {
+  return judge(setpoint, on, settlingMs, measured(powerKw));
 }
 
 describe('the time of a verdict', () => {
@@ -84,10 +84,10 @@ describe('the time of a verdict', () => {
 
 describe('the settling time', () => {
   it('is a quarter of the window, and at most a minute [C-7.8]', () => {
-    expect(settlingMs(HOUR)).toBe(MINUTE);
-    expect(settlingMs(4 * MINUTE)).toBe(MINUTE);
-    expect(settlingMs(2 * MINUTE)).toBe(30 * SECOND);
-    expect(settlingMs(0)).toBe(0);
+    expect(settlingTimeMs(HOUR)).toBe(MINUTE);
+    expect(settlingTimeMs(4 * MINUTE)).toBe(MINUTE);
+    expect(settlingTimeMs(2 * MINUTE)).toBe(30 * SECOND);
+    expect(settlingTimeMs(0)).toBe(0);
   });
 
   it('does not count, and starts again with each activation [C-7.8]', () => {

@@ -22,7 +22,7 @@ afterEach(() => {
 });
 
 /** A partner with queues that receive all of its events. */
-async function openOwn(names: readonly string[], ttlMs?: number) {
+async function openPartnerQueues(names: readonly string[], ttlMs?: number) {
   const scene = await openPartner();
   const typed = ttlMs === undefined ? [] : [{ name: 'x-message-ttl', type: 'signedint', value: ttlMs }];
   for (const queue of names) {
@@ -75,7 +75,7 @@ async function passTime(key: Key, ms: number): Promise<number> {
 
 describe('x-message-ttl', () => {
   it('counts from the arrival of a message in its queue: older ones are neither delivered nor counted', async () => {
-    const { partner, key, siteId } = await openOwn(['mine'], 10_000);
+    const { partner, key, siteId } = await openPartnerQueues(['mine'], 10_000);
     await hand(key, siteId, 1, 2);
     vi.setSystemTime(Date.now() + 8_000);
     await hand(key, siteId, 3, 1);
@@ -86,7 +86,7 @@ describe('x-message-ttl', () => {
   });
 
   it('of zero delivers a message only to a consumer that exists when it arrives', async () => {
-    const { partner, key, siteId } = await openOwn(['mine'], 0);
+    const { partner, key, siteId } = await openPartnerQueues(['mine'], 0);
     await hand(key, siteId, 1, 1);
     vi.setSystemTime(Date.now() + 1);
     await partner.consumeFrom('mine');
@@ -95,7 +95,7 @@ describe('x-message-ttl', () => {
   });
 
   it('drops messages by fewer than ten alarms an hour, in an object that sleeps without clients', async () => {
-    const { partner, key, siteId } = await openOwn(['mine'], 1_000);
+    const { partner, key, siteId } = await openPartnerQueues(['mine'], 1_000);
     await hand(key, siteId, 1, 3);
     partner.link.socket.close();
     await partner.link.untilClosed();
@@ -107,7 +107,7 @@ describe('x-message-ttl', () => {
 });
 
 it('messages of a partner queue without x-message-ttl are dropped after seven days', async () => {
-  const { partner, key, siteId } = await openOwn(['mine']);
+  const { partner, key, siteId } = await openPartnerQueues(['mine']);
   await hand(key, siteId, 1, 3);
   partner.link.socket.close();
   await partner.link.untilClosed();
@@ -121,7 +121,7 @@ describe('all partner queues together', () => {
   const CHARS = 100_000;
 
   it('hold 64 MiB: beyond it the largest queue drops its oldest messages; the rest survives a sleep', async () => {
-    const { partner, key, siteId } = await openOwn(['one', 'two']);
+    const { partner, key, siteId } = await openPartnerQueues(['one', 'two']);
     const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS / 2) * 1.2);
     for (let from = 1; from <= total; from += 10)
       await hand(key, siteId, from, Math.min(10, total - from + 1), { kind: 'telemetry', chars: CHARS });
@@ -136,7 +136,7 @@ describe('all partner queues together', () => {
   });
 
   it('hold about 64 MiB at most, also when every message is leased and none is acknowledged', async () => {
-    const { partner, key, siteId } = await openOwn(['one']);
+    const { partner, key, siteId } = await openPartnerQueues(['one']);
     const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS) * 1.2);
     for (let from = 1; from <= total; from += 10) {
       await hand(key, siteId, from, 10, { kind: 'telemetry', chars: CHARS });
@@ -154,7 +154,7 @@ describe('all partner queues together', () => {
 });
 
 it('telemetry that is acknowledged as it arrives writes at most 0.2 rows a message, in a partner queue and in event.telemetry', async () => {
-  const { partner, key, siteId } = await openOwn(['mine']);
+  const { partner, key, siteId } = await openPartnerQueues(['mine']);
   await partner.consumeFrom('mine');
   await partner.consume('event.telemetry');
   const rowsBefore = await vhostRows<{ changes: number }>(key, 'SELECT total_changes() AS changes');

@@ -17,7 +17,7 @@ function refused(code: number, text: string) {
 }
 
 /** A partner with a queue `mine` that is bound to these patterns; `$` stands for its slug. */
-async function openOwn(
+async function openPartnerQueues(
   patterns: readonly string[] = ['$.event.#'],
   options: Parameters<Partner['declare']>[1] = {},
 ) {
@@ -62,7 +62,7 @@ async function partnerQueues(key: Key): Promise<string[]> {
 
 describe('declaring a partner queue', () => {
   it('creates a queue, and finds it again with equal arguments, after a sleep too', async () => {
-    const { partner, key } = await openOwn([], { durable: true, arguments: MAX_LENGTH(5) });
+    const { partner, key } = await openPartnerQueues([], { durable: true, arguments: MAX_LENGTH(5) });
     expect(
       await partner.declare('mine', { arguments: [{ name: 'x-max-length', type: 'byte', value: 5 }] }),
     ).toMatchObject({
@@ -142,7 +142,7 @@ describe('declaring a partner queue', () => {
     ['another argument', { arguments: MAX_LENGTH(6) }, 406, "received '6' but current is '5'"],
     ['no argument', { arguments: [] }, 406, "received none but current is the value '5' of type 'signedint'"],
   ])('again with a difference (%s) is refused', async (_title, options, code, text) => {
-    const { partner } = await openOwn([], { arguments: MAX_LENGTH(5) });
+    const { partner } = await openPartnerQueues([], { arguments: MAX_LENGTH(5) });
     expect(await partner.declare('mine', { arguments: MAX_LENGTH(5), ...options })).toMatchObject(
       refused(code, text),
     );
@@ -171,7 +171,7 @@ describe('a binding', () => {
     [['$.event.nothing'], []],
     [[], []],
   ])('to %j delivers every matching event once', async (patterns, expected) => {
-    const { partner, key, siteId } = await openOwn(patterns);
+    const { partner, key, siteId } = await openPartnerQueues(patterns);
     for (const [index, kind] of (['ack', 'alarm', 'execution'] as const).entries())
       await hand(key, siteId, index + 1, 1, { kind });
     await hand(key, siteId, 4, 1, { kind: 'telemetry' });
@@ -183,7 +183,7 @@ describe('a binding', () => {
   it.each(['other.event.#', 'vcp', '', '#', '*.event.alarm'])(
     'to %j, which does not begin with the slug of its key, is refused: 403',
     async (pattern) => {
-      const { partner } = await openOwn([]);
+      const { partner } = await openPartnerQueues([]);
       expect(await partner.ask({ kind: 'bind', queue: 'mine', pattern })).toMatchObject(
         refused(403, `ACCESS_REFUSED - access to topic '${pattern}' in exchange 'vcp'`),
       );
@@ -191,7 +191,7 @@ describe('a binding', () => {
   );
 
   it('survives a sleep until it is removed; removing an unknown binding is not an error', async () => {
-    const { partner, key, siteId, organization } = await openOwn();
+    const { partner, key, siteId, organization } = await openPartnerQueues();
     const pattern = `${organization.slug}.event.#`;
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 1, 1);
@@ -202,7 +202,7 @@ describe('a binding', () => {
   });
 
   it('is refused if its queue has 64 others; repeating one that exists succeeds', async () => {
-    const { partner, organization } = await openOwn([]);
+    const { partner, organization } = await openPartnerQueues([]);
     for (let count = 0; count < 64; count++)
       expect(
         await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w${count}` }),
@@ -229,7 +229,7 @@ describe('a binding', () => {
 
 describe('messages of a partner queue', () => {
   it('are delivered in order, settled, requeued and redelivered as in event queues', async () => {
-    const { partner, key, siteId } = await openOwn();
+    const { partner, key, siteId } = await openPartnerQueues();
     await hand(key, siteId, 1, 3);
     await partner.consumeFrom('mine', { prefetch: 2 });
     const [first, second] = await partner.delivered(2);
@@ -247,7 +247,7 @@ describe('messages of a partner queue', () => {
   });
 
   it('that no client takes are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
-    const { key, siteId, connect } = await openOwn(['$.event.command.ack']);
+    const { key, siteId, connect } = await openPartnerQueues(['$.event.command.ack']);
     await hand(key, siteId, 1, 3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     const again = await connect({ boot: 'boot-2' });
@@ -257,7 +257,7 @@ describe('messages of a partner queue', () => {
   });
 
   it('are neither lost nor duplicated by a crash after which their site sends them again', async () => {
-    const { partner, key, siteId, connect } = await openOwn(['$.event.command.ack']);
+    const { partner, key, siteId, connect } = await openPartnerQueues(['$.event.command.ack']);
     await partner.consumeFrom('mine');
     await hand(key, siteId, 1, 3);
     await partner.delivered(3);
@@ -268,7 +268,7 @@ describe('messages of a partner queue', () => {
   });
 
   it('beyond x-max-length are dropped, the oldest first', async () => {
-    const { partner, key, siteId } = await openOwn(['$.event.#'], { arguments: MAX_LENGTH(3) });
+    const { partner, key, siteId } = await openPartnerQueues(['$.event.#'], { arguments: MAX_LENGTH(3) });
     await hand(key, siteId, 1, 10);
     await evictDurableObject(vhostOf(key.id));
     expect(await countOf(partner)).toBe(3);
@@ -276,7 +276,7 @@ describe('messages of a partner queue', () => {
   });
 
   it('that are rejected go to the dead-letter queue with their origin; a purged queue is empty', async () => {
-    const { partner, key, siteId, organization } = await openOwn(['$.event.alarm']);
+    const { partner, key, siteId, organization } = await openPartnerQueues(['$.event.alarm']);
     await hand(key, siteId, 1, 1, { kind: 'alarm' });
     const got = await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: false });
     if (got.kind === 'got' && got.delivery) partner.settle('discard', [got.delivery]);
@@ -296,7 +296,7 @@ describe('messages of a partner queue', () => {
   });
 
   it('go to the consumer of the highest priority whose prefetch is not full, in turns among equal priorities', async () => {
-    const { partner, key, siteId } = await openOwn();
+    const { partner, key, siteId } = await openPartnerQueues();
     await partner.consumeFrom('mine', { tag: 'low', priority: -1 });
     await partner.consumeFrom('mine', { tag: 'a', priority: 5, prefetch: 2 });
     await partner.consumeFrom('mine', { tag: 'b', priority: 5, prefetch: 1 });
@@ -330,7 +330,7 @@ describe('an exclusive queue', () => {
   ];
 
   it.each(questions)('refuses %s of another connection: 405', async (_title, question) => {
-    const { connect, organization } = await openOwn([], { exclusive: true });
+    const { connect, organization } = await openPartnerQueues([], { exclusive: true });
     const other = await connect();
     const own =
       'pattern' in question
@@ -342,7 +342,7 @@ describe('an exclusive queue', () => {
   });
 
   it('is deleted with all its rows when its connection closes or its bridge dials under a newer boot', async () => {
-    const { partner, key, siteId, connect } = await openOwn(['$.event.#'], { exclusive: true });
+    const { partner, key, siteId, connect } = await openPartnerQueues(['$.event.#'], { exclusive: true });
     await hand(key, siteId, 1, 3);
     const second = await connect({ bridge: 'bridge-2' });
     await second.declare('other', { exclusive: true });
@@ -360,7 +360,7 @@ describe('an exclusive queue', () => {
 
 describe('an auto-delete queue', () => {
   it('exists until its last consumer is cancelled', async () => {
-    const { partner } = await openOwn([], { autoDelete: true });
+    const { partner } = await openPartnerQueues([], { autoDelete: true });
     expect(await countOf(partner)).toBe(0);
     await partner.consumeFrom('mine', { tag: 'a' });
     await partner.consumeFrom('mine', { tag: 'b' });
@@ -374,7 +374,7 @@ describe('an auto-delete queue', () => {
     ['channel', (partner) => partner.link.send({ kind: 'close-channel', channel: 1 })],
     ['connection', (partner) => partner.link.socket.close()],
   ])('is deleted with the %s of its last consumer', async (_title, end) => {
-    const { partner, connect, key } = await openOwn([], { autoDelete: true });
+    const { partner, connect, key } = await openPartnerQueues([], { autoDelete: true });
     await partner.consumeFrom('mine');
     end(partner);
     const other = await connect();
@@ -385,7 +385,7 @@ describe('an auto-delete queue', () => {
 
 describe('deleting and purging', () => {
   it('queue.delete removes a partner queue with its messages, and notifies its consumers', async () => {
-    const { partner, connect, key, siteId } = await openOwn();
+    const { partner, connect, key, siteId } = await openPartnerQueues();
     const other = await connect();
     await partner.consumeFrom('mine', { tag: 'mine', prefetch: 1 });
     await hand(key, siteId, 1, 5);
@@ -412,7 +412,7 @@ describe('deleting and purging', () => {
   });
 
   it('queue.delete refuses a queue in use (if-unused) or with messages (if-empty); an unknown one is no error', async () => {
-    const { partner, key, siteId } = await openOwn();
+    const { partner, key, siteId } = await openPartnerQueues();
     await hand(key, siteId, 1, 2);
     const wish = { kind: 'delete', queue: 'mine', ifUnused: true, ifEmpty: true } as const;
     await partner.consumeFrom('mine', { prefetch: 1 });
@@ -443,7 +443,7 @@ describe('deleting and purging', () => {
 });
 
 it('the revocation of a key removes all of its partner queues', async () => {
-  const { key, siteId } = await openOwn();
+  const { key, siteId } = await openPartnerQueues();
   await hand(key, siteId, 1, 5);
   await vhostOf(key.id).revoke();
   for (const table of ['partner_queue', 'binding', 'chunk', 'consumer'])

@@ -15,10 +15,13 @@ export const declared = (fields: Fields = {}) => [declare(fields), until('queue.
 const deleted = [send('queue.delete', { queue: '$own' }), until('queue.delete-ok')];
 const passive = { passive: true };
 
-export const own = (title: string, ...steps: Step[]): Transcript => ({ title, steps });
+export const transcript = (title: string, ...steps: Step[]): Transcript => ({ title, steps });
 
 const argument = (name: string, value: unknown): Transcript =>
-  own(`an own queue with ${name} ${JSON.stringify(value)}`, declare({ arguments: { [name]: value } }));
+  transcript(
+    `a partner queue with ${name} ${JSON.stringify(value)}`,
+    declare({ arguments: { [name]: value } }),
+  );
 
 const ARGUMENTS: [string, unknown][] = [
   ['x-message-ttl', 60_000],
@@ -60,55 +63,70 @@ const ARGUMENTS: [string, unknown][] = [
 ];
 
 const NAMES: Transcript[] = [
-  own('an own queue', ...declared()),
-  own('an own queue without a name', ...declared({ queue: '' })),
-  own(
+  transcript('a partner queue', ...declared()),
+  transcript('a partner queue without a name', ...declared({ queue: '' })),
+  transcript(
     'the queue without a name is the one declared last',
     ...declared({ queue: '' }),
     send('basic.get', { queue: '' }),
     until('basic.get-empty'),
   ),
-  own('an own queue with a reserved name', declare({ queue: 'amq.foo' })),
-  own('an own queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
-  own('an own queue with a name of ours', declare({ queue: 'vcp.mine' })),
-  own('an own queue whose name begins like ours', ...declared({ queue: 'vcpmine-$own' })),
-  own('an own queue with a line break in its name', ...declared({ queue: '$own\n' })),
-  own('an own queue with a name that is no text', declare({ queue: '$own\u0001' })),
+  transcript('a partner queue with a reserved name', declare({ queue: 'amq.foo' })),
+  transcript('a partner queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
+  transcript('a partner queue with a name of ours', declare({ queue: 'vcp.mine' })),
+  transcript('a partner queue whose name begins like ours', ...declared({ queue: 'vcpmine-$own' })),
+  transcript('a partner queue with a line break in its name', ...declared({ queue: '$own\n' })),
+  transcript('a partner queue with a name that is no text', declare({ queue: '$own\u0001' })),
 ];
 
 const FLAGS: Transcript[] = [
-  own('an own queue that is durable', ...declared({ durable: true })),
-  own('an own queue that is declared twice', ...declared(), ...declared()),
-  own('an own queue that is declared again as durable', ...declared(), declare({ durable: true })),
-  own('an own queue that is declared again as auto-delete', ...declared(), declare({ autoDelete: true })),
-  own('an own queue that is declared again as exclusive', ...declared(), declare({ exclusive: true })),
-  own('an exclusive queue that is declared again as shared', ...declared({ exclusive: true }), declare()),
-  own(
-    'an own queue that is declared again with an argument',
+  transcript('a partner queue that is durable', ...declared({ durable: true })),
+  transcript('a partner queue that is declared twice', ...declared(), ...declared()),
+  transcript('a partner queue that is declared again as durable', ...declared(), declare({ durable: true })),
+  transcript(
+    'a partner queue that is declared again as auto-delete',
+    ...declared(),
+    declare({ autoDelete: true }),
+  ),
+  transcript(
+    'a partner queue that is declared again as exclusive',
+    ...declared(),
+    declare({ exclusive: true }),
+  ),
+  transcript(
+    'an exclusive queue that is declared again as shared',
+    ...declared({ exclusive: true }),
+    declare(),
+  ),
+  transcript(
+    'a partner queue that is declared again with an argument',
     ...declared(),
     declare({ arguments: { 'x-message-ttl': 60_000 } }),
   ),
-  own(
-    'an own queue that is declared again without its argument',
+  transcript(
+    'a partner queue that is declared again without its argument',
     ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
     declare(),
   ),
-  own(
-    'an own queue that is declared again with another value',
+  transcript(
+    'a partner queue that is declared again with another value',
     ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
     declare({ arguments: { 'x-message-ttl': 70_000 } }),
   ),
-  own(
-    'an own queue that is declared again with the same value of another type',
+  transcript(
+    'a partner queue that is declared again with the same value of another type',
     ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
     declare({ arguments: { 'x-message-ttl': { '!': 'long', value: 60_000 } } }),
   ),
-  own(
-    'an own queue that is declared again with an unknown argument',
+  transcript(
+    'a partner queue that is declared again with an unknown argument',
     ...declared(),
     ...declared({ arguments: { 'x-unknown': 'a' } }),
   ),
-  own('an own queue that is exclusive and durable', ...declared({ exclusive: true, durable: true })),
+  transcript(
+    'a partner queue that is exclusive and durable',
+    ...declared({ exclusive: true, durable: true }),
+  ),
 ];
 
 const EXCLUSIVE: Transcript[] = (
@@ -124,7 +142,7 @@ const EXCLUSIVE: Transcript[] = (
     ['unbound', 'queue.unbind', { exchange: 'vcp', routingKey: '$U.event.alarm' }],
   ] as const
 ).map(([word, method, fields]) =>
-  own(
+  transcript(
     `an exclusive queue of another connection is ${word}`,
     beside(...declared({ exclusive: true })),
     send(method, { queue: '$own', ...fields }),
@@ -132,29 +150,29 @@ const EXCLUSIVE: Transcript[] = (
 );
 
 const ENDS: Transcript[] = [
-  own('an own queue is deleted', ...declared(), ...deleted),
-  own('a queue that is not there is deleted', ...deleted),
-  own('a queue of no name is deleted', send('queue.delete', { queue: '' })),
-  own(
+  transcript('a partner queue is deleted', ...declared(), ...deleted),
+  transcript('a queue that is not there is deleted', ...deleted),
+  transcript('a queue of no name is deleted', send('queue.delete', { queue: '' })),
+  transcript(
     'a queue is deleted that was declared last',
     ...declared(),
     send('queue.delete', { queue: '' }),
     until('queue.delete-ok'),
   ),
-  own(
-    'an own queue is deleted with nowait',
+  transcript(
+    'a partner queue is deleted with nowait',
     ...declared(),
     send('queue.delete', { queue: '$own', nowait: true }),
     declare(passive),
   ),
-  own(
+  transcript(
     'a queue with a consumer is deleted if it is unused',
     ...declared(),
     send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
     until('basic.consume-ok'),
     send('queue.delete', { queue: '$own', ifUnused: true }),
   ),
-  own(
+  transcript(
     'a queue is deleted under its consumer',
     ...declared(),
     send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
@@ -163,7 +181,7 @@ const ENDS: Transcript[] = [
     until('basic.cancel'),
   ),
   {
-    ...own(
+    ...transcript(
       'a queue is deleted under a consumer that does not know basic.cancel',
       ...declared(),
       send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
@@ -174,19 +192,19 @@ const ENDS: Transcript[] = [
     ),
     hello: { capabilities: {} },
   },
-  own(
-    'an own queue is purged',
+  transcript(
+    'a partner queue is purged',
     ...declared(),
     send('queue.purge', { queue: '$own' }),
     until('queue.purge-ok'),
   ),
-  own('a queue that is not there is purged', send('queue.purge', { queue: '$own' })),
-  own(
-    'an own queue is purged with nowait',
+  transcript('a queue that is not there is purged', send('queue.purge', { queue: '$own' })),
+  transcript(
+    'a partner queue is purged with nowait',
     ...declared(),
     send('queue.purge', { queue: '$own', nowait: true }),
   ),
-  own(
+  transcript(
     'an auto-delete queue goes with its last consumer',
     ...declared({ autoDelete: true }),
     send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
@@ -195,27 +213,27 @@ const ENDS: Transcript[] = [
     until('basic.cancel-ok'),
     declare(passive),
   ),
-  own(
+  transcript(
     'an auto-delete queue stays while it never had a consumer',
     ...declared({ autoDelete: true }),
     ...declared(passive),
   ),
-  own(
+  transcript(
     'an exclusive queue goes with its connection',
     beside(...declared({ exclusive: true }), (stage) => stage.leave()),
     declare(passive),
   ),
-  own(
+  transcript(
     'a queue that is not exclusive stays behind its connection',
     beside(...declared(), (stage) => stage.leave()),
     ...declared(passive),
     ...deleted,
   ),
-  own('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
+  transcript('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
 ];
 
 export const partnerQueues: Group = {
-  name: 'own queues',
+  name: 'partner queues',
   rights: OWNER,
   transcripts: [
     ...NAMES,
