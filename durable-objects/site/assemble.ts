@@ -5,18 +5,16 @@
 import { LIMIT } from '../../protocol/limits.ts';
 import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
 import { SeenConnections } from '../dial.ts';
-import type { Env, VhostStub } from '../env.ts';
+import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
 import { metricsOf, Reporter } from '../metrics/report.ts';
 import type { DueSource } from '../object/agenda.ts';
-import { Calls, Stubs } from '../object/calls.ts';
+import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { KeyValues } from '../object/key-values.ts';
-import { reasonOf } from '../object/reason.ts';
 import { Sql } from '../object/sql.ts';
 import { Turns } from '../object/turn.ts';
 import { PlantCopy, readPlant, type SubDevice } from '../registry/plant-copy.ts';
-import type { PassingEvent } from '../rpc.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { Alerts } from './alert/alerts.ts';
 import { BatchOwner, BatteryDemands } from './command/batch-owner.ts';
@@ -88,8 +86,11 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   const calls = new Calls(clock, onChange);
   const counts = new OwnCounts({ clock, report: (batch) => metricsOf(env).add(batch), keepAlive });
   const identity = new SiteIdentity(keyValues, turns);
-  const vhosts = new Stubs<VhostStub>((keyId) => env.VHOST.get(env.VHOST.idFromName(keyId)));
-  const destination = destinationOf({ database: env.DB, vhosts, siteId: () => identity.known ?? '' });
+  const destination = destinationOf({
+    database: env.DB,
+    vhosts: env.VHOST,
+    siteId: () => identity.known ?? '',
+  });
   const outboxRows = new OutboxRows(sql);
   const outbox = new Outbox(outboxRows, { clock, turns, calls, destination, keepAlive, changed: onChange });
   const registry: PlantCopy = new PlantCopy(keyValues, {
@@ -130,17 +131,10 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
     config: () => configurationState.config,
   });
   const alerts = new Alerts({ registry, journal, outbox });
-  const feed = new TelemetryFeed(
-    {
-      clock,
-      identity,
-      registry,
-      journal,
-      sessions,
-      operatingMode: (now) => configurationState.operatingMode(now),
-    },
-    (keyId, siteId, event) => ctx.waitUntil(deliverPassing(vhosts, keyId, siteId, event)),
-  );
+  const feed = new TelemetryFeed({
+    ...{ clock, identity, registry, journal, sessions, destination, keepAlive },
+    operatingMode: (now) => configurationState.operatingMode(now),
+  });
   const view = viewOncePerTurn({
     ...{ registry, configuration: configurationState, plan: planState, demands, schedules: scheduleRows },
     ...{ devices, sessions, presence, journal },
@@ -228,18 +222,4 @@ function originOf(deviceId: string, devices: Devices, registry: PlantCopy): Sign
     servesSite: device !== undefined && servesSite(device),
     subDeviceId: registry.subDevices.find(isLinked)?.externalId,
   };
-}
-
-/** Sends a telemetry event, which a failure loses [C-8.2]. */
-async function deliverPassing(
-  vhosts: Stubs<VhostStub>,
-  keyId: string,
-  siteId: string,
-  event: PassingEvent,
-): Promise<void> {
-  try {
-    await vhosts.call(keyId, (vhost) => vhost.receivePassing(siteId, [event]));
-  } catch (error) {
-    console.warn('telemetry event lost', { keyId, reason: reasonOf(error) });
-  }
 }

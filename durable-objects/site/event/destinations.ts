@@ -1,10 +1,11 @@
 /**
- * Where the outbox delivers. Each lane has one destination: a partner key's Vhost, or the registry (D1). A new kind of
+ * Where a site delivers. Each lane has one destination: a partner key's Vhost, or the registry (D1). A new kind of
  * destination is one class here and one line in `destinationOf`.
  */
-import type { VhostStub } from '../../env.ts';
-import type { Stubs } from '../../object/calls.ts';
+import type { Env, VhostStub } from '../../env.ts';
+import { Stubs } from '../../object/calls.ts';
 import { writeRegistry } from '../../registry/writes.ts';
+import type { PassingEvent } from '../../rpc.ts';
 import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event-rows.ts';
 import type { OutboxRow } from './rows.ts';
 
@@ -21,18 +22,20 @@ export interface Destination {
   readonly deletesAtOnce: boolean;
   /** Delivers rows in their order. Rejects if it is unknown which rows arrived; the outbox then sends all of them again. */
   deliver(rows: readonly OutboxRow[]): Promise<Delivered>;
+  /** Delivers an event that is not in the outbox: a failure loses it. Absent: the destination gets no such events. */
+  pass?(event: PassingEvent): Promise<void>;
 }
 
 export type DestinationOf = (lane: string) => Destination;
 
 export function destinationOf(host: {
   database: D1Database;
-  vhosts: Stubs<VhostStub>;
+  vhosts: Env['VHOST'];
   siteId(): string;
 }): DestinationOf {
   const registry = new RegistryDestination(host.database);
-  return (lane) =>
-    lane === REGISTRY_LANE ? registry : new VhostDestination(host.vhosts, lane, host.siteId());
+  const vhosts = new Stubs<VhostStub>((keyId) => host.vhosts.get(host.vhosts.idFromName(keyId)));
+  return (lane) => (lane === REGISTRY_LANE ? registry : new VhostDestination(vhosts, lane, host.siteId()));
 }
 
 class RegistryDestination implements Destination {
@@ -70,5 +73,9 @@ class VhostDestination implements Destination {
       vhost.receive(this.#siteId, rows.map(toEvent)),
     );
     return receipt.gone ? 'gone' : receipt;
+  }
+
+  async pass(event: PassingEvent): Promise<void> {
+    await this.#vhosts.call(this.#keyId, (vhost) => vhost.receivePassing(this.#siteId, [event]));
   }
 }

@@ -11,9 +11,11 @@ import { NO_PUBLISH_MS } from '../../../protocol/link/live.ts';
 import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
+import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { PassingEvent } from '../../rpc.ts';
+import type { DestinationOf } from '../event/destinations.ts';
 import { telemetryEvent } from '../event/event-rows.ts';
 import type { SiteIdentity } from '../identity.ts';
 import { canonicalTelemetry } from './canonical.ts';
@@ -25,17 +27,17 @@ export interface FeedHost {
   registry: PlantCopy;
   journal: Journal;
   sessions: { readonly isAnyConnected: boolean };
+  destination: DestinationOf;
   operatingMode(now: number): OperatingMode;
+  keepAlive(work: Promise<void>): void;
 }
 
 export class TelemetryFeed implements DueSource {
   readonly name = 'telemetry events';
   readonly #host: FeedHost;
-  readonly #deliver: (keyId: string, siteId: string, event: PassingEvent) => void;
 
-  constructor(host: FeedHost, deliver: (keyId: string, siteId: string, event: PassingEvent) => void) {
+  constructor(host: FeedHost) {
     this.#host = host;
-    this.#deliver = deliver;
   }
 
   /** The latest values, with the device's `ts` of the newest one. */
@@ -55,10 +57,18 @@ export class TelemetryFeed implements DueSource {
 
   /** Sends the current values to every key that may see the plant. */
   emit(now: number): void {
-    const { identity, registry } = this.#host;
+    const { identity, registry, keepAlive } = this.#host;
     if (!identity.known || !registry.record?.plantId) return;
     const event = telemetryEvent(this.#payload(now), now);
-    for (const keyId of registry.keyIds) this.#deliver(keyId, identity.known, event);
+    for (const keyId of registry.keyIds) keepAlive(this.#pass(keyId, event));
+  }
+
+  async #pass(keyId: string, event: PassingEvent): Promise<void> {
+    try {
+      await this.#host.destination(keyId).pass?.(event);
+    } catch (error) {
+      console.warn('telemetry event lost', { keyId, reason: reasonOf(error) });
+    }
   }
 
   /**
