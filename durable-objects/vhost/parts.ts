@@ -186,7 +186,7 @@ export class VhostParts {
     this.undoBroker(turn);
     for (const id of ids) this.sockets.drop(turn, id, code, reason);
     for (const id of ids) {
-      this.#broker.closeConnection(turn, id);
+      this.#broker.closeReader(turn, id);
       this.rate.forget(id);
     }
   }

@@ -53,7 +53,7 @@ export function applyFrame(turn: Turn, client: Client, frame: ClientFrame): Vhos
     case 'get':
       return [get(turn, client, frame)];
     case 'recover':
-      broker.release((owner) => owner.connectionId === connectionId && owner.channel === frame.channel);
+      broker.release((owner) => owner.readerId === connectionId && owner.channel === frame.channel);
       return [{ kind: 'ok', seq: frame.seq }];
     case 'declare':
       return [answerTo(frame, declare(turn, client, frame))];
@@ -99,7 +99,7 @@ function consume(turn: Turn, client: Client, frame: Consume): VhostLinkDown {
   const isTaken = others.some((other) => other.exclusive) || (exclusive && others.length > 0);
   if (isTaken) return refusedFrame(seq, inExclusiveUse(names, frame.queue));
   consumers.add(turn, {
-    connectionId,
+    readerId: connectionId,
     channel,
     tag,
     queue: queue.value,
@@ -116,7 +116,7 @@ function get(turn: Turn, client: Client, frame: Get): VhostLinkDown {
   const { connectionId, broker } = client;
   const queue = readable(client, frame.queue);
   if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
-  const owner = { connectionId, channel: frame.channel, tag: null };
+  const owner = { readerId: connectionId, channel: frame.channel, tag: null };
   const delivery = broker.get(turn, queue.value, owner, frame.noAck);
   return { kind: 'got', seq: frame.seq, messageCount: broker.queues.find(queue.value).readyCount, delivery };
 }

@@ -46,21 +46,22 @@ export class Broker {
 
   // ends of consumers: their messages stay leased until their channel closes, as in RabbitMQ
 
-  cancel(turn: Turn, connectionId: string, channel: number, tag: string): void {
-    this.#leave(turn, this.consumers.remove(turn, connectionId, channel, tag));
+  cancel(turn: Turn, readerId: string, channel: number, tag: string): void {
+    this.#leave(turn, this.consumers.remove(turn, readerId, channel, tag));
   }
 
-  closeChannel(turn: Turn, connectionId: string, channel: number): void {
-    this.#leave(turn, this.consumers.closeChannel(turn, connectionId, channel));
-    this.release((owner) => owner.connectionId === connectionId && owner.channel === channel);
+  closeChannel(turn: Turn, readerId: string, channel: number): void {
+    this.#leave(turn, this.consumers.closeChannel(turn, readerId, channel));
+    this.release((owner) => owner.readerId === readerId && owner.channel === channel);
   }
 
-  closeConnection(turn: Turn, connectionId: string): void {
-    this.#leave(turn, this.consumers.closeConnection(turn, connectionId));
-    this.release((owner) => owner.connectionId === connectionId);
+  /** The reader is gone: its leases are put back, and the queues that are exclusive to it are deleted. */
+  closeReader(turn: Turn, readerId: string): void {
+    this.#leave(turn, this.consumers.closeReader(turn, readerId));
+    this.release((owner) => owner.readerId === readerId);
     for (const declared of this.queues.partner.all())
-      if (declared.ownerId === connectionId) this.deletePartnerQueue(turn, declared);
-    this.links.forget(connectionId);
+      if (declared.ownerId === readerId) this.deletePartnerQueue(turn, declared);
+    this.links.forget(readerId);
   }
 
   /** Deletes a partner queue and cancels its consumers. Returns the number of messages that waited. */
@@ -82,18 +83,18 @@ export class Broker {
     }
   }
 
-  // settling: a lease that the connection does not hold is ignored
+  // settling: a lease that the reader does not hold is ignored
 
-  acknowledge(connectionId: string, leases: readonly number[]): void {
-    for (const lease of leases) this.#leases.take(connectionId, lease)?.acknowledge(lease);
+  acknowledge(readerId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(readerId, lease)?.acknowledge(lease);
   }
 
-  requeue(connectionId: string, leases: readonly number[]): void {
-    for (const lease of leases) this.#leases.take(connectionId, lease)?.requeue(lease);
+  requeue(readerId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(readerId, lease)?.requeue(lease);
   }
 
-  discard(turn: Turn, connectionId: string, leases: readonly number[]): void {
-    for (const lease of leases) this.#leases.take(connectionId, lease)?.discard(turn, lease);
+  discard(turn: Turn, readerId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(readerId, lease)?.discard(turn, lease);
   }
 
   release(holds: (owner: Owner) => boolean): void {
@@ -149,10 +150,10 @@ export class Broker {
   }
 
   #mayTake(consumer: Consumer): boolean {
-    const { connectionId, channel, noAck, prefetch } = consumer;
+    const { readerId, channel, noAck, prefetch } = consumer;
     if (!noAck && prefetch > 0 && this.#leases.ofConsumer(consumer) >= prefetch) return false;
-    const shared = this.consumers.channelLimit(connectionId, channel);
-    if (!noAck && shared > 0 && this.#leases.ofChannel(connectionId, channel) >= shared) return false;
+    const shared = this.consumers.channelLimit(readerId, channel);
+    if (!noAck && shared > 0 && this.#leases.ofChannel(readerId, channel) >= shared) return false;
     return consumer.receiver.hasRoom(consumer);
   }
 }

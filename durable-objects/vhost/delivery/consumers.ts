@@ -1,6 +1,7 @@
 /** The consumers of a vhost, in the order in which they are served, and the shared prefetch of channels. */
 import type { Turn } from '../../object/turn.ts';
 import type { QueueKey, Taken } from '../queue/queue.ts';
+import type { Owner } from '../queue/rows.ts';
 import { channelKey } from './leases.ts';
 import type { ConsumerRows } from './rows.ts';
 
@@ -14,9 +15,7 @@ export interface Receiver {
   cancel(consumer: Consumer): void;
 }
 
-export interface Consumer {
-  connectionId: string;
-  channel: number;
+export interface Consumer extends Owner {
   tag: string;
   queue: QueueKey;
   noAck: boolean;
@@ -37,7 +36,7 @@ export class Consumers {
   constructor(rows: ConsumerRows, links: Receiver) {
     this.#rows = rows;
     this.#consumers = rows.all().map((row) => ({
-      connectionId: row.connection_id,
+      readerId: row.connection_id,
       channel: row.channel,
       tag: row.tag,
       queue: row.queue as QueueKey,
@@ -62,17 +61,17 @@ export class Consumers {
     return own.sort((one, other) => other.priority - one.priority);
   }
 
-  countOf(connectionId: string): number {
-    return this.#consumers.filter((one) => one.connectionId === connectionId).length;
+  countOf(readerId: string): number {
+    return this.#consumers.filter((one) => one.readerId === readerId).length;
   }
 
-  has(connectionId: string, channel: number, tag: string): boolean {
-    return this.#consumers.some((one) => isOne(one, connectionId, channel, tag));
+  has(readerId: string, channel: number, tag: string): boolean {
+    return this.#consumers.some((one) => isOne(one, readerId, channel, tag));
   }
 
   /** The shared prefetch of a channel; 0 = none. */
-  channelLimit(connectionId: string, channel: number): number {
-    return this.#channelLimits.get(channelKey(connectionId, channel)) ?? 0;
+  channelLimit(readerId: string, channel: number): number {
+    return this.#channelLimits.get(channelKey(readerId, channel)) ?? 0;
   }
 
   /** Adds a consumer that is not stored: its owner adds it again after a restart. */
@@ -82,7 +81,7 @@ export class Consumers {
 
   add(turn: Turn, consumer: Consumer): void {
     this.#rows.insert(turn, {
-      connection_id: consumer.connectionId,
+      connection_id: consumer.readerId,
       channel: consumer.channel,
       tag: consumer.tag,
       queue: consumer.queue,
@@ -94,30 +93,30 @@ export class Consumers {
     this.attach(consumer);
   }
 
-  setChannelLimit(turn: Turn, connectionId: string, channel: number, prefetch: number): void {
-    this.#channelLimits.set(channelKey(connectionId, channel), prefetch);
-    this.#rows.setChannelLimit(turn, { connection_id: connectionId, channel, prefetch });
+  setChannelLimit(turn: Turn, readerId: string, channel: number, prefetch: number): void {
+    this.#channelLimits.set(channelKey(readerId, channel), prefetch);
+    this.#rows.setChannelLimit(turn, { connection_id: readerId, channel, prefetch });
   }
 
   // ends; each returns the consumers that it removed
 
-  remove(turn: Turn, connectionId: string, channel: number, tag: string): Consumer[] {
-    this.#rows.delete(turn, connectionId, channel, tag);
-    return this.#drop((one) => isOne(one, connectionId, channel, tag));
+  remove(turn: Turn, readerId: string, channel: number, tag: string): Consumer[] {
+    this.#rows.delete(turn, readerId, channel, tag);
+    return this.#drop((one) => isOne(one, readerId, channel, tag));
   }
 
-  closeChannel(turn: Turn, connectionId: string, channel: number): Consumer[] {
-    this.#rows.deleteChannel(turn, connectionId, channel);
-    this.#channelLimits.delete(channelKey(connectionId, channel));
-    return this.#drop((one) => one.connectionId === connectionId && one.channel === channel);
+  closeChannel(turn: Turn, readerId: string, channel: number): Consumer[] {
+    this.#rows.deleteChannel(turn, readerId, channel);
+    this.#channelLimits.delete(channelKey(readerId, channel));
+    return this.#drop((one) => one.readerId === readerId && one.channel === channel);
   }
 
-  closeConnection(turn: Turn, connectionId: string): Consumer[] {
-    this.#rows.deleteConnection(turn, connectionId);
+  closeReader(turn: Turn, readerId: string): Consumer[] {
+    this.#rows.deleteConnection(turn, readerId);
     for (const key of this.#channelLimits.keys()) {
-      if (key.startsWith(`${connectionId}|`)) this.#channelLimits.delete(key);
+      if (key.startsWith(`${readerId}|`)) this.#channelLimits.delete(key);
     }
-    return this.#drop((one) => one.connectionId === connectionId);
+    return this.#drop((one) => one.readerId === readerId);
   }
 
   closeQueue(turn: Turn, queue: QueueKey): Consumer[] {
@@ -138,6 +137,6 @@ export class Consumers {
   }
 }
 
-function isOne(consumer: Consumer, connectionId: string, channel: number, tag: string): boolean {
-  return consumer.connectionId === connectionId && consumer.channel === channel && consumer.tag === tag;
+function isOne(consumer: Consumer, readerId: string, channel: number, tag: string): boolean {
+  return consumer.readerId === readerId && consumer.channel === channel && consumer.tag === tag;
 }

@@ -38,11 +38,11 @@ export class Leases {
   }
 
   hold(lease: number, queue: Queue, owner: Owner): void {
-    const { connectionId, channel, tag } = owner;
+    const { readerId, channel, tag } = owner;
     const key = `${queue.key}|${ownerKey(owner)}`;
     let entry = this.#entries.get(key);
     if (!entry) {
-      entry = { queue, owner: { connectionId, channel, tag }, count: 0 };
+      entry = { queue, owner: { readerId, channel, tag }, count: 0 };
       this.#entries.set(key, entry);
     }
     entry.count += 1;
@@ -50,13 +50,13 @@ export class Leases {
     bump(this.#byQueue, queue.key, 1);
     bump(this.#byConsumer, ownerKey(owner), 1);
     // A message from basic.get does not count toward a prefetch.
-    if (tag !== null) bump(this.#byChannel, channelKey(connectionId, channel), 1);
+    if (tag !== null) bump(this.#byChannel, channelKey(readerId, channel), 1);
   }
 
-  /** Removes a lease and returns its queue; undefined if this connection does not hold it. */
-  take(connectionId: string, lease: number): Queue | undefined {
+  /** Removes a lease and returns its queue; undefined if this reader does not hold it. */
+  take(readerId: string, lease: number): Queue | undefined {
     const held = this.#held.get(lease);
-    if (held?.owner.connectionId !== connectionId) return undefined;
+    if (held?.owner.readerId !== readerId) return undefined;
     this.#letGo(lease, held);
     return held.queue;
   }
@@ -78,8 +78,8 @@ export class Leases {
     return this.#byConsumer.get(ownerKey(owner)) ?? 0;
   }
 
-  ofChannel(connectionId: string, channel: number): number {
-    return this.#byChannel.get(channelKey(connectionId, channel)) ?? 0;
+  ofChannel(readerId: string, channel: number): number {
+    return this.#byChannel.get(channelKey(readerId, channel)) ?? 0;
   }
 
   #letGo(lease: number, held: Held): void {
@@ -89,16 +89,16 @@ export class Leases {
     if (held.count === 0) this.#entries.delete(`${queue.key}|${ownerKey(owner)}`);
     bump(this.#byQueue, queue.key, -1);
     bump(this.#byConsumer, ownerKey(owner), -1);
-    if (owner.tag !== null) bump(this.#byChannel, channelKey(owner.connectionId, owner.channel), -1);
+    if (owner.tag !== null) bump(this.#byChannel, channelKey(owner.readerId, owner.channel), -1);
   }
 }
 
-export function channelKey(connectionId: string, channel: number): string {
-  return `${connectionId}|${channel}`;
+export function channelKey(readerId: string, channel: number): string {
+  return `${readerId}|${channel}`;
 }
 
 function ownerKey(owner: Owner): string {
-  return `${owner.connectionId}|${owner.channel}|${owner.tag ?? ''}`;
+  return `${owner.readerId}|${owner.channel}|${owner.tag ?? ''}`;
 }
 
 function bump(counts: Map<string, number>, key: string, by: number): void {

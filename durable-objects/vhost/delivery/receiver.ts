@@ -30,12 +30,12 @@ export class LinkReceiver implements Receiver {
     this.#connections = connections;
   }
 
-  hasRoom({ connectionId }: Consumer): boolean {
+  hasRoom({ readerId: connectionId }: Consumer): boolean {
     const window = this.#connections.window(connectionId);
     return window !== undefined && window.sentBytes - window.drainedBytes < DELIVERY_WINDOW_BYTES;
   }
 
-  deliver({ connectionId, channel, tag }: Consumer, lease: number, taken: Taken): number {
+  deliver({ readerId: connectionId, channel, tag }: Consumer, lease: number, taken: Taken): number {
     const delivery = toDelivery(lease, taken);
     const window = this.#connections.window(connectionId);
     if (window) {
@@ -46,7 +46,7 @@ export class LinkReceiver implements Receiver {
     return delivery.bytes;
   }
 
-  cancel({ connectionId, channel, tag }: Consumer): void {
+  cancel({ readerId: connectionId, channel, tag }: Consumer): void {
     this.#addFrame(connectionId, { kind: 'cancelled', channel, tag });
   }
 

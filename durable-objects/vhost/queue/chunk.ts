@@ -167,8 +167,8 @@ export class Chunk {
       let ownerIndex = owner ? ownerIndexes.get(owner) : -1;
       if (owner && ownerIndex === undefined) {
         // The owner may be a consumer, which has more fields.
-        const { connectionId, channel, tag } = owner;
-        ownerIndex = owners.push({ connectionId, channel, tag }) - 1;
+        const { readerId, channel, tag } = owner;
+        ownerIndex = owners.push({ readerId, channel, tag }) - 1;
         ownerIndexes.set(owner, ownerIndex);
       }
       const wasOut = this.wasOut(index) ? 1 : 0;

@@ -76,7 +76,8 @@ export interface QueueHost {
   nextPosition(): number;
   limits: QueueLimits;
   deadLetter: DeadLetter;
-  isConnected(connectionId: string): boolean;
+  /** Whether a reader is still here: the leases of the others are put back when the queue is loaded. */
+  isConnected(readerId: string): boolean;
 }
 
 export class Queue {
@@ -100,7 +101,7 @@ export class Queue {
     );
     for (const chunk of chunks) {
       for (const { id, owner } of [...chunk.held()]) {
-        if (isConnected(owner.connectionId)) this.#leases.set(id, chunk);
+        if (isConnected(owner.readerId)) this.#leases.set(id, chunk);
         else chunk.putBack(chunk.find(id) ?? 0, false);
       }
     }

@@ -17,7 +17,7 @@ export interface QueuesHost {
   partnerQueueRows: PartnerQueueRows;
   /** The organization's slug, for the names of platform queues. A function, because queues exist before their key. */
   slug(): string;
-  isConnected(connectionId: string): boolean;
+  isConnected(readerId: string): boolean;
 }
 
 export class Queues {

@@ -5,10 +5,13 @@ import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
-/** The holder of a lease. `tag`: null for basic.get. */
+/** The holder of a lease. */
 export interface Owner {
-  connectionId: string;
+  /** The connection of an AMQP client, or the id of any other reader of queues. */
+  readerId: string;
+  /** The channel of an AMQP client, with a shared prefetch; a reader without channels has one, 0. */
   channel: number;
+  /** Null for basic.get. */
   tag: string | null;
 }
 

@@ -7,7 +7,7 @@ import type { QueueName } from '../../../protocol/routing-keys.ts';
 import { type RunAt, turnsOf } from './turns.ts';
 import { vhostOf } from './world.ts';
 
-const OWNER = { connectionId: 'connection-1', channel: 1, tag: null };
+const OWNER = { readerId: 'connection-1', channel: 1, tag: null };
 
 export interface QueueBench {
   queue: Queue;

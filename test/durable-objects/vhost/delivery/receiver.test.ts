@@ -11,7 +11,7 @@ import { PartnerQueueRows } from '../../../../durable-objects/vhost/queue/partne
 import { Queues } from '../../../../durable-objects/vhost/queue/queues.ts';
 import { QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
 
-const OWNER = { connectionId: 'webhook-1', channel: 0, tag: 'inbox' };
+const OWNER = { readerId: 'webhook-1', channel: 0, tag: 'inbox' };
 
 /** A receiver in memory that takes at most `room` messages. */
 class Inbox implements Receiver {
@@ -79,7 +79,7 @@ async function onBroker<Value>(room: number, work: (bench: Bench) => Value): Pro
           }
         }),
       pump: () => runAt(1_000, (turn) => broker.pump(turn)),
-      discard: (lease) => runAt(1_000, (turn) => broker.discard(turn, OWNER.connectionId, [lease])),
+      discard: (lease) => runAt(1_000, (turn) => broker.discard(turn, OWNER.readerId, [lease])),
     });
   });
 }
@@ -102,8 +102,8 @@ describe('a consumer without a connection', () => {
       publish('1', '2', '3');
       pump();
       const [one = 0, two = 0] = inbox.leases;
-      broker.acknowledge(OWNER.connectionId, [one]);
-      broker.requeue(OWNER.connectionId, [two]);
+      broker.acknowledge(OWNER.readerId, [one]);
+      broker.requeue(OWNER.readerId, [two]);
       pump();
       discard(inbox.leases[2] ?? 0);
       return {
