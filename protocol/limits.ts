@@ -101,6 +101,10 @@ export const LIMITS = {
   openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
   violationDampingMs: [10 * SECOND, 'ms', 'C-8.3'],
   settlingMs: [MINUTE, 'ms', 'C-7.8'],
+  // A larger deviation from the target is DEVIATED: of the target, and at least so much power or energy.
+  verdictTolerance: [0.05, 'of the target', 'C-7.8'],
+  verdictToleranceKw: [0.5, 'kW', 'C-7.8'],
+  verdictToleranceKwh: [0.1, 'kWh', 'C-7.8'],
   // How far before its start a verdict looks for the sample that was valid at the start.
   verdictLookBackMs: [60 * MINUTE, 'ms', 'ours'],
   registerFreshMs: [30 * SECOND, 'ms', 'ours'],

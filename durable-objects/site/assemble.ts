@@ -55,10 +55,10 @@ import { Schedules } from './schedule/schedules.ts';
 import type { SiteFact } from './stored.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
-import type { RetentionSetting } from './telemetry/levels.ts';
 import { MovedNonces } from './telemetry/replay.ts';
 import { JournalRows } from './telemetry/rows.ts';
 import type { SignalOrigin } from './telemetry/snapshot.ts';
+import type { RetentionSetting } from './telemetry/storage-levels.ts';
 import { TelemetryStore } from './telemetry/store.ts';
 import { viewOncePerTurn } from './view.ts';
 

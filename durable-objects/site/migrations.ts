@@ -3,7 +3,7 @@
  * hold text that this code wrote.
  */
 import type { Migration } from '../object/migrate.ts';
-import { TELEMETRY_TABLES } from './telemetry/levels.ts';
+import { TELEMETRY_TABLES } from './telemetry/storage-levels.ts';
 
 const COMMAND_TABLES = `
     -- The command log. sequence is its order and has no gaps at the new end: rows are deleted at the old end.

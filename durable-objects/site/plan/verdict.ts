@@ -67,7 +67,7 @@ function judgePower(setpoint: SiteSetpoint, spans: readonly Span[], points: read
   if (hours === 0) return { status: 'COMPLETED', reason: 'unmeasured', targetValueKw };
   const actualValueKw = round(kwh / hours);
   const deviationKw = round(actualValueKw - targetValueKw);
-  const isOff = exceeds(deviationKw, Math.max(0.05 * Math.abs(targetValueKw), 0.5));
+  const isOff = exceeds(deviationKw, toleranceOf(targetValueKw, LIMIT.verdictToleranceKw));
   return {
     status: isOff ? 'DEVIATED' : 'COMPLETED',
     reason: null,
@@ -75,6 +75,10 @@ function judgePower(setpoint: SiteSetpoint, spans: readonly Span[], points: read
     targetValueKw,
     deviationKw,
   };
+}
+
+function toleranceOf(target: number, least: number): number {
+  return Math.max(LIMIT.verdictTolerance * Math.abs(target), least);
 }
 
 function judgeEnergy(setpoint: SiteSetpoint, spans: readonly Span[], measured: Measured): Verdict {
@@ -86,7 +90,7 @@ function judgeEnergy(setpoint: SiteSetpoint, spans: readonly Span[], measured: M
   if (kwh === undefined) return { status: 'COMPLETED', reason: 'unmeasured', ...target };
   const actualValueKwh = round(kwh);
   const deviationKwh = round(actualValueKwh - targetValueKwh);
-  const isOff = exceeds(deviationKwh, Math.max(0.05 * Math.abs(targetValueKwh), 0.1));
+  const isOff = exceeds(deviationKwh, toleranceOf(targetValueKwh, LIMIT.verdictToleranceKwh));
   const actualValueKw = hours === 0 ? 0 : round(actualValueKwh / hours);
   return {
     status: isOff ? 'DEVIATED' : 'COMPLETED',

@@ -9,11 +9,11 @@ import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import type { Bucket } from './bucket.ts';
 import type { Journal } from './journal.ts';
-import { BASE, BASE_MS } from './levels.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
 import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
 import { metricName, type SignalOrigin } from './snapshot.ts';
+import { BASE, BASE_MS } from './storage-levels.ts';
 import type { TelemetryStore } from './store.ts';
 
 const QUARTER = LIMIT.meterReadingStepMs;

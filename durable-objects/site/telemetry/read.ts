@@ -13,10 +13,10 @@ import {
   mergeBuckets,
   type Series,
 } from './bucket.ts';
-import { BASE, BASE_MS, WIDER_LEVELS } from './levels.ts';
 import { totals } from './register.ts';
 import { metricsOf, unpackBuckets, unpackSamples } from './segment.ts';
 import type { StoredSegment } from './segment-rows.ts';
+import { BASE, BASE_MS, WIDER_LEVELS } from './storage-levels.ts';
 import type { TelemetryStore } from './store.ts';
 
 const DAY = BUCKET_MS['1d'];

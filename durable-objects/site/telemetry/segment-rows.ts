@@ -11,7 +11,6 @@ import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { type Bucket, bucketStart, mergeBuckets } from './bucket.ts';
-import { LEVELS } from './levels.ts';
 import {
   countOf,
   type Directory,
@@ -20,6 +19,7 @@ import {
   type Segment,
   unpackAllBuckets,
 } from './segment.ts';
+import { LEVELS } from './storage-levels.ts';
 
 const MINUTE = 60_000;
 const SEGMENTS_PER_STRETCH = 1_024;

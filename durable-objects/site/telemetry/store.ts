@@ -18,11 +18,11 @@ import { SITE_BOUNDS } from '../bounds.ts';
 import type { Budget, Extent } from '../retention.ts';
 import { type Bucket, bucketStart, bucketsOf, mergeBuckets, type Series } from './bucket.ts';
 import type { Journal } from './journal.ts';
-import { BASE, BASE_MS, LEVELS, ofLevels, type RetentionSetting, WIDER_LEVELS } from './levels.ts';
 import { boundedRegisters, type RegisterState, totals } from './register.ts';
 import { packSamples, unpackAllBuckets } from './segment.ts';
 import { SegmentRows } from './segment-rows.ts';
 import { metricName } from './snapshot.ts';
+import { BASE, BASE_MS, LEVELS, ofLevels, type RetentionSetting, WIDER_LEVELS } from './storage-levels.ts';
 
 const MINUTE = 60_000;
 const DAY = BUCKET_MS['1d'];

@@ -15,9 +15,9 @@ import {
   mergeBuckets,
   type Series,
 } from '../../../durable-objects/site/telemetry/bucket.ts';
-import { BASE_MS, ofLevels } from '../../../durable-objects/site/telemetry/levels.ts';
 import { packSamples } from '../../../durable-objects/site/telemetry/segment.ts';
 import { SegmentRows } from '../../../durable-objects/site/telemetry/segment-rows.ts';
+import { BASE_MS, ofLevels } from '../../../durable-objects/site/telemetry/storage-levels.ts';
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import { BUCKET_MS, GRANULARITIES } from '../../../protocol/telemetry.ts';
 import worker from '../../../worker/index.ts';

@@ -11,7 +11,7 @@ import {
 import { type PlannedDispatch, toDevices } from '../../dispatch/dispatch.ts';
 import { type Refusal, together, violated } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
-import { checkGateway, checkTopology } from '../checks.ts';
+import { checkGateway, checkTopology } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 /**

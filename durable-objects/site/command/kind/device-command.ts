@@ -9,7 +9,7 @@ import { LIMIT } from '../../../../protocol/limits.ts';
 import type { PlannedDispatch } from '../../dispatch/dispatch.ts';
 import { type Refusal, refusal, together, violated } from '../../refusal.ts';
 import { type BatteryDemand, findSubDevice, type SiteView } from '../../site-view.ts';
-import { isLimited, limitsOf, overLimit } from '../checks.ts';
+import { isLimited, limitsOf, overLimit } from '../constraints.ts';
 import type { JudgedItem, Kind, Stage, StageName, Waiting } from './kind.ts';
 
 type ItemCheck = (item: DeviceCommandItem, view: SiteView) => Refusal | undefined;

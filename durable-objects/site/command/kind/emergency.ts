@@ -5,7 +5,7 @@
 import type { Emergency } from '../../../../protocol/command.ts';
 import { toDevices } from '../../dispatch/dispatch.ts';
 import { linkedDevices } from '../../site-view.ts';
-import { checkGateway } from '../checks.ts';
+import { checkGateway } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 export function actionOf({ type }: Emergency): string {

@@ -5,7 +5,7 @@ import { parseInstant } from '../../../../protocol/ids.ts';
 import { toDevices } from '../../dispatch/dispatch.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
-import { checkGateway, checkTopology } from '../checks.ts';
+import { checkGateway, checkTopology } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 const ACTION = 'MODE_CHANGE';

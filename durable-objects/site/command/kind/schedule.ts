@@ -4,7 +4,7 @@ import { type ScheduleCancel, type ScheduleSet, scheduleWindow } from '../../../
 import { toDevices } from '../../dispatch/dispatch.ts';
 import { type Refusal, together } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
-import { checkGateway, checkPower, checkTopology } from '../checks.ts';
+import { checkGateway, checkPower, checkTopology } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 type Payload = ScheduleSet | ScheduleCancel;

@@ -6,7 +6,7 @@ import { parseInstant } from '../../../../protocol/ids.ts';
 import { type PlannedDispatch, toDevices } from '../../dispatch/dispatch.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
-import { checkGateway, checkPower, checkTopology, lowestLimit } from '../checks.ts';
+import { checkGateway, checkPower, checkTopology, lowestLimit } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 /** Checks a setpoint against the current limits. */

@@ -1,4 +1,4 @@
-/** Checks shared by command kinds. Pure: site view in, refusal out (spec: Command processing; [C-7.4]). */
+/** The constraints of a site that command kinds check. Pure: site view in, refusal out (spec: Command processing; [C-7.4]). */
 import type { AssetType } from '../../../protocol/enums.ts';
 import { type Constraints, UNLIMITED } from '../../../protocol/site-config.ts';
 import { type Refusal, refusal, type Violation, violated } from '../refusal.ts';
