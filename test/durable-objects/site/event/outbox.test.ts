@@ -12,7 +12,7 @@ import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { newKeyedSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, Submitter, submission } from '#workerd/site-submissions.ts';
 import { siteOf } from '#workerd/world.ts';
-import type { OutboxEvent } from '../../../../durable-objects/rpc.ts';
+import type { OutboxEvent, Receipt } from '../../../../durable-objects/rpc.ts';
 import { Vhost } from '../../../../durable-objects/vhost.ts';
 
 holdClock();
@@ -31,14 +31,30 @@ async function newReportingSite() {
   return { organization, plant, key, partner, ack };
 }
 
-/** The Vhost answers that it has stored nothing. Returns the times of the calls. */
-function refuseEvents(): { askedAt: number[]; end: () => void } {
-  const askedAt: number[] = [];
-  const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async () => {
-    askedAt.push(Date.now());
-    return { received: 0, gone: false };
+type Receive = (events: OutboxEvent[]) => Promise<Receipt>;
+
+/**
+ * The Vhost answers the events of this site as the test says. Returns the times and events of these calls. Sites of other
+ * tests share the runtime: the Vhost answers them as ever.
+ */
+function receiveInstead(plantId: string, answer?: Receive) {
+  const calls: { atMs: number; events: OutboxEvent[] }[] = [];
+  const receive = Vhost.prototype.receive;
+  const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async function (
+    this: Vhost,
+    siteId,
+    events,
+  ) {
+    if (siteId !== plantId) return await receive.call(this, siteId, events);
+    calls.push({ atMs: Date.now(), events });
+    return await (answer ? answer(events) : receive.call(this, siteId, events));
   });
-  return { askedAt, end: () => spy.mockRestore() };
+  return { calls, end: () => spy.mockRestore() };
+}
+
+/** The Vhost answers that it has stored nothing. */
+function refuseEvents(plantId: string) {
+  return receiveInstead(plantId, async () => ({ received: 0, gone: false }));
 }
 
 async function passMinutes(siteId: string, minutes: number): Promise<void> {
@@ -55,13 +71,13 @@ describe('an event that its Vhost has only in memory', () => {
     await passMinutes(plant.id, 1);
     expect(await waiting(plant.id, key.id)).toBe(0);
     let isDelivered = false;
-    const receive = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
+    const { calls } = receiveInstead(plant.id, async (events) => {
       const seen = events.at(-1)?.sequence ?? 0;
       return isDelivered ? { received: seen, gone: false } : { received: 0, seen, gone: false };
     });
     await ack('RECEIVED');
     await ack('COMPLETED');
-    const sent = () => receive.mock.calls.flatMap(([, events]) => events.map(({ sequence }) => sequence));
+    const sent = () => calls.flatMap(({ events }) => events.map(({ sequence }) => sequence));
     await vi.waitFor(() => expect(sent()).toHaveLength(2));
     await passTime(plant.id, 4 * SECOND);
     expect(sent()).toHaveLength(2);
@@ -77,11 +93,11 @@ describe('an event that its Vhost has only in memory', () => {
   it('is sent again immediately when the Vhost reports after a crash that it does not know the event (rule 5)', async () => {
     const { plant, key, ack } = await newReportingSite();
     await passMinutes(plant.id, 1);
-    vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
+    const { calls } = receiveInstead(plant.id, async (events) => {
       return { received: 0, seen: events.at(-1)?.sequence ?? 0, gone: false };
     });
     await ack('RECEIVED');
-    await vi.waitFor(() => expect(Vhost.prototype.receive).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(calls).toHaveLength(1));
     const died = { keyId: key.id, keyPrefix: 'acme', siteId: plant.id, received: 0, seen: 0 };
     const call = { notAfterMs: Number.MAX_SAFE_INTEGER, isRepeated: false, submissions: [] };
     const { events } = await siteOf(plant.id).submit({ ...died, ...call });
@@ -92,10 +108,11 @@ describe('an event that its Vhost has only in memory', () => {
 describe('an event that its Vhost does not accept', () => {
   it('a rejected event is retried with growing pauses of at most a minute, and arrives once, in order [rule 10]', async () => {
     const { organization, plant, key, ack } = await newReportingSite();
-    const { askedAt: at, end } = refuseEvents();
+    const { calls, end } = refuseEvents(plant.id);
     await ack('RECEIVED');
     await ack('COMPLETED');
     await passMinutes(plant.id, 6);
+    const at = calls.map(({ atMs }) => atMs);
     const pauses = at.slice(1).map((time, index) => time - (at[index] ?? 0));
     expect(pauses.length).toBeGreaterThan(5);
     expect(pauses.length).toBeLessThan(20);
@@ -115,7 +132,7 @@ describe('an event that its Vhost does not accept', () => {
 
   it('more events than fit in memory all arrive once and in order, as do later ones [rule 10]', async () => {
     const { organization, plant, key } = await newReportingSite();
-    const { end } = refuseEvents();
+    const { end } = refuseEvents(plant.id);
     const sent: string[] = [];
     const reject = async (count: number) => {
       const submissions = Array.from({ length: count }, () =>
@@ -144,7 +161,7 @@ describe('an event that its Vhost does not accept', () => {
 
   it('events that a Vhost rejects do not delay the registry lane [rule 10]', async () => {
     const { plant, ack } = await newReportingSite();
-    refuseEvents();
+    refuseEvents(plant.id);
     await ack('COMPLETED');
     await passMinutes(plant.id, 5);
     expect(await waiting(plant.id, 'registry')).toBe(0);
@@ -163,7 +180,7 @@ describe('an event that its Vhost does not accept', () => {
 describe('an event in the answer of a submit', () => {
   it('an event from a submit answer is deleted once the Vhost reports it stored, and is not sent again [rule 5]', async () => {
     const { plant, key, partner } = await newReportingSite();
-    const receive = vi.spyOn(Vhost.prototype, 'receive');
+    const { calls } = receiveInstead(plant.id);
     const [first] = partner.events;
     expect(await waiting(plant.id, key.id)).toBe(1);
     await partner.submit(submission('device', batch(batteryCommand(6))));
@@ -173,7 +190,7 @@ describe('an event in the answer of a submit', () => {
     );
     expect(left.map((row) => row.sequence)).toEqual([partner.events.at(-1)?.sequence]);
     await passMinutes(plant.id, 1);
-    const sent = receive.mock.calls.flatMap(([, events]) => events.map((event) => event.sequence));
+    const sent = calls.flatMap(({ events }) => events.map(({ sequence }) => sequence));
     expect(sent).not.toContain(first?.sequence);
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
@@ -198,7 +215,7 @@ describe('an event in the answer of a submit', () => {
 describe('a wake with waiting events', () => {
   it('makes the alarm due immediately, with a valid time [rule 10]', async () => {
     const { plant, key, ack } = await newReportingSite();
-    const { end } = refuseEvents();
+    const { end } = refuseEvents(plant.id);
     await ack('RECEIVED');
     await passMinutes(plant.id, 5);
     expect(await waiting(plant.id, key.id)).toBeGreaterThan(0);
@@ -223,19 +240,14 @@ describe('a lane with a slow call', () => {
   it('a call without an answer is repeated by the alarm after its deadline, and the event arrives once [rule 10]', async () => {
     const { organization, plant, key, ack } = await newReportingSite();
     const listener = await listen(organization, key);
-    const askedAtMs: number[] = [];
-    const hang = async () => {
-      askedAtMs.push(Date.now());
-      return await new Promise<never>(() => undefined);
-    };
-    const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(hang);
+    const { calls, end } = receiveInstead(plant.id, () => new Promise<never>(() => undefined));
     await ack('RECEIVED');
-    await vi.waitFor(() => expect(askedAtMs).toHaveLength(1));
-    for (let second = 0; second < 30 && askedAtMs.length < 2; second++) await passTime(plant.id, SECOND);
-    const [first = 0, again = 0] = askedAtMs;
+    await vi.waitFor(() => expect(calls).toHaveLength(1));
+    for (let second = 0; second < 30 && calls.length < 2; second++) await passTime(plant.id, SECOND);
+    const [first = 0, again = 0] = calls.map(({ atMs }) => atMs);
     expect(again - first).toBeGreaterThanOrEqual(8 * SECOND);
     expect(again - first).toBeLessThanOrEqual(10 * SECOND);
-    spy.mockRestore();
+    end();
     for (let second = 0; second < 15; second++) await passTime(plant.id, SECOND);
     expect((await listener.event('execution', 'EXECUTING')).siteId).toBe(plant.id);
     expect(await waiting(plant.id, key.id)).toBe(0);
@@ -247,11 +259,10 @@ describe('a lane with a slow call', () => {
     const answered = new Promise<void>((resolve) => {
       answer = resolve;
     });
-    const slow = async (_siteId: string, events: OutboxEvent[]) => {
+    receiveInstead(plant.id, async (events) => {
       await answered;
       return { received: events.at(-1)?.sequence ?? 0, gone: false };
-    };
-    vi.spyOn(Vhost.prototype, 'receive').mockImplementation(slow as unknown as Vhost['receive']);
+    });
     await ack('RECEIVED');
     try {
       setClock(START_MS + 7 * SECOND);
