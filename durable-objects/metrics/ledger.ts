@@ -14,6 +14,8 @@ export const METRICS_BOUNDS = {
   objects: 30_000,
   /** Of all keys together. Each queue is three or more lines of a scrape. */
   queues: 5_000,
+  /** Of the keys of one organization, so that no organization crowds out the others. */
+  queuesOfOrganization: 500,
   /** Count keys: about twice the number that exists. */
   counts: 200,
 } as const;
@@ -69,12 +71,13 @@ export class Ledger {
   readonly #entries: Map<string, Entry>;
   readonly #changed = new Set<string>();
   #areTotalsChanged = false;
+  readonly #queueCounts = new Map<string, number>();
   #queueCount = 0;
 
   constructor(totals: Counts, entries: Iterable<[object: string, entry: Entry]>) {
     this.#totals = new Map(Object.entries(totals));
     this.#entries = new Map(entries);
-    for (const { queues } of this.#entries.values()) this.#queueCount += queues?.queues.length ?? 0;
+    for (const { queues } of this.#entries.values()) if (queues) this.#noteQueues(queues, 1);
   }
 
   /** Counts by key since the beginning. */
@@ -146,12 +149,24 @@ export class Ledger {
   }
 
   #setQueues(entry: Entry, queues: KeyQueues | undefined): void {
-    this.#queueCount -= entry.queues?.queues.length ?? 0;
-    const room = METRICS_BOUNDS.queues - this.#queueCount;
-    entry.queues = queues && { ...queues, queues: queues.queues.slice(0, room) };
-    const kept = entry.queues?.queues.length ?? 0;
-    this.#queueCount += kept;
-    this.#leaveOut('queue', (queues?.queues.length ?? 0) - kept);
+    if (entry.queues) this.#noteQueues(entry.queues, -1);
+    entry.queues = undefined;
+    if (!queues) return;
+    const ofOrganization = this.#queueCounts.get(queues.organization) ?? 0;
+    const room = Math.min(
+      METRICS_BOUNDS.queues - this.#queueCount,
+      METRICS_BOUNDS.queuesOfOrganization - ofOrganization,
+    );
+    entry.queues = { ...queues, queues: queues.queues.slice(0, Math.max(0, room)) };
+    this.#noteQueues(entry.queues, 1);
+    this.#leaveOut('queue', queues.queues.length - entry.queues.queues.length);
+  }
+
+  #noteQueues({ organization, queues }: KeyQueues, by: 1 | -1): void {
+    const count = (this.#queueCounts.get(organization) ?? 0) + by * queues.length;
+    if (count > 0) this.#queueCounts.set(organization, count);
+    else this.#queueCounts.delete(organization);
+    this.#queueCount += by * queues.length;
   }
 
   /** Counts what was dropped; these counts are exempt from the limits. */

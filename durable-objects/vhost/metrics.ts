@@ -4,6 +4,9 @@ import type { KeyQueues, QueueMetrics, Reported } from '../metrics/report.ts';
 import type { VhostParts } from './parts.ts';
 import type { Queue } from './queue/queue.ts';
 
+/** The label of all partner queues of a key together. The names of event queues begin with the organization's slug. */
+const PARTNER_QUEUES = 'own';
+
 export class VhostMetrics implements Reported {
   readonly class = 'Vhost';
   readonly clock: VhostParts['clock'];
@@ -54,7 +57,11 @@ export class VhostMetrics implements Reported {
   #queues(): KeyQueues {
     const { key, broker } = this.#vhost;
     const { slug: organization = '', keyId = '' } = key.record ?? {};
-    return { organization, key: keyId, queues: broker.queues.all().map((queue) => this.#metricsOf(queue)) };
+    const partner = broker.queues.partner.all().map(({ queue }) => queue);
+    const others = broker.queues.all().filter((queue) => !partner.includes(queue));
+    const queues = others.map((queue) => this.#metricsOf(queue));
+    const together = partner.length > 0 ? [sumOf(partner.map((queue) => this.#metricsOf(queue)))] : [];
+    return { organization, key: keyId, queues: [...queues, ...together] };
   }
 
   #metricsOf(queue: Queue): QueueMetrics {
@@ -69,4 +76,20 @@ export class VhostMetrics implements Reported {
       drops: Object.fromEntries(dropped.map((reason) => [reason, counts[reason]])),
     };
   }
+}
+
+/** The partner queues of a key are one series: their names are the partner's, and may be many. */
+function sumOf(all: readonly QueueMetrics[]): QueueMetrics {
+  const oldest = all.flatMap(({ oldestMs }) => oldestMs ?? []);
+  const dropped = QUEUE_DROPS.map((reason) => {
+    const count = all.reduce((sum, { drops }) => sum + (drops[reason] ?? 0), 0);
+    return [reason, count] as const;
+  });
+  return {
+    queue: PARTNER_QUEUES,
+    ready: all.reduce((sum, { ready }) => sum + ready, 0),
+    unacked: all.reduce((sum, { unacked }) => sum + unacked, 0),
+    oldestMs: oldest.length === 0 ? null : Math.min(...oldest),
+    drops: Object.fromEntries(dropped.filter(([, count]) => count > 0)),
+  };
 }

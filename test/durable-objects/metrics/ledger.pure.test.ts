@@ -12,9 +12,9 @@ const queue = (name: string, changes: Partial<QueueMetrics> = {}): QueueMetrics 
   ...{ queue: name, ready: 0, unacked: 0, oldestMs: null, drops: {} },
   ...changes,
 });
-const vhost = (object: string, queues: QueueMetrics[]): Report => ({
+const vhost = (object: string, queues: QueueMetrics[], organization = 'acme'): Report => ({
   ...{ object, class: 'Vhost', atMs: NOW },
-  queues: { organization: 'acme', key: object, queues },
+  queues: { organization, key: object, queues },
 });
 const over = (object: string): Report => ({ object, class: 'Vhost', atMs: NOW, isOver: true });
 
@@ -129,15 +129,31 @@ describe('the bounds of the metrics ledger [rule 9]', () => {
     const names = Array.from({ length: 37 }, (_none, index) => queue(`q${index}`));
     const ledger = new Ledger({}, []);
     const keys = Math.ceil(METRICS_BOUNDS.queues / 37) + 1;
-    for (let index = 0; index < keys; index++) ledger.take(vhost(`${index}`, names), NOW);
+    const ofKey = (index: number, more: QueueMetrics[] = []) =>
+      vhost(`${index}`, [...names, ...more], `organization ${index % 20}`);
+    for (let index = 0; index < keys; index++) ledger.take(ofKey(index), NOW);
     const count = () => ledger.queues().reduce((sum, { queues }) => sum + queues.length, 0);
     expect([count(), ledger.totals.get('left_out/queue')]).toEqual([
       METRICS_BOUNDS.queues,
       keys * 37 - METRICS_BOUNDS.queues,
     ]);
     ledger.take(over('0'), NOW);
-    ledger.take(vhost(`${keys - 1}`, [...names, queue('one more')]), NOW);
+    ledger.take(ofKey(keys - 1, [queue('one more')]), NOW);
     expect(count()).toBe(METRICS_BOUNDS.queues);
+  });
+
+  it('an organization has its share of queues and leaves the rest to others', () => {
+    const names = Array.from({ length: 37 }, (_none, index) => queue(`q${index}`));
+    const ledger = new Ledger({}, []);
+    for (let index = 0; index < 20; index++) ledger.take(vhost(`${index}`, names), NOW);
+    ledger.take(vhost('other', names, 'other'), NOW);
+    const count = (of: string) =>
+      ledger.queues().reduce((sum, one) => sum + (one.organization === of ? one.queues.length : 0), 0);
+    expect([count('acme'), count('other')]).toEqual([METRICS_BOUNDS.queuesOfOrganization, 37]);
+    expect(ledger.totals.get('left_out/queue')).toBe(20 * 37 - METRICS_BOUNDS.queuesOfOrganization);
+    ledger.take(over('0'), NOW);
+    ledger.take(vhost('19', [...names, queue('one more')]), NOW);
+    expect(count('acme')).toBe(METRICS_BOUNDS.queuesOfOrganization);
   });
 
   it('the maximum number of queues with the longest names still fits into one call of 32 MiB', () => {

@@ -90,19 +90,21 @@ describe('a queue in the metrics', () => {
     await vi.waitFor(async () => expect(await read()).toEqual([0, 0, 0]), 5_000);
   });
 
-  it('appears also when it is the telemetry queue or a partner queue', async () => {
+  it('appears also when it is the telemetry queue; partner queues are one series', async () => {
     const { key, siteId, partner, organization } = await openPartner();
-    await partner.declare('mine "1"');
-    await partner.ask({
-      kind: 'bind',
-      queue: 'mine "1"',
-      pattern: `${organization.slug}.event.telemetry`,
-    });
+    const pattern = `${organization.slug}.event.telemetry`;
+    for (const queue of ['mine "1"', 'mine 2']) {
+      await partner.declare(queue);
+      await partner.ask({ kind: 'bind', queue, pattern });
+    }
     const passing = outboxEvents(1, 4, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
     await vhostOf(key.id).receivePassing(siteId, passing);
     await passTimeOf(key, MINUTE);
-    for (const queue of [partner.queueName('event.telemetry'), 'mine "1"']) {
-      await untilFigure(() => ofQueue('queue_messages', key, queue, { state: 'ready' }), 4);
+    for (const [queue, ready] of [
+      [partner.queueName('event.telemetry'), 4],
+      ['own', 8],
+    ] as const) {
+      await untilFigure(() => ofQueue('queue_messages', key, queue, { state: 'ready' }), ready);
       expect(await ofQueue('queue_oldest_message_age_seconds', key, queue)).toBeCloseTo(60, -1);
     }
   });
