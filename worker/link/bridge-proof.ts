@@ -19,7 +19,8 @@ import type { AppContext } from '../env.ts';
 
 /**
  * Returns the bridge's data about its client, or undefined without a valid proof. The object, not this
- * function, ensures that a proof is used once. `secrets`: the accepted secrets, separated by commas.
+ * function, ensures that a proof is used once. `secrets`: the accepted secrets, separated by commas: `id=secret` is only
+ * for the bridge with this id, a secret without an id for every bridge.
  */
 export function verifyBridge(request: Request, secrets: string, now: number): BridgeProof | undefined {
   const proof = provenBy(request, secrets);
@@ -32,9 +33,26 @@ function provenBy(request: Request, secrets: string): BridgeProof | undefined {
   if (!parsed) return undefined;
   const path = new URL(request.url).pathname;
   const text = proofSigningString(parsed.proof, path, request.headers.get('authorization') ?? '');
-  const known = secrets.split(',').map((secret) => secret.trim());
-  const isGood = known.some((secret) => secret !== '' && verifyHmac(secret, text, parsed.mac));
+  const isGood = secretsOf(secrets, parsed.proof.bridge).some((secret) =>
+    verifyHmac(secret, text, parsed.mac),
+  );
   return isGood ? parsed.proof : undefined;
+}
+
+const SECRET_OF_BRIDGE = /^([A-Za-z0-9._-]{1,64})=(.{32,})$/;
+
+/** The secrets that this bridge may use. A bridge that has a secret of its own may not use those for every bridge. */
+function secretsOf(secrets: string, bridge: string): string[] {
+  const all = secrets
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+    .map((entry) => {
+      const [, id, secret] = SECRET_OF_BRIDGE.exec(entry) ?? [];
+      return { id, secret: secret ?? entry };
+    });
+  const own = all.filter(({ id }) => id === bridge);
+  return (own.length > 0 ? own : all.filter(({ id }) => id === undefined)).map(({ secret }) => secret);
 }
 
 function isInTime({ timeMs }: BridgeProof, now: number): boolean {

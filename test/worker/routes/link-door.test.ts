@@ -266,6 +266,23 @@ describe('the readiness check of bridges', () => {
     }
   });
 
+  it('accepts the secret of one bridge from that bridge only, which may use no other (rule 1)', async () => {
+    const shared = env.BRIDGE_SECRET;
+    const [own, newer] = ['o'.repeat(40), `${'n'.repeat(40)}==`];
+    const by = async (bridge: string, secret: string) => {
+      const options = { path: READY_PATH, signed: { secret }, proof: { bridge }, headers: {} };
+      return (await sendRequest(dialRequest(options))).status;
+    };
+    env.BRIDGE_SECRET = `${shared}, bridge-2=${newer}, bridge-2=${own}`;
+    try {
+      expect([await by('bridge-1', shared), await by('bridge-1', own)]).toEqual([204, 404]);
+      expect([await by('bridge-2', own), await by('bridge-2', newer)]).toEqual([204, 204]);
+      expect([await by('bridge-2', shared), await by('bridge-3', newer)]).toEqual([404, 404]);
+    } finally {
+      env.BRIDGE_SECRET = shared;
+    }
+  });
+
   it('answers 400 to a bridge whose link version is not served', async () => {
     const headers = { [LINK_VERSION_HEADER]: '0' };
     await expectError(await sendRequest(dialRequest({ path: READY_PATH, headers })), 400, 'BAD_REQUEST');
