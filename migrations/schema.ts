@@ -55,9 +55,21 @@ export const organizations = sqliteTable(
     deviceCount: integer('device_count').notNull().default(0),
     /** [C-14.2] The ceilings that the platform has raised or lowered for this organization. */
     ceilings: text('ceilings', { mode: 'json' }).$type<Record<string, number>>().notNull().default({}),
+    /** The number of its audit events. Triggers keep it, so that a list does not have to read all rows. */
+    auditCount: integer('audit_count').notNull().default(0),
+    /** While this is set, the organization's keys, members and devices are refused. */
+    suspendedAtMs: integer('suspended_at_ms'),
+    /**
+     * When the operator deleted the organization. Housekeeping then deletes what it has. The row stays, so that nobody
+     * gets its slug.
+     */
+    deletedAtMs: integer('deleted_at_ms'),
   },
   (table) => [
     uniqueIndex('organizations_slug').on(table.slug),
+    index('organizations_deleted')
+      .on(table.deletedAtMs)
+      .where(sql`"deleted_at_ms" IS NOT NULL AND "name" <> ''`),
     check(
       'organizations_slug_form',
       sql.raw(
@@ -82,6 +94,8 @@ export const users = sqliteTable(
     createdAtMs: integer('created_at_ms').notNull(),
     /** [C-14.1] When the user proved with a mailed token that the address is theirs; null until then. */
     provedAtMs: integer('proved_at_ms'),
+    /** When the operator deleted the account. The row then has no personal data; keys still name it as their maker. */
+    deletedAtMs: integer('deleted_at_ms'),
   },
   (table) => [
     uniqueIndex('users_email').on(table.email),
@@ -226,6 +240,26 @@ export const invitations = sqliteTable(
     index('invitations_expiry').on(table.expiresAtMs),
     check('invitations_role', oneOf('role', ROLES)),
     check('invitations_status', oneOf('status', ['PENDING', 'ACCEPTED', 'REVOKED'])),
+  ],
+);
+
+/** Sessions in which the operator reads what an organization sees. `tokenHash`: SHA-256 of the token. */
+export const supportSessions = sqliteTable(
+  'support_sessions',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    tokenHash: text('token_hash').notNull(),
+    reason: text('reason').notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+    expiresAtMs: integer('expires_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('support_sessions_token').on(table.tokenHash),
+    index('support_sessions_organization').on(table.organizationId, table.createdAtMs),
+    index('support_sessions_expiry').on(table.expiresAtMs),
   ],
 );
 
@@ -392,7 +426,7 @@ export const auditEvents = sqliteTable(
     id: text('id').primaryKey(),
     organizationId: text('organization_id').references(() => organizations.id),
     event: text('event').notNull(),
-    /** The actor's id; for a refused connection its user name. */
+    /** The actor's id; for a refused connection without a known key its user name. */
     actor: text('actor').notNull(),
     address: text('address'),
     target: text('target'),
@@ -401,10 +435,18 @@ export const auditEvents = sqliteTable(
     createdAtMs: integer('created_at_ms').notNull(),
     count: integer('count').notNull().default(1),
     actorType: text('actor_type').notNull().default('API_KEY'),
+    /** Null for a user: their address is in the table of users only. */
     actorName: text('actor_name'),
     targetType: text('target_type').notNull().default('API_KEY'),
   },
-  (table) => [index('audit_events_organization').on(table.organizationId, table.createdAtMs)],
+  (table) => [
+    index('audit_events_organization').on(table.organizationId, table.createdAtMs),
+    index('audit_events_actor').on(table.actor, table.createdAtMs),
+    // A deleted user's address is removed from the details.
+    index('audit_events_email')
+      .on(sql`("details" ->> '$.email')`)
+      .where(sql`("details" ->> '$.email') IS NOT NULL`),
+  ],
 );
 
 /** [C-9] Alert rules; Sites hold a copy. At most one of `plantId` and `deviceId` is set. */

@@ -1,7 +1,6 @@
 /** Audit events as admins read them (spec: Audit events; [C-8.4]). */
 import { z } from 'zod';
-import { LIMIT } from './limits.ts';
-import { pageMeta } from './page.ts';
+import { longPageSchema } from './page.ts';
 
 /** Every event of the audit log. */
 export const AUDIT_EVENTS = [
@@ -12,6 +11,7 @@ export const AUDIT_EVENTS = [
   'alert_rule.updated',
   'api_key.bundle_acknowledged',
   'api_key.created',
+  'api_key.creation_failed',
   'api_key.revoked',
   'api_key.test_connection',
   'device.certificate_issued',
@@ -34,7 +34,10 @@ export const AUDIT_EVENTS = [
   'member.removed',
   'member.role_changed',
   'organization.created',
+  'organization.deleted',
   'organization.limits_changed',
+  'organization.reactivated',
+  'organization.suspended',
   'organization.updated',
   'partner.connected',
   'partner.connection_refused',
@@ -44,10 +47,14 @@ export const AUDIT_EVENTS = [
   'plant.updated',
   'session.reuse_detected',
   'session.revoked',
+  'support.ended',
+  'support.read',
+  'support.started',
   'sub_device.created',
   'sub_device.deleted',
   'sub_device.updated',
   'user.created',
+  'user.deleted',
   'user.email_changed',
   'user.email_verified',
   'user.locked',
@@ -70,14 +77,10 @@ export const auditEvent = z.strictObject({
   address: z.string().nullable(),
   outcome: z.enum(['SUCCESS', 'FAILURE']),
   details: z.record(z.string(), z.unknown()),
-  /** How often the event happened: repeated refusals share a row. */
+  /** How often the event happened: equal events of a minute share a row. */
   count: z.int().min(1),
   createdAt: z.string(),
 });
 export type AuditEvent = z.infer<typeof auditEvent>;
 
-/** `next`: what the request for the next page sends as `before`; null on the last page. */
-export const auditPage = z.strictObject({
-  data: z.array(auditEvent).max(LIMIT.listRows),
-  meta: pageMeta(LIMIT.listRows).extend({ next: z.string().nullable() }),
-});
+export const auditPage = longPageSchema(auditEvent);

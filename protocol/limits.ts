@@ -21,7 +21,8 @@ export const LIMITS = {
   commandsPage: [1_000_000, 'pages', 'ours'],
   commandsPageCharacters: [4 * MIB, 'characters', 'ours'],
   pendingCommands: [100, 'commands', 'spec: Limits'],
-  listPage: [1_000_000, 'pages', 'ours'],
+  // The rows that pages reach; lists that may be longer continue with a cursor. A total ends one above it.
+  listTotal: [10_000, 'rows', 'C-14.3'],
   listRows: [100, 'rows', 'spec: Limits'],
   listRowsDefault: [20, 'rows', 'spec: Limits'],
   addressRequestsPerMinute: [1_200, 'requests', 'C-14.2'],
@@ -54,6 +55,8 @@ export const LIMITS = {
   organizationsPerUser: [100, 'organizations', 'ours'],
   // Of which a user is ORG_ADMIN when they create another one.
   organizationsMade: [10, 'organizations', 'C-14.2'],
+  supportSessionMs: [60 * MINUTE, 'ms', 'ours'],
+  supportReasonCharacters: [500, 'characters', 'ours'],
   invitationMs: [7 * DAY, 'ms', 'C-11.2'],
   invitationsPerDay: [100, 'invitations', 'C-14.2'],
   invitationChecksPerMinute: [20, 'requests', 'C-11.2'],
@@ -63,6 +66,7 @@ export const LIMITS = {
   keysPerOrganization: [1_000, 'keys', 'ours'],
   allowedIpsPerKey: [100, 'ranges', 'ours'],
   allowedPlantsPerKey: [1_000, 'plants', 'ours'],
+  auditEvents: [1_000_000, 'events', 'C-14.3'],
   auditRetentionDays: [400, 'days', 'C-1.1', 'auditRetentionDays'],
 
   // command payloads
@@ -214,6 +218,7 @@ export const LIMITS = {
   fiveMinuteSpanMs: [92 * DAY, 'ms', 'C-4.5'],
   hourSpanMs: [2 * 366 * DAY, 'ms', 'C-4.5'],
   metricCharacters: [200, 'characters', 'spec: Limits'],
+  deviceTelemetryPage: [1_000_000, 'pages', 'ours'],
   deviceTelemetryRows: [1_000, 'rows', 'C-3.5'],
   deviceTelemetryDefaultMs: [DAY, 'ms', 'C-3.5'],
   meterReadingsDefaultMs: [DAY, 'ms', 'C-4.1'],

@@ -8,7 +8,7 @@ import { LIMIT } from './limits.ts';
 
 /** The numbers of a request for a page. */
 export const PAGE = {
-  last: LIMIT.listPage,
+  last: LIMIT.listTotal,
   rowsDefault: LIMIT.listRowsDefault,
   rows: LIMIT.listRows,
 } as const;
@@ -17,11 +17,26 @@ export interface PageRequest {
   /** Starts at 1. */
   page: number;
   limit: number;
+  /** Of a list with a cursor. */
+  before?: Cursor | undefined;
+}
+
+/** Where a page of a long list begins: after the row with this value of the order's column, and this id. */
+export interface Cursor {
+  value: string | number;
+  id: string;
 }
 
 export interface Page<Row> {
   data: Row[];
-  meta: PageRequest & { total: number; totalPages: number };
+  meta: { page: number; limit: number; total: number; totalPages: number };
+}
+
+/** A page of a list that may be longer than offsets reach. */
+export interface LongPage<Row> {
+  data: Row[];
+  /** `next`: what the request for the next page sends as `before`; null on the last page. */
+  meta: Page<Row>['meta'] & { next: string | null };
 }
 
 /** The rows of one page, and the number of rows of all pages. */
@@ -51,4 +66,10 @@ export function pageMeta(most: number) {
     total: z.int().min(0),
     totalPages: z.int().min(0),
   });
+}
+
+/** As `pageSchema`, for a `LongPage`. */
+export function longPageSchema<Row>(row: z.ZodType<Row>): z.ZodType<LongPage<Row>> {
+  const meta = pageMeta(LIMIT.listRows).extend({ next: z.string().nullable() });
+  return z.strictObject({ data: z.array(row).max(LIMIT.listRows), meta });
 }

@@ -2,7 +2,7 @@
 import type { Env } from '../durable-objects/env.ts';
 import type { Actor } from '../durable-objects/registry/entries.ts';
 import type { Role } from '../protocol/enums.ts';
-import type { ApiKey } from './registry/api-keys.ts';
+import type { ApiKey } from './registry/key-lookup.ts';
 import type { SessionMembership } from './registry/sessions.ts';
 import type { UserRow } from './registry/users.ts';
 

@@ -3,7 +3,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
-import { boundedDetails } from './audit-details.ts';
+import { AUDIT_DETAILS_BYTES, boundedDetails } from './audit-details.ts';
 import type { AuditEntry } from './entries.ts';
 
 const MINUTE_MS = 60_000;
@@ -12,31 +12,47 @@ const REFUSED_EVENT = 'partner.connection_refused';
 /** Rows of one reason in a minute, with the one for all further refusals. */
 const MAX_REFUSED_ROWS = 10;
 
-/** The audit row of an action, for the same batch as the action. `cause`: retries with the same cause add no row. */
+/**
+ * The audit row of an action, for the same batch as the action. Equal events of a minute, with the same actor and target,
+ * share a row that counts them [C-14.3]: it has the details of all, each with its newest value, or of the newest if they
+ * are too many. With a `cause` the row is its own, and a retry with the same cause adds and counts nothing.
+ */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
-  return db
-    .insert(auditEvents)
-    .values(valuesOf(entry, now, cause))
-    .onConflictDoNothing();
+  const row = db.insert(auditEvents).values(valuesOf(entry, now, cause));
+  return cause === undefined ? row.onConflictDoUpdate(COUNTED) : row.onConflictDoNothing();
 }
 
-/** As `auditRow`, but a row of the same cause counts the entry. */
-export function countedAuditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause: string) {
+/** As `auditRow`, but only if the previous statement of the batch changed a row. */
+export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now: number) {
+  const row = valuesOf(entry, now, undefined);
+  // In the order of the schema's columns, as Drizzle requires; a batch does not accept a raw statement.
   return db
     .insert(auditEvents)
-    .values(valuesOf(entry, now, cause))
-    .onConflictDoUpdate({ target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } });
+    .select(sql`SELECT ${row.id}, ${row.organizationId}, ${row.event}, ${row.actor}, ${row.address}, ${row.target},
+    ${row.outcome}, ${JSON.stringify(row.details)}, ${row.createdAtMs}, 1, ${row.actorType}, ${row.actorName},
+    ${row.targetType} WHERE changes() > 0`)
+    .onConflictDoUpdate(COUNTED);
 }
+
+const MERGED = sql`json_patch(${auditEvents.details}, excluded.details)`;
+const COUNTED = {
+  target: auditEvents.id,
+  set: {
+    count: sql`${auditEvents.count} + 1`,
+    details: sql`iif(length(CAST(${MERGED} AS BLOB)) <= ${AUDIT_DETAILS_BYTES}, ${MERGED}, excluded.details)`,
+  },
+};
 
 function valuesOf(entry: AuditEntry, now: number, cause: string | undefined) {
   const { organizationId, event, actor, target, address, outcome, details } = entry;
+  const same = [organizationId, event, actor.id, target?.id ?? null, outcome, Math.floor(now / MINUTE_MS)];
   return {
-    id: cause === undefined ? crypto.randomUUID() : derivedUuid(`audit|${cause}`),
+    id: derivedUuid(`audit|${cause ?? JSON.stringify(same)}`),
     organizationId,
     event,
     actorType: actor.type,
     actor: actor.id,
-    actorName: actor.name,
+    actorName: actor.type === 'USER' ? null : actor.name,
     targetType: target?.type ?? '',
     target: target?.id ?? null,
     address,
@@ -46,27 +62,18 @@ function valuesOf(entry: AuditEntry, now: number, cause: string | undefined) {
   };
 }
 
-/** The audit row of an action, inserted only if the previous statement of the batch changed a row. */
-export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now: number) {
-  const { organizationId, event, actor, target, address, outcome, details } = entry;
-  // The values are in column order of the schema, as Drizzle requires; a batch does not accept a raw statement.
-  return db
-    .insert(auditEvents)
-    .select(sql`SELECT ${crypto.randomUUID()}, ${organizationId}, ${event}, ${actor.id},
-    ${address}, ${target?.id ?? null}, ${outcome}, ${JSON.stringify(boundedDetails(details))}, ${now}, 1, ${actor.type}, ${actor.name},
-    ${target?.type ?? ''} WHERE changes() > 0`);
-}
-
 /** A rejected AMQP connection. */
 export interface RefusedConnection {
   organizationId: string;
   username: string;
   address: string;
   reason: string;
+  /** The key that the client named; undefined if it is none of the organization's. */
+  key?: { id: string; prefix: string } | undefined;
 }
 
 /**
- * Writes one row per organization, user name, address, reason and minute, with a count [C-6.3]. After nine rows of a
+ * Writes one row per organization, user name, key, address, reason and minute, with a count [C-6.3]. After nine rows of a
  * reason in a minute all further ones share one row, so that refusals from many addresses cannot fill a log [C-14.6].
  */
 export async function writeRefusedConnection(
@@ -75,29 +82,31 @@ export async function writeRefusedConnection(
   now: number,
 ): Promise<void> {
   const db = drizzle(database);
-  const { organizationId, address, reason } = refused;
+  const { organizationId, address, reason, key } = refused;
   const actor = refused.username.slice(0, MAX_ACTOR_CHARS);
   const minuteMs = Math.floor(now / MINUTE_MS) * MINUTE_MS;
   const idOf = (...cause: string[]) =>
     derivedUuid(
       `audit|${JSON.stringify([REFUSED_EVENT, organizationId, ...cause, reason, minuteMs / MINUTE_MS])}`,
     );
-  const id = idOf(actor, address);
+  const id = idOf(actor, key?.id ?? '', address);
+  const details = { reason, ...(key ? { keyPrefix: key.prefix } : {}) };
   const rowsOfMinute = sql`(SELECT count(*) FROM ${auditEvents} WHERE ${auditEvents.organizationId} = ${organizationId}
     AND ${auditEvents.createdAtMs} >= ${minuteMs} AND ${auditEvents.event} = ${REFUSED_EVENT}
     AND json_extract(${auditEvents.details}, '$.reason') = ${reason})`;
   const isKnown = sql`EXISTS (SELECT 1 FROM ${auditEvents} WHERE ${auditEvents.id} = ${id})`;
   const counted = { target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } };
   // In the order of the schema's columns, as Drizzle requires.
-  const row = (rowId: string, who: string, from: string | null, details: object, condition: SQL) =>
+  const row = (rowId: string, who: (string | null)[], of: object, condition: SQL) =>
     db
       .insert(auditEvents)
-      .select(sql`SELECT ${rowId}, ${organizationId}, ${REFUSED_EVENT}, ${who}, ${from}, NULL, 'FAILURE',
-      ${JSON.stringify(details)}, ${now}, 1, 'API_KEY', NULL, 'API_KEY' WHERE ${condition}`)
+      .select(sql`SELECT ${rowId}, ${organizationId}, ${REFUSED_EVENT}, ${who[0]}, ${who[1]}, ${who[2]}, 'FAILURE',
+      ${JSON.stringify(of)}, ${now}, 1, 'API_KEY', NULL, 'API_KEY' WHERE ${condition}`)
       .onConflictDoUpdate(counted);
+  const hasRoom = sql`${isKnown} OR ${rowsOfMinute} < ${MAX_REFUSED_ROWS - 1}`;
   await db.batch([
-    row(id, actor, address, { reason }, sql`${isKnown} OR ${rowsOfMinute} < ${MAX_REFUSED_ROWS - 1}`),
-    row(idOf('several'), 'several', null, { reason, folded: true }, sql`changes() = 0`),
+    row(id, [actor, address, key?.id ?? null], details, hasRoom),
+    row(idOf('several'), ['several', null, null], { reason, folded: true }, sql`changes() = 0`),
   ]);
 }
 

@@ -108,6 +108,8 @@ CREATE TABLE `audit_events` (
 );
 --> statement-breakpoint
 CREATE INDEX `audit_events_organization` ON `audit_events` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `audit_events_actor` ON `audit_events` (`actor`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `audit_events_email` ON `audit_events` (("details" ->> '$.email')) WHERE ("details" ->> '$.email') IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `devices` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -210,11 +212,15 @@ CREATE TABLE `organizations` (
 	`registry_version` integer DEFAULT 1 NOT NULL,
 	`device_count` integer DEFAULT 0 NOT NULL,
 	`ceilings` text DEFAULT '{}' NOT NULL,
+	`audit_count` integer DEFAULT 0 NOT NULL,
+	`suspended_at_ms` integer,
+	`deleted_at_ms` integer,
 	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND "slug" NOT GLOB '-*' AND "slug" NOT GLOB '*-' AND length("slug") BETWEEN 1 AND 40),
 	CONSTRAINT "organizations_settings_json" CHECK(json_valid("settings"))
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `organizations_slug` ON `organizations` (`slug`);--> statement-breakpoint
+CREATE INDEX `organizations_deleted` ON `organizations` (`deleted_at_ms`) WHERE "deleted_at_ms" IS NOT NULL AND "name" <> '';--> statement-breakpoint
 CREATE TABLE `plants` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -279,6 +285,19 @@ CREATE TABLE `sub_devices` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `sub_devices_external_id` ON `sub_devices` (`plant_id`,`external_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `sub_devices_linked_device` ON `sub_devices` (`linked_device_id`);--> statement-breakpoint
+CREATE TABLE `support_sessions` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`token_hash` text NOT NULL,
+	`reason` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `support_sessions_token` ON `support_sessions` (`token_hash`);--> statement-breakpoint
+CREATE INDEX `support_sessions_organization` ON `support_sessions` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `support_sessions_expiry` ON `support_sessions` (`expires_at_ms`);--> statement-breakpoint
 CREATE TABLE `users` (
 	`id` text PRIMARY KEY NOT NULL,
 	`email` text NOT NULL,
@@ -289,6 +308,7 @@ CREATE TABLE `users` (
 	`last_login_at_ms` integer,
 	`created_at_ms` integer NOT NULL,
 	`proved_at_ms` integer,
+	`deleted_at_ms` integer,
 	CONSTRAINT "users_email_lower" CHECK("email" = lower("email"))
 );
 --> statement-breakpoint
@@ -311,3 +331,10 @@ WHEN (NEW.ean_cons IS NOT NULL OR NEW.ean_prod IS NOT NULL) AND EXISTS (
 	AND (other.ean_cons IN (NEW.ean_cons, NEW.ean_prod) OR other.ean_prod IN (NEW.ean_cons, NEW.ean_prod))
 )
 BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: plants.ean within the organization'); END;
+--> statement-breakpoint
+-- The number of an organization's audit events. A count by SELECT would read every row.
+CREATE TRIGGER `audit_events_insert` AFTER INSERT ON `audit_events` WHEN NEW.organization_id IS NOT NULL
+BEGIN UPDATE `organizations` SET audit_count = audit_count + 1 WHERE id = NEW.organization_id; END;
+--> statement-breakpoint
+CREATE TRIGGER `audit_events_delete` AFTER DELETE ON `audit_events` WHEN OLD.organization_id IS NOT NULL
+BEGIN UPDATE `organizations` SET audit_count = audit_count - 1 WHERE id = OLD.organization_id; END;

@@ -60,7 +60,7 @@ async function ackOf(partner: Partner, siteId: string): Promise<Record<string, u
 /** Only the audit row of the attempt remains. */
 async function expectNoTrace(request: { name: string }): Promise<void> {
   expect(await rowsOf(request)).toEqual([]);
-  const [row, ...more] = await audited(stack, 'api_key.created', request.name);
+  const [row, ...more] = await audited(stack, 'api_key.creation_failed', request.name);
   expect(more).toEqual([]);
   expect(row).toMatchObject({ outcome: 'FAILURE', target: null, actor: { type: 'USER' } });
   const keyPrefix = String(row?.details.keyPrefix);

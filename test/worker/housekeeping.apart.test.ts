@@ -6,6 +6,7 @@ import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
 import { keepHouse } from '../../worker/lifecycle/housekeeping.ts';
+import { dropOldAuditEvents } from '../../worker/registry/audit.ts';
 import { countAttempt } from '../../worker/registry/login-failures.ts';
 
 const DAY_MS = 86_400_000;
@@ -59,6 +60,13 @@ class House {
     );
   }
 
+  /** The organization's counter of audit events. */
+  async auditCount(): Promise<number> {
+    const { id } = this.rows.organization;
+    const row = env.DB.prepare('SELECT audit_count AS n FROM organizations WHERE id = ?').bind(id);
+    return (await row.first<number>('n')) ?? 0;
+  }
+
   alerts(): Promise<unknown[]> {
     return this.#left('SELECT id FROM alerts WHERE organization_id = ? ORDER BY rowid');
   }
@@ -87,14 +95,37 @@ describe('audit events', () => {
     expect(await house.events()).toEqual(['kept']);
   });
 
-  it('that are too old are deleted at most 5 000 in a round, the rest in the next one (rule 9)', async ({
-    house,
-  }) => {
-    await house.addEvents(ROWS_PER_ROUND + 1, 500 * DAY_MS);
-    await keepHouse(env, NOW_MS);
-    expect(await house.events()).toHaveLength(1);
+  it('that are too old are all deleted in a round, in statements of 5 000 (rule 9)', async ({ house }) => {
+    await house.addEvents(2 * ROWS_PER_ROUND + 1, 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
     expect(await house.events()).toEqual([]);
+  });
+
+  it('that belong to no organization are kept for 400 days [C-14.3]', async ({ house }) => {
+    const ages = { kept: 400 * DAY_MS, old: 400 * DAY_MS + 1 };
+    for (const [event, ageMs] of Object.entries(ages))
+      await house.rows.insert('audit_events', {
+        ...{ organization_id: null, actor: house.rows.organization.id },
+        ...{ event, created_at_ms: NOW_MS - ageMs },
+      });
+    await keepHouse(env, NOW_MS);
+    const left = await env.DB.prepare('SELECT event FROM audit_events WHERE actor = ?')
+      .bind(house.rows.organization.id)
+      .raw();
+    expect(left.flat()).toEqual(['kept']);
+  });
+
+  it('over the limit of an organization are deleted, the oldest first; its total follows [C-14.3]', async ({
+    house,
+  }) => {
+    const other = new House(await RegistryRows.create());
+    for (let age = 1; age <= 23; age++) await house.addEvent(age <= 7 ? 'kept' : 'old', age * DAY_MS);
+    await other.addEvent('kept', 23 * DAY_MS);
+    const before = await house.auditCount();
+    await dropOldAuditEvents(env.DB, NOW_MS, { perStatement: 5, kept: before - 16 });
+    expect(await house.events()).toEqual(Array(7).fill('kept'));
+    expect(await house.auditCount()).toBe(before - 16);
+    expect(await other.events()).toEqual(['kept']);
   });
 });
 

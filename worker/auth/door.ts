@@ -11,7 +11,7 @@ import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import type { AppContext, User } from '../env.ts';
 import { ApiError, forbidden } from '../http/error-response.ts';
 import { requireRate } from '../http/rate.ts';
-import type { ApiKey } from '../registry/api-keys.ts';
+import type { ApiKey } from '../registry/key-lookup.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
 import { requireOperator } from './operator.ts';
 import {

@@ -8,7 +8,7 @@ import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { markUsed } from '../../durable-objects/registry/writes.ts';
 import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden, unauthorized } from '../http/error-response.ts';
-import { type ApiKey, findApiKey } from '../registry/api-keys.ts';
+import { type ApiKey, findApiKey } from '../registry/key-lookup.ts';
 import { findSession, type SessionMembership } from '../registry/sessions.ts';
 import { addressOf, isAllowedAddress } from './address.ts';
 import { verifyAccessToken } from './session-tokens.ts';

@@ -1,11 +1,11 @@
 /**
  * Audit events of people's own accounts [C-14.3]. A person belongs to no organization or to several: each of them gets a
- * row. Equal events of a minute are one row with a count, so that guesses do not fill a log.
+ * row.
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AppContext } from '../env.ts';
-import { writeFolded } from '../registry/audit.ts';
+import { writeAudits } from '../registry/audit.ts';
 import { membershipsOf } from '../registry/users.ts';
 import { addressOf } from './address.ts';
 
@@ -42,7 +42,7 @@ export function auditUser(
       outcome: FAILURES.includes(event) ? ('FAILURE' as const) : ('SUCCESS' as const),
       details,
     }));
-    await writeFolded(c.env.DB, entries, now);
+    await writeAudits(c.env.DB, entries, now);
   };
   c.executionCtx.waitUntil(
     write().catch((error: unknown) => {

@@ -6,9 +6,11 @@ import type { Context } from 'hono';
 import { z } from 'zod';
 import { formatInstant, parseInstant, uuid } from '../../protocol/ids.ts';
 import { allIssues, boundedFaults } from '../../protocol/issue.ts';
-import { PAGE } from '../../protocol/page.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { PAGE, type PageRequest } from '../../protocol/page.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, invalidBody } from './error-response.ts';
+import { parseCursor } from './long-page.ts';
 
 type Parameters = z.ZodObject<z.ZodRawShape>;
 type ParameterCode = 'VALIDATION_ERROR' | 'INVALID_UUID';
@@ -22,7 +24,17 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
     if (values[0] !== undefined) raw[name] = values[0];
   }
   if (repeated.length > 0) throw invalid(repeated);
-  return parse(schema, raw);
+  const query = parse(schema, raw);
+  if (schema.shape.page === pageParameters.page) requireReach(schema, query as PageRequest);
+  return query;
+}
+
+/** Throws 400 for a page after the rows that pages reach: the database reads all rows before a page [C-14.3]. */
+function requireReach(schema: Parameters, { page, limit, before }: PageRequest): void {
+  if (before !== undefined && page !== 1) throw invalidParameter('page: omit it together with before');
+  if ((page - 1) * limit < LIMIT.listTotal) return;
+  const remedy = 'before' in schema.shape ? 'send meta.next as before for later ones' : 'use a filter';
+  throw invalidParameter(`page: pages reach only the first ${LIMIT.listTotal} rows: ${remedy}`);
 }
 
 /** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner surface [C-10]. */
@@ -47,6 +59,21 @@ export const idParameter = z.object({ id: uuid });
 export const pageParameters = {
   page: integerParameter(1, PAGE.last, 1),
   limit: integerParameter(1, PAGE.rows, PAGE.rowsDefault),
+};
+
+/** Query parameters of a paged list that may be longer than pages reach. */
+export const longPageParameters = {
+  ...pageParameters,
+  before: z
+    .string()
+    .max(1_000)
+    .transform((text, context) => {
+      const cursor = parseCursor(text);
+      if (!cursor) context.addIssue('must be meta.next of an answer');
+      return cursor ?? z.NEVER;
+    })
+    .meta({ parameter: { type: 'string' } })
+    .optional(),
 };
 
 /** An integer within bounds, only digits. `parameter`: its schema in the OpenAPI document. */

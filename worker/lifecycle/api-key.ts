@@ -108,6 +108,7 @@ export async function createApiKey(
     }
     // 4. Activate it.
     const change = await activateKey(env.DB, row, audit(id, details, 'SUCCESS'), now);
+    if (change === 'gone') throw new Error('its maker may not create keys any more');
     return { ok: true, row: { ...row, state: 'active' }, key, signingKey, change };
   } catch (error) {
     const reason = reasonOf(error);
@@ -156,10 +157,15 @@ export async function discardStranded(env: Env, now: number): Promise<void> {
   for (const id of await strandedKeys(env.DB, now - STRANDED_MS, STRANDED_PER_ROUND)) await discard(env, id);
 }
 
+/** Ends a key's vhost and deletes what it stores. */
+export async function discardVhost(env: Env, keyId: string): Promise<void> {
+  await vhostOf(env, keyId).discard();
+}
+
 /** Deletes the vhost first: if that fails, the remaining D1 row causes another attempt. */
 async function discard(env: Env, id: string): Promise<void> {
   try {
-    await vhostOf(env, id).discard();
+    await discardVhost(env, id);
     await deleteProbingKey(env.DB, id);
   } catch (error) {
     console.error('unfinished key not deleted, will retry', { keyId: id, reason: reasonOf(error) });

@@ -36,7 +36,7 @@ export async function provisionDevice(
     authMethod === 'TOKEN'
       ? { token: await signDeviceToken(env.TOKEN_KEYS, id, LIMIT.mqttTokenSeconds, now) }
       : { certificate: await certify(env, id, csr, now) };
-  const claim = await claimProvisioning(env.DB, id, now);
+  const claim = await claimProvisioning(env.DB, device, now);
   if (claim === undefined) return undefined;
   try {
     const hmacSecret = newSecret();
@@ -54,13 +54,13 @@ export async function provisionDevice(
       certificateFingerprint: proof.certificate?.fingerprint ?? null,
       certificateExpiresAtMs: proof.certificate?.expiresAtMs ?? null,
     };
-    const done = await finishProvisioning(env.DB, { id, claim }, credentials, audit, now);
+    const done = await finishProvisioning(env.DB, { id, organizationId, claim }, credentials, audit, now);
     // The device was deleted in the meantime: delete it from its Site, too.
     if (!done && !(await findDevice(env.DB, organizationId, id))) await siteOf(env, device).forgetDevice(id);
     return done && packageOf(env, id, authMethod, hmacSecret, proof);
   } catch (error) {
     // If the release fails, the claim expires.
-    await releaseClaim(env.DB, id, claim).catch(() => {});
+    await releaseClaim(env.DB, device, claim).catch(() => {});
     throw error;
   }
 }
@@ -107,13 +107,7 @@ export async function issueToken(
   // The clocks of the edge and of the device's object may differ a little.
   const issuedAtMs = Math.max(now, notBeforeMs);
   const issued = await signDeviceToken(env.TOKEN_KEYS, device.id, lifetimeSeconds, issuedAtMs);
-  const noted = await noteCredentials(
-    env.DB,
-    device.id,
-    { tokenExpiresAtMs: issued.expiresAtMs },
-    audit,
-    now,
-  );
+  const noted = await noteCredentials(env.DB, device, { tokenExpiresAtMs: issued.expiresAtMs }, audit, now);
   return noted && issued;
 }
 
@@ -127,7 +121,7 @@ export async function reissueCertificate(
 ): Promise<{ issued: IssuedCertificate; previousUntilMs: number | null } | undefined> {
   const issued = await certify(env, device.id, csr, now);
   const graceUntilMs = now + LIMIT.certificateGraceMs;
-  const noted = await replaceCertificate(env.DB, device.id, issued, graceUntilMs, audit, now);
+  const noted = await replaceCertificate(env.DB, device, issued, graceUntilMs, audit, now);
   if (!noted) return undefined;
   const { previousUntilMs } = noted;
   // A session that was opened with the previous certificate ends when that expires.

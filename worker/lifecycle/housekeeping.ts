@@ -28,7 +28,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['unproved accounts', () => dropUnproved(env.DB, now, EVENTS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
-    ['audit events', () => dropOldAuditEvents(env.DB, now, ROWS_PER_ROUND)],
+    ['audit events', () => dropOldAuditEvents(env.DB, now)],
   ];
   // A duty that fails does not stop the others.
   for (const [name, duty] of duties) {

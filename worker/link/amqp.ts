@@ -4,13 +4,23 @@ import { createMiddleware } from 'hono/factory';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/dial.ts';
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import { writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
+import {
+  type RefusedConnection,
+  writeRefusedConnection,
+} from '../../durable-objects/registry/audit-events.ts';
+import { apiKeyPrefix } from '../../protocol/api-key.ts';
 import { type BridgeProof, PROBE_HEADER } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';
 import { count } from '../metrics/counts.ts';
-import { findApiKey, organizationOfKey, takeProbe } from '../registry/api-keys.ts';
+import {
+  findKeyByPrefix,
+  type JudgedKey,
+  judgeApiKey,
+  organizationOfKey,
+  takeProbe,
+} from '../registry/key-lookup.ts';
 import { organizationOfSlug } from '../registry/organizations.ts';
 import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
@@ -24,16 +34,17 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   // the Vhost below.
   const credentials = basicCredentials(c.req.raw.headers);
   const probed = credentials && (await takeProbe(c.env.DB, credentials.password, proof.probe));
-  const apiKey = probed ?? (credentials && (await findApiKey(c.env.DB, credentials.password, now)));
+  const judged: JudgedKey = probed
+    ? { refusal: undefined, key: probed }
+    : await judgeApiKey(c.env.DB, credentials?.password ?? '', now);
+  const apiKey = judged.key;
   const isProbe = probed !== undefined;
   const ofProbe: Record<string, string> = isProbe ? { [PROBE_HEADER]: 'known' } : {};
-  if (!credentials || !apiKey || apiKey.slug !== credentials.username) {
-    const username = credentials?.username ?? '';
-    const organizationId = apiKey?.organizationId ?? (await organizationOf(c, username));
-    await noteRefusal(c, proof, { username, organizationId }, 'bad key', now);
+  if (!credentials || !apiKey || judged.refusal || apiKey.slug !== credentials.username) {
+    await noteBadKey(c, proof, credentials, judged, now);
     return refusalResponse('UNAUTHORIZED', 'Invalid API key', ofProbe);
   }
-  const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
+  const who = { username: apiKey.slug, organizationId: apiKey.organizationId, key: apiKey };
   if (!mayConnect(apiKey.scopes)) {
     if (!isProbe) await noteRefusal(c, proof, who, 'missing scope', now);
     return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect', ofProbe);
@@ -63,23 +74,46 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   return response;
 });
 
+/** Audits a refused credential with the key that it names, as far as that is known, and the reason [C-14.3]. */
+async function noteBadKey(
+  c: Context<AppContext>,
+  proof: BridgeProof,
+  credentials: { username: string; password: string } | undefined,
+  { refusal, key }: JudgedKey,
+  now: number,
+): Promise<void> {
+  const { username, password } = credentials ?? { username: '', password: '' };
+  const organizationId = key?.organizationId ?? (await organizationOf(c, username));
+  const named =
+    key ?? (organizationId && (await findKeyByPrefix(c.env.DB, organizationId, apiKeyPrefix(password))));
+  const who = { username, organizationId, key: named || undefined };
+  await noteRefusal(c, proof, who, 'bad key', now, refusal ?? 'user name');
+}
+
 /** The organization for the audit row: that of the slug, or of the key whose id the client sent as user name. */
 async function organizationOf(c: Context<AppContext>, username: string): Promise<string | undefined> {
   return (await organizationOfSlug(c.env.DB, username)) ?? (await organizationOfKey(c.env.DB, username));
 }
 
-/** Counts a refused dial and audits it, if the organization is known. */
+/** Counts a refused dial and audits it, if the organization is known. `why`: the reason in the audit event. */
 async function noteRefusal(
   c: Context<AppContext>,
   proof: BridgeProof,
-  who: { username: string; organizationId: string | undefined },
+  who: Pick<RefusedConnection, 'username' | 'key'> & { organizationId: string | undefined },
   reason: PartnerRefusal,
   now: number,
+  why: string = reason,
 ): Promise<void> {
   count(c, `refused_dials/partner/${reason}`);
-  const { username, organizationId } = who;
+  const { username, organizationId, key } = who;
   if (!organizationId) return;
-  const refused = { organizationId, username, address: proof.address, reason };
+  const refused = {
+    organizationId,
+    username,
+    address: proof.address,
+    reason: why,
+    key: key && { id: key.id, prefix: key.prefix },
+  };
   try {
     await writeRefusedConnection(c.env.DB, refused, now);
   } catch (error) {

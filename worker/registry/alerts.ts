@@ -1,14 +1,14 @@
 /** Alert rules and alerts in D1 [C-9]. */
-import { and, count, desc, eq, getTableColumns, inArray, lt, type SQL, sql } from 'drizzle-orm';
+import { and, count, eq, getTableColumns, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
 import { type AlertRuleRequest, type AlertStatus, forSecondsOf } from '../../protocol/alert.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
-import { countOf, isAmong, readPage } from './d1.ts';
+import { boundedCountOf, isAfter, isAmong, type ListOrder, orderBy, readPage } from './d1.ts';
 import { ceilingOf } from './organizations.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
@@ -27,6 +27,9 @@ export interface AlertFilter {
   status?: AlertStatus | undefined;
 }
 
+const ORDER: ListOrder = { column: alerts.firstSeenAtMs, id: alerts.id, direction: 'desc' };
+const RULE_ORDER: ListOrder = { column: alertRules.createdAtMs, id: alertRules.id, direction: 'desc' };
+
 export async function pageAlerts(
   database: D1Database,
   of: AlertsOf,
@@ -41,8 +44,12 @@ export async function pageAlerts(
     status === undefined ? undefined : eq(alerts.status, status),
   );
   const db = drizzle(database);
-  const rows = db.select().from(alerts).where(isMeant).orderBy(desc(alerts.firstSeenAtMs), desc(alerts.id));
-  return await readPage(db, request, rows, countOf(db, alerts, isMeant));
+  const rows = db
+    .select()
+    .from(alerts)
+    .where(and(isMeant, isAfter(ORDER, request.before)))
+    .orderBy(...orderBy(ORDER));
+  return await readPage(db, request, rows, boundedCountOf(db, alerts, isMeant));
 }
 
 /** Newest first. A key that is limited to plants sees the rules about these plants and their devices. */
@@ -63,14 +70,9 @@ export async function pageAlertRules(
     .select(getTableColumns(alertRules))
     .from(alertRules)
     .leftJoin(devices, isOfDevice)
-    .where(isMeant);
+    .where(and(isMeant, isAfter(RULE_ORDER, request.before)));
   const counted = db.select({ total: count() }).from(alertRules).leftJoin(devices, isOfDevice).where(isMeant);
-  return await readPage(
-    db,
-    request,
-    rows.orderBy(desc(alertRules.createdAtMs), desc(alertRules.id)),
-    counted,
-  );
+  return await readPage(db, request, rows.orderBy(...orderBy(RULE_ORDER)), counted);
 }
 
 export async function findAlert(
@@ -151,7 +153,7 @@ export async function changeAlertRule(
     db
       .update(alertRules)
       .set({ ...columns, updatedAtMs: now })
-      .where(eq(alertRules.id, id))
+      .where(and(eq(alertRules.id, id), eq(alertRules.organizationId, organizationId)))
       .returning(),
     auditRowIfChanged(db, audit, now),
   ]);
@@ -162,7 +164,7 @@ export async function changeAlertRule(
 /** Changes an alert if it is still in one of these states; otherwise returns false. */
 export async function changeAlert(
   database: D1Database,
-  id: string,
+  { id, organizationId }: { id: string; organizationId: string },
   states: readonly AlertStatus[],
   columns: Partial<AlertRow>,
   audit: AuditEntry,
@@ -173,7 +175,13 @@ export async function changeAlert(
     db
       .update(alerts)
       .set({ lastSeenAtMs: sql`${alerts.lastSeenAtMs}`, ...columns })
-      .where(and(eq(alerts.id, id), inArray(alerts.status, [...states])))
+      .where(
+        and(
+          eq(alerts.id, id),
+          eq(alerts.organizationId, organizationId),
+          inArray(alerts.status, [...states]),
+        ),
+      )
       .returning({ id: alerts.id }),
     auditRowIfChanged(db, audit, now),
   ]);
@@ -204,4 +212,12 @@ function rulesOf(of: AlertsOf): SQL | undefined {
     eq(alertRules.organizationId, of.organizationId),
     isAmong(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of.allowedPlantIds),
   );
+}
+
+export function alertCursorOf({ firstSeenAtMs, id }: AlertRow): Cursor {
+  return { value: firstSeenAtMs, id };
+}
+
+export function ruleCursorOf({ createdAtMs, id }: AlertRuleRow): Cursor {
+  return { value: createdAtMs, id };
 }

@@ -1,103 +1,20 @@
-/** API keys in D1, looked up by hash and never cached: a revocation is effective at once [C-5.6]. */
+/** API keys in D1: made, listed, activated and revoked. The keys of requests are found in key-lookup.ts [C-5.1]. */
 import { and, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { apiKeys, organizations, users } from '../../migrations/schema.ts';
+import { apiKeys, memberships, organizations, users } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
 import type { ApiKeyRecord } from '../../protocol/api-key-record.ts';
 import { formatInstant } from '../../protocol/ids.ts';
-import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
-import { commitChange, type RegistryChange } from './changes.ts';
+import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { countOf, readJoinedPage, runBatch } from './d1.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;
-
-/** The API key of a request. */
-export interface ApiKey {
-  id: string;
-  prefix: string;
-  organizationId: string;
-  slug: string;
-  scopes: ReadonlySet<ApiKeyScope>;
-  /** Null = every plant of the organization. */
-  allowedPlantIds: string[] | null;
-  /** CIDR ranges; empty = no restriction. */
-  allowedIps: string[];
-  lastUsedAtMs: number | null;
-  /** Settings of the key's organization. */
-  settings: OrganizationSettings;
-}
-
-/** The active key with this plaintext; undefined if it is unknown, mistyped, revoked or expired. */
-export async function findApiKey(
-  database: D1Database,
-  plaintext: string,
-  now: number,
-): Promise<ApiKey | undefined> {
-  if (!isWellFormedApiKey(plaintext)) return undefined;
-  const found = await findByHash(database, sha256Hex(plaintext));
-  if (!found || found.row.revokedAtMs !== null || found.row.state !== 'active') return undefined;
-  if (found.row.expiresAtMs !== null && found.row.expiresAtMs <= now) return undefined;
-  return found.key;
-}
-
-/** The key whose connection test uses this nonce. The nonce is valid once; otherwise returns undefined [C-5.4]. */
-export async function takeProbe(
-  database: D1Database,
-  plaintext: string,
-  nonce: string,
-): Promise<ApiKey | undefined> {
-  if (nonce === '' || !isWellFormedApiKey(plaintext)) return undefined;
-  const keyHash = sha256Hex(plaintext);
-  const taken = await drizzle(database)
-    .update(apiKeys)
-    .set({ probeHash: null })
-    .where(
-      and(eq(apiKeys.keyHash, keyHash), eq(apiKeys.probeHash, sha256Hex(nonce)), isNull(apiKeys.revokedAtMs)),
-    )
-    .returning({ id: apiKeys.id });
-  return taken.length > 0 ? (await findByHash(database, keyHash))?.key : undefined;
-}
-
-async function findByHash(
-  database: D1Database,
-  keyHash: string,
-): Promise<{ row: ApiKeyRow; key: ApiKey } | undefined> {
-  const [found] = await drizzle(database)
-    .select({ row: apiKeys, slug: organizations.slug, settings: organizations.settings })
-    .from(apiKeys)
-    .innerJoin(organizations, eq(organizations.id, apiKeys.organizationId))
-    .where(eq(apiKeys.keyHash, keyHash));
-  if (!found) return undefined;
-  const { row, slug, settings } = found;
-  const key: ApiKey = {
-    id: row.id,
-    prefix: row.keyPrefix,
-    organizationId: row.organizationId,
-    slug,
-    scopes: effectiveScopes(row.scopes as ApiKeyScope[]),
-    allowedPlantIds: row.allowedPlantIds,
-    allowedIps: row.allowedIps,
-    lastUsedAtMs: row.lastUsedAtMs,
-    settings: organizationSettings.parse(settings),
-  };
-  return { row, key };
-}
-
-/** The organization of a key; undefined if no key has this id. */
-export async function organizationOfKey(database: D1Database, keyId: string): Promise<string | undefined> {
-  const row = await drizzle(database)
-    .select({ id: apiKeys.organizationId })
-    .from(apiKeys)
-    .where(eq(apiKeys.id, keyId))
-    .get();
-  return row?.id;
-}
 
 export interface KeyWithCreator {
   row: ApiKeyRow;
@@ -152,16 +69,25 @@ export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<v
   await drizzle(database).insert(apiKeys).values(row);
 }
 
-/** Activates a key. Once the caller has announced the change, all Sites send the key their events. */
+/**
+ * Activates a key. Once the caller has announced the change, all Sites send the key their events. `gone`: meanwhile its
+ * maker has stopped being an ORG_ADMIN, or the organization was suspended.
+ */
 export async function activateKey(
   database: D1Database,
-  { id, organizationId }: { id: string; organizationId: string },
+  { id, organizationId, createdBy }: Pick<ApiKeyRow, 'id' | 'organizationId' | 'createdBy'>,
   audit: AuditEntry,
   now: number,
-): Promise<RegistryChange> {
-  return await commitChange(database, organizationId, { sites: 'all' }, now, (db) => [
-    db.update(apiKeys).set({ state: 'active', probeHash: null }).where(eq(apiKeys.id, id)),
-    auditRow(db, audit, now),
+): Promise<RegistryChange | 'gone'> {
+  const mayStill = sql`EXISTS (SELECT 1 FROM ${memberships} JOIN ${organizations} ON ${organizations.id} = ${organizationId}
+    WHERE ${memberships.organizationId} = ${organizationId} AND ${memberships.userId} = ${createdBy}
+    AND ${memberships.role} = 'ORG_ADMIN' AND ${organizations.suspendedAtMs} IS NULL)`;
+  return await commitChangeOf(database, organizationId, { sites: 'all' }, audit, now, (db) => [
+    db
+      .update(apiKeys)
+      .set({ state: 'active', probeHash: null })
+      .where(and(eq(apiKeys.id, id), eq(apiKeys.organizationId, organizationId), mayStill))
+      .returning({ id: apiKeys.id }),
   ]);
 }
 
@@ -202,14 +128,16 @@ export async function revokeKey(
     db
       .update(apiKeys)
       .set({ revokedAtMs: now, updatedAtMs: now })
-      .where(and(eq(apiKeys.id, id), isNull(apiKeys.revokedAtMs))),
+      .where(
+        and(eq(apiKeys.id, id), eq(apiKeys.organizationId, organizationId), isNull(apiKeys.revokedAtMs)),
+      ),
     auditRow(db, audit, now, `api_key.revoked|${id}`),
   ]);
 }
 
 export async function acknowledgeBundle(
   database: D1Database,
-  id: string,
+  { id, organizationId }: Pick<ApiKeyRow, 'id' | 'organizationId'>,
   audit: AuditEntry,
   now: number,
 ): Promise<void> {
@@ -218,7 +146,13 @@ export async function acknowledgeBundle(
     db
       .update(apiKeys)
       .set({ bundleAcknowledgedAtMs: now, updatedAtMs: now })
-      .where(and(eq(apiKeys.id, id), isNull(apiKeys.bundleAcknowledgedAtMs))),
+      .where(
+        and(
+          eq(apiKeys.id, id),
+          eq(apiKeys.organizationId, organizationId),
+          isNull(apiKeys.bundleAcknowledgedAtMs),
+        ),
+      ),
     auditRowIfChanged(db, audit, now),
   ]);
 }

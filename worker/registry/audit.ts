@@ -1,14 +1,15 @@
 /** Audit rows: reading them [C-8.4], and writing those of actions that change nothing else in D1. */
-import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, gte, isNull, lt, type SQL, type SQLWrapper, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, countedAuditRow } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { auditEvents, organizations } from '../../migrations/schema.ts';
+import { auditEvents, organizations, users } from '../../migrations/schema.ts';
 import type { AuditEvent, AuditEventName } from '../../protocol/audit.ts';
 import { formatInstant } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { isAmong, readPage, runBatch } from './d1.ts';
+import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
+import { boundedCountOf, isAfter, type ListOrder, orderBy, readJoinedPage, runBatch } from './d1.ts';
 
 type AuditEventRow = typeof auditEvents.$inferSelect;
 
@@ -18,20 +19,16 @@ export async function writeAudit(database: D1Database, entry: AuditEntry, now: n
   await auditRow(drizzle(database), entry, now);
 }
 
-/** Writes each entry, or counts it in the row of the same event, actor, target and minute [C-14.3]. */
-export async function writeFolded(
+export async function writeAudits(
   database: D1Database,
   entries: readonly AuditEntry[],
   now: number,
 ): Promise<void> {
   const db = drizzle(database);
-  const minute = Math.floor(now / 60_000);
-  const rows = entries.map((entry) => {
-    const { organizationId, event, actor, target, outcome } = entry;
-    const cause = JSON.stringify([organizationId, event, actor.id, target?.id ?? null, outcome, minute]);
-    return countedAuditRow(db, entry, now, cause);
-  });
-  await runBatch(db, rows);
+  await runBatch(
+    db,
+    entries.map((entry) => auditRow(db, entry, now)),
+  );
 }
 
 export interface AuditQuery {
@@ -40,60 +37,59 @@ export interface AuditQuery {
   actor?: string | undefined;
   from?: number | undefined;
   to?: number | undefined;
-  /** The cursor of an answer: only rows that follow it. */
-  before?: AuditCursor | undefined;
 }
 
-/** The last row of a page. */
-export interface AuditCursor {
-  atMs: number;
-  id: string;
-}
+type FoundAuditEvent = { row: AuditEventRow; actorEmail: string | null };
 
-/** A count ends here, because it reads every row. */
-export const AUDIT_ROWS_COUNTED = 10_000;
+const ORDER: ListOrder = { column: auditEvents.createdAtMs, id: auditEvents.id, direction: 'desc' };
 
-/** Newest first; only rows that fit the query. `total`: at most one more than AUDIT_ROWS_COUNTED. */
+/** Newest first; only rows that fit the query. */
 export async function pageAuditEvents(
   database: D1Database,
   organizationId: string,
-  { event, actor, from, to, before }: AuditQuery,
+  { event, actor, from, to }: AuditQuery,
   request: PageRequest,
-): Promise<FoundPage<AuditEventRow>> {
+): Promise<FoundPage<FoundAuditEvent>> {
   const db = drizzle(database);
-  const isMeant = and(
-    eq(auditEvents.organizationId, organizationId),
+  const filters = [
     event === undefined ? undefined : eq(auditEvents.event, event),
     actor === undefined ? undefined : eq(auditEvents.actor, actor),
     from === undefined ? undefined : gte(auditEvents.createdAtMs, from),
     to === undefined ? undefined : lt(auditEvents.createdAtMs, to),
-  );
-  const isAfter =
-    before === undefined
-      ? undefined
-      : sql`(${auditEvents.createdAtMs}, ${auditEvents.id}) < (${before.atMs}, ${before.id})`;
+  ].filter((filter) => filter !== undefined);
+  const isMeant = and(eq(auditEvents.organizationId, organizationId), ...filters);
   const rows = db
-    .select()
+    .select({ row: auditEvents, actorEmail: users.email })
     .from(auditEvents)
-    .where(and(isMeant, isAfter))
-    .orderBy(desc(auditEvents.createdAtMs), desc(auditEvents.id));
-  const some = db
-    .select({ id: auditEvents.id })
-    .from(auditEvents)
-    .where(isMeant)
-    .limit(AUDIT_ROWS_COUNTED + 1)
-    .as('some');
-  return await readPage(db, request, rows, db.select({ total: count() }).from(some));
+    .leftJoin(
+      users,
+      and(eq(users.id, auditEvents.actor), eq(auditEvents.actorType, 'USER'), isNull(users.deletedAtMs)),
+    )
+    .where(and(isMeant, isAfter(ORDER, request.before)))
+    .orderBy(...orderBy(ORDER));
+  const counted =
+    filters.length > 0
+      ? boundedCountOf(db, auditEvents, isMeant)
+      : db
+          .select({ total: organizations.auditCount })
+          .from(organizations)
+          .where(eq(organizations.id, organizationId));
+  return await readJoinedPage(request, rows, counted);
 }
 
-export function auditEventOf(row: AuditEventRow): AuditEvent {
+export function auditCursorOf({ row }: FoundAuditEvent): Cursor {
+  return { value: row.createdAtMs, id: row.id };
+}
+
+export function auditEventOf({ row, actorEmail }: FoundAuditEvent): AuditEvent {
+  const name = row.actorType === 'USER' ? actorEmail : row.actorName;
   return {
     id: row.id,
     event: row.event,
     actor: {
       type: row.actorType as AuditEvent['actor']['type'],
       id: row.actor,
-      ...(row.actorName === null ? {} : { name: row.actorName }),
+      ...(name === null ? {} : { name }),
     },
     target: row.target === null ? null : { type: row.targetType, id: row.target },
     address: row.address,
@@ -112,22 +108,58 @@ export function keptFromMs(now: number): SQL {
   return sql`${now} - ${days} * ${DAY_MS}`;
 }
 
-/** Deletes up to `most` rows that are older than their organization's retention period. */
-export async function dropOldAuditEvents(database: D1Database, now: number, most: number): Promise<void> {
+/** One statement of a clearing deletes so many rows at most; other requests get their turn between two statements. */
+const ROWS_PER_STATEMENT = 5_000;
+/** A round of a minute deletes more than all organizations can write in a minute. */
+const STATEMENTS_PER_ROUND = 40;
+
+/**
+ * Deletes rows that are older than their organization's retention period, and the oldest rows of organizations that have
+ * more than LIMIT.auditEvents [C-14.3].
+ */
+export async function dropOldAuditEvents(
+  database: D1Database,
+  now: number,
+  { perStatement = ROWS_PER_STATEMENT, kept = LIMIT.auditEvents } = {},
+): Promise<void> {
   const db = drizzle(database);
-  const over = await db
+  const organization = eq(organizations.id, auditEvents.organizationId);
+  const expired = db
     .select({ id: auditEvents.id })
     .from(organizations)
-    .innerJoin(
-      auditEvents,
-      and(eq(auditEvents.organizationId, organizations.id), lt(auditEvents.createdAtMs, keptFromMs(now))),
+    .innerJoin(auditEvents, and(organization, lt(auditEvents.createdAtMs, keptFromMs(now))))
+    .limit(perStatement);
+  const ownerless = db
+    .select({ id: auditEvents.id })
+    .from(auditEvents)
+    .where(
+      and(
+        isNull(auditEvents.organizationId),
+        lt(auditEvents.createdAtMs, now - LIMIT.auditRetentionDays * DAY_MS),
+      ),
     )
-    .limit(most);
-  if (over.length === 0) return;
-  await db.delete(auditEvents).where(
-    isAmong(
-      auditEvents.id,
-      over.map(({ id }) => id),
-    ),
-  );
+    .limit(perStatement);
+  let statements = STATEMENTS_PER_ROUND;
+  // `changes` also counts what the trigger of a deleted row changes.
+  const dropAll = async (of: SQLWrapper) => {
+    for (let dropped = perStatement; dropped >= perStatement && statements > 0; statements--)
+      dropped = (await db.delete(auditEvents).where(sql`${auditEvents.id} IN ${of}`)).meta.changes;
+  };
+  await dropAll(expired);
+  await dropAll(ownerless);
+  const full = await db
+    .select({ id: organizations.id, total: organizations.auditCount })
+    .from(organizations)
+    .where(gt(organizations.auditCount, kept));
+  for (const { id, total } of full) {
+    for (let over = total - kept; over > 0 && statements > 0; over -= perStatement, statements--) {
+      const oldest = db
+        .select({ id: auditEvents.id })
+        .from(auditEvents)
+        .where(eq(auditEvents.organizationId, id))
+        .orderBy(asc(auditEvents.createdAtMs))
+        .limit(Math.min(over, perStatement));
+      await db.delete(auditEvents).where(sql`${auditEvents.id} IN ${oldest}`);
+    }
+  }
 }

@@ -1,10 +1,11 @@
 /** What all tables of D1 share: transactions, pages of rows, and the constraint that a failed write violated. */
-import { count, type SQL, sql } from 'drizzle-orm';
+import { asc, count, desc, type SQL, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import type { DrizzleD1Database } from 'drizzle-orm/d1';
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { causesOf } from '../../durable-objects/object/reason.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 
 export type Statement = BatchItem<'sqlite'>;
 type Query<Row> = Statement & PromiseLike<Row[]>;
@@ -46,11 +47,44 @@ export async function readJoinedPage<Row>(
   return { rows: found, total: total?.total ?? 0 };
 }
 
+/** The order of a list: by `column`, equal rows by `id`. */
+export interface ListOrder {
+  column: SQLiteColumn;
+  id: SQLiteColumn;
+  direction: 'asc' | 'desc';
+}
+
+export function orderBy({ column, id, direction }: ListOrder): [SQL, SQL] {
+  return direction === 'asc' ? [asc(column), asc(id)] : [desc(column), desc(id)];
+}
+
+/** Condition: the row follows the one of the cursor. */
+export function isAfter({ column, id, direction }: ListOrder, cursor: Cursor | undefined): SQL | undefined {
+  if (cursor === undefined) return undefined;
+  const follows = sql.raw(direction === 'asc' ? '>' : '<');
+  return sql`(${column}, ${id}) ${follows} (${cursor.value}, ${cursor.id})`;
+}
+
 function pageOf<Row>(rows: OrderedRows<Row>, { page, limit }: PageRequest): Query<Row> {
   return rows.limit(limit).offset((page - 1) * limit);
 }
 
-/** The query that counts the rows of a table. */
+/** The query that counts rows up to LIMIT.listTotal and one more, because it reads each of them. */
+export function boundedCountOf(
+  db: DrizzleD1Database,
+  table: SQLiteTable & { id: SQLiteColumn },
+  condition: SQL | undefined,
+) {
+  const some = db
+    .select({ id: table.id })
+    .from(table)
+    .where(condition)
+    .limit(LIMIT.listTotal + 1)
+    .as('some');
+  return db.select({ total: count() }).from(some);
+}
+
+/** The query that counts all rows. Only for tables that a limit keeps small. */
 export function countOf(db: DrizzleD1Database, table: SQLiteTable, condition: SQL | undefined) {
   return db.select({ total: count() }).from(table).where(condition);
 }

@@ -15,26 +15,32 @@ export function isUnclaimed(now: number) {
   return or(isNull(devices.provisioningAtMs), lt(devices.provisioningAtMs, now - CLAIM_MS));
 }
 
+type OwnDevice = Pick<DeviceRow, 'id' | 'organizationId'>;
+
+function isDevice({ id, organizationId }: OwnDevice) {
+  return and(eq(devices.id, id), eq(devices.organizationId, organizationId));
+}
+
 /** Claims a device to provision it. Undefined if it is not PENDING, is moving, or is claimed by another request. */
 export async function claimProvisioning(
   database: D1Database,
-  id: string,
+  device: OwnDevice,
   now: number,
 ): Promise<number | undefined> {
   const claimed = await drizzle(database)
     .update(devices)
     .set({ provisioningAtMs: now })
-    .where(and(eq(devices.id, id), eq(devices.status, 'PENDING'), isNull(devices.movingTo), isUnclaimed(now)))
+    .where(and(isDevice(device), eq(devices.status, 'PENDING'), isNull(devices.movingTo), isUnclaimed(now)))
     .returning({ claim: devices.provisioningAtMs });
   return claimed[0]?.claim ?? undefined;
 }
 
 /** Releases a claim after a failure. */
-export async function releaseClaim(database: D1Database, id: string, claim: number): Promise<void> {
+export async function releaseClaim(database: D1Database, device: OwnDevice, claim: number): Promise<void> {
   await drizzle(database)
     .update(devices)
     .set({ provisioningAtMs: null })
-    .where(and(eq(devices.id, id), eq(devices.provisioningAtMs, claim)));
+    .where(and(isDevice(device), eq(devices.provisioningAtMs, claim)));
 }
 
 type CredentialName =
@@ -50,7 +56,7 @@ export type CredentialColumns = { [Name in CredentialName]?: DeviceRow[Name] | S
 /** PENDING → ACTIVE, for the holder of the claim. Undefined if the claim or the device is gone. */
 export async function finishProvisioning(
   database: D1Database,
-  { id, claim }: { id: string; claim: number },
+  { claim, ...device }: OwnDevice & { claim: number },
   credentials: CredentialColumns,
   audit: AuditEntry,
   now: number,
@@ -67,7 +73,7 @@ export async function finishProvisioning(
         provisioningAtMs: null,
         updatedAtMs: now,
       })
-      .where(and(eq(devices.id, id), eq(devices.provisioningAtMs, claim), eq(devices.status, 'PENDING')))
+      .where(and(isDevice(device), eq(devices.provisioningAtMs, claim), eq(devices.status, 'PENDING')))
       .returning(),
     auditRowIfChanged(db, audit, now),
   ])) as [DeviceRow[]];
@@ -77,7 +83,7 @@ export async function finishProvisioning(
 /** Stores credentials of an ACTIVE device. Undefined if it is no longer ACTIVE. */
 export async function noteCredentials(
   database: D1Database,
-  id: string,
+  device: OwnDevice,
   credentials: CredentialColumns,
   audit: AuditEntry | undefined,
   now: number,
@@ -87,7 +93,7 @@ export async function noteCredentials(
     db
       .update(devices)
       .set({ ...credentials, updatedAtMs: now })
-      .where(and(eq(devices.id, id), eq(devices.status, 'ACTIVE')))
+      .where(and(isDevice(device), eq(devices.status, 'ACTIVE')))
       .returning(),
   ];
   if (audit) statements.push(auditRowIfChanged(db, audit, now));
@@ -98,7 +104,7 @@ export async function noteCredentials(
 /** Replaces the certificate. The previous one is valid until it expires, but not after `graceUntilMs`. */
 export async function replaceCertificate(
   database: D1Database,
-  id: string,
+  device: OwnDevice,
   { fingerprint, expiresAtMs }: { fingerprint: string; expiresAtMs: number },
   graceUntilMs: number,
   audit: AuditEntry,
@@ -111,5 +117,5 @@ export async function replaceCertificate(
     previousFingerprint: sql`${devices.certificateFingerprint}`,
     previousUntilMs: sql`min(${graceUntilMs}, ${devices.certificateExpiresAtMs})`,
   };
-  return await noteCredentials(database, id, columns, audit, now);
+  return await noteCredentials(database, device, columns, audit, now);
 }

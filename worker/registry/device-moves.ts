@@ -61,7 +61,13 @@ export async function finishMove(
         db
           .update(devices)
           .set({ plantId: to, movingTo: null, updatedAtMs: now })
-          .where(and(eq(devices.id, id), eq(devices.movingTo, movingTo ?? ''))),
+          .where(
+            and(
+              eq(devices.id, id),
+              eq(devices.organizationId, organizationId),
+              eq(devices.movingTo, movingTo ?? ''),
+            ),
+          ),
       ],
     );
     return change;

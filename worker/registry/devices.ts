@@ -1,5 +1,5 @@
 /** Devices in the registry [C-3.1]. Their secrets are in the Site that serves them. */
-import { and, asc, eq, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -8,25 +8,36 @@ import type { DeviceChange, DeviceRecord, DeviceRequest } from '../../protocol/d
 import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { brokeForeignKey, brokenUnique, countOf, isAmong, readPage } from './d1.ts';
+import {
+  boundedCountOf,
+  brokeForeignKey,
+  brokenUnique,
+  isAfter,
+  isAmong,
+  type ListOrder,
+  orderBy,
+  readPage,
+} from './d1.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 
 /** A device that connects, with its organization's settings. */
-export type DialingDevice = DeviceRow & { settings: OrganizationSettings };
+export type DialingDevice = DeviceRow & { settings: OrganizationSettings; isSuspended: boolean };
 
 export async function findDialingDevice(
   database: D1Database,
   id: string,
 ): Promise<DialingDevice | undefined> {
   const [found] = await drizzle(database)
-    .select({ device: devices, settings: organizations.settings })
+    .select({ device: devices, settings: organizations.settings, suspendedAtMs: organizations.suspendedAtMs })
     .from(devices)
     .innerJoin(organizations, eq(organizations.id, devices.organizationId))
     .where(eq(devices.id, id));
-  return found && { ...found.device, settings: organizationSettings.parse(found.settings) };
+  if (!found) return undefined;
+  const { device, settings, suspendedAtMs } = found;
+  return { ...device, settings: organizationSettings.parse(settings), isSuspended: suspendedAtMs !== null };
 }
 
 export async function findDevice(
@@ -40,6 +51,8 @@ export async function findDevice(
     .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)))
     .get();
 }
+
+const ORDER: ListOrder = { column: devices.name, id: devices.id, direction: 'asc' };
 
 /** Ordered by name; only those of `plantId` if it is given. */
 export async function pageDevices(
@@ -61,8 +74,12 @@ export async function pageDevices(
           .select({ total: organizations.deviceCount })
           .from(organizations)
           .where(eq(organizations.id, organizationId))
-      : countOf(db, devices, isMeant);
-  const rows = db.select().from(devices).where(isMeant).orderBy(asc(devices.name), asc(devices.id));
+      : boundedCountOf(db, devices, isMeant);
+  const rows = db
+    .select()
+    .from(devices)
+    .where(and(isMeant, isAfter(ORDER, request.before)))
+    .orderBy(...orderBy(ORDER));
   return await readPage(db, request, rows, counted);
 }
 
@@ -116,7 +133,7 @@ export async function changeDevice(
     db
       .update(devices)
       .set({ ...change, updatedAtMs: now })
-      .where(eq(devices.id, id))
+      .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)))
       .returning({ id: devices.id }),
   ]);
 }
@@ -130,9 +147,14 @@ export async function deleteDevice(
 ): Promise<RegistryChange | 'gone'> {
   const sites = plantId === null ? [] : [plantId];
   return await commitChangeOf(database, organizationId, { sites }, audit, now, (db) => [
-    db.update(subDevices).set({ linkedDeviceId: null }).where(eq(subDevices.linkedDeviceId, id)),
-    db.delete(alertRules).where(eq(alertRules.deviceId, id)),
-    db.delete(devices).where(eq(devices.id, id)),
+    db
+      .update(subDevices)
+      .set({ linkedDeviceId: null })
+      .where(and(eq(subDevices.linkedDeviceId, id), isDeviceOf(organizationId, id))),
+    db
+      .delete(alertRules)
+      .where(and(eq(alertRules.deviceId, id), eq(alertRules.organizationId, organizationId))),
+    db.delete(devices).where(and(eq(devices.id, id), eq(devices.organizationId, organizationId))),
     // `changes()`: whether the device was deleted.
     db
       .update(organizations)
@@ -169,4 +191,13 @@ export function deviceRecordOf(row: DeviceRow, now: number): DeviceRecord {
 
 function instantOf(epochMs: number | null): string | null {
   return epochMs === null ? null : formatInstant(epochMs);
+}
+
+/** Condition for rows that name a device, but no organization. */
+function isDeviceOf(organizationId: string, id: string) {
+  return sql`EXISTS (SELECT 1 FROM ${devices} WHERE ${devices.id} = ${id} AND ${devices.organizationId} = ${organizationId})`;
+}
+
+export function deviceCursorOf({ name, id }: DeviceRow): Cursor {
+  return { value: name, id };
 }

@@ -93,7 +93,7 @@ export async function acceptInvitation(
           db
             .insert(users)
             .select(sql`SELECT ${userId}, ${email}, ${accepting.name}, ${accepting.passwordHash}, 0, 1,
-            ${now}, ${now}, ${now} WHERE changes() > 0`),
+            ${now}, ${now}, ${now}, NULL WHERE changes() > 0`),
         ]
       : replacedAccount(db, userId, accepting, now)
     : [provedAccount(db, userId, now)];

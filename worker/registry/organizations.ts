@@ -1,9 +1,9 @@
-/** Organizations and their members in D1 [C-1.1], [C-1.2]. */
+/** Organizations in D1, and their ceilings [C-1.1], [C-14.2]. */
 import { and, asc, count, eq, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { memberships, organizations, users } from '../../migrations/schema.ts';
+import { memberships, organizations } from '../../migrations/schema.ts';
 import { type CeilingName, type CeilingsChange, ceilingsOf, overCeiling } from '../../protocol/ceilings.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
@@ -15,7 +15,7 @@ import {
 } from '../../protocol/organization.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
-import { brokenUnique, countOf, isEmpty, readJoinedPage, readPage, runBatch, type Statement } from './d1.ts';
+import { brokenUnique, isEmpty, readPage, runBatch, type Statement } from './d1.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 
@@ -28,7 +28,16 @@ export async function organizationOfSlug(database: D1Database, slug: string): Pr
   return row?.id;
 }
 
+/** Undefined for a deleted one, too. */
 export async function findOrganization(
+  database: D1Database,
+  id: string,
+): Promise<OrganizationRow | undefined> {
+  const row = await findAnyOrganization(database, id);
+  return row?.deletedAtMs === null ? row : undefined;
+}
+
+export async function findAnyOrganization(
   database: D1Database,
   id: string,
 ): Promise<OrganizationRow | undefined> {
@@ -59,7 +68,7 @@ export function newOrganization(
   return [
     db
       .insert(organizations)
-      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0, '{}' WHERE
+      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0, '{}', 0, NULL, NULL WHERE
         (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}) < ${LIMIT.organizationsPerUser}
         AND (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}
           AND ${memberships.role} = 'ORG_ADMIN') < ${LIMIT.organizationsMade}`)
@@ -198,100 +207,7 @@ export function newRow(
   organization: { id: string; name: string; slug: string },
   now: number,
 ): OrganizationRow {
-  const counts = { registryVersion: 1, deviceCount: 0 };
-  return { ...organization, settings: {}, ceilings: {}, ...counts, createdAtMs: now };
-}
-
-export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };
-
-/** Ordered by e-mail address. */
-export async function listMembers(
-  database: D1Database,
-  organizationId: string,
-  request: PageRequest,
-): Promise<FoundPage<MemberRow>> {
-  const db = drizzle(database);
-  const isMember = eq(memberships.organizationId, organizationId);
-  const rows = db
-    .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
-    .from(memberships)
-    .innerJoin(users, eq(users.id, memberships.userId))
-    .where(isMember)
-    .orderBy(asc(users.email));
-  return await readJoinedPage(request, rows, countOf(db, memberships, isMember));
-}
-
-export async function findMember(
-  database: D1Database,
-  organizationId: string,
-  userId: string,
-): Promise<MemberRow | undefined> {
-  return await drizzle(database)
-    .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
-    .from(memberships)
-    .innerJoin(users, eq(users.id, memberships.userId))
-    .where(and(eq(memberships.organizationId, organizationId), eq(memberships.userId, userId)))
-    .get();
-}
-
-/** Condition: not the last ORG_ADMIN. Part of the statement, as two could leave at the same time. */
-function isAnotherAdmin(organizationId: string, userId: string) {
-  return sql`(${memberships.role} <> 'ORG_ADMIN' OR EXISTS (
-    SELECT 1 FROM memberships AS other WHERE other.organization_id = ${organizationId}
-    AND other.user_id <> ${userId} AND other.role = 'ORG_ADMIN'))`;
-}
-
-/** Returns false if no ORG_ADMIN would be left, or if the member's role has changed meanwhile. */
-export async function changeRole(
-  database: D1Database,
-  organizationId: string,
-  userId: string,
-  { from, to }: { from: Role; to: Role },
-  audit: AuditEntry,
-  now: number,
-): Promise<boolean> {
-  const db = drizzle(database);
-  const [changed] = await runBatch(db, [
-    db
-      .update(memberships)
-      .set({ role: to })
-      .where(
-        and(
-          eq(memberships.organizationId, organizationId),
-          eq(memberships.userId, userId),
-          eq(memberships.role, from),
-          to === 'ORG_ADMIN' ? undefined : isAnotherAdmin(organizationId, userId),
-        ),
-      )
-      .returning({ userId: memberships.userId }),
-    auditRowIfChanged(db, audit, now),
-  ]);
-  return (changed as unknown[]).length > 0;
-}
-
-/** Returns false in the same cases as `changeRole`. */
-export async function removeMember(
-  database: D1Database,
-  organizationId: string,
-  userId: string,
-  role: Role,
-  audit: AuditEntry,
-  now: number,
-): Promise<boolean> {
-  const db = drizzle(database);
-  const [removed] = await runBatch(db, [
-    db
-      .delete(memberships)
-      .where(
-        and(
-          eq(memberships.organizationId, organizationId),
-          eq(memberships.userId, userId),
-          eq(memberships.role, role),
-          isAnotherAdmin(organizationId, userId),
-        ),
-      )
-      .returning({ userId: memberships.userId }),
-    auditRowIfChanged(db, audit, now),
-  ]);
-  return (removed as unknown[]).length > 0;
+  const counts = { registryVersion: 1, deviceCount: 0, auditCount: 0 };
+  const rest = { settings: {}, ceilings: {}, suspendedAtMs: null, deletedAtMs: null };
+  return { ...organization, ...rest, ...counts, createdAtMs: now };
 }

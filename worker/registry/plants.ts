@@ -1,13 +1,22 @@
 /** Plants in D1, and the sub-device list of the partner surface. */
-import { and, asc, eq, getTableColumns, or, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
 import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { brokeForeignKey, brokenUnique, countOf, isAmong, readPage } from './d1.ts';
+import {
+  boundedCountOf,
+  brokeForeignKey,
+  brokenUnique,
+  isAfter,
+  isAmong,
+  type ListOrder,
+  orderBy,
+  readPage,
+} from './d1.ts';
 import { ceilingOf } from './organizations.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
@@ -57,6 +66,8 @@ export async function listSubDevices(
     .orderBy(asc(subDevices.externalId));
 }
 
+const ORDER: ListOrder = { column: plants.name, id: plants.id, direction: 'asc' };
+
 /** A page of plants, ordered by name; only `allowed` plants unless it is null. */
 export async function pagePlants(
   database: D1Database,
@@ -66,8 +77,12 @@ export async function pagePlants(
 ): Promise<FoundPage<PlantRow>> {
   const db = drizzle(database);
   const isMeant = and(eq(plants.organizationId, organizationId), isAmong(plants.id, allowed));
-  const rows = db.select().from(plants).where(isMeant).orderBy(asc(plants.name), asc(plants.id));
-  return await readPage(db, request, rows, countOf(db, plants, isMeant));
+  const rows = db
+    .select()
+    .from(plants)
+    .where(and(isMeant, isAfter(ORDER, request.before)))
+    .orderBy(...orderBy(ORDER));
+  return await readPage(db, request, rows, boundedCountOf(db, plants, isMeant));
 }
 
 export async function findPlant(
@@ -123,7 +138,11 @@ export async function changePlant(
   const columns = { ...change, name: change.name ?? sql`${plants.name}` };
   return await orTaken(() =>
     commitChangeOf(database, organizationId, { vhosts: true }, audit, now, (db) => [
-      db.update(plants).set(columns).where(eq(plants.id, id)).returning({ id: plants.id }),
+      db
+        .update(plants)
+        .set(columns)
+        .where(and(eq(plants.id, id), eq(plants.organizationId, organizationId)))
+        .returning({ id: plants.id }),
     ]),
   );
 }
@@ -141,14 +160,24 @@ export async function deletePlant(
   try {
     const affected: ChangeTargets = { sites: [id], vhosts: true };
     return await commitChangeOf(database, organizationId, affected, audit, now, (db) => [
-      db.delete(subDevices).where(eq(subDevices.plantId, id)),
-      db.delete(alertRules).where(eq(alertRules.plantId, id)),
-      db.delete(plants).where(eq(plants.id, id)).returning({ id: plants.id }),
+      db.delete(subDevices).where(and(eq(subDevices.plantId, id), isPlantOfOrganization(organizationId, id))),
+      db
+        .delete(alertRules)
+        .where(and(eq(alertRules.plantId, id), eq(alertRules.organizationId, organizationId))),
+      db
+        .delete(plants)
+        .where(and(eq(plants.id, id), eq(plants.organizationId, organizationId)))
+        .returning({ id: plants.id }),
     ]);
   } catch (error) {
     if (brokeForeignKey(error)) return 'devices';
     throw error;
   }
+}
+
+/** Condition for rows of a plant, which name no organization themselves. */
+export function isPlantOfOrganization(organizationId: string, plantId: string): SQL {
+  return sql`EXISTS (SELECT 1 FROM ${plants} WHERE ${plants.id} = ${plantId} AND ${plants.organizationId} = ${organizationId})`;
 }
 
 async function orTaken<Value>(work: () => Promise<Value>): Promise<Value | 'taken'> {
@@ -158,4 +187,8 @@ async function orTaken<Value>(work: () => Promise<Value>): Promise<Value | 'take
     if (brokenUnique(error)?.includes('plants.')) return 'taken';
     throw error;
   }
+}
+
+export function plantCursorOf({ name, id }: PlantRow): Cursor {
+  return { value: name, id };
 }

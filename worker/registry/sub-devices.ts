@@ -10,7 +10,7 @@ import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { brokeForeignKey, brokenUnique, countOf, readPage } from './d1.ts';
-import type { SubDeviceRow } from './plants.ts';
+import { isPlantOfOrganization, type SubDeviceRow } from './plants.ts';
 
 /**
  * Why the registry rejects a change. `external-id`: another sub-device has it; `linked`: the device is linked
@@ -116,7 +116,11 @@ export async function changeSubDevice(
   };
   return await orRefusal(linkedDeviceId, () =>
     commitChangeOf(database, organizationId, { sites: [plantId] }, audit, now, (db) => [
-      db.update(subDevices).set(columns).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),
+      db
+        .update(subDevices)
+        .set(columns)
+        .where(isSubDeviceOf({ organizationId, plantId }, id))
+        .returning({ id: subDevices.id }),
     ]),
   );
 }
@@ -129,8 +133,19 @@ export async function deleteSubDevice(
   now: number,
 ): Promise<RegistryChange | 'gone'> {
   return await commitChangeOf(database, organizationId, { sites: [plantId] }, audit, now, (db) => [
-    db.delete(subDevices).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),
+    db
+      .delete(subDevices)
+      .where(isSubDeviceOf({ organizationId, plantId }, id))
+      .returning({ id: subDevices.id }),
   ]);
+}
+
+function isSubDeviceOf({ organizationId, plantId }: Whose, id: string) {
+  return and(
+    eq(subDevices.id, id),
+    eq(subDevices.plantId, plantId),
+    isPlantOfOrganization(organizationId, plantId),
+  );
 }
 
 /**

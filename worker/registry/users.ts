@@ -88,6 +88,7 @@ export async function registerUser(
     lastLoginAtMs: null,
     createdAtMs: now,
     provedAtMs,
+    deletedAtMs: null,
   };
   const made = organization && { id: crypto.randomUUID(), ...organization };
   try {

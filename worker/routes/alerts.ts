@@ -17,18 +17,20 @@ import {
   waitsForAbsence,
 } from '../../protocol/alert.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
-import { pageOf, pageSchema } from '../../protocol/page.ts';
+import { longPageSchema } from '../../protocol/page.ts';
 import { deviceNotFound, requireDevice, requirePlant } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, conflict, forbidden, invalidBody, limitReached } from '../http/error-response.ts';
-import { idParameter, pageParameters } from '../http/query.ts';
+import { longPageOf } from '../http/long-page.ts';
+import { idParameter, longPageParameters } from '../http/query.ts';
 import { siteById } from '../lifecycle/device-site.ts';
 import { announce } from '../lifecycle/registry-change.ts';
 import {
   type AlertRow,
   type AlertRuleRow,
+  alertCursorOf,
   changeAlert,
   changeAlertRule,
   createAlertRule,
@@ -36,6 +38,7 @@ import {
   findAlertRule,
   pageAlertRules,
   pageAlerts,
+  ruleCursorOf,
 } from '../registry/alerts.ts';
 import { ceilingOf } from '../registry/organizations.ts';
 import { route } from '../route.ts';
@@ -44,6 +47,7 @@ const READS_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:re
 const WRITES_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:write' };
 const OPEN: readonly AlertStatus[] = ['ACTIVE', 'ACKNOWLEDGED'];
 
+type Shown = AlertRecord | AlertRuleRecord;
 const eitherRecord = z.union([alertRecord, alertRuleRecord]);
 
 export const alertRoutes = [
@@ -51,23 +55,23 @@ export const alertRoutes = [
     summary: 'List alerts or alert rules',
     who: READS_ALERTS,
     query: z.object({
-      ...pageParameters,
+      ...longPageParameters,
       kind: z.enum(ALERT_KINDS).default('ALERT'),
       status: z.enum(ALERT_STATUSES).optional(),
       plantId: uuid.optional(),
       deviceId: uuid.optional(),
     }),
     answer: {
-      description: 'A page of alerts, newest first; with `kind=RULE`, of alert rules',
-      body: pageSchema<AlertRecord | AlertRuleRecord>(eitherRecord),
+      description:
+        'A page of alerts, newest first; with `kind=RULE`, of alert rules. Send `meta.next` as `before` for the next page',
+      body: longPageSchema<Shown>(eitherRecord),
     },
     handler: async (c, { query }) => {
       const of = c.get('tenant');
-      if (query.kind === 'RULE') {
-        const rules = await pageAlertRules(c.env.DB, of, query, query);
-        return pageOf<AlertRuleRow, AlertRecord | AlertRuleRecord>(rules, query, ruleRecordOf);
-      }
-      return pageOf(await pageAlerts(c.env.DB, of, query, query), query, alertRecordOf);
+      if (query.kind === 'ALERT')
+        return longPageOf(await pageAlerts(c.env.DB, of, query, query), query, alertRecordOf, alertCursorOf);
+      const rules = await pageAlertRules(c.env.DB, of, query, query);
+      return longPageOf<AlertRuleRow, Shown>(rules, query, ruleRecordOf, ruleCursorOf);
     },
   }),
   route('POST /api/v1/alerts', {
@@ -129,7 +133,14 @@ export const alertRoutes = [
       requireOnly(body, ['severity', 'note']);
       const given = onlyGiven({ severity: body.severity, note: body.note });
       const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, given);
-      await changeAlert(c.env.DB, id, ALERT_STATUSES, given, audit, Date.now());
+      await changeAlert(
+        c.env.DB,
+        { id, organizationId: c.get('tenant').organizationId },
+        ALERT_STATUSES,
+        given,
+        audit,
+        Date.now(),
+      );
       return alertRecordOf(await requireAlert(c, id));
     },
   }),
@@ -184,7 +195,16 @@ async function moveAlert(
   const { note } = columns;
   const event = status === 'RESOLVED' ? 'alert.resolved' : 'alert.acknowledged';
   const audit = auditEntry(c, event, { type: 'ALERT', id }, note === undefined ? {} : { note });
-  if (!(await changeAlert(c.env.DB, id, from, { ...columns, status }, audit, now)))
+  if (
+    !(await changeAlert(
+      c.env.DB,
+      { id, organizationId: c.get('tenant').organizationId },
+      from,
+      { ...columns, status },
+      audit,
+      now,
+    ))
+  )
     throw wrongState(await requireAlert(c, id), from);
   return alertRecordOf(await requireAlert(c, id));
 }

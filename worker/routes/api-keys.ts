@@ -96,7 +96,8 @@ export const apiKeyRoutes = [
         },
         (keyId, details, outcome) => {
           const target = keyId === null ? null : { type: 'API_KEY', id: keyId };
-          return auditEntry(c, 'api_key.created', target, details, outcome);
+          const event = outcome === 'SUCCESS' ? 'api_key.created' : 'api_key.creation_failed';
+          return auditEntry(c, event, target, details, outcome);
         },
         now,
       );
@@ -104,7 +105,7 @@ export const apiKeyRoutes = [
         console.error('key not created', { organizationId: tenant.organizationId, reason: created.error });
         throw new ApiError(
           'INTERNAL_SERVER_ERROR',
-          'The key was not created: its setup or test failed, as the audit event api_key.created says',
+          'The key was not created: its setup or test failed, as the audit event api_key.creation_failed says',
         );
       }
       announceLater(c, created.change);
@@ -183,7 +184,9 @@ export const apiKeyRoutes = [
       await requireKeyTest(c);
       const { row } = await requireKeyOf(c, id);
       const { slug } = c.get('tenant');
-      const test = await testConnection(c, row, slug, body.key);
+      const why = untestable(row, body.key);
+      if (why !== undefined) return { ok: false, durationMs: 0, error: why };
+      const test = await probeKey(c.env, { id: row.id, slug, vhost: row.vhost ?? '', key: body.key });
       const outcome = test.ok ? 'SUCCESS' : 'FAILURE';
       const details = { keyPrefix: row.keyPrefix, ...test };
       const audit = auditEntry(c, 'api_key.test_connection', { type: 'API_KEY', id }, details, outcome);
@@ -201,7 +204,7 @@ export const apiKeyRoutes = [
       const { row } = await requireKeyOf(c, id);
       const details = { keyPrefix: row.keyPrefix };
       const audit = auditEntry(c, 'api_key.bundle_acknowledged', { type: 'API_KEY', id }, details);
-      await acknowledgeBundle(c.env.DB, id, audit, Date.now());
+      await acknowledgeBundle(c.env.DB, row, audit, Date.now());
       return apiKeyRecordOf(await requireKeyOf(c, id), Date.now());
     },
   }),
@@ -213,18 +216,12 @@ async function requireKeyOf(c: Context<AppContext>, id: string): Promise<KeyWith
   return found;
 }
 
-async function testConnection(
-  c: Context<AppContext>,
-  row: KeyWithCreator['row'],
-  slug: string,
-  key: string,
-): Promise<z.infer<typeof connectionTest>> {
-  const not = (error: string) => ({ ok: false, durationMs: 0, error });
-  if (!isKey(row, key)) return not('the submitted text belongs to another key, or is no API key');
-  if (row.vhost === null) return not('the key has no broker scopes (vcp:connect or vcp:write:*)');
+/** Why the key cannot be tested; undefined if it can. */
+function untestable(row: KeyWithCreator['row'], key: string): string | undefined {
+  if (!isKey(row, key)) return 'the submitted text belongs to another key, or is no API key';
+  if (row.vhost === null) return 'the key has no broker scopes (vcp:connect or vcp:write:*)';
   const hasEnded = row.revokedAtMs !== null || (row.expiresAtMs !== null && row.expiresAtMs <= Date.now());
-  if (hasEnded) return not('the key is revoked or has expired');
-  return await probeKey(c.env, { id: row.id, slug, vhost: row.vhost, key });
+  return hasEnded ? 'the key is revoked or has expired' : undefined;
 }
 
 function requireScopes(given: readonly string[]): ApiKeyScope[] {

@@ -31,7 +31,7 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
       ? writeConnected(database, { organizationId, keyId, keyPrefix }, address, turn.now)
       : writeRefusedConnection(
           database,
-          { organizationId, username: slug, address, reason: 'vhost' },
+          { organizationId, username: slug, address, reason: 'vhost', key: { id: keyId, prefix: keyPrefix } },
           turn.now,
         );
     keepAlive(

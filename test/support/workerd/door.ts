@@ -102,12 +102,13 @@ export interface AuditRow {
   target: string | null;
   outcome: string;
   details: string;
+  count: number;
 }
 
 /** The audit rows of an organization, oldest first. */
 export async function auditRows(organizationId: string): Promise<AuditRow[]> {
   const { results } = await env.DB.prepare(
-    `SELECT event, actor_type, actor, actor_name, address, target_type, target, outcome, details FROM audit_events
+    `SELECT event, actor_type, actor, actor_name, address, target_type, target, outcome, details, count FROM audit_events
      WHERE organization_id = ? ORDER BY created_at_ms`,
   )
     .bind(organizationId)

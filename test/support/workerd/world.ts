@@ -209,7 +209,7 @@ export async function createKey(organization: Organization, options: KeyOptions 
     await vhostOf(id).open({ ...shared, keyId: id, slug, vhost: vhost ?? '/', signingKey });
   const audit = (event: AuditEventName) => auditOf(organization, event, 'API_KEY')(id);
   if (options.state !== 'probing')
-    await markDelivered(await activateKey(env.DB, row, audit('api_key.created'), now));
+    await markDelivered(done(await activateKey(env.DB, row, audit('api_key.created'), now)));
   const { revokedAtMs } = options;
   if (revokedAtMs !== undefined)
     await markDelivered(await revokeApiKey(env, row, audit('api_key.revoked'), revokedAtMs));

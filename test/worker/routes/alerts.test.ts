@@ -92,7 +92,7 @@ describe('GET /alerts', () => {
     }
     await fireAlert(team.id, { plantId });
     const first = await listAlerts(ownTeam.viewer, '?limit=2');
-    expect(first.meta).toEqual({ page: 1, limit: 2, total: 3, totalPages: 2 });
+    expect(first.meta).toEqual({ page: 1, limit: 2, total: 3, totalPages: 2, next: expect.any(String) });
     expect(first.data[0]).toEqual({
       id: ids[2],
       kind: 'ALERT',
@@ -136,7 +136,7 @@ describe('GET /alerts', () => {
       await listRules(ownTeam.viewer, '&limit=2'),
       await listRules(ownTeam.viewer, '&limit=2&page=2'),
     ];
-    expect(pages[1]?.meta).toEqual({ page: 2, limit: 2, total: 3, totalPages: 2 });
+    expect(pages[1]?.meta).toEqual({ page: 2, limit: 2, total: 3, totalPages: 2, next: null });
     const names = pages.flatMap(({ data }) => data.map(({ name }) => name));
     expect(names).toEqual(['newest', 'middle', 'oldest']);
     expect(await listAlerts(ownTeam.viewer)).toMatchObject({ data: [], meta: { total: 0 } });
@@ -229,7 +229,8 @@ describe('PATCH /alerts/{id}', () => {
     const late = await bodyOf(await patch(id, { note: 'why' }), 200);
     expect(late).toMatchObject({ note: 'why', status: 'RESOLVED' });
     const updated = ['alert.updated', team.viewer.id, 'ALERT'];
-    expect((await team.trailOf(id))[0]).toEqual([...updated, { note: 'seen to', severity: 'INFO' }]);
-    expect((await team.trailOf(id)).at(-1)).toEqual([...updated, { note: 'why' }]);
+    const trail = (await team.trailOf(id)).filter(([event]) => event === 'alert.updated');
+    // Changes of one minute share a row, which has the newest value of each field.
+    expect(trail.at(-1)).toEqual([...updated, { note: 'why', severity: 'CRITICAL' }]);
   });
 });

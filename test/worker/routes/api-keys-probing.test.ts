@@ -4,7 +4,7 @@
  */
 import { env } from 'cloudflare:workers';
 import { afterEach, vi } from 'vitest';
-import { auditOf, markDelivered } from '#workerd/commits.ts';
+import { auditOf, done, markDelivered } from '#workerd/commits.ts';
 import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
 import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
@@ -21,6 +21,7 @@ import {
   vhostOf,
 } from '#workerd/world.ts';
 import type { Env } from '../../../durable-objects/env.ts';
+import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
@@ -49,7 +50,8 @@ async function prepare(key: Key): Promise<string> {
 
 async function activate(organization: Organization, { id }: Key): Promise<void> {
   const audit = auditOf(organization, 'api_key.created', 'API_KEY')(id);
-  await markDelivered(await activateKey(env.DB, { id, organizationId: organization.id }, audit, Date.now()));
+  const key = { id, organizationId: organization.id, createdBy: organization.adminId };
+  await markDelivered(done(await activateKey(env.DB, key, audit, Date.now())));
 }
 
 async function newProbed(options: KeyOptions = {}) {
@@ -146,7 +148,8 @@ describe('a key that is being probed', () => {
   it('a probe of a revoked key gets 401 and the audit row of a wrong key; of a key without a connect scope, 403 and no audit row [C-5.3]', async () => {
     const { organization, key, nonce } = await newProbed({ revokedAtMs: Date.now() });
     await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
-    const row = { event: 'partner.connection_refused', details: JSON.stringify({ reason: 'bad key' }) };
+    const details = JSON.stringify({ reason: 'revoked key', keyPrefix: apiKeyPrefix(key.key) });
+    const row = { event: 'partner.connection_refused', target: key.id, details };
     expect(await dialRows(organization.id)).toMatchObject([row]);
     const scopeless = await newProbed({ scopes: ['vcp:write:setpoint'] });
     const refused = await dial(scopeless.organization, scopeless.key, scopeless.nonce);

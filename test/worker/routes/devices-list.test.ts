@@ -37,7 +37,7 @@ describe('GET /devices', () => {
     const keyOf = ({ name, id }: DeviceRecord) => `${name}|${id}`;
     made.sort((left, right) => (keyOf(left) < keyOf(right) ? -1 : 1));
     const whole = await list(ownTeam, '');
-    expect(whole).toEqual({ data: made, meta: { page: 1, limit: 20, total: 5, totalPages: 1 } });
+    expect(whole).toEqual({ data: made, meta: { page: 1, limit: 20, total: 5, totalPages: 1, next: null } });
     const pages = [
       await list(ownTeam, '?limit=2'),
       await list(ownTeam, '?limit=2&page=2'),
@@ -45,7 +45,10 @@ describe('GET /devices', () => {
     ];
     expect(pages.flatMap(({ data }) => data)).toEqual(made);
     expect(pages.map(({ meta }) => meta)).toEqual(
-      [1, 2, 3].map((page) => ({ page, limit: 2, total: 5, totalPages: 3 })),
+      [1, 2, 3].map((page) => ({
+        ...{ page, limit: 2, total: 5, totalPages: 3 },
+        next: page < 3 ? expect.any(String) : null,
+      })),
     );
     expect(await list(ownTeam, '?page=9')).toMatchObject({ data: [], meta: { page: 9, total: 5 } });
   });
@@ -62,7 +65,7 @@ describe('GET /devices', () => {
       await team.newDevice({ name: 'b', plantId }),
       await team.newDevice({ name: 'a', plantId }),
     ];
-    const meta = { page: 1, limit: 20, total: 2, totalPages: 1 };
+    const meta = { page: 1, limit: 20, total: 2, totalPages: 1, next: null };
     expect(await list(team, `?plantId=${plantId.toUpperCase()}`)).toEqual({ data: [a, b], meta });
     expect(await list(team, `?plantId=${plantId}&limit=1&page=2`)).toMatchObject({
       data: [b],

@@ -35,6 +35,7 @@ describe('an AMQP dial', () => {
         target: key.id,
         outcome: 'SUCCESS',
         details: '{}',
+        count: 1,
       },
     ]);
   });

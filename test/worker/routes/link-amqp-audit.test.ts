@@ -41,7 +41,7 @@ describe('refused logins', () => {
       vi.setSystemTime(START_MS + attempt * 8_000);
       expect((await dialAmqp(organization, newUnknown(), { proof: { address: ADDRESS } })).status).toBe(401);
     }
-    const refusal = { actor: organization.slug, address: ADDRESS, reason: 'bad key', count: 7 };
+    const refusal = { actor: organization.slug, address: ADDRESS, reason: 'unknown key', count: 7 };
     const event = 'partner.connection_refused';
     expect(await refusals(organization.id)).toEqual([{ event, ...refusal }]);
   });
@@ -91,11 +91,11 @@ describe('refused logins', () => {
     const rows = await refusals(organization.id);
     expect(rows.map(({ actor, address, reason, count }) => [actor, address, reason, count]).sort()).toEqual(
       [
-        [key.id, '192.0.2.7', 'bad key', 2],
+        [key.id, '192.0.2.7', 'user name', 2],
         [organization.slug, '192.0.2.7', 'address', 2],
-        [organization.slug, '192.0.2.7', 'bad key', 2],
+        [organization.slug, '192.0.2.7', 'unknown key', 2],
         [organization.slug, '192.0.2.7', 'missing scope', 2],
-        [organization.slug, '192.0.2.8', 'bad key', 2],
+        [organization.slug, '192.0.2.8', 'unknown key', 2],
       ].sort(),
     );
   });

@@ -4,6 +4,7 @@ import { dialAmqp, dialRows, lastUsedAtMs, rowCounts } from '#workerd/door.ts';
 import { holdClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { createOrganization, type KeyOptions, vhostOf } from '#workerd/world.ts';
+import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 
 const ADDRESS = '192.0.2.7';
@@ -15,25 +16,57 @@ holdClock();
 interface Refusal {
   title: string;
   status: 401 | 403;
+  /** The reason in the audit row, and whether the row names the key [C-14.3]. */
+  reason: string;
+  isNamed: boolean;
   options?: () => KeyOptions;
-  plaintext?: () => string;
+  plaintext?: (key: string) => string;
 }
 
 const REFUSALS: Refusal[] = [
-  { title: 'an unknown key', status: 401, plaintext: unknownKey },
-  { title: 'a mistyped key', status: 401, plaintext: () => 'sw_mistyped' },
-  { title: 'a revoked key', status: 401, options: () => ({ revokedAtMs: Date.now() }) },
-  { title: 'an expired key', status: 401, options: () => ({ expiresAtMs: Date.now() - 1 }) },
+  { title: 'an unknown key', status: 401, reason: 'unknown key', isNamed: false, plaintext: unknownKey },
+  {
+    title: 'text that is no key',
+    status: 401,
+    reason: 'unknown key',
+    isNamed: false,
+    plaintext: () => 'sw_mistyped',
+  },
+  {
+    title: 'a key with a typo at its end',
+    status: 401,
+    reason: 'unknown key',
+    isNamed: true,
+    plaintext: (key) => `${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`,
+  },
+  {
+    title: 'a revoked key',
+    status: 401,
+    reason: 'revoked key',
+    isNamed: true,
+    options: () => ({ revokedAtMs: Date.now() }),
+  },
+  {
+    title: 'an expired key',
+    status: 401,
+    reason: 'expired key',
+    isNamed: true,
+    options: () => ({ expiresAtMs: Date.now() - 1 }),
+  },
   ...(['vcp:read', 'vcp:write:setpoint', 'trading:write'] satisfies ApiKeyScope[]).map(
     (scope): Refusal => ({
       title: `a key with the scope ${scope} and no connect scope`,
       status: 403,
+      reason: 'missing scope',
+      isNamed: true,
       options: () => ({ scopes: [scope] }),
     }),
   ),
   {
     title: 'an address outside allowedIps',
     status: 403,
+    reason: 'address',
+    isNamed: true,
     options: () => ({ allowedIps: ['198.51.100.0/24', '2001:db8::/32'] }),
   },
 ];
@@ -41,9 +74,9 @@ const REFUSALS: Refusal[] = [
 describe('a refused AMQP dial', () => {
   it.for(REFUSALS)(
     '$title gets $status and one audit row a minute (spec: partner.connection_refused)',
-    async ({ status, options, plaintext: other }, { organization, newKey }) => {
+    async ({ status, reason, isNamed, options, plaintext: other }, { organization, newKey }) => {
       const key = await newKey(options?.());
-      const plaintext = other?.() ?? key.key;
+      const plaintext = other?.(key.key) ?? key.key;
       const untouched = await rowCounts(vhostOf(key.id));
       const connection = crypto.randomUUID();
       for (const proof of [{ connection }, { connection }, { connection: crypto.randomUUID() }]) {
@@ -59,9 +92,10 @@ describe('a refused AMQP dial', () => {
         actor_name: null,
         address: ADDRESS,
         target_type: 'API_KEY',
-        target: null,
+        target: isNamed ? key.id : null,
         outcome: 'FAILURE',
-        details: expect.stringContaining('"reason"'),
+        details: JSON.stringify({ reason, ...(isNamed ? { keyPrefix: apiKeyPrefix(key.key) } : {}) }),
+        count: 3,
       };
       const rows = await dialRows(organization.id);
       expect(rows).toEqual([refused]);
@@ -76,7 +110,7 @@ describe('a refused AMQP dial', () => {
     for (const { status, options, plaintext } of REFUSALS) {
       if (status !== 401) continue;
       const { key } = await newKey(options?.());
-      bodies.add(await (await dialAmqp(organization, { key: plaintext?.() ?? key })).text());
+      bodies.add(await (await dialAmqp(organization, { key: plaintext?.(key) ?? key })).text());
     }
     expect(bodies.size).toBe(1);
   });

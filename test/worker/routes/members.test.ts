@@ -126,10 +126,10 @@ describe('a role', () => {
 
   it('each change and each removal is audited; a refused or repeated one is not [C-8.4]', async ({
     team,
-    stranger,
     change,
     remove,
   }) => {
+    const stranger = await Person.register('Stranger');
     const since = (await env.DB.prepare('SELECT max(rowid) AS n FROM audit_events').first<number>('n')) ?? 0;
     await team.join(stranger, 'VIEWER');
     for (const role of ['ADMIN', 'ADMIN'] as const) await change(team.orgAdmin, stranger, role);
@@ -194,10 +194,10 @@ describe('leaving', () => {
       expect([response.status, await response.json()]).toEqual([200, { userId: stranger.id, deleted: true }]);
       await expectError(await stranger.call(`/organizations/${team.id}`), 404, 'ORGANIZATION_NOT_FOUND');
     }
-    const rows = await team.auditRowsOf(stranger.id);
-    expect(rows.slice(-4).map(({ event, actor }) => [event, actor])).toEqual(
-      ROLES.map(() => ['member.left', stranger.id]),
-    );
+    // Equal events of a minute share a row.
+    const rows = (await team.auditRowsOf(stranger.id)).filter(({ event }) => event === 'member.left');
+    expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(ROLES.length);
+    expect(new Set(rows.map(({ actor }) => actor))).toEqual(new Set([stranger.id]));
   });
 
   it('a VIEWER or OPERATOR gets 403 for removing another user, member or not [C-1.2]', async ({

@@ -17,10 +17,15 @@ describe('GET /plants', () => {
       const { data, meta } = await listPlants(ownTeam, query);
       return { names: data.map(({ name }) => name), ...meta };
     };
-    const all = { total: 3, totalPages: 1 };
+    const all = { total: 3, totalPages: 1, next: null };
     expect(await namesOf('')).toEqual({ names: ['a', 'b', 'c'], page: 1, limit: 20, ...all });
-    const two = { limit: 2, total: 3, totalPages: 2 };
-    expect(await namesOf('?limit=2')).toEqual({ names: ['a', 'b'], page: 1, ...two });
+    const two = { limit: 2, total: 3, totalPages: 2, next: null };
+    expect(await namesOf('?limit=2')).toEqual({
+      names: ['a', 'b'],
+      page: 1,
+      ...two,
+      next: expect.any(String),
+    });
     expect(await namesOf('?limit=2&page=2')).toEqual({ names: ['c'], page: 2, ...two });
     expect(await namesOf('?limit=2&page=3')).toEqual({ names: [], page: 3, ...two });
   });
@@ -34,7 +39,7 @@ describe('GET /plants', () => {
     const narrow = await team.newKey(['plants:read'], { allowedPlantIds: [mine.id, theirs.id] });
     expect(await narrow.read('/plants')).toEqual({
       data: [mine],
-      meta: { page: 1, limit: 20, total: 1, totalPages: 1 },
+      meta: { page: 1, limit: 20, total: 1, totalPages: 1, next: null },
     });
     const ids = (await listPlants(other, '?limit=100')).data.map(({ id }) => id);
     expect(ids).toContain(theirs.id);

@@ -11,7 +11,7 @@ import {
 import { includesRole } from '../../../protocol/enums.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { longPageSchema } from '../../../protocol/page.ts';
 import { deletion } from '../../../protocol/plant-record.ts';
 import {
   deviceNotFound,
@@ -24,7 +24,8 @@ import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import type { AppContext } from '../../env.ts';
 import { conflict, forbidden, limitReached } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
+import { longPageOf } from '../../http/long-page.ts';
+import { idParameter, longPageParameters } from '../../http/query.ts';
 import { moveDevice } from '../../lifecycle/device-move.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
@@ -32,6 +33,7 @@ import {
   changeDevice,
   createDevice,
   deleteDevice,
+  deviceCursorOf,
   deviceRecordOf,
   pageDevices,
 } from '../../registry/devices.ts';
@@ -86,15 +88,15 @@ export const deviceRoutes = [
   route('GET /api/v1/devices', {
     summary: 'List the devices of the organization, or of one plant',
     who: READS_DEVICES,
-    query: z.object({ ...pageParameters, plantId: uuid.optional() }),
+    query: z.object({ ...longPageParameters, plantId: uuid.optional() }),
     answer: {
-      description: 'A page of devices, ordered by name',
-      body: pageSchema<DeviceRecord>(deviceRecord),
+      description: 'A page of devices, ordered by name; send `meta.next` as `before` for the next one',
+      body: longPageSchema<DeviceRecord>(deviceRecord),
     },
     handler: async (c, { query }) => {
       const found = await pageDevices(c.env.DB, c.get('tenant'), query.plantId, query);
       const now = Date.now();
-      return pageOf(found, query, (row) => deviceRecordOf(row, now));
+      return longPageOf(found, query, (row) => deviceRecordOf(row, now), deviceCursorOf);
     },
   }),
   route('GET /api/v1/devices/{id}', {

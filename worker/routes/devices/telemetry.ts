@@ -21,7 +21,7 @@ export const deviceTelemetryRoutes = [
       to: instantParameter.optional(),
       bucket: z.enum(BUCKETS).default('raw'),
       agg: z.enum(AGGREGATES).optional(),
-      page: integerParameter(1, LIMIT.listPage, 1),
+      page: integerParameter(1, LIMIT.deviceTelemetryPage, 1),
       limit: integerParameter(1, LIMIT.deviceTelemetryRows, LIMIT.listRowsDefault),
     }),
     answer: {

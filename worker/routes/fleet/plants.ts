@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { cut } from '../../../protocol/cut.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { longPageSchema } from '../../../protocol/page.ts';
 import {
   deletion,
   isExternalPlantId,
@@ -15,10 +15,18 @@ import { plantNotFound, requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import { ApiError, forbidden, limitReached } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
+import { longPageOf } from '../../http/long-page.ts';
+import { idParameter, longPageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import { ceilingOf } from '../../registry/organizations.ts';
-import { changePlant, createPlant, deletePlant, type PlantRow, pagePlants } from '../../registry/plants.ts';
+import {
+  changePlant,
+  createPlant,
+  deletePlant,
+  type PlantRow,
+  pagePlants,
+  plantCursorOf,
+} from '../../registry/plants.ts';
 import { route } from '../../route.ts';
 
 export const READS_PLANTS: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };
@@ -65,11 +73,15 @@ export const plantRoutes = [
   route('GET /api/v1/plants', {
     summary: 'List the plants of the organization',
     who: READS_PLANTS,
-    query: z.object(pageParameters),
-    answer: { description: 'A page of plants, ordered by name', body: pageSchema(plantRecord) },
+    query: z.object(longPageParameters),
+    answer: {
+      description: 'A page of plants, ordered by name; send `meta.next` as `before` for the next one',
+      body: longPageSchema(plantRecord),
+    },
     handler: async (c, { query }) => {
       const { organizationId, allowedPlantIds } = c.get('tenant');
-      return pageOf(await pagePlants(c.env.DB, organizationId, allowedPlantIds, query), query, plantRecordOf);
+      const found = await pagePlants(c.env.DB, organizationId, allowedPlantIds, query);
+      return longPageOf(found, query, plantRecordOf, plantCursorOf);
     },
   }),
   route('GET /api/v1/plants/{id}', {

@@ -170,7 +170,7 @@ export const accountRoutes = [
           'EMAIL_ALREADY_REGISTERED',
           `${token.email} belongs to another account: request a change to another address`,
         );
-      auditUser(c, { id: row.id, email: token.email }, 'user.email_changed', { from: row.email });
+      auditUser(c, { id: row.id, email: token.email }, 'user.email_changed', { previousEmail: row.email });
       return { success: true as const };
     },
   }),

@@ -14,13 +14,7 @@ import { requireWithinRank } from '../../auth/rank.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
-import {
-  changeRole,
-  findMember,
-  listMembers,
-  type MemberRow,
-  removeMember,
-} from '../../registry/organizations.ts';
+import { changeRole, findMember, listMembers, type MemberRow, removeMember } from '../../registry/members.ts';
 import { userRecordOf } from '../../registry/users.ts';
 import { route } from '../../route.ts';
 

@@ -81,7 +81,8 @@ describe('a client', () => {
           actor: organization.slug,
           address: ADDRESS,
           outcome: 'FAILURE',
-          details: JSON.stringify({ reason: 'vhost' }),
+          target: key.id,
+          details: expect.stringMatching(/^\{"reason":"vhost","keyPrefix":"sw_/),
         },
       ]),
     );

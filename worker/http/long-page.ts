@@ -1,0 +1,35 @@
+/**
+ * Pages of lists that may be longer than offsets reach [C-14.3]. The cursor of the next page is opaque text: base64url of
+ * its JSON.
+ */
+import { z } from 'zod';
+import { base64Url, bytesOf } from '../../durable-objects/secrets/base64.ts';
+import { type Cursor, type FoundPage, type LongPage, type PageRequest, pageOf } from '../../protocol/page.ts';
+
+const cursorParts = z.tuple([z.union([z.string(), z.number()]), z.string()]);
+
+/** `cursorOf`: where the page after this row begins. */
+export function longPageOf<Row, Shown>(
+  found: FoundPage<Row>,
+  request: PageRequest,
+  toRecord: (row: Row) => Shown,
+  cursorOf: (row: Row) => Cursor,
+): LongPage<Shown> {
+  const { data, meta } = pageOf(found, request, toRecord);
+  const last = found.rows.length < request.limit ? undefined : found.rows.at(-1);
+  return { data, meta: { ...meta, next: last ? formatCursor(cursorOf(last)) : null } };
+}
+
+function formatCursor({ value, id }: Cursor): string {
+  return base64Url(new TextEncoder().encode(JSON.stringify([value, id])));
+}
+
+/** Undefined for text that no answer has given. */
+export function parseCursor(text: string): Cursor | undefined {
+  try {
+    const [value, id] = cursorParts.parse(JSON.parse(new TextDecoder().decode(bytesOf(text))));
+    return { value, id };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * The key of a request or a dial, looked up in D1 by its hash and never cached: a revocation is effective at once
+ * [C-5.6].
+ */
+import { and, eq, isNull } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import { apiKeys, organizations } from '../../migrations/schema.ts';
+import { isWellFormedApiKey } from '../../protocol/api-key.ts';
+import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
+import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
+import type { ApiKeyRow } from './api-keys.ts';
+
+/** The API key of a request. */
+export interface ApiKey {
+  id: string;
+  prefix: string;
+  organizationId: string;
+  slug: string;
+  scopes: ReadonlySet<ApiKeyScope>;
+  /** Null = every plant of the organization. */
+  allowedPlantIds: string[] | null;
+  /** CIDR ranges; empty = no restriction. */
+  allowedIps: string[];
+  lastUsedAtMs: number | null;
+  /** Settings of the key's organization. */
+  settings: OrganizationSettings;
+}
+
+/** Why a key is refused. */
+export type KeyRefusal = 'unknown key' | 'revoked key' | 'expired key' | 'suspended organization';
+
+/** A key that is good, or why it is refused; with the key itself if there is one. */
+export type JudgedKey = { refusal: undefined; key: ApiKey } | { refusal: KeyRefusal; key?: ApiKey };
+
+/** The active key with this plaintext; undefined if it is refused. */
+export async function findApiKey(
+  database: D1Database,
+  plaintext: string,
+  now: number,
+): Promise<ApiKey | undefined> {
+  const { refusal, key } = await judgeApiKey(database, plaintext, now);
+  return refusal === undefined ? key : undefined;
+}
+
+/** Mistyped keys are unknown without a lookup. */
+export async function judgeApiKey(database: D1Database, plaintext: string, now: number): Promise<JudgedKey> {
+  if (!isWellFormedApiKey(plaintext)) return { refusal: 'unknown key' };
+  const found = await findByHash(database, sha256Hex(plaintext));
+  if (!found) return { refusal: 'unknown key' };
+  const { row, key, isSuspended } = found;
+  if (row.revokedAtMs !== null) return { refusal: 'revoked key', key };
+  if (row.expiresAtMs !== null && row.expiresAtMs <= now) return { refusal: 'expired key', key };
+  if (isSuspended) return { refusal: 'suspended organization', key };
+  if (row.state !== 'active') return { refusal: 'unknown key', key };
+  return { refusal: undefined, key };
+}
+
+/** The organization's key with this prefix, for the audit row of a mistyped key. */
+export async function findKeyByPrefix(
+  database: D1Database,
+  organizationId: string,
+  keyPrefix: string,
+): Promise<{ id: string; prefix: string } | undefined> {
+  return await drizzle(database)
+    .select({ id: apiKeys.id, prefix: apiKeys.keyPrefix })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.organizationId, organizationId), eq(apiKeys.keyPrefix, keyPrefix)))
+    .get();
+}
+
+/** The key whose connection test uses this nonce. The nonce is valid once; otherwise returns undefined [C-5.4]. */
+export async function takeProbe(
+  database: D1Database,
+  plaintext: string,
+  nonce: string,
+): Promise<ApiKey | undefined> {
+  if (nonce === '' || !isWellFormedApiKey(plaintext)) return undefined;
+  const keyHash = sha256Hex(plaintext);
+  const taken = await drizzle(database)
+    .update(apiKeys)
+    .set({ probeHash: null })
+    .where(
+      and(eq(apiKeys.keyHash, keyHash), eq(apiKeys.probeHash, sha256Hex(nonce)), isNull(apiKeys.revokedAtMs)),
+    )
+    .returning({ id: apiKeys.id });
+  const found = taken.length > 0 ? await findByHash(database, keyHash) : undefined;
+  return found?.isSuspended ? undefined : found?.key;
+}
+
+async function findByHash(
+  database: D1Database,
+  keyHash: string,
+): Promise<{ row: ApiKeyRow; key: ApiKey; isSuspended: boolean } | undefined> {
+  const [found] = await drizzle(database)
+    .select({
+      row: apiKeys,
+      slug: organizations.slug,
+      settings: organizations.settings,
+      suspendedAtMs: organizations.suspendedAtMs,
+    })
+    .from(apiKeys)
+    .innerJoin(organizations, eq(organizations.id, apiKeys.organizationId))
+    .where(eq(apiKeys.keyHash, keyHash));
+  if (!found) return undefined;
+  const { row, slug, settings, suspendedAtMs } = found;
+  const key: ApiKey = {
+    id: row.id,
+    prefix: row.keyPrefix,
+    organizationId: row.organizationId,
+    slug,
+    scopes: effectiveScopes(row.scopes as ApiKeyScope[]),
+    allowedPlantIds: row.allowedPlantIds,
+    allowedIps: row.allowedIps,
+    lastUsedAtMs: row.lastUsedAtMs,
+    settings: organizationSettings.parse(settings),
+  };
+  return { row, key, isSuspended: suspendedAtMs !== null };
+}
+
+/** The organization of a key; undefined if no key has this id. */
+export async function organizationOfKey(database: D1Database, keyId: string): Promise<string | undefined> {
+  const row = await drizzle(database)
+    .select({ id: apiKeys.organizationId })
+    .from(apiKeys)
+    .where(eq(apiKeys.id, keyId))
+    .get();
+  return row?.id;
+}
