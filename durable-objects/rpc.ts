@@ -146,6 +146,8 @@ export interface SiteRpc {
     reason?: string | null,
     audit?: AuditEntry,
   ): RegistryWrite[] | undefined;
+  /** Deletes everything that is stored: the organization was deleted, and nobody calls this object again. */
+  erase(): Promise<void>;
   /** Deletes a device: closes its session and ends its open dispatches. */
   forgetDevice(deviceId: string): void;
   /** Stores a new secret; the previous one stays valid during a grace period. Undefined if the device is not here. */

@@ -5,7 +5,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceQuery, HistoryQuery } from '../protocol/history.ts';
-import { PING, PONG } from '../protocol/link/live.ts';
+import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
 import { type DeviceDial, notFoundResponse, readDial } from './dial.ts';
 import type { Env } from './env.ts';
@@ -27,16 +27,13 @@ import type {
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
-import {
-  readDeviceTelemetry,
-  readMeterReadings,
-  readMeterState,
-  readTelemetry,
-} from './site/telemetry/answers.ts';
+import * as telemetry from './site/telemetry/answers.ts';
 
 export class Site extends DurableObject<Env> implements SiteRpc {
   readonly #site: AssembledSite;
   readonly #agenda: Agenda;
+  /** What is in memory is about tables that do not exist any more. The object starts empty at its next wake. */
+  #isErased = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -64,6 +61,12 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     audit?: AuditEntry,
   ) {
     return this.#site.lifecycle.setStatus(id, status, reason, audit);
+  }
+
+  async erase(): Promise<void> {
+    for (const socket of this.ctx.getWebSockets()) closeQuietly(socket, CLOSE_CODES.revoked, 'deleted');
+    this.#isErased = true;
+    await Promise.all([this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()]);
   }
 
   forgetDevice(id: string): void {
@@ -181,9 +184,9 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     await this.#ready(siteId);
     switch (query.kind) {
       case 'telemetry':
-        return readTelemetry(this.#site, query);
+        return telemetry.readTelemetry(this.#site, query);
       case 'meter-readings':
-        return readMeterReadings(this.#site, query.fromMs, query.toMs);
+        return telemetry.readMeterReadings(this.#site, query.fromMs, query.toMs);
       case 'schedules':
         return this.#site.schedules.page(siteId, query);
     }
@@ -191,12 +194,12 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   async readMeterState(siteId: string) {
     await this.#ready(siteId);
-    return readMeterState(this.#site);
+    return telemetry.readMeterState(this.#site);
   }
 
   readDeviceTelemetry(id: string, query: DeviceQuery) {
     const isHere = (deviceId: string) => this.#site.devices.find(deviceId) !== undefined;
-    return readDeviceTelemetry({ ...this.#site, isHere }, id, query);
+    return telemetry.readDeviceTelemetry({ ...this.#site, isHere }, id, query);
   }
 
   diagnostics(id: string): Diagnosis {
@@ -206,20 +209,20 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   /** The upgrade of an authenticated device. */
   override async fetch(request: Request): Promise<Response> {
     const dial = readDial<DeviceDial>(request);
-    if (!dial) return notFoundResponse();
+    if (!dial || this.#isErased) return notFoundResponse();
     if (dial.plantId) await this.#ready(dial.siteId);
     // No await from here on, so the checks are still true when the socket is accepted.
     return this.#site.link.accept(dial);
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    this.#site.link.receive(socket, message);
+    if (!this.#isErased) this.#site.link.receive(socket, message);
   }
 
   override webSocketClose(socket: WebSocket): void {
     closeQuietly(socket, 1000, '');
     const { sessions, presence, turns } = this.#site;
-    if (!sessions.current(socket)) return;
+    if (this.#isErased || !sessions.current(socket)) return;
     turns.run((turn) => {
       sessions.closed(turn, socket);
       presence.update(turn);
@@ -231,6 +234,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   }
 
   override alarm(): void {
+    if (this.#isErased) return;
     const { presence, registry, clock } = this.#site;
     // Readings have come since presence was computed: each alarm computes it again.
     if (presence.isStale(clock.now())) presence.noteChange();

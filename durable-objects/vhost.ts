@@ -136,6 +136,8 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     const { key, sockets, turns, clock } = this.#vhost;
     if (sockets.isReplay(dial)) return notFoundResponse();
     if (!key.record || this.#vhost.hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
+    if (this.#vhost.organization.record?.isSuspended)
+      return refusalResponse('UNAUTHORIZED', 'The organization is suspended');
     this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'bridge restarted');
     this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no sign of life');
     const refusal = connectionRefusal(this.#vhost, dial);

@@ -67,6 +67,14 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/platform/organizations/{id}/limits': 'user',
   'patch /api/v1/platform/organizations/{id}/limits': 'user',
   'get /api/v1/platform/data-keys': 'user',
+  'get /api/v1/platform/organizations': 'user',
+  'post /api/v1/platform/organizations/{id}/suspend': 'user',
+  'post /api/v1/platform/organizations/{id}/reactivate': 'user',
+  'delete /api/v1/platform/organizations/{id}': 'user',
+  'post /api/v1/platform/organizations/{id}/support': 'user',
+  'post /api/v1/platform/users/delete': 'user',
+  'get /api/v1/organizations/{id}/support-sessions': 'ADMIN there',
+  'delete /api/v1/organizations/{id}/support-sessions/{sessionId}': 'ORG_ADMIN there',
   'post /api/v1/organizations': 'user',
   'get /api/v1/organizations': 'user',
   'get /api/v1/organizations/{id}': 'VIEWER there',
@@ -140,6 +148,7 @@ const WITHOUT_BODY = [
   'post /api/v1/organizations/{id}/invitations/{invitationId}/resend',
   'post /api/v1/partner/api-keys/{id}/acknowledge-bundle',
   'post /api/v1/devices/{id}/rotate-secret',
+  'post /api/v1/platform/organizations/{id}/reactivate',
 ];
 /** Requests that may omit their body, which then counts as `{}`. */
 const BODY_OPTIONAL = [

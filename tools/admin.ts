@@ -1,10 +1,11 @@
 /**
- * What the operator of a deployment does over REST, with a token of its own (OPERATOR_TOKEN): create an organization with
- * its first admin, invite people, show or change ceilings, and retire data keys. Without `--url` it uses the stack that
- * runs on this machine.
+ * What the operator of a deployment does over REST, with a token of its own (OPERATOR_TOKEN): create, list, suspend,
+ * reactivate and delete organizations, invite people and delete accounts, read an organization's data for support, show or
+ * change ceilings, and retire data keys. Without `--url` it uses the stack that runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
+import type { Page } from '../protocol/page.ts';
 import { Operator } from './admin-client.ts';
 import { readStack } from './stack-file.ts';
 
@@ -15,6 +16,17 @@ npm run admin -- invite --organization <id> --email <e-mail> [--role ORG_ADMIN]
 npm run admin -- limits --organization <id> [--set <name>=<number|default> …]
   shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
   keyTestsPerMinute, invitationsPerDay, plants, alertRules
+npm run admin -- organizations [--slug <slug>]
+  lists organizations with their ids
+npm run admin -- suspend-organization --organization <id> --reason <text>
+  refuses its keys, members and devices, and closes their connections; it keeps its data
+npm run admin -- reactivate-organization --organization <id>
+npm run admin -- delete-organization --organization <id> --confirm <slug>
+  deletes a suspended organization with all its data; its audit events stay for their retention period
+npm run admin -- delete-user --email <e-mail>
+  deletes the account with everything personal
+npm run admin -- support --organization <id> --reason <text>
+  prints a token that reads for an hour what an ORG_ADMIN can read; the organization sees that, and the reason
 npm run admin -- data-keys
   seals everything that an older key of DATA_KEYS sealed again with the newest one, and counts the values of each key
 
@@ -34,6 +46,8 @@ const options = {
   organization: { type: 'string' },
   role: { type: 'string' },
   set: { type: 'string', multiple: true },
+  reason: { type: 'string' },
+  confirm: { type: 'string' },
 } as const;
 
 function read() {
@@ -56,13 +70,23 @@ if (!work) refuse(USAGE);
 
 /** The command with its arguments; undefined if it is unknown or lacks one. */
 function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | undefined {
-  const { name, email, slug, organization, role = 'ORG_ADMIN', set = [] } = values;
+  const { name, email, slug, organization, role = 'ORG_ADMIN', set = [], reason, confirm } = values;
   if (command === 'create-organization' && name && email)
     return (operator, baseUrl) =>
       createOrganization(operator, baseUrl, { name, email, slug: slug ?? slugOf(name) });
   if (command === 'invite' && organization && email)
     return (operator) => invite(operator, organization, { email, role });
   if (command === 'data-keys') return dataKeys;
+  if (command === 'organizations') return (operator) => listOrganizations(operator, slug);
+  if (command === 'delete-user' && email) return (operator) => deleteUser(operator, email);
+  if (organization && reason && command === 'suspend-organization')
+    return (operator) => change(operator, 'POST', `/organizations/${organization}/suspend`, { reason });
+  if (organization && command === 'reactivate-organization')
+    return (operator) => change(operator, 'POST', `/organizations/${organization}/reactivate`);
+  if (organization && confirm && command === 'delete-organization')
+    return (operator) => deleteOrganization(operator, organization, confirm);
+  if (organization && reason && command === 'support')
+    return (operator, baseUrl) => support(operator, baseUrl, organization, reason);
   if (command === 'limits' && organization) return (operator) => limits(operator, organization, set);
   return undefined;
 }
@@ -115,6 +139,66 @@ async function limits(operator: Operator, organization: string, set: readonly st
     ? operator.call<{ limits: Record<string, number> }>('GET', path)
     : operator.call<{ limits: Record<string, number> }>('PATCH', path, change));
   for (const [name, most] of Object.entries(answer.limits)) console.log(`${name.padEnd(22)} ${most}`);
+}
+
+interface OrganizationState {
+  id: string;
+  name: string;
+  slug: string;
+  status: string;
+}
+
+async function listOrganizations(operator: Operator, slug: string | undefined): Promise<void> {
+  const query = slug === undefined ? '' : `&slug=${encodeURIComponent(slug)}`;
+  for (let page = 1, pages = 1; page <= pages; page++) {
+    const { data, meta } = await operator.call<Page<OrganizationState>>(
+      'GET',
+      `/organizations?limit=100&page=${page}${query}`,
+    );
+    for (const { id, slug: own, status, name } of data)
+      console.log(`${id}  ${status.padEnd(9)}  ${own.padEnd(24)}  ${name}`);
+    pages = meta.totalPages;
+  }
+}
+
+async function change(operator: Operator, method: string, path: string, body?: unknown): Promise<void> {
+  const { slug, status } = await operator.call<OrganizationState>(method, path, body);
+  console.log(`${slug} is ${status}.`);
+}
+
+/** `confirm`: the slug, so that a wrong id deletes nothing. */
+async function deleteOrganization(operator: Operator, id: string, confirm: string): Promise<void> {
+  const path = `/organizations?slug=${encodeURIComponent(confirm)}`;
+  const { data } = await operator.call<Page<OrganizationState>>('GET', path);
+  if (data[0]?.id !== id.toLowerCase())
+    throw new Error(`--confirm must be the slug of the organization ${id}: nothing was deleted`);
+  await change(operator, 'DELETE', `/organizations/${id}`);
+  console.log('Its plants and devices are erased within minutes.');
+}
+
+async function deleteUser(operator: Operator, email: string): Promise<void> {
+  const { userId } = await operator.call<{ userId: string }>('POST', '/users/delete', { email });
+  console.log(`The account of ${email} is deleted. Audit events name it ${userId}.`);
+}
+
+async function support(
+  operator: Operator,
+  baseUrl: string,
+  organization: string,
+  reason: string,
+): Promise<void> {
+  const { token, expiresAt } = await operator.call<{ token: string; expiresAt: string }>(
+    'POST',
+    `/organizations/${organization}/support`,
+    { reason },
+  );
+  console.log(`
+Until ${expiresAt} this token reads what an ORG_ADMIN of the organization can read:
+
+  ${token}
+
+For example: curl -H 'authorization: Bearer ${token}' ${baseUrl}/api/v1/plants
+`);
 }
 
 async function dataKeys(operator: Operator): Promise<void> {

@@ -32,6 +32,7 @@ import { memberRoutes } from './routes/identity/members.ts';
 import { organizationRoutes } from './routes/identity/organizations.ts';
 import { sessionRoutes } from './routes/identity/sessions.ts';
 import { operatorRoutes } from './routes/operator.ts';
+import { operatorEndRoutes } from './routes/operator-ends.ts';
 import { platformRoutes } from './routes/platform.ts';
 import { siteRoutes, VCP_READ } from './routes/vcp/sites.ts';
 import { telemetryRoutes } from './routes/vcp/telemetry.ts';
@@ -39,6 +40,7 @@ import { telemetryRoutes } from './routes/vcp/telemetry.ts';
 export const ROUTES: readonly AnyRoute[] = [
   ...platformRoutes(() => ROUTES),
   ...operatorRoutes,
+  ...operatorEndRoutes,
   ...authRoutes,
   ...accountRoutes,
   ...sessionRoutes,

@@ -12,6 +12,8 @@ import type { RegistryCopy } from './copy.ts';
 
 export interface OrganizationRecord {
   version: number;
+  /** The operator has suspended the organization: its keys are refused. */
+  isSuspended: boolean;
   requireSignedCommands: boolean;
   publishRatePerSecond: number;
   signatureHints: boolean;
@@ -44,7 +46,11 @@ export async function readOrganization(
   const db = drizzle(database);
   const [[organization], rows] = await db.batch([
     db
-      .select({ settings: organizations.settings, version: organizations.registryVersion })
+      .select({
+        settings: organizations.settings,
+        version: organizations.registryVersion,
+        suspendedAtMs: organizations.suspendedAtMs,
+      })
       .from(organizations)
       .where(eq(organizations.id, organizationId)),
     db
@@ -55,5 +61,6 @@ export async function readOrganization(
   const settings = organizationSettings.parse(organization?.settings ?? {});
   const { requireSignedCommands, publishRatePerSecond, signatureHints } = settings;
   const version = organization?.version ?? 0;
-  return { version, requireSignedCommands, publishRatePerSecond, signatureHints, plants: rows };
+  const isSuspended = (organization?.suspendedAtMs ?? null) !== null;
+  return { version, isSuspended, requireSignedCommands, publishRatePerSecond, signatureHints, plants: rows };
 }

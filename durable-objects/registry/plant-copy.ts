@@ -39,6 +39,8 @@ export interface PlantRecord {
   organizationId: string;
   /** Registry version of the organization. */
   version: number;
+  /** The operator has suspended the organization: its devices are refused. */
+  isSuspended: boolean;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
   /** By device id. */
@@ -98,6 +100,7 @@ export async function readPlant(
         organizationId: plants.organizationId,
         settings: organizations.settings,
         version: organizations.registryVersion,
+        suspendedAtMs: organizations.suspendedAtMs,
       })
       .from(plants)
       .innerJoin(organizations, eq(organizations.id, plants.organizationId))
@@ -149,6 +152,7 @@ export async function readPlant(
     plantId,
     organizationId: plant.organizationId,
     version: plant.version,
+    isSuspended: plant.suspendedAtMs !== null,
     settings: organizationSettings.parse(plant.settings),
     subDevices: rows.map(
       ({ id, externalId, assetType, name, linkedDeviceId, ratedPowerKw, capacityKwh, meterRole }) => ({

@@ -1,5 +1,6 @@
 /** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
 import { LIMIT } from '../../protocol/limits.ts';
+import { CLOSE_CODES } from '../../protocol/link/live.ts';
 import { SeenConnections } from '../dial.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
@@ -86,6 +87,10 @@ export class VhostParts {
       turns: this.turns,
       read: () => this.key.record && readOrganization(env.DB, this.key.record.organizationId),
       keepAlive,
+      onChange: (turn, record) => {
+        if (record?.isSuspended)
+          this.closeConnections(turn, this.sockets.ids(), CLOSE_CODES.revoked, 'organization suspended');
+      },
     });
     this.#broker = this.#readBroker();
     this.intake = new EventIntake(sql, this.key, {

@@ -97,6 +97,74 @@ describe('npm run admin -- limits', () => {
   });
 });
 
+describe('npm run admin', () => {
+  const run = (...given: string[]) => admin(...given, '--url', stack.edge.url);
+  let id: string;
+
+  beforeAll(async () => {
+    await create('Leaving', 'leaving@example.com');
+    const { said } = await run('organizations', '--slug', 'leaving');
+    id = /[0-9a-f-]{36}/.exec(said)?.[0] ?? '';
+    expect(said).toMatch(new RegExp(`^${id} +ACTIVE +leaving +Leaving$`, 'm'));
+  });
+
+  it('lists every organization', async () => {
+    const { said } = await run('organizations');
+    expect(said.trim().split('\n').length).toBeGreaterThan(1);
+    expect(said).toContain(stack.credentials.organization.slug);
+  });
+
+  it('starts a support session whose token reads, and does not write', async () => {
+    expect((await run('support', '--organization', id)).code).toBe(2);
+    const { code, said } = await run('support', '--organization', id, '--reason', 'a test');
+    expect(code).toBe(0);
+    const [token] = /support_[\w-]{43}/.exec(said) ?? [''];
+    const call = (init: RequestInit) =>
+      fetch(`${stack.edge.url}/api/v1/plants`, {
+        ...init,
+        headers: {
+          authorization: `Bearer ${token}`,
+          connection: 'close',
+          'content-type': 'application/json',
+        },
+      });
+    expect((await call({})).status).toBe(200);
+    const body = JSON.stringify({ name: 'x', timezone: 'UTC' });
+    expect((await call({ method: 'POST', body })).status).toBe(403);
+  });
+
+  it('suspends, reactivates and deletes an organization; only with its slug to confirm', async () => {
+    const reason = ['--reason', 'a test'];
+    expect(await run('suspend-organization', '--organization', id, ...reason)).toEqual({
+      code: 0,
+      said: 'leaving is SUSPENDED.\n',
+    });
+    expect((await run('reactivate-organization', '--organization', id)).said).toBe('leaving is ACTIVE.\n');
+    const remove = (confirm: string) =>
+      run('delete-organization', '--organization', id, '--confirm', confirm);
+    expect(await remove('other')).toEqual({ code: 1, said: expect.stringContaining('nothing was deleted') });
+    expect(await remove('leaving')).toEqual({ code: 1, said: expect.stringContaining('ACTIVE') });
+    await run('suspend-organization', '--organization', id, ...reason);
+    expect((await remove('leaving')).said).toContain('leaving is DELETED.');
+    for (let round = 0; round < 2; round++) await stack.edge.tick();
+    expect((await run('organizations', '--slug', 'leaving')).said).toMatch(/DELETED +leaving *$/m);
+  });
+
+  it('deletes an account; the only ORG_ADMIN of an organization stays', async () => {
+    await create('Staying', 'staying@example.com');
+    expect(await run('delete-user', '--email', 'staying@example.com')).toEqual({
+      code: 1,
+      said: expect.stringContaining('only ORG_ADMIN of staying'),
+    });
+    // The account is in no organization any more.
+    expect(await run('delete-user', '--email', 'leaving@example.com')).toEqual({
+      code: 0,
+      said: expect.stringContaining('leaving@example.com is deleted'),
+    });
+    expect((await run('delete-user', '--email', 'leaving@example.com')).code).toBe(1);
+  });
+});
+
 describe('the cron job', () => {
   it('runs in the deployed Worker, too: it discards a key whose creation never finished [C-5.4]', async () => {
     const { apiKey } = await stack.admin.createKey({ name: 'n', partnerId: 'p', scopes: ['vcp:read'] });

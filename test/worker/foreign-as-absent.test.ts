@@ -6,6 +6,7 @@
 import { env } from 'cloudflare:workers';
 import { z } from 'zod';
 import { fireAlert } from '#workerd/alerts.ts';
+import { operator } from '#workerd/operator.ts';
 import { Outsiders } from '#workerd/outsiders.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
@@ -63,6 +64,7 @@ async function thingsOf(owner: Team): Promise<Things> {
     users: owner.viewer.id,
     invitations: (await owner.admin.create<{ id: string }>(`/organizations/${owner.id}/invitations`, INVITED))
       .id,
+    'support-sessions': await startSupport(owner.id),
     sessions: (await owner.viewer.read<{ data: { id: string }[] }>('/auth/sessions')).data[0]?.id ?? '',
     plants: plant,
     sites: plant,
@@ -74,6 +76,11 @@ async function thingsOf(owner: Team): Promise<Things> {
     commands: cmdId,
     ean,
   };
+}
+
+async function startSupport(organizationId: string): Promise<string> {
+  const path = `/platform/organizations/${organizationId}/support`;
+  return (await operator.create<{ id: string }>(path, { reason: 'a test' })).id;
 }
 
 /** The strongest credentials: an ORG_ADMIN's session, and a key with the route's scope. */

@@ -6,9 +6,10 @@ import type { Context, MiddlewareHandler } from 'hono';
 import type { Role } from '../../protocol/enums.ts';
 import type { ApiErrorCode } from '../../protocol/errors.ts';
 import { isUuid } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
-import type { AppContext, User } from '../env.ts';
+import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden } from '../http/error-response.ts';
 import { requireRate } from '../http/rate.ts';
 import type { ApiKey } from '../registry/key-lookup.ts';
@@ -25,6 +26,7 @@ import {
   requireUser,
 } from './principal.ts';
 import { requireRole } from './rank.ts';
+import { supportTenant } from './support.ts';
 
 /** The callers that a route accepts. */
 export type Who =
@@ -94,7 +96,7 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
       return await openToOrganization(c, who.role, who.orSelf ?? false);
     case 'member':
       if (who.scope && c.req.header('x-api-key') !== undefined) {
-        requireOwnOrganization(c, await openToKey(c, who.scope));
+        requireOwnOrganization(c, await openToKey(c, who.scope), 'API key');
         return;
       }
       return await openToMember(c, who.role, who.isHeaderNeeded ?? false);
@@ -127,24 +129,54 @@ function requireProved({ row }: User): void {
 }
 
 async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: boolean): Promise<void> {
+  const support = await supportTenant(c);
+  if (support) return openToSupport(c, support, organizationInPath(c));
   const user = await requireUser(c);
   const id = (c.req.param('id') ?? '').toLowerCase();
   const membership = user.memberships.find(({ organizationId }) => organizationId === id);
   await countFor(c, user, membership);
   requireProved(user);
-  if (!isUuid(id)) throw new ApiError('INVALID_UUID', 'id: must be a UUID');
-  if (!membership) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+  organizationInPath(c);
+  if (!membership) throw organizationNotFound();
+  requireNotSuspended(membership);
   const isSelf = orSelf && c.req.param('userId')?.toLowerCase() === user.row.id;
   if (!isSelf) requireRole(membership.role, role);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));
 }
 
+/** The id in the path. Throws 400 for text that is none. */
+function organizationInPath(c: Context<AppContext>): string {
+  const id = (c.req.param('id') ?? '').toLowerCase();
+  if (!isUuid(id)) throw new ApiError('INVALID_UUID', 'id: must be a UUID');
+  return id;
+}
+
+function organizationNotFound(): ApiError {
+  return new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+}
+
+/** `named`: the organization of the path. */
+async function openToSupport(c: Context<AppContext>, tenant: Tenant, named?: string): Promise<void> {
+  await requireRate(c, tenant.actor.id, LIMIT.requestsPerMinute);
+  if (named !== undefined && named !== tenant.organizationId) throw organizationNotFound();
+  requireOwnOrganization(c, tenant, 'support session');
+  c.set('tenant', tenant);
+}
+
+function requireNotSuspended({ suspendedAtMs }: SessionMembership): void {
+  if (suspendedAtMs !== null)
+    throw forbidden('The operator has suspended this organization: ask the operator why');
+}
+
 async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: boolean): Promise<void> {
+  const support = await supportTenant(c);
+  if (support) return await openToSupport(c, support);
   const user = await requireUser(c);
   await countFor(c, user, namedMembership(c, user));
   requireProved(user);
   const membership = orgContext(c, user, isHeaderNeeded);
+  requireNotSuspended(membership);
   requireRole(membership.role, role);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));

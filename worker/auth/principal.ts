@@ -98,11 +98,18 @@ export function noteUse(c: Context<AppContext>, apiKey: ApiKey): void {
   c.executionCtx.waitUntil(marked);
 }
 
-/** Throws if the header `x-org-id` names another organization than the key's. */
-export function requireOwnOrganization(c: Context<AppContext>, apiKey: ApiKey): void {
+/** Throws if the header `x-org-id` names another organization than the one of the credential. */
+export function requireOwnOrganization(
+  c: Context<AppContext>,
+  { organizationId }: { organizationId: string },
+  credential: string,
+): void {
   const wanted = c.req.header('x-org-id');
-  if (wanted !== undefined && wanted.toLowerCase() !== apiKey.organizationId)
-    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', "x-org-id is not the API key's organization: omit it");
+  if (wanted !== undefined && wanted.toLowerCase() !== organizationId)
+    throw new ApiError(
+      'ORG_MEMBERSHIP_REQUIRED',
+      `x-org-id is not the organization of the ${credential}: omit it`,
+    );
 }
 
 export function keyTenant(apiKey: ApiKey): Tenant {

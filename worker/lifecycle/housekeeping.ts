@@ -8,8 +8,10 @@ import { dropOldAuditEvents } from '../registry/audit.ts';
 import { dropOldInvitations } from '../registry/invitations.ts';
 import { dropOldFailures } from '../registry/login-failures.ts';
 import { dropExpiredSessions } from '../registry/sessions.ts';
+import { dropOldSupport } from '../registry/support-sessions.ts';
 import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
+import { eraseRemains } from './organization-end.ts';
 import { announceDue } from './registry-change.ts';
 
 /** Rows that one round deletes; fewer of alerts, which are deleted by id: D1 binds at most 100 parameters. */
@@ -28,6 +30,8 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['unproved accounts', () => dropUnproved(env.DB, now, EVENTS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
+    ['support sessions', () => dropOldSupport(env.DB, now, ROWS_PER_ROUND)],
+    ['deleted organizations', () => eraseRemains(env)],
     ['audit events', () => dropOldAuditEvents(env.DB, now)],
   ];
   // A duty that fails does not stop the others.

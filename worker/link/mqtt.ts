@@ -51,6 +51,11 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
     return await refuse(c, device, proof, { reason, failure: 'own' });
   }
 
+  if (device.isSuspended) {
+    count(c, 'refused_dials/device/not active');
+    return await refuse(c, device, proof, { reason: 'the organization is suspended', failure: 'nobody' });
+  }
+
   const dial: DeviceDial = {
     siteId: siteIdOf(device),
     plantId: device.plantId,

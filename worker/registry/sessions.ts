@@ -15,6 +15,8 @@ export interface SessionMembership {
   slug: string;
   role: Role;
   settings: Record<string, unknown>;
+  /** Null unless the operator has suspended the organization. */
+  suspendedAtMs: number | null;
 }
 
 export interface LiveSession {
@@ -41,6 +43,7 @@ export async function findSession(
         slug: organizations.slug,
         role: memberships.role,
         settings: organizations.settings,
+        suspendedAtMs: organizations.suspendedAtMs,
       })
       .from(memberships)
       .innerJoin(organizations, eq(organizations.id, memberships.organizationId))

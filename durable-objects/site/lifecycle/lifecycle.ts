@@ -297,12 +297,13 @@ export class Lifecycle {
     for (const device of devices.all()) devices.setType(turn, device, deviceTypes[device.id] ?? device.type);
     if (isGone) this.#endAll(turn);
     else dispatches.recheckWaiting(turn);
+    if (registry.record?.isSuspended) this.#cutAll(turn, 'organization suspended');
     alerts.rulesChanged(turn);
     turn.send(() => presence.noteChange());
   }
 
   #endAll(turn: Turn): void {
-    const { devices, sessions, dispatches, commands, plan, schedules } = this.#host;
+    const { dispatches, commands, plan, schedules } = this.#host;
     for (const { cmd_id: cmdId } of dispatches.rows.all()) {
       // An earlier dispatch of the loop may have ended its command.
       const row = dispatches.rows.find(cmdId);
@@ -310,8 +311,12 @@ export class Lifecycle {
     }
     for (const { sequence } of [...plan.state.entries.all(), ...schedules.rows.open()])
       commands.fail(turn, sequence, 'PLANT_GONE');
-    for (const { id } of devices.all())
-      sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
+    this.#cutAll(turn, 'the plant is gone');
+  }
+
+  #cutAll(turn: Turn, reason: string): void {
+    const { devices, sessions } = this.#host;
+    for (const { id } of devices.all()) sessions.cut(turn, id, CLOSE_CODES.revoked, reason, turn.now);
   }
 }
 

@@ -59,8 +59,9 @@ export class DeviceLink {
 
   /** The upgrade of an authenticated device. */
   accept(dial: DeviceDial): Response {
-    const { devices, sessions, presence, diagnostics, turns } = this.#host;
+    const { devices, sessions, presence, diagnostics, turns, registry } = this.#host;
     if (sessions.isReplay(dial)) return notFoundResponse();
+    if (registry.record?.isSuspended) return refusalResponse('UNAUTHORIZED', 'The organization is suspended');
     const device = devices.find(dial.deviceId);
     if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is still moving here: try again');
     if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');

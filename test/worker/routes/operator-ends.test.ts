@@ -1,0 +1,248 @@
+/** How the operator suspends, reactivates and deletes an organization, and deletes an account [C-14.1]. */
+import { runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { connectForCommands } from '#workerd/devices.ts';
+import { auditRows, dialAmqp, dialMqtt } from '#workerd/door.ts';
+import { openLink, type VhostTestLink } from '#workerd/links.ts';
+import { operator } from '#workerd/operator.ts';
+import { Person } from '#workerd/people.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { siteOf, vhostOf } from '#workerd/world.ts';
+import type { AuditEvent } from '../../../protocol/audit.ts';
+import type { InvitationRecord } from '../../../protocol/invitation.ts';
+import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
+import type { Page } from '../../../protocol/page.ts';
+import { eraseRemains } from '../../../worker/lifecycle/organization-end.ts';
+
+const REASON = { reason: 'the account was taken over' };
+
+function pathOf({ id }: Team, action = ''): string {
+  return `/platform/organizations/${id}${action}`;
+}
+
+async function suspend(team: Team): Promise<void> {
+  expect(await bodyOf(await operator.post(pathOf(team, '/suspend'), REASON), 200)).toMatchObject({
+    id: team.id,
+    status: 'SUSPENDED',
+  });
+}
+
+async function reactivate(team: Team): Promise<void> {
+  expect(await bodyOf(await operator.post(pathOf(team, '/reactivate'), undefined), 200)).toMatchObject({
+    status: 'ACTIVE',
+  });
+}
+
+async function connectPartner(team: Team, key: { key: string }): Promise<VhostTestLink> {
+  return openLink<VhostLinkUp, VhostLinkDown>(await dialAmqp(team.organization, key));
+}
+
+function tablesOf({ sql }: DurableObjectStorage): unknown[] {
+  return sql.exec("SELECT name FROM sqlite_master WHERE name NOT LIKE '\\_cf%' ESCAPE '\\'").toArray();
+}
+
+/** The number of rows of an organization in a table. */
+async function rowsIn(table: string, { id }: Team): Promise<number | null> {
+  return await env.DB.prepare(`SELECT count(*) AS n FROM ${table} WHERE organization_id = ?`)
+    .bind(id)
+    .first<number>('n');
+}
+
+describe('a suspended organization', () => {
+  it('is refused in every way at once, and keeps its data until it is reactivated', async ({ ownTeam }) => {
+    const plant = await ownTeam.newPlant();
+    const device = await ownTeam.newTokenDevice({ plantId: plant.id });
+    const alone = await ownTeam.newTokenDevice();
+    const key = await ownTeam.newKey();
+    const partner = await connectPartner(ownTeam, key);
+    const [gateway, other] = [await connectForCommands(device), await connectForCommands(alone)];
+    await suspend(ownTeam);
+
+    expect((await partner.untilClosed()).reason).toBe('organization suspended');
+    expect((await gateway.untilClosed()).reason).toBe('organization suspended');
+    await vi.waitFor(() => expect(other.closed).toBeDefined());
+    await expectError(await key.call('/vcp/sites'), 401, 'UNAUTHORIZED');
+    expect((await dialAmqp(ownTeam.organization, key)).status).toBe(401);
+    for (const one of [device, alone]) expect((await dialMqtt(one.id, one.token)).status).toBe(401);
+    for (const member of ownTeam.members) {
+      await expectError(await member.call('/plants'), 403, 'FORBIDDEN');
+      await expectError(await member.call(`/organizations/${ownTeam.id}`), 403, 'FORBIDDEN');
+      // Their own accounts are not suspended.
+      expect((await member.call('/auth/me')).status).toBe(200);
+    }
+    const refused = (await auditRows(ownTeam.id)).filter(
+      ({ event }) => event === 'partner.connection_refused',
+    );
+    expect(refused.map(({ target, details }) => [target, JSON.parse(details)])).toMatchObject([
+      [key.id, { reason: 'suspended organization' }],
+    ]);
+
+    await reactivate(ownTeam);
+    expect(await ownTeam.viewer.read(`/plants/${plant.id}`)).toMatchObject({ id: plant.id });
+    expect((await key.call('/vcp/sites')).status).toBe(200);
+    await connectPartner(ownTeam, key);
+    await connectForCommands(device);
+    await connectForCommands(alone);
+  });
+
+  it('is refused by its objects, too, where the registry has let a dial through (rule 6)', async ({
+    ownTeam,
+  }) => {
+    const plant = await ownTeam.newPlant();
+    const device = await ownTeam.newTokenDevice({ plantId: plant.id });
+    const key = await ownTeam.newKey();
+    await (await connectPartner(ownTeam, key)).socket.close();
+    await suspend(ownTeam);
+    // As if the dials had been judged before the suspension was stored.
+    await env.DB.prepare('UPDATE organizations SET suspended_at_ms = NULL WHERE id = ?')
+      .bind(ownTeam.id)
+      .run();
+    expect((await dialAmqp(ownTeam.organization, key)).status).toBe(401);
+    expect((await dialMqtt(device.id, device.token)).status).toBe(401);
+  });
+
+  it('activates no key whose creation is under way', async ({ ownTeam }) => {
+    const key = await ownTeam.newKey(undefined, { state: 'probing' });
+    await suspend(ownTeam);
+    const { activateKey } = await import('../../../worker/registry/api-keys.ts');
+    const of = { id: key.id, organizationId: ownTeam.id, createdBy: ownTeam.orgAdmin.id };
+    const audit = {
+      organizationId: ownTeam.id,
+      event: 'api_key.created' as const,
+      actor: { type: 'USER' as const, id: ownTeam.orgAdmin.id, name: '' },
+      target: { type: 'API_KEY', id: key.id },
+      address: null,
+      outcome: 'SUCCESS' as const,
+      details: {},
+    };
+    expect(await activateKey(env.DB, of, audit, Date.now())).toBe('gone');
+    await reactivate(ownTeam);
+    await env.DB.prepare("UPDATE memberships SET role = 'ADMIN' WHERE user_id = ?")
+      .bind(ownTeam.orgAdmin.id)
+      .run();
+    expect(await activateKey(env.DB, of, audit, Date.now())).toBe('gone');
+  });
+
+  it('cannot be suspended again, an active one not reactivated or deleted, an unknown one not found', async ({
+    ownTeam,
+  }) => {
+    await expectError(await operator.post(pathOf(ownTeam, '/reactivate'), undefined), 409, 'CONFLICT');
+    await expectError(await operator.delete(pathOf(ownTeam)), 409, 'CONFLICT');
+    await suspend(ownTeam);
+    const { message } = await expectError(
+      await operator.post(pathOf(ownTeam, '/suspend'), REASON),
+      409,
+      'CONFLICT',
+    );
+    expect(message).toContain('SUSPENDED');
+    const absent = `/platform/organizations/${crypto.randomUUID()}`;
+    await expectError(await operator.post(`${absent}/suspend`, REASON), 404, 'ORGANIZATION_NOT_FOUND');
+    await expectError(await operator.delete(absent), 404, 'ORGANIZATION_NOT_FOUND');
+    await expectError(await operator.post(pathOf(ownTeam, '/suspend'), {}), 400, 'VALIDATION_ERROR');
+  });
+});
+
+describe('a deleted organization', () => {
+  it('is gone with its keys, members, plants and devices; its slug and audit events stay', async ({
+    ownTeam,
+  }) => {
+    const plant = await ownTeam.newPlant();
+    await ownTeam.newSubDevice(plant.id);
+    const device = await ownTeam.newTokenDevice({ plantId: plant.id });
+    const alone = await ownTeam.newTokenDevice();
+    const key = await ownTeam.newKey();
+    await ownTeam.command(device.id);
+    const { id, slug, orgAdmin } = ownTeam;
+    await suspend(ownTeam);
+    const deleted = await bodyOf(await operator.delete(pathOf(ownTeam)), 200);
+    expect(deleted).toMatchObject({ id, status: 'DELETED' });
+    for (const table of ['memberships', 'invitations', 'support_sessions'])
+      expect([table, await rowsIn(table, ownTeam)]).toEqual([table, 0]);
+    await expectError(await orgAdmin.call(`/organizations/${id}`), 404, 'ORGANIZATION_NOT_FOUND');
+    await expectError(await operator.call(pathOf(ownTeam, '/limits')), 404, 'ORGANIZATION_NOT_FOUND');
+    await expectError(await operator.post(pathOf(ownTeam, '/reactivate'), undefined), 409, 'CONFLICT');
+
+    // Two rounds: the objects, then the rest.
+    for (let round = 0; round < 3; round++) await eraseRemains(env);
+    for (const table of ['plants', 'devices', 'api_keys', 'alert_rules', 'alerts', 'registry_changes'])
+      expect([table, await rowsIn(table, ownTeam)]).toEqual([table, 0]);
+    expect((await dialMqtt(device.id, device.token)).status).toBe(401);
+    for (const siteId of [plant.id, alone.id])
+      expect(await runInDurableObject(siteOf(siteId), (_site, { storage }) => tablesOf(storage))).toEqual([]);
+    expect(await vhostOf(key.id).sealedBy()).toEqual({});
+    expect((await auditRows(id)).map(({ event }) => event)).toContain('plant.created');
+    await expectError(await orgAdmin.post('/organizations', { name: 'Again', slug }), 409, 'CONFLICT');
+    const found = await operator.read<Page<object>>(`/platform/organizations?slug=${slug}`);
+    expect(found).toMatchObject({ data: [{ id, slug, name: '', status: 'DELETED' }], meta: { total: 1 } });
+  });
+});
+
+describe('a deleted account', () => {
+  it('leaves nothing personal: sessions end, and the audit log keeps only the id', async ({ ownTeam }) => {
+    const { id, admin, orgAdmin } = ownTeam;
+    const leaver = await Person.register('Jana');
+    const path = `/organizations/${id}/invitations`;
+    const invited = await orgAdmin.create<InvitationRecord>(path, { email: leaver.email, role: 'ADMIN' });
+    const accepted = { token: invited.token, confirm: true };
+    const from = { headers: { 'cf-connecting-ip': '203.0.113.9' } };
+    expect((await leaver.post('/invitations/accept', accepted, from)).status).toBe(200);
+    await leaver.create('/plants', { name: 'Dairy', timezone: 'UTC' }, from);
+    const texts = async () => JSON.stringify((await admin.read<Page<AuditEvent>>('/audit-events')).data);
+    expect(await texts()).toContain(leaver.email);
+
+    const answer = await operator.post('/platform/users/delete', { email: leaver.email });
+    expect(await bodyOf(answer, 200)).toEqual({ userId: leaver.id, deleted: true });
+    await expectError(await leaver.call('/auth/me'), 401, 'TOKEN_VERSION_MISMATCH');
+    expect(await texts()).not.toContain(leaver.email);
+    const { data } = await admin.read<Page<AuditEvent>>(`/audit-events?actor=${leaver.id}`);
+    expect(data.map(({ event, actor, address }) => [event, actor, address])).toEqual([
+      ['plant.created', { type: 'USER', id: leaver.id }, null],
+      ['member.joined', { type: 'USER', id: leaver.id }, null],
+    ]);
+    const { meta } = await admin.read<Page<object>>(`/organizations/${id}/members`);
+    expect(meta.total).toBe(4);
+    // The address is free again, and nobody logs in to what is left.
+    await expectError(
+      await operator.post('/platform/users/delete', { email: leaver.email }),
+      404,
+      'NOT_FOUND',
+    );
+    const login = { email: `${leaver.id}@deleted.invalid`, password: 'correct horse battery' };
+    await expectError(await anonymous.post('/auth/login', login), 401, 'INVALID_CREDENTIALS');
+  });
+
+  it('is not that of the only ORG_ADMIN of an organization: 409 names it', async ({ ownTeam }) => {
+    const { message } = await expectError(
+      await operator.post('/platform/users/delete', { email: ownTeam.orgAdmin.email }),
+      409,
+      'CONFLICT',
+    );
+    expect(message).toContain(ownTeam.slug);
+  });
+
+  it('and an organization are ended by the operator only', async ({ ownTeam }) => {
+    const { orgAdmin } = ownTeam;
+    for (const [method, path, body] of [
+      ['GET', '/platform/organizations', undefined],
+      ['POST', pathOf(ownTeam, '/suspend'), REASON],
+      ['POST', pathOf(ownTeam, '/reactivate'), undefined],
+      ['DELETE', pathOf(ownTeam), undefined],
+      ['POST', pathOf(ownTeam, '/support'), REASON],
+      ['POST', '/platform/users/delete', { email: orgAdmin.email }],
+    ] as const) {
+      await expectError(
+        await orgAdmin.call(path, { method, ...(body ? { body } : {}) }),
+        403,
+        'SUPER_ADMIN_REQUIRED',
+      );
+      await expectError(
+        await anonymous.call(path, { method, ...(body ? { body } : {}) }),
+        401,
+        'UNAUTHORIZED',
+      );
+    }
+  });
+});

@@ -1,0 +1,55 @@
+/**
+ * The operator's support session as the caller of a request. It reads what an ORG_ADMIN of its organization can read,
+ * changes nothing, and each minute with a request is in the organization's audit log.
+ */
+import type { Context } from 'hono';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { SUPPORT_TOKEN_PREFIX } from '../../protocol/support.ts';
+import type { AppContext, Tenant } from '../env.ts';
+import { forbidden, unauthorized } from '../http/error-response.ts';
+import { writeAudit } from '../registry/audit.ts';
+import { findSupport } from '../registry/support-sessions.ts';
+import { addressOf } from './address.ts';
+import { bearerOf } from './operator.ts';
+
+const SAFE_METHODS = ['GET', 'HEAD'];
+
+/** Undefined if the request has no support token. Throws 401 for one that has ended, and 403 if it would change something. */
+export async function supportTenant(c: Context<AppContext>): Promise<Tenant | undefined> {
+  const token = bearerOf(c.req.raw.headers);
+  if (!token.startsWith(SUPPORT_TOKEN_PREFIX)) return undefined;
+  const session = await findSupport(c.env.DB, token, Date.now());
+  if (!session) throw unauthorized('The support session is unknown or has ended: start another one');
+  if (!SAFE_METHODS.includes(c.req.method)) throw forbidden('A support session only reads');
+  const { id, organizationId, slug } = session;
+  const tenant: Tenant = {
+    organizationId,
+    slug,
+    actor: { type: 'SYSTEM', id: `support-${id}`, name: 'The operator (support)' },
+    role: 'ORG_ADMIN',
+    allowedPlantIds: null,
+  };
+  noteRead(c, tenant, id);
+  return tenant;
+}
+
+function noteRead(c: Context<AppContext>, { organizationId, actor }: Tenant, id: string): void {
+  const written = writeAudit(
+    c.env.DB,
+    {
+      organizationId,
+      event: 'support.read',
+      actor,
+      target: { type: 'SUPPORT_SESSION', id },
+      address: addressOf(c),
+      outcome: 'SUCCESS',
+      details: { lastPath: c.req.path },
+    },
+    Date.now(),
+  );
+  c.executionCtx.waitUntil(
+    written.catch((error: unknown) => {
+      console.error('audit event of a support session not written', { id, reason: reasonOf(error) });
+    }),
+  );
+}
