@@ -9,6 +9,7 @@ import { assertQuiet } from './bench-stack.ts';
 import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
+import { benchOracle } from './oracle.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
 import { benchIdle, benchIdleTls } from './p5-idle.ts';
@@ -32,6 +33,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   soak: benchSoak,
   flood: benchFlood,
   identity: benchIdentity,
+  oracle: benchOracle,
   devices: benchDeviceList,
 };
 /** Run without arguments: benchmarks that take minutes, not an hour. */
