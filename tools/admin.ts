@@ -213,7 +213,10 @@ async function dataKeys(operator: Operator): Promise<void> {
       versions[version] = (versions[version] ?? 0) + count;
     after = page.next;
   }
-  for (const [version, count] of Object.entries(versions)) console.log(`key ${version}: ${count} values`);
+  for (const [version, count] of Object.entries(versions))
+    console.log(
+      version === 'unreadable' ? `unreadable: ${count} objects` : `key ${version}: ${count} values`,
+    );
 }
 
 /** `Acme Energy, s.r.o.` becomes `acme-energy-s-r-o`. */

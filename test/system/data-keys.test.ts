@@ -48,3 +48,11 @@ it('a data key can be removed when no value is sealed with it any more; gateway 
   await partner.close();
   for (const device of devices) await device.stop();
 });
+
+it('values whose key is not configured are still counted under it [C-14.7]', async () => {
+  const known = stack.credentials.dataKeys;
+  const before = await counts();
+  await stack.restartEdge({ dataKeys: `3:${randomBytes(32).toString('hex')}` });
+  expect(await counts()).toEqual(before);
+  await stack.restartEdge({ dataKeys: known });
+});

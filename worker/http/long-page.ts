@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { base64Url, bytesOf } from '../../durable-objects/secrets/base64.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import { type Cursor, type FoundPage, type LongPage, type PageRequest, pageOf } from '../../protocol/page.ts';
 
 const cursorParts = z.tuple([z.union([z.string(), z.number()]), z.string()]);
@@ -17,7 +18,9 @@ export function longPageOf<Row, Shown>(
 ): LongPage<Shown> {
   const { data, meta } = pageOf(found, request, toRecord);
   const last = found.rows.length < request.limit ? undefined : found.rows.at(-1);
-  return { data, meta: { ...meta, next: last ? formatCursor(cursorOf(last)) : null } };
+  // Only pages that a request may ask for.
+  const totalPages = Math.min(meta.totalPages, Math.ceil(LIMIT.listTotal / request.limit));
+  return { data, meta: { ...meta, totalPages, next: last ? formatCursor(cursorOf(last)) : null } };
 }
 
 function formatCursor({ value, id }: Cursor): string {

@@ -91,6 +91,8 @@ export async function findRemains(database: D1Database, most: number): Promise<R
     .from(organizations)
     // The name is deleted last.
     .where(and(isNotNull(organizations.deletedAtMs), ne(organizations.name, '')))
+    // In random order, so that one whose objects fail does not block the others.
+    .orderBy(sql`random()`)
     .limit(1);
   if (!found) return undefined;
   const { id } = found;

@@ -1,5 +1,6 @@
 /** What only the operator of the deployment does: organizations, their first members, and ceilings [C-14.1], [C-14.2]. */
 import { z } from 'zod';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import { type CeilingsChange, ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
 import { uuid } from '../../protocol/ids.ts';
@@ -133,7 +134,8 @@ export const operatorRoutes = [
     who: OPERATOR,
     query: z.object({ after: uuid.optional() }),
     answer: {
-      description: 'The counts of up to 50 objects; send `next` as `after` for the following ones',
+      description:
+        'The counts of up to 50 objects, by version of the key; `unreadable` counts objects whose values cannot be opened. Send `next` as `after` for the following ones',
       body: z.strictObject({ versions: z.record(z.string(), z.int()), next: z.string().nullable() }),
     },
     handler: async (c, { query }) => {
@@ -153,8 +155,17 @@ function shown(change: CeilingsChange): Record<string, unknown> {
   return Object.fromEntries(Object.entries(change).map(([name, most]) => [name, most ?? 'default']));
 }
 
-function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promise<Record<string, number>> {
-  return kind === 'site'
-    ? SITE.get(SITE.idFromName(id)).sealedBy()
-    : VHOST.get(VHOST.idFromName(id)).sealedBy();
+/** An object that does not answer, or cannot open a value, counts as one `unreadable` value. */
+async function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promise<Record<string, number>> {
+  try {
+    return kind === 'site'
+      ? await SITE.get(SITE.idFromName(id)).sealedBy()
+      : await VHOST.get(VHOST.idFromName(id)).sealedBy();
+  } catch (error) {
+    console.error('sealed values of an object not read', {
+      object: `${kind}:${id}`,
+      reason: reasonOf(error),
+    });
+    return { unreadable: 1 };
+  }
 }

@@ -1,5 +1,6 @@
 /** What the operator of a deployment may do, and the ceilings of organizations [C-14.1], [C-14.2]. */
 import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { operator } from '#workerd/operator.ts';
@@ -7,6 +8,7 @@ import { makeSuperAdmin, PASSWORD, Person, uniqueEmail } from '#workerd/people.t
 import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
+import { Vhost } from '../../../durable-objects/vhost.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { MemberRecord, OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -202,5 +204,28 @@ describe('the ceilings of an organization', () => {
     await expectError(await operator.call(limitsOf(crypto.randomUUID())), 404, 'ORGANIZATION_NOT_FOUND');
     for (const body of [{ plants: 0 }, { plants: 100_001 }, { plants: 1.5 }, { plants: '1' }, { members: 1 }])
       await expectError(await operator.patch(limitsOf(ownTeam.id), body), 400, 'VALIDATION_ERROR');
+  });
+});
+
+describe('GET /platform/data-keys', () => {
+  it('counts an object that fails as unreadable, and the others by their key [C-14.7]', async ({
+    ownTeam,
+  }) => {
+    for (let count = 0; count < 2; count++) await ownTeam.newKey();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    vi.spyOn(Vhost.prototype, 'sealedBy').mockImplementationOnce(() => {
+      throw new Error('the value cannot be opened');
+    });
+    const versions: Record<string, number> = {};
+    for (let next: string | null = ''; next !== null; ) {
+      const page: { versions: Record<string, number>; next: string | null } = await operator.read(
+        `/platform/data-keys${next === '' ? '' : `?after=${next}`}`,
+      );
+      for (const [version, count] of Object.entries(page.versions))
+        versions[version] = (versions[version] ?? 0) + count;
+      next = page.next;
+    }
+    expect(versions).toEqual({ 2: expect.any(Number), unreadable: 1 });
+    vi.restoreAllMocks();
   });
 });
