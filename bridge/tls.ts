@@ -6,7 +6,7 @@ import { LIMIT } from '../protocol/limits.ts';
 import { type HandshakeReason, handshakeReason } from './handshake-reasons.ts';
 import { endsOf, ProxiedListener, type Proxies, peerAddress } from './proxied.ts';
 import type { TlsMaterial } from './tls-files.ts';
-import type { WaitingRoom } from './waiting-room.ts';
+import type { Waiting, WaitingRoom } from './waiting-room.ts';
 
 const KEEPALIVE_MS = 30_000;
 
@@ -56,7 +56,7 @@ export function createTlsListener(
   { demandsCertificate = false, proxies, failed = () => {}, waitingRoom }: TlsListenerOptions = {},
 ): TlsListener {
   /** The ends of the room for connections in their handshake, by the ends of the TCP socket. */
-  const rooms = new Map<string, () => void>();
+  const rooms = new Map<string, Waiting>();
   const server = createServer(
     {
       ...contextOf(material, demandsCertificate),
@@ -69,7 +69,9 @@ export function createTlsListener(
       const address = clientOf(socket);
       const certificate = demandsCertificate ? certificateOf(socket) : undefined;
       if (address !== undefined && (certificate || !demandsCertificate)) {
-        const hasLogin = rooms.get(endsOf(socket)) ?? (() => {});
+        const waiting = rooms.get(endsOf(socket));
+        waiting?.hasTls();
+        const hasLogin = waiting?.hasLogin ?? (() => {});
         onClient({ socket, address, hasLogin, ...(certificate ? { certificate } : {}) });
         return;
       }

@@ -28,6 +28,8 @@ export const LIMITS = {
   addressRequestsPerMinute: [1_200, 'requests', 'C-14.2'],
   requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
+  // Of routes that need no credential.
+  publicBodyBytes: [64 * KIB, 'bytes', 'ours'],
   restBodyDepth: [64, 'levels', 'ours'],
   schedulesWindowMs: [7 * DAY, 'ms', 'spec: Limits'],
   lastUsedStepMs: [MINUTE, 'ms', 'ours'],
@@ -106,7 +108,7 @@ export const LIMITS = {
   violationDampingMs: [10 * SECOND, 'ms', 'C-8.3'],
   settlingMs: [MINUTE, 'ms', 'C-7.8'],
   // A larger deviation from the target is DEVIATED: of the target, and at least so much power or energy.
-  verdictTolerance: [0.05, 'of the target', 'C-7.8'],
+  verdictTolerance: [0.05, 'fraction', 'C-7.8'],
   verdictToleranceKw: [0.5, 'kW', 'C-7.8'],
   verdictToleranceKwh: [0.1, 'kWh', 'C-7.8'],
   // How far before its start a verdict looks for the sample that was valid at the start.
@@ -144,6 +146,8 @@ export const LIMITS = {
   // Connections of a bridge whose clients have not sent a login yet; the oldest makes room.
   silentConnectionsPerNetwork: [64, 'connections', 'C-14.6'],
   silentConnections: [5_000, 'connections', 'C-14.6'],
+  // Of these with TLS: each costs some 85 KB, and all of them must stay below 300 MB.
+  silentTlsConnections: [2_500, 'connections', 'ours'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
   amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
   amqpBodyBytes: [256 * KIB, 'bytes', 'C-6.3'],
@@ -183,7 +187,8 @@ export const LIMITS = {
   deviceMinuteBytes: [MIB, 'bytes', 'ours'],
   serialNumberCharacters: [50, 'characters', 'spec: Limits'],
   devicesPerOrganization: [100_000, 'devices', 'ours'],
-  deviceMetadataCharacters: [16 * KIB, 'characters', 'ours'],
+  // A row of D1, which all organizations share.
+  deviceMetadataBytes: [KIB, 'bytes', 'ours'],
   mqttTokenSeconds: [3_600, 'seconds', 'spec: Limits'],
   mqttTokenSecondsMin: [60, 'seconds', 'C-3.3'],
   mqttTokenSecondsMax: [86_400, 'seconds', 'spec: Limits'],
@@ -195,7 +200,7 @@ export const LIMITS = {
   authFailuresMs: [5 * MINUTE, 'ms', 'spec: Limits'],
   diagnosticsEntries: [100, 'entries', 'C-3.8'],
   // REST commands of a device: payload size, open commands, stored commands.
-  restCommandPayloadCharacters: [16 * KIB, 'characters', 'ours'],
+  restCommandPayloadBytes: [16 * KIB, 'bytes', 'ours'],
   openRestCommands: [50, 'commands', 'ours'],
   restCommandsKept: [1_000, 'commands', 'ours'],
   nonceBytes: [128, 'bytes', 'C-3.8'],
@@ -235,6 +240,7 @@ export const LIMITS = {
   alertCooldownSeconds: [300, 'seconds', 'C-9'],
   // Prevents an alert at each occurrence of a condition that comes and goes.
   alertCooldownSecondsMin: [60, 'seconds', 'ours'],
+  alertsKept: [20_000, 'alerts', 'ours'],
   alertNoteCharacters: [500, 'characters', 'ours'],
 
   // presence

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { bridgeTest, OTHER_ADDRESS } from '#support/bridge-whole.ts';
-import { WaitingRoom } from '../../bridge/waiting-room.ts';
+import { type Waiting, WaitingRoom } from '../../bridge/waiting-room.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
 /** A connection that notes its end. */
@@ -16,9 +16,9 @@ class TestSocket extends EventEmitter {
   }
 }
 
-function enter(room: WaitingRoom, address: string): { socket: TestSocket; hasLogin: () => void } {
+function enter(room: WaitingRoom, address: string): { socket: TestSocket } & Waiting {
   const socket = new TestSocket();
-  return { socket, hasLogin: room.enter(socket as unknown as Socket, address) };
+  return { socket, ...room.enter(socket as unknown as Socket, address) };
 }
 
 function enterMany(room: WaitingRoom, count: number, addressOf: (index: number) => string): TestSocket[] {
@@ -51,6 +51,23 @@ describe('a waiting room', () => {
     const sockets = enterMany(room, LIMIT.silentConnections + 10, nth);
     expect(sockets.filter(({ isDestroyed }) => isDestroyed)).toEqual(sockets.slice(0, 10));
     expect(room.size).toBe(LIMIT.silentConnections);
+  });
+
+  it('closes the oldest with TLS where too many have it, and none without [C-14.6]', () => {
+    const room = new WaitingRoom();
+    const plain = enterMany(room, 10, nth);
+    const secure = Array.from({ length: LIMIT.silentTlsConnections + 7 }, (_none, index) => {
+      const one = enter(room, nth(1_000 + index));
+      one.hasTls();
+      return one;
+    });
+    expect(secure.map(({ socket }) => socket.isDestroyed).indexOf(false)).toBe(7);
+    expect(plain.some(({ isDestroyed }) => isDestroyed)).toBe(false);
+    // One that has logged in makes room for another.
+    secure.at(-1)?.hasLogin();
+    enter(room, nth(1)).hasTls();
+    expect(secure[7]?.socket.isDestroyed).toBe(false);
+    expect(room.size).toBe(10 + LIMIT.silentTlsConnections);
   });
 
   it('forgets a connection that has sent its login, or has closed [C-14.6]', () => {
