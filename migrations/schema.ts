@@ -57,6 +57,8 @@ export const organizations = sqliteTable(
     ceilings: text('ceilings', { mode: 'json' }).$type<Record<string, number>>().notNull().default({}),
     /** The number of its audit events. Triggers keep it, so that a list does not have to read all rows. */
     auditCount: integer('audit_count').notNull().default(0),
+    /** The number of its alerts, kept in the same way. */
+    alertCount: integer('alert_count').notNull().default(0),
     /** While this is set, the organization's keys, members and devices are refused. */
     suspendedAtMs: integer('suspended_at_ms'),
     /**

@@ -13,6 +13,8 @@ const CEILINGS = {
   publishRatePerSecond: [500, 10_000],
   /** Of the setting: messages a second of one device. */
   deviceRatePerSecond: [200, 1_000],
+  /** Requests of members and keys that may write to D1, which all organizations share. */
+  changesPerMinute: [600, 100_000],
   /** Key creations and connection tests together. */
   keyTestsPerMinute: [10, 1_000],
   invitationsPerDay: [LIMIT.invitationsPerDay, 10_000],

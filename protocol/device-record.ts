@@ -21,7 +21,7 @@ const serialNumber = plainText.max(LIMIT.serialNumberCharacters).regex(/\S/, 'mu
 const changeable = {
   name: displayName,
   type: z.enum(DEVICE_TYPES),
-  metadata: plainObject(LIMIT.deviceMetadataCharacters),
+  metadata: plainObject(LIMIT.deviceMetadataBytes),
   plantId: uuid.nullable(),
 };
 
@@ -148,7 +148,7 @@ export const reasonRequest = z.strictObject({
 
 export const restCommandRequest = z.strictObject({
   action: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be upper-case letters, digits and _, at most 64'),
-  payload: plainObject(LIMIT.restCommandPayloadCharacters).default({}),
+  payload: plainObject(LIMIT.restCommandPayloadBytes).default({}),
   validUntil: instant.optional(),
   idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters).optional(),
 });

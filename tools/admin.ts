@@ -15,7 +15,7 @@ npm run admin -- invite --organization <id> --email <e-mail> [--role ORG_ADMIN]
   mails an invitation; where the deployment sends no mail, prints the link that you must hand over
 npm run admin -- limits --organization <id> [--set <name>=<number|default> …]
   shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
-  keyTestsPerMinute, invitationsPerDay, plants, alertRules
+  changesPerMinute, keyTestsPerMinute, invitationsPerDay, plants, alertRules
 npm run admin -- organizations [--slug <slug>]
   lists organizations with their ids
 npm run admin -- suspend-organization --organization <id> --reason <text>

@@ -38,6 +38,8 @@ export interface AppContext {
     operator: Actor;
     /** Set by doors that accept members or API keys of an organization. */
     tenant: Tenant;
+    /** The body of a request that does not say how long it is. */
+    text: string | undefined;
     /** The parsed JSON body, if the request has one. */
     body: unknown;
   };

@@ -1,27 +1,51 @@
 /** What objects write to D1: a Site its updates, a Vhost the use and the end of its key. Idempotent. */
-import { and, eq, isNull, lt, lte, ne, or } from 'drizzle-orm';
+import { and, asc, eq, isNull, lt, lte, ne, or, sql } from 'drizzle-orm';
+import type { BatchItem } from 'drizzle-orm/batch';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { alerts, apiKeys, devices, plants, subDevices } from '../../migrations/schema.ts';
+import { alerts, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { auditRow } from './audit-events.ts';
-import type { RegistryWrite, StatusChange } from './entries.ts';
+import type { AlertEntry, RegistryWrite, StatusChange } from './entries.ts';
 
 /** Writes a Site's updates: the status for REST lists, alerts and audit rows. */
 export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {
   const db = drizzle(database);
-  const [first, ...rest] = writes.map((write) => statementOf(db, write));
+  const [first, ...rest] = writes.flatMap((write) => statementsOf(db, write));
   if (first) await db.batch([first, ...rest]);
 }
 
-function statementOf(db: DrizzleD1Database, write: RegistryWrite) {
-  if (write.kind === 'audit') return auditRow(db, write.entry, write.atMs, write.cause);
-  if (write.kind === 'alert-begun') {
-    return db
+function statementsOf(db: DrizzleD1Database, write: RegistryWrite): BatchItem<'sqlite'>[] {
+  if (write.kind === 'audit') return [auditRow(db, write.entry, write.atMs, write.cause)];
+  if (write.kind === 'alert-begun') return begunAlert(db, write.entry);
+  return [statusChange(db, write)];
+}
+
+/**
+ * Inserts an alert. If the organization has as many as allowed, the one that was resolved first makes room; where all are
+ * open, the new one is not stored.
+ */
+function begunAlert(db: DrizzleD1Database, alert: AlertEntry): BatchItem<'sqlite'>[] {
+  const { organizationId } = alert;
+  const isFull = sql`(SELECT ${organizations.alertCount} FROM ${organizations} WHERE ${organizations.id} = ${organizationId})
+    >= ${LIMIT.alertsKept}`;
+  const isNew = sql`NOT EXISTS (SELECT 1 FROM ${alerts} WHERE ${alerts.id} = ${alert.id})`;
+  const oldest = db
+    .select({ id: alerts.id })
+    .from(alerts)
+    .where(and(eq(alerts.organizationId, organizationId), eq(alerts.status, 'RESOLVED')))
+    .orderBy(asc(alerts.resolvedAtMs))
+    .limit(1);
+  const { id, ruleId, plantId, deviceId, type, severity, message, value, threshold } = alert;
+  return [
+    db.delete(alerts).where(sql`${alerts.id} IN ${oldest} AND ${isFull} AND ${isNew}`),
+    // In the order of the schema's columns, as Drizzle requires.
+    db
       .insert(alerts)
-      .values({ ...write.entry, status: 'ACTIVE' })
-      .onConflictDoNothing();
-  }
-  return statusChange(db, write);
+      .select(sql`SELECT ${id}, ${organizationId}, ${ruleId}, ${plantId}, ${deviceId}, ${type}, ${severity}, 'ACTIVE',
+      ${message}, ${value}, ${threshold}, ${alert.firstSeenAtMs}, ${alert.lastSeenAtMs}, ${alert.count},
+      NULL, NULL, NULL, NULL, NULL WHERE NOT ${isFull}`)
+      .onConflictDoNothing(),
+  ];
 }
 
 function statusChange(db: DrizzleD1Database, { kind, id, columns }: StatusChange) {

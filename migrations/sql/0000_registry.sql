@@ -213,6 +213,7 @@ CREATE TABLE `organizations` (
 	`device_count` integer DEFAULT 0 NOT NULL,
 	`ceilings` text DEFAULT '{}' NOT NULL,
 	`audit_count` integer DEFAULT 0 NOT NULL,
+	`alert_count` integer DEFAULT 0 NOT NULL,
 	`suspended_at_ms` integer,
 	`deleted_at_ms` integer,
 	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND "slug" NOT GLOB '-*' AND "slug" NOT GLOB '*-' AND length("slug") BETWEEN 1 AND 40),
@@ -338,3 +339,10 @@ BEGIN UPDATE `organizations` SET audit_count = audit_count + 1 WHERE id = NEW.or
 --> statement-breakpoint
 CREATE TRIGGER `audit_events_delete` AFTER DELETE ON `audit_events` WHEN OLD.organization_id IS NOT NULL
 BEGIN UPDATE `organizations` SET audit_count = audit_count - 1 WHERE id = OLD.organization_id; END;
+--> statement-breakpoint
+-- The number of an organization's alerts, in the same way.
+CREATE TRIGGER `alerts_insert` AFTER INSERT ON `alerts`
+BEGIN UPDATE `organizations` SET alert_count = alert_count + 1 WHERE id = NEW.organization_id; END;
+--> statement-breakpoint
+CREATE TRIGGER `alerts_delete` AFTER DELETE ON `alerts`
+BEGIN UPDATE `organizations` SET alert_count = alert_count - 1 WHERE id = OLD.organization_id; END;

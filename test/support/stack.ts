@@ -56,7 +56,7 @@ const UNMET_RATES = {
   restRatePerMinute: 1_000_000,
 };
 
-const UNMET_CEILINGS = { ...UNMET_RATES, keyTestsPerMinute: 1_000 };
+const UNMET_CEILINGS = { ...UNMET_RATES, keyTestsPerMinute: 1_000, changesPerMinute: 100_000 };
 
 /** A kept-alive connection may end, with its edge or by its age, just as the next request is sent on it. */
 const NOT_KEPT_OPEN = { connection: 'close' };

@@ -48,7 +48,12 @@ export interface SeededOrganization {
 const HIGHEST_RATES = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
 /** Seeding itself sends many requests. */
 const REST_RATE = { restRatePerMinute: 1_000_000 };
-const HIGHEST_CEILINGS = { ...HIGHEST_RATES, ...REST_RATE, keyTestsPerMinute: 1_000 };
+const HIGHEST_CEILINGS = {
+  ...HIGHEST_RATES,
+  ...REST_RATE,
+  changesPerMinute: 100_000,
+  keyTestsPerMinute: 1_000,
+};
 
 /** Seeds through an edge and a bridge of its own. Both have ended when this resolves. */
 export async function seedBench(

@@ -3,6 +3,7 @@
  * Authentication; [C-1.3]). The security matrix of the tests uses the same list.
  */
 import type { Context, MiddlewareHandler } from 'hono';
+import { ceilingsOf } from '../../protocol/ceilings.ts';
 import type { Role } from '../../protocol/enums.ts';
 import type { ApiErrorCode } from '../../protocol/errors.ts';
 import { isUuid } from '../../protocol/ids.ts';
@@ -11,7 +12,8 @@ import { organizationSettings } from '../../protocol/organization.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden } from '../http/error-response.ts';
-import { requireRate } from '../http/rate.ts';
+import { parseBody } from '../http/json-body.ts';
+import { requireRate, requireShare } from '../http/rate.ts';
 import type { ApiKey } from '../registry/key-lookup.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
 import { requireOperator } from './operator.ts';
@@ -24,6 +26,7 @@ import {
   requireKey,
   requireOwnOrganization,
   requireUser,
+  SAFE_METHODS,
 } from './principal.ts';
 import { requireRole } from './rank.ts';
 import { supportTenant } from './support.ts';
@@ -69,10 +72,11 @@ export function errorsOfDoor(who: Who): ApiErrorCode[] {
   }
 }
 
-/** The middleware that checks the caller. */
+/** The middleware that checks the caller, then parses the body. */
 export function doorOf(who: Who): MiddlewareHandler<AppContext> {
   return async (c, next) => {
     await open(c, who);
+    await parseBody(c, who.door === 'public' ? LIMIT.publicBodyBytes : LIMIT.restBodyBytes);
     await next();
   };
 }
@@ -96,8 +100,9 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
       return await openToOrganization(c, who.role, who.orSelf ?? false);
     case 'member':
       if (who.scope && c.req.header('x-api-key') !== undefined) {
-        requireOwnOrganization(c, await openToKey(c, who.scope), 'API key');
-        return;
+        const apiKey = await openToKey(c, who.scope);
+        requireOwnOrganization(c, apiKey, 'API key');
+        return await countChange(c, apiKey);
       }
       return await openToMember(c, who.role, who.isHeaderNeeded ?? false);
   }
@@ -141,6 +146,7 @@ async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: bo
   requireNotSuspended(membership);
   const isSelf = orSelf && c.req.param('userId')?.toLowerCase() === user.row.id;
   if (!isSelf) requireRole(membership.role, role);
+  await countChange(c, membership);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));
 }
@@ -178,8 +184,19 @@ async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: 
   const membership = orgContext(c, user, isHeaderNeeded);
   requireNotSuspended(membership);
   requireRole(membership.role, role);
+  await countChange(c, membership);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));
+}
+
+/** Counts a request that may write to D1, which all organizations share, against the organization's ceiling [C-14.2]. */
+async function countChange(
+  c: Context<AppContext>,
+  { organizationId, ceilings }: { organizationId: string; ceilings: Record<string, number> },
+): Promise<void> {
+  if (SAFE_METHODS.includes(c.req.method)) return;
+  const most = ceilingsOf(ceilings).changesPerMinute;
+  await requireShare(c, `changes:${organizationId}`, most, 'changes of the organization');
 }
 
 /** Counts the request against the user's rate limit in the organization that it names, or outside of organizations. */

@@ -14,7 +14,8 @@ import { addressOf, isAllowedAddress } from './address.ts';
 import { verifyAccessToken } from './session-tokens.ts';
 
 export const ACCESS_COOKIE = 'access_token';
-const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
+/** Methods of requests that change nothing. */
+export const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 
 /** Throws 401 without a valid session, and 403 if a page of another origin sent the cookie. */
 export async function requireUser(c: Context<AppContext>): Promise<User> {

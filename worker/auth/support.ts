@@ -11,8 +11,7 @@ import { writeAudit } from '../registry/audit.ts';
 import { findSupport } from '../registry/support-sessions.ts';
 import { addressOf } from './address.ts';
 import { bearerOf } from './operator.ts';
-
-const SAFE_METHODS = ['GET', 'HEAD'];
+import { SAFE_METHODS } from './principal.ts';
 
 /** Undefined if the request has no support token. Throws 401 for one that has ended, and 403 if it would change something. */
 export async function supportTenant(c: Context<AppContext>): Promise<Tenant | undefined> {

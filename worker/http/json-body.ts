@@ -1,8 +1,10 @@
-/** Parses JSON bodies once, before any handler: application/json, at most 1 MiB [C-1.6], [C-4.7]. */
+/** Bodies of requests: application/json, at most 1 MiB, and less where anybody may send one [C-1.6], [C-4.7]. */
+import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { isDeeperThan } from '../../protocol/compact-json.ts';
 import { cut } from '../../protocol/cut.ts';
 import { LIMIT } from '../../protocol/limits.ts';
+import { utf8Length } from '../../protocol/utf8.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
@@ -14,38 +16,67 @@ const REPORTS = /^application\/(json|csp-report|reports\+json)\s*(;|$)/i;
 export const CSP_REPORT_PATH = '/api/v1/csp-report';
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
-export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
+/**
+ * Refuses a body that is announced as too large, before anything else is done for it. Reads what is left of a body after
+ * the answer is made: a client that is still sending then sees a broken connection, not the answer.
+ */
+export const boundBody = createMiddleware<AppContext>(async (c, next) => {
   const stream = c.req.raw.body;
-  if (METHODS.includes(c.req.method) && stream) {
-    const text = await readText(stream, Number(c.req.header('content-length') ?? 0));
-    if (text !== '') {
-      const type = c.req.header('content-type') ?? '';
-      const expected = c.req.path === CSP_REPORT_PATH ? REPORTS : JSON_ALONE;
-      if (!expected.test(type)) {
-        const given = type === '' ? 'missing' : `"${cut(type, 100)}"`;
-        throw new ApiError('BAD_REQUEST', `The content type is ${given}: it must be application/json`);
-      }
-      c.set('body', parseJson(text));
-    }
-  }
-  await next();
+  if (!stream) return await next();
+  const announced = announcedBytes(c);
+  // A body that does not say how long it is must be read to know.
+  if (announced === 0) c.set('text', await readText(stream, LIMIT.restBodyBytes));
+  const isTooLarge = announced > LIMIT.restBodyBytes;
+  if (!isTooLarge) await next();
+  if (!c.req.raw.bodyUsed) await discard(stream);
+  if (isTooLarge) throw tooLarge(LIMIT.restBodyBytes);
 });
 
-async function readText(stream: ReadableStream<Uint8Array>, announcedBytes: number): Promise<string> {
+/** Parses the body, once the caller may send one: an unknown caller must not make the edge parse a megabyte [C-14.2]. */
+export async function parseBody(c: Context<AppContext>, mostBytes: number): Promise<void> {
+  const stream = c.req.raw.body;
+  if (!stream || !METHODS.includes(c.req.method)) return;
+  if (announcedBytes(c) > mostBytes) throw tooLarge(mostBytes);
+  const text = c.get('text') ?? (await c.req.raw.text());
+  if (text === '') return;
+  if (utf8Length(text) > mostBytes) throw tooLarge(mostBytes);
+  const type = c.req.header('content-type') ?? '';
+  const expected = c.req.path === CSP_REPORT_PATH ? REPORTS : JSON_ALONE;
+  if (!expected.test(type)) {
+    const given = type === '' ? 'missing' : `"${cut(type, 100)}"`;
+    throw new ApiError('BAD_REQUEST', `The content type is ${given}: it must be application/json`);
+  }
+  c.set('body', parseJson(text));
+}
+
+/** 0 if the request does not say. */
+function announcedBytes(c: Context<AppContext>): number {
+  return Number(c.req.header('content-length') ?? 0);
+}
+
+function tooLarge(mostBytes: number): ApiError {
+  return new ApiError('PAYLOAD_TOO_LARGE', `The body is larger than ${mostBytes} bytes`);
+}
+
+async function discard(stream: ReadableStream<Uint8Array>): Promise<void> {
+  let bytes = 0;
+  for await (const part of stream) {
+    bytes += part.byteLength;
+    if (bytes > MAX_UNKEPT_BYTES) return;
+  }
+}
+
+async function readText(stream: ReadableStream<Uint8Array>, mostBytes: number): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  let isTooLarge = announcedBytes > LIMIT.restBodyBytes;
   for await (const part of stream) {
     bytes += part.byteLength;
-    isTooLarge ||= bytes > LIMIT.restBodyBytes;
-    // Read and discard the rest: a client that is still sending when we answer sees a broken connection, not
-    // the answer.
     if (bytes > MAX_UNKEPT_BYTES) break;
-    if (!isTooLarge) text += decoder.decode(part, { stream: true });
+    // Of a body that is too large the rest is read and discarded.
+    if (bytes <= mostBytes) text += decoder.decode(part, { stream: true });
   }
-  if (isTooLarge)
-    throw new ApiError('PAYLOAD_TOO_LARGE', `The body is larger than ${LIMIT.restBodyBytes} bytes`);
+  if (bytes > mostBytes) throw tooLarge(mostBytes);
   return text + decoder.decode();
 }
 

@@ -22,6 +22,21 @@ export async function requireRate(
   throw tooMany(`More than ${perMinute} requests in a minute`, resetSeconds);
 }
 
+/** Counts one request against a limit that many callers share. `what`: what they do, for the error. */
+export async function requireShare(
+  c: Context<AppContext>,
+  who: string,
+  perMinute: number,
+  what: string,
+): Promise<void> {
+  const counted = await countRequest(c, who, perMinute);
+  if (!counted?.isOver) return;
+  throw tooMany(
+    `More than ${perMinute} ${what} in a minute`,
+    Math.max(1, Math.ceil(counted.resetMs / 1_000)),
+  );
+}
+
 /** Counts one request of `who`, unless the limit is reached. Undefined if the counter fails: the request is allowed. */
 export async function countRequest(
   c: Context<AppContext>,

@@ -3,7 +3,7 @@
  * transaction and deleted when all targets have applied it. Each organization has its own increasing
  * versions.
  */
-import { asc, eq, lte, sql } from 'drizzle-orm';
+import { and, asc, eq, lte, ne, not, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -62,10 +62,33 @@ export async function commitChange(
         createdAtMs: now,
       })
       .returning({ version: registryChanges.version, targets: registryChanges.targets }),
+    ...superseded(db, { id, organizationId }, affected),
   ]);
-  const [row] = results.at(-1) as { version: number; targets: Target[] }[];
+  const [row] = results[own.length + 1] as { version: number; targets: Target[] }[];
   const { version, targets } = row ?? { version: 0, targets: [] };
   return { id, organizationId, version, targets, results: results.slice(0, own.length) };
+}
+
+/**
+ * Deletes the announcements that a change for all objects makes superfluous: those of which it has every target, because
+ * an object that applies the newer version has applied theirs, too. So an organization that changes its settings again and
+ * again adds no list of all its objects each time.
+ */
+function superseded(
+  db: DrizzleD1Database,
+  { id, organizationId }: { id: string; organizationId: string },
+  { sites }: ChangeTargets,
+): Statement[] {
+  if (sites !== 'all') return [];
+  const targets = sql`(SELECT value FROM json_each((SELECT newer.targets FROM ${registryChanges} AS newer WHERE newer.id = ${id})))`;
+  const hasOther = sql`EXISTS (SELECT 1 FROM json_each(${registryChanges.targets}) WHERE value NOT IN ${targets})`;
+  return [
+    db
+      .delete(registryChanges)
+      .where(
+        and(eq(registryChanges.organizationId, organizationId), ne(registryChanges.id, id), not(hasOther)),
+      ),
+  ];
 }
 
 /**

@@ -23,8 +23,9 @@ export interface ApiKey {
   /** CIDR ranges; empty = no restriction. */
   allowedIps: string[];
   lastUsedAtMs: number | null;
-  /** Settings of the key's organization. */
+  /** Settings and ceilings of the key's organization. */
   settings: OrganizationSettings;
+  ceilings: Record<string, number>;
 }
 
 /** Why a key is refused. */
@@ -97,13 +98,14 @@ async function findByHash(
       row: apiKeys,
       slug: organizations.slug,
       settings: organizations.settings,
+      ceilings: organizations.ceilings,
       suspendedAtMs: organizations.suspendedAtMs,
     })
     .from(apiKeys)
     .innerJoin(organizations, eq(organizations.id, apiKeys.organizationId))
     .where(eq(apiKeys.keyHash, keyHash));
   if (!found) return undefined;
-  const { row, slug, settings, suspendedAtMs } = found;
+  const { row, slug, settings, ceilings, suspendedAtMs } = found;
   const key: ApiKey = {
     id: row.id,
     prefix: row.keyPrefix,
@@ -114,6 +116,7 @@ async function findByHash(
     allowedIps: row.allowedIps,
     lastUsedAtMs: row.lastUsedAtMs,
     settings: organizationSettings.parse(settings),
+    ceilings,
   };
   return { row, key, isSuspended: suspendedAtMs !== null };
 }

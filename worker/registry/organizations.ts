@@ -68,7 +68,7 @@ export function newOrganization(
   return [
     db
       .insert(organizations)
-      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0, '{}', 0, NULL, NULL WHERE
+      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0, '{}', 0, 0, NULL, NULL WHERE
         (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}) < ${LIMIT.organizationsPerUser}
         AND (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}
           AND ${memberships.role} = 'ORG_ADMIN') < ${LIMIT.organizationsMade}`)
@@ -207,7 +207,7 @@ export function newRow(
   organization: { id: string; name: string; slug: string },
   now: number,
 ): OrganizationRow {
-  const counts = { registryVersion: 1, deviceCount: 0, auditCount: 0 };
+  const counts = { registryVersion: 1, deviceCount: 0, auditCount: 0, alertCount: 0 };
   const rest = { settings: {}, ceilings: {}, suspendedAtMs: null, deletedAtMs: null };
   return { ...organization, ...rest, ...counts, createdAtMs: now };
 }

@@ -15,6 +15,7 @@ export interface SessionMembership {
   slug: string;
   role: Role;
   settings: Record<string, unknown>;
+  ceilings: Record<string, number>;
   /** Null unless the operator has suspended the organization. */
   suspendedAtMs: number | null;
 }
@@ -43,6 +44,7 @@ export async function findSession(
         slug: organizations.slug,
         role: memberships.role,
         settings: organizations.settings,
+        ceilings: organizations.ceilings,
         suspendedAtMs: organizations.suspendedAtMs,
       })
       .from(memberships)

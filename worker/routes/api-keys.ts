@@ -20,7 +20,7 @@ import type { Who } from '../auth/door.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, invalidBody, limitReached } from '../http/error-response.ts';
 import { idParameter, pageParameters } from '../http/query.ts';
-import { countRequest, tooMany } from '../http/rate.ts';
+import { requireShare } from '../http/rate.ts';
 import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
 import { connectionBundle, restOrigin } from '../lifecycle/connection-bundle.ts';
 import { announceLater } from '../lifecycle/registry-change.ts';
@@ -266,11 +266,6 @@ function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly {
 async function requireKeyTest(c: Context<AppContext>): Promise<void> {
   const { organizationId } = c.get('tenant');
   const most = await ceilingOf(c.env.DB, organizationId, 'keyTestsPerMinute');
-  const counted = await countRequest(c, `key-tests:${organizationId}`, most);
-  if (!counted?.isOver) return;
-  const seconds = Math.max(1, Math.ceil(counted.resetMs / 1_000));
-  throw tooMany(
-    `More than ${most} key creations and connection tests of the organization in a minute`,
-    seconds,
-  );
+  const what = 'key creations and connection tests of the organization';
+  await requireShare(c, `key-tests:${organizationId}`, most, what);
 }

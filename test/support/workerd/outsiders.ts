@@ -30,6 +30,7 @@ export class Outsiders {
     await operator.change(`/platform/organizations/${team.id}/limits`, {
       restRatePerMinute: 100_000,
       keyTestsPerMinute: 1_000,
+      changesPerMinute: 100_000,
     });
     await team.orgAdmin.change(`/organizations/${team.id}`, { settings: { restRatePerMinute: 100_000 } });
     const superAdmin = await Person.register();

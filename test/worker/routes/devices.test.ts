@@ -80,7 +80,7 @@ describe('POST /devices', () => {
 
   it('the longest name, serialNumber and metadata are accepted (spec: Limits)', async ({ team }) => {
     const serialNumber = crypto.randomUUID().padEnd(50, 'x');
-    const metadata = metadataOf(LIMIT.deviceMetadataCharacters);
+    const metadata = metadataOf(LIMIT.deviceMetadataBytes);
     const fields = { name: 'x'.repeat(100), serialNumber, metadata };
     expect(await team.newDevice(fields)).toMatchObject(fields);
     await team.newDevice({ name: 'x', serialNumber: '1' });
@@ -98,7 +98,7 @@ describe('POST /devices', () => {
 
   it('a value out of its bounds gets 400 with its field (spec: Limits)', async ({ post, total }) => {
     const before = await total();
-    const tooMuch = metadataOf(LIMIT.deviceMetadataCharacters + 1);
+    const tooMuch = metadataOf(LIMIT.deviceMetadataBytes + 1);
     const bad: [string, unknown][] = [
       ...['', '  ', 'x'.repeat(101), 1].map((value): [string, unknown] => ['name', value]),
       ...['', ' ', 'x'.repeat(51), 42].map((value): [string, unknown] => ['serialNumber', value]),
@@ -195,7 +195,7 @@ describe('PATCH /devices/{id}', () => {
       { type: null },
       { metadata: null },
       { metadata: [] },
-      { metadata: metadataOf(LIMIT.deviceMetadataCharacters + 1) },
+      { metadata: metadataOf(LIMIT.deviceMetadataBytes + 1) },
       { plantId: 'x' },
       { plantId: '' },
     ];

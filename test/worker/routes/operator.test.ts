@@ -18,6 +18,7 @@ const DEFAULTS = {
   restRatePerMinute: 6_000,
   publishRatePerSecond: 500,
   deviceRatePerSecond: 200,
+  changesPerMinute: 600,
   keyTestsPerMinute: 10,
   invitationsPerDay: 100,
   plants: 10_000,

@@ -1,0 +1,166 @@
+/** D1 is shared: how many changes an organization may make, how large they are, and what they leave [C-14.2]. */
+import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
+import { fireAlert } from '#workerd/alerts.ts';
+import { anonymous } from '#workerd/client.ts';
+import { operator } from '#workerd/operator.ts';
+import { send } from '#workerd/rest.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { changeOrganization } from '../../worker/registry/organizations.ts';
+import { deletePlant } from '../../worker/registry/plants.ts';
+import { auditOf } from '../support/workerd/commits.ts';
+
+const LEAST = 5;
+
+async function limitChanges({ id }: Team, changesPerMinute: number): Promise<void> {
+  await operator.change(`/platform/organizations/${id}/limits`, { changesPerMinute });
+}
+
+describe('the changes of an organization', () => {
+  it('are counted together for all its members and keys; over the ceiling they get 429 and change nothing [C-14.2]', async () => {
+    const now = stopClock();
+    const team = await Team.create();
+    const key = await team.newKey(['plants:write', 'plants:read']);
+    await limitChanges(team, LEAST);
+    await team.operator.create('/plants', { name: 'a', timezone: 'UTC' });
+    await team.admin.create('/plants', { name: 'b', timezone: 'UTC' });
+    await key.create('/plants', { name: 'c', timezone: 'UTC' });
+    await team.orgAdmin.change(`/organizations/${team.id}`, { name: 'changed' });
+    // Refused for its body, but it has been counted: it could have changed something.
+    await expectError(await team.operator.post('/plants', {}), 400, 'VALIDATION_ERROR');
+    vi.setSystemTime(now + 17_500);
+    for (const by of [team.operator, team.orgAdmin, key]) {
+      const refused = await by.post('/plants', { name: 'd', timezone: 'UTC' });
+      expect(refused.headers.get('retry-after')).toBe('43');
+      const { message } = await expectError(refused, 429, 'TOO_MANY_REQUESTS');
+      expect(message).toContain(`More than ${LEAST} changes of the organization in a minute`);
+    }
+    const { meta } = await team.viewer.read<{ meta: { total: number } }>('/plants');
+    expect(meta.total).toBe(3);
+    vi.setSystemTime(now + 60_000);
+    await team.operator.create('/plants', { name: 'd', timezone: 'UTC' });
+  });
+
+  it('of another organization, reads, and requests without the right to change are not counted [C-14.2]', async () => {
+    stopClock();
+    const [team, other] = [await Team.create(), await Team.create()];
+    await limitChanges(team, 1);
+    for (let count = 0; count < 3; count++) {
+      await expectError(await team.viewer.post('/plants', {}), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      await expectError(await anonymous.post('/plants', {}), 401, 'UNAUTHORIZED');
+      await team.viewer.read('/plants');
+      await other.newPlant();
+    }
+    await team.newPlant();
+    await expectError(await team.operator.post('/plants', {}), 429, 'TOO_MANY_REQUESTS');
+  });
+});
+
+describe('the body of a request', () => {
+  const json = (bytes: number) => ({
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: `"${'x'.repeat(bytes - 2)}"`,
+  });
+
+  it('is at most 64 KiB where no credential is needed [C-14.2]', async () => {
+    const { publicBodyBytes } = LIMIT;
+    await expectError(await send('/api/v1/auth/login', json(publicBodyBytes)), 400, 'VALIDATION_ERROR');
+    const { message } = await expectError(
+      await send('/api/v1/auth/login', json(publicBodyBytes + 1)),
+      413,
+      'PAYLOAD_TOO_LARGE',
+    );
+    expect(message).toContain(String(publicBodyBytes));
+  });
+
+  it('is not parsed for a caller without the right to send it [C-14.2]', async () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    const malformed = { ...json(1_000_000), body: `{${'"'.repeat(999_999)}` };
+    await expectError(await send('/api/v1/plants', malformed), 401, 'UNAUTHORIZED');
+    expect(parse.mock.calls.some(([text]) => String(text).length > 100_000)).toBe(false);
+    parse.mockRestore();
+  });
+});
+
+describe('the alerts of an organization', () => {
+  it('over the limit replace the ones that were resolved first; where all are open, a new one is not stored [C-14.2]', async ({
+    ownTeam,
+  }) => {
+    const { id } = ownTeam;
+    const fill = (status: string, count: number, prefix: string) =>
+      env.DB.prepare(
+        `INSERT INTO alerts (id, organization_id, type, severity, status, message, first_seen_at_ms, last_seen_at_ms, count, resolved_at_ms)
+         SELECT ?1 || key, ?2, 'THRESHOLD', 'INFO', ?3, 'x', key, key, 1, iif(?3 = 'RESOLVED', 1000 + key, NULL) FROM json_each(?4)`,
+      )
+        .bind(`${prefix}-${id}-`, id, status, JSON.stringify(new Array(count).fill(0)))
+        .run();
+    const stored = async (alertId: string) =>
+      (await env.DB.prepare('SELECT 1 AS n FROM alerts WHERE id = ?').bind(alertId).first<number>('n')) === 1;
+    const counted = async () =>
+      await env.DB.prepare('SELECT alert_count AS n FROM organizations WHERE id = ?')
+        .bind(id)
+        .first<number>('n');
+    await fill('RESOLVED', 2, 'resolved');
+    await fill('ACTIVE', LIMIT.alertsKept - 2, 'active');
+    expect(await counted()).toBe(LIMIT.alertsKept);
+    const first = await fireAlert(id);
+    expect([await stored(first), await stored(`resolved-${id}-0`), await stored(`resolved-${id}-1`)]).toEqual(
+      [true, false, true],
+    );
+    const second = await fireAlert(id);
+    const third = await fireAlert(id);
+    expect([await stored(second), await stored(third)]).toEqual([true, false]);
+    expect(await counted()).toBe(LIMIT.alertsKept);
+  });
+
+  it('that is reported again replaces none [C-14.2]', async ({ ownTeam }) => {
+    const alertId = crypto.randomUUID();
+    for (let repeat = 0; repeat < 2; repeat++) await fireAlert(ownTeam.id, { id: alertId });
+    const counted = await env.DB.prepare('SELECT alert_count AS n FROM organizations WHERE id = ?')
+      .bind(ownTeam.id)
+      .first<number>('n');
+    expect(counted).toBe(1);
+  });
+});
+
+describe('an announcement to all objects', () => {
+  it('replaces earlier ones of which it has every target, and no other [C-14.2]', async ({
+    ownTeam,
+    other,
+  }) => {
+    const { organization } = ownTeam;
+    const gone = await ownTeam.newPlant();
+    await ownTeam.newPlant();
+    await ownTeam.newKey();
+    const audit = auditOf(organization, 'organization.updated', 'ORGANIZATION')(ownTeam.id);
+    const settings = { telemetryIntervalSeconds: 20 };
+    const change = async () =>
+      (await changeOrganization(env.DB, ownTeam.id, { settings }, audit, Date.now())).id;
+    const pending = async () => {
+      const rows = env.DB.prepare(
+        'SELECT id FROM registry_changes WHERE organization_id = ? ORDER BY version',
+      );
+      return (await rows.bind(ownTeam.id).raw<[string]>()).flat();
+    };
+    await env.DB.prepare('DELETE FROM registry_changes WHERE organization_id = ?').bind(ownTeam.id).run();
+    await other.newPlant();
+    await change();
+    // The Site of the deleted plant must still learn of it.
+    const deletion = await deletePlant(
+      env.DB,
+      { organizationId: ownTeam.id, id: gone.id },
+      audit,
+      Date.now(),
+    );
+    if (typeof deletion === 'string') throw new Error(deletion);
+    const ids = [await change(), await change(), await change()];
+    const left = await pending();
+    expect(left).toContain(deletion.id);
+    expect(left.slice(-1)).toEqual(ids.slice(-1));
+    expect(left.filter((one) => ids.includes(one))).toHaveLength(1);
+  });
+});
