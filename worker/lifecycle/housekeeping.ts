@@ -14,9 +14,9 @@ import { finishMoves } from './device-move.ts';
 import { eraseRemains } from './organization-end.ts';
 import { announceDue } from './registry-change.ts';
 
-/** Rows that one round deletes; fewer of alerts, which are deleted by id: D1 binds at most 100 parameters. */
+/** Rows of each kind that one round deletes; fewer accounts, whose ids are sent to D1 as one parameter. */
 const ROWS_PER_ROUND = 5_000;
-const EVENTS_PER_ROUND = 90;
+const ACCOUNTS_PER_ROUND = 1_000;
 
 export async function keepHouse(env: Env, now: number): Promise<void> {
   const duties: [name: string, duty: () => Promise<void>][] = [
@@ -27,9 +27,9 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['invitations', () => dropOldInvitations(env.DB, now, ROWS_PER_ROUND)],
     ['mails', () => deliverMails(env, now)],
     ['account tokens', () => dropOldTokens(env.DB, now, ROWS_PER_ROUND)],
-    ['unproved accounts', () => dropUnproved(env.DB, now, EVENTS_PER_ROUND)],
+    ['unproved accounts', () => dropUnproved(env.DB, now, ACCOUNTS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
-    ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
+    ['alerts', () => dropOldAlerts(env.DB, now, ROWS_PER_ROUND)],
     ['support sessions', () => dropOldSupport(env.DB, now, ROWS_PER_ROUND)],
     ['deleted organizations', () => eraseRemains(env)],
     ['audit events', () => dropOldAuditEvents(env.DB, now)],

@@ -1,5 +1,5 @@
 /** What mailed tokens change in D1: proof of an address, password reset and e-mail change [C-11.3], [C-11.4], [C-14.1]. */
-import { and, eq, gt, inArray, isNull, lt, lte, sql } from 'drizzle-orm';
+import { and, eq, gt, isNull, lt, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
@@ -207,10 +207,11 @@ export async function dropUnproved(database: D1Database, now: number, most: numb
     .limit(most);
   if (over.length === 0) return;
   const ids = over.map(({ id }) => id);
+  const isOver = (column: SQLiteColumn) => isAmong(column, ids);
   const own = await db
     .select({ id: memberships.organizationId })
     .from(memberships)
-    .where(inArray(memberships.userId, ids));
+    .where(isOver(memberships.userId));
   const isIn = (column: SQLiteColumn) =>
     isAmong(
       column,
@@ -219,13 +220,13 @@ export async function dropUnproved(database: D1Database, now: number, most: numb
   const isEmptyOf = (column: SQLiteColumn) =>
     sql`NOT EXISTS (SELECT 1 FROM ${memberships} WHERE ${memberships.organizationId} = ${column})`;
   await runBatch(db, [
-    db.delete(accountTokens).where(inArray(accountTokens.userId, ids)),
-    db.delete(sessions).where(inArray(sessions.userId, ids)),
-    db.delete(memberships).where(inArray(memberships.userId, ids)),
+    db.delete(accountTokens).where(isOver(accountTokens.userId)),
+    db.delete(sessions).where(isOver(sessions.userId)),
+    db.delete(memberships).where(isOver(memberships.userId)),
     db
       .delete(auditEvents)
       .where(and(isIn(auditEvents.organizationId), isEmptyOf(auditEvents.organizationId))),
     db.delete(organizations).where(and(isIn(organizations.id), isEmptyOf(organizations.id))),
-    db.delete(users).where(inArray(users.id, ids)),
+    db.delete(users).where(isOver(users.id)),
   ]);
 }

@@ -191,19 +191,13 @@ export async function changeAlert(
 /** Deletes up to `most` alerts that were resolved before their organization's retention period of audit events. */
 export async function dropOldAlerts(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
-  const over = await db
+  const over = db
     .select({ id: alerts.id })
     .from(alerts)
     .innerJoin(organizations, eq(organizations.id, alerts.organizationId))
     .where(lt(alerts.resolvedAtMs, keptFromMs(now)))
     .limit(most);
-  if (over.length === 0) return;
-  await db.delete(alerts).where(
-    inArray(
-      alerts.id,
-      over.map(({ id }) => id),
-    ),
-  );
+  await db.delete(alerts).where(sql`${alerts.id} IN ${over}`);
 }
 
 /** Condition for rules joined with their device. The plant of a rule about a device is the device's plant. */
