@@ -44,6 +44,29 @@ describe('the changes of an organization', () => {
     await team.operator.create('/plants', { name: 'd', timezone: 'UTC' });
   });
 
+  it('never keep an admin from taking access away: deletions, suspensions and revocations are not counted [C-14.2]', async () => {
+    stopClock();
+    const team = await Team.create();
+    const key = await team.newKey(['plants:read']);
+    const [first, second] = [await team.newTokenDevice(), await team.newTokenDevice()];
+    // Two devices were created and provisioned.
+    await limitChanges(team, 5);
+    await team.admin.create('/plants', { name: 'a', timezone: 'UTC' });
+    await expectError(await team.admin.post('/plants', {}), 429, 'TOO_MANY_REQUESTS');
+    const { id, orgAdmin, admin } = team;
+    for (const [by, method, path] of [
+      [orgAdmin, 'DELETE', `/partner/api-keys/${key.id}`],
+      [admin, 'POST', `/devices/${first.id}/suspend`],
+      [admin, 'POST', `/devices/${second.id}/revoke`],
+      [orgAdmin, 'DELETE', `/organizations/${id}/members/${team.operator.id}`],
+    ] as const)
+      expect([path, (await by.call(path, { method, headers: { 'x-org-id': id } })).status]).toEqual([
+        path,
+        200,
+      ]);
+    await expectError(await admin.operate(first.id, 'reactivate'), 429, 'TOO_MANY_REQUESTS');
+  });
+
   it('of another organization, reads, and requests without the right to change are not counted [C-14.2]', async () => {
     stopClock();
     const [team, other] = [await Team.create(), await Team.create()];

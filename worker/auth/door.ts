@@ -44,7 +44,14 @@ export type Who =
   /** A member of the organization in the path. With `orSelf` also the member that the path names, in any role. */
   | { door: 'organization'; role: Role; orSelf?: true }
   /** A member of the organization in `x-org-id`; if `scope` is set, also an API key with this scope. */
-  | { door: 'member'; role: Role; scope?: ApiKeyScope; isHeaderNeeded?: boolean };
+  | {
+      door: 'member';
+      role: Role;
+      scope?: ApiKeyScope;
+      isHeaderNeeded?: boolean;
+      /** Takes access away: allowed also where the organization has made all its changes of the minute. */
+      isUrgent?: true;
+    };
 
 /** The error codes of a door, without those of parameters and body. */
 export function errorsOfDoor(who: Who): ApiErrorCode[] {
@@ -102,9 +109,9 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
       if (who.scope && c.req.header('x-api-key') !== undefined) {
         const apiKey = await openToKey(c, who.scope);
         requireOwnOrganization(c, apiKey, 'API key');
-        return await countChange(c, apiKey);
+        return await countChange(c, apiKey, who.isUrgent);
       }
-      return await openToMember(c, who.role, who.isHeaderNeeded ?? false);
+      return await openToMember(c, who);
   }
 }
 
@@ -175,7 +182,10 @@ function requireNotSuspended({ suspendedAtMs }: SessionMembership): void {
     throw forbidden('The operator has suspended this organization: ask the operator why');
 }
 
-async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: boolean): Promise<void> {
+async function openToMember(
+  c: Context<AppContext>,
+  { role, isHeaderNeeded = false, isUrgent }: Extract<Who, { door: 'member' }>,
+): Promise<void> {
   const support = await supportTenant(c);
   if (support) return await openToSupport(c, support);
   const user = await requireUser(c);
@@ -184,17 +194,22 @@ async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: 
   const membership = orgContext(c, user, isHeaderNeeded);
   requireNotSuspended(membership);
   requireRole(membership.role, role);
-  await countChange(c, membership);
+  await countChange(c, membership, isUrgent);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));
 }
 
-/** Counts a request that may write to D1, which all organizations share, against the organization's ceiling [C-14.2]. */
+/**
+ * Counts a request that may write to D1, which all organizations share, against the organization's ceiling [C-14.2]. A
+ * deletion is not counted, because what it deletes has been: whoever floods an organization must not keep its admins from
+ * revoking a key or removing a member.
+ */
 async function countChange(
   c: Context<AppContext>,
   { organizationId, ceilings }: { organizationId: string; ceilings: Record<string, number> },
+  isUrgent = false,
 ): Promise<void> {
-  if (SAFE_METHODS.includes(c.req.method)) return;
+  if (isUrgent || c.req.method === 'DELETE' || SAFE_METHODS.includes(c.req.method)) return;
   const most = ceilingsOf(ceilings).changesPerMinute;
   await requireShare(c, `changes:${organizationId}`, most, 'changes of the organization');
 }

@@ -203,7 +203,7 @@ interface Transition {
 function lifecycleRoute({ path, summary, from, to, event }: Transition) {
   return route(`POST /api/v1/devices/{id}/${path}`, {
     summary,
-    who: MANAGES_DEVICES,
+    who: to === 'ACTIVE' ? MANAGES_DEVICES : { ...MANAGES_DEVICES, isUrgent: true },
     params: idParameter,
     body: reasonRequest,
     isBodyOptional: true,

@@ -44,7 +44,7 @@ const WRITES_DEVICES: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:w
 const DELETES_DEVICES: Who = { door: 'member', role: 'ADMIN', scope: 'plants:write' };
 const READS_DIAGNOSTICS: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:read' };
 /** Only users manage credentials and lifecycle of a device; no scope of an API key allows it [C-2.6]. */
-export const MANAGES_DEVICES: Who = { door: 'member', role: 'ADMIN' };
+export const MANAGES_DEVICES = { door: 'member', role: 'ADMIN' } as const satisfies Who;
 
 const EXAMPLE = {
   name: 'Dairy gateway',
