@@ -25,6 +25,8 @@ export interface OrganizationOptions {
   moreKeys?: number;
   /** Settings of the organization; default: the highest rates. */
   settings?: Record<string, number>;
+  /** Ceilings that the operator raises; default: those that the highest rates need. */
+  ceilings?: Record<string, number>;
 }
 
 export interface BenchKey {
@@ -86,9 +88,10 @@ async function seedOne(
   { operatorToken = '' }: EdgeSecrets,
   options: OrganizationOptions,
 ): Promise<SeededOrganization> {
-  const settings = { ...(options.settings ?? HIGHEST_RATES), ...REST_RATE };
+  const { ceilings = HIGHEST_CEILINGS } = options;
+  const settings = { ...REST_RATE, ...(options.settings ?? HIGHEST_RATES) };
   const secrets = { ...makeSecrets(options.slug), operatorToken };
-  const admin = await seedOrganization(edge.url, secrets, settings, HIGHEST_CEILINGS);
+  const admin = await seedOrganization(edge.url, secrets, settings, ceilings);
   const id = admin.organizationId ?? '';
   const apiKey = await seedApiKey(admin);
   const moreKeys: BenchKey[] = [];

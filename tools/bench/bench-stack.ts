@@ -39,6 +39,8 @@ export interface BenchOptions {
   edgeTls?: boolean;
   /** Starts workerd's inspector, which reports the JavaScript heap. */
   inspector?: boolean;
+  /** Additional bindings of the edge. */
+  bindings?: Record<string, string>;
 }
 
 export interface BenchPorts {
@@ -118,6 +120,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     ...edgeOptions,
     ...(options.entry ? { entry: options.entry } : {}),
     ...(options.inspector ? { inspector: true } : {}),
+    ...(options.bindings ? { bindings: options.bindings } : {}),
     ...(options.edgeTls ? { tls: certificates } : {}),
   });
   const { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);

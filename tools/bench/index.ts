@@ -18,6 +18,10 @@ import { benchHistory } from './p6-history.ts';
 import { benchCost } from './p8-cost.ts';
 import { benchBoundary } from './p9-boundary.ts';
 import { benchSoak } from './soak.ts';
+import { benchStrangers } from './strangers.ts';
+import { benchStrangersAccount } from './strangers-account.ts';
+import { benchStrangersConnections } from './strangers-connections.ts';
+import { benchStrangersRequests } from './strangers-requests.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   amqp: benchAmqp,
@@ -35,6 +39,10 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   identity: benchIdentity,
   oracle: benchOracle,
   devices: benchDeviceList,
+  strangers: benchStrangers,
+  'strangers-requests': benchStrangersRequests,
+  'strangers-connections': benchStrangersConnections,
+  'strangers-account': benchStrangersAccount,
 };
 /** Run without arguments: benchmarks that take minutes, not an hour. */
 const SHORT = ['p1', 'p2'];

@@ -40,6 +40,7 @@ export async function publishTelemetry(client: MqttClient, plant: SeededPlant): 
 export class CommandingPartner {
   readonly partner: Partner;
   readonly #open = new Map<string, () => void>();
+  readonly #unacknowledged = new Map<string, () => void>();
   #eventCount = 0;
 
   private constructor(partner: Partner) {
@@ -54,6 +55,7 @@ export class CommandingPartner {
         partner.channel.ack(message);
         own.#eventCount += 1;
         if (queue === 'event.execution') own.#note(message.content);
+        if (queue === 'event.status') own.#noteAcknowledgement(message.content);
       });
     }
     return own;
@@ -68,8 +70,10 @@ export class CommandingPartner {
    * Publishes a signed device command. `confirmed` resolves at its confirm, `ended` at its last execution
    * event.
    */
-  command(plant: SeededPlant): { confirmed: Promise<unknown>; ended: Promise<void> } {
-    const correlationId = randomUUID();
+  command(
+    plant: SeededPlant,
+    correlationId: string = randomUUID(),
+  ): { confirmed: Promise<unknown>; ended: Promise<void> } {
     const ended = new Promise<void>((resolve) => this.#open.set(correlationId, resolve));
     const commands = [
       { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } },
@@ -78,11 +82,27 @@ export class CommandingPartner {
     return { confirmed, ended };
   }
 
+  /** Publishes a command and resolves at its acknowledgement, which may arrive before the confirm. */
+  async acknowledged(plant: SeededPlant): Promise<void> {
+    const correlationId = randomUUID();
+    const acknowledged = new Promise<void>((resolve) => this.#unacknowledged.set(correlationId, resolve));
+    const { confirmed } = this.command(plant, correlationId);
+    await Promise.race([acknowledged, confirmed.then(() => acknowledged)]);
+  }
+
   /** Resolves when the command has ended. */
   async complete(plant: SeededPlant): Promise<void> {
     const { confirmed, ended } = this.command(plant);
     await confirmed;
     await ended;
+  }
+
+  #noteAcknowledgement(content: Buffer): void {
+    // Most benchmarks do not wait for acknowledgements, and must not spend time on them.
+    if (this.#unacknowledged.size === 0) return;
+    const { correlationId } = JSON.parse(content.toString('utf8'));
+    this.#unacknowledged.get(correlationId)?.();
+    this.#unacknowledged.delete(correlationId);
   }
 
   #note(content: Buffer): void {
