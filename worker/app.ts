@@ -7,7 +7,7 @@ import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { countAddress } from './http/address-rate.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
-import { boundBody } from './http/json-body.ts';
+import { boundBody, drainBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
 import { linkReady, reportClock, requireLinkVersion } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
@@ -84,6 +84,7 @@ app.use('/api/v1/*', async (c, next) => {
   await next();
   if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
 });
+app.use(drainBody);
 app.use('/api/v1/*', countAddress);
 app.use(boundBody);
 mount(app, ROUTES);

@@ -17,19 +17,24 @@ export const CSP_REPORT_PATH = '/api/v1/csp-report';
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 /**
- * Refuses a body that is announced as too large, before anything else is done for it. Reads what is left of a body after
- * the answer is made: a client that is still sending then sees a broken connection, not the answer.
+ * Reads what is left of a body after the answer is made: a client that is still sending then sees a broken connection, not
+ * the answer. Of an address over its limit only a body that says that it is short is read.
  */
+export const drainBody = createMiddleware<AppContext>(async (c, next) => {
+  const stream = c.req.raw.body;
+  await next();
+  if (!stream || c.req.raw.bodyUsed) return;
+  const isShort = announcedBytes(c) > 0 && announcedBytes(c) <= LIMIT.publicBodyBytes;
+  if (c.res.status !== 429 || isShort) await discard(stream);
+});
+
+/** Refuses a body that is too large, before anything else is done for it. */
 export const boundBody = createMiddleware<AppContext>(async (c, next) => {
   const stream = c.req.raw.body;
-  if (!stream) return await next();
-  const announced = announcedBytes(c);
+  if (announcedBytes(c) > LIMIT.restBodyBytes) throw tooLarge(LIMIT.restBodyBytes);
   // A body that does not say how long it is must be read to know.
-  if (announced === 0) c.set('text', await readText(stream, LIMIT.restBodyBytes));
-  const isTooLarge = announced > LIMIT.restBodyBytes;
-  if (!isTooLarge) await next();
-  if (!c.req.raw.bodyUsed) await discard(stream);
-  if (isTooLarge) throw tooLarge(LIMIT.restBodyBytes);
+  if (stream && announcedBytes(c) === 0) c.set('text', await readText(stream, LIMIT.restBodyBytes));
+  await next();
 });
 
 /** Parses the body, once the caller may send one: an unknown caller must not make the edge parse a megabyte [C-14.2]. */
