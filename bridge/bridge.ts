@@ -72,7 +72,7 @@ export class Bridge {
       (client) => new ConnectionReport(this.#metrics, this.#log, { protocol: 'mqtt', ...client }),
     );
     this.#waitingRoom = new WaitingRoom((address) =>
-      this.#log.write('silent connection closed to make room', { address }),
+      this.#log.write('oldest connection without a login closed', { address }),
     );
     const paths = { ...config.tls, ...(config.mtls && { clientAuthority: config.mtls.clientAuthority }) };
     const material = readTlsFiles(paths);

@@ -54,7 +54,15 @@ export class ConnectionReport implements ConnectionEvents {
     this.#metrics.refused(this.#client.protocol, reason);
     if (reason === 'client' && username === undefined)
       this.#log.write('client disconnected before login', { ...this.#client, why });
-    else this.#log.write('connection not opened', { ...this.#client, username, vhost, reason, code, why });
+    else
+      this.#log.write('client not connected', {
+        ...this.#client,
+        username,
+        vhost,
+        reason,
+        code,
+        why,
+      });
   }
 
   closed(why: string, reason: EndReason): void {

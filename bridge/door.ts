@@ -58,7 +58,7 @@ export class Door {
     if (result.outcome === 'trouble')
       this.#log.write('dial to edge failed', { protocol, connection, why: result.reason });
     if (result.outcome === 'unproven')
-      this.#log.write('edge rejected bridge authentication', { protocol, connection, why: result.reason });
+      this.#log.write('edge rejected the bridge proof', { protocol, connection, why: result.reason });
     return result;
   }
 

@@ -20,7 +20,7 @@ import { judgeRefusal, type NoLink } from './refusal.ts';
 /** Frames are collected no longer than this while an earlier one is unanswered. */
 const GATHER_MS = 2;
 const DIAL_TIMEOUT_MS = 8_000;
-/** An error envelope of the edge is shorter; the rest of a longer answer is not read. */
+/** About so much of a refusal is read at most; the error envelopes of the edge are shorter. */
 const MAX_REFUSAL_CHARS = 4_096;
 
 /** The client that a link is dialled for. */

@@ -26,7 +26,7 @@ export const LINES = {
     level: 'info',
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'seconds', 'reason', 'why'],
   },
-  'connection not opened': {
+  'client not connected': {
     level: 'info',
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'reason', 'code', 'why'],
     isLimited: true,
@@ -46,14 +46,14 @@ export const LINES = {
     fields: ['listener', 'address', 'code'],
     isLimited: true,
   },
-  'silent connection closed to make room': { level: 'info', fields: ['address'], isLimited: true },
+  'oldest connection without a login closed': { level: 'info', fields: ['address'], isLimited: true },
   'proxy connection without a valid PROXY header': {
     level: 'warn',
     fields: ['listener', 'proxy', 'why'],
     isLimited: true,
   },
   'dial to edge failed': { level: 'warn', fields: ['protocol', 'connection', 'why'], isLimited: true },
-  'edge rejected bridge authentication': {
+  'edge rejected the bridge proof': {
     level: 'error',
     fields: ['protocol', 'connection', 'why'],
     isLimited: true,

@@ -443,6 +443,7 @@ export const auditEvents = sqliteTable(
   },
   (table) => [
     index('audit_events_organization').on(table.organizationId, table.createdAtMs),
+    index('audit_events_event').on(table.organizationId, table.event, table.createdAtMs),
     index('audit_events_actor').on(table.actor, table.createdAtMs),
     // A deleted user's address is removed from the details.
     index('audit_events_email')
@@ -508,6 +509,9 @@ export const alerts = sqliteTable(
   },
   (table) => [
     index('alerts_organization').on(table.organizationId, table.firstSeenAtMs),
+    index('alerts_resolved_first')
+      .on(table.organizationId, table.resolvedAtMs)
+      .where(sql`"status" = 'RESOLVED'`),
     index('alerts_resolved').on(table.resolvedAtMs).where(sql`"resolved_at_ms" IS NOT NULL`),
     check('alerts_type', oneOf('type', ALERT_TYPES)),
     check('alerts_severity', oneOf('severity', ALERT_SEVERITIES)),

@@ -173,7 +173,7 @@ async function deleteOrganization(operator: Operator, id: string, confirm: strin
   if (data[0]?.id !== id.toLowerCase())
     throw new Error(`--confirm must be the slug of the organization ${id}: nothing was deleted`);
   await change(operator, 'DELETE', `/organizations/${id}`);
-  console.log('Its plants and devices are erased within minutes.');
+  console.log('Its plants and devices are erased by and by, 150 of each a minute.');
 }
 
 async function deleteUser(operator: Operator, email: string): Promise<void> {

@@ -51,7 +51,10 @@ export class Inflow {
     }
   }
 
-  /** Returns the bytes after the protocol header, once the header is complete and valid. */
+  /**
+   * Reads the protocol header: calls `begin` once it is complete, or `refuse` if it is not valid. Returns the bytes after
+   * it; undefined before that.
+   */
   #readHeader(before: Buffer, chunk: Buffer): Buffer | undefined {
     const header = Buffer.concat([before, chunk]);
     const seen = Math.min(header.length, PROTOCOL_HEADER.length);

@@ -14,8 +14,8 @@ const MAX_REFUSED_ROWS = 10;
 
 /**
  * The audit row of an action, for the same batch as the action. Equal events of a minute, with the same actor and target,
- * share a row that counts them [C-14.3]: it has the details of all, each with its newest value, or of the newest if they
- * are too many. With a `cause` the row is its own, and a retry with the same cause adds and counts nothing.
+ * share a row that counts them [C-14.3]. With a `cause` the row is its own, and a retry with the same cause adds and counts
+ * nothing.
  */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
   const row = db.insert(auditEvents).values(valuesOf(entry, now, cause));
@@ -34,12 +34,26 @@ export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now:
     .onConflictDoUpdate(COUNTED);
 }
 
-const MERGED = sql`json_patch(${auditEvents.details}, excluded.details)`;
+/**
+ * What an equal event changes in its row: the details become its own, and `earlier` keeps those of the events before it, so
+ * that nobody hides a change behind another one. `address`: where the event came from, if not from where the first did.
+ */
+const OWN = sql`iif(excluded.address IS ${auditEvents.address}, excluded.details,
+  json_set(excluded.details, '$.address', excluded.address))`;
+const EARLIER = sql`coalesce(${auditEvents.details} -> '$.earlier', '[]')`;
+const LAST = sql`json_remove(${auditEvents.details}, '$.earlier', '$.more')`;
+const WHOLE = sql`json_set(${OWN}, '$.earlier', json_insert(${EARLIER}, '$[#]', json(${LAST})))`;
+/** `more`: from here on there was no room for the others. */
+const CUT = sql`json_set(${OWN}, '$.earlier', json(${EARLIER}), '$.more', json('true'))`;
+const fits = (details: SQL) => sql`length(CAST(${details} AS BLOB)) <= ${AUDIT_DETAILS_BYTES}`;
+
 const COUNTED = {
   target: auditEvents.id,
   set: {
     count: sql`${auditEvents.count} + 1`,
-    details: sql`iif(length(CAST(${MERGED} AS BLOB)) <= ${AUDIT_DETAILS_BYTES}, ${MERGED}, excluded.details)`,
+    details: sql`CASE WHEN ${LAST} = ${OWN} THEN ${auditEvents.details} 
+      WHEN ${auditEvents.details} -> '$.more' IS NULL AND ${fits(WHOLE)} THEN ${WHOLE}
+      WHEN ${fits(CUT)} THEN ${CUT} ELSE json_set(excluded.details, '$.more', json('true')) END`,
   },
 };
 

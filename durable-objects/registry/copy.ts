@@ -15,7 +15,7 @@ export const FRESH_MS = 20 * 60_000;
  * wait for the registry.
  */
 const POLL_MS = 15 * 60_000;
-/** How often the age is stored while the copy does not change; each time is a written row. */
+/** A read that finds no change stores its time at most this often, because each store writes a row. */
 const AGE_STEP_MS = 10 * 60_000;
 /** Pause after a failed read. */
 const PAUSE_MS = 60_000;

@@ -1,5 +1,5 @@
 /** What objects write to D1: a Site its updates, a Vhost the use and the end of its key. Idempotent. */
-import { and, asc, eq, isNull, lt, lte, ne, or, sql } from 'drizzle-orm';
+import { and, eq, isNull, lt, lte, ne, or, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { alerts, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
@@ -21,23 +21,24 @@ function statementsOf(db: DrizzleD1Database, write: RegistryWrite): BatchItem<'s
 }
 
 /**
- * Inserts an alert. If the organization has as many as allowed, the one that was resolved first makes room; where all are
- * open, the new one is not stored.
+ * Inserts an alert. If the organization has as many as allowed, the one that was resolved first makes room, or the oldest
+ * if none is resolved.
  */
 function begunAlert(db: DrizzleD1Database, alert: AlertEntry): BatchItem<'sqlite'>[] {
   const { organizationId } = alert;
   const isFull = sql`(SELECT ${organizations.alertCount} FROM ${organizations} WHERE ${organizations.id} = ${organizationId})
     >= ${LIMIT.alertsKept}`;
-  const isNew = sql`NOT EXISTS (SELECT 1 FROM ${alerts} WHERE ${alerts.id} = ${alert.id})`;
-  const oldest = db
-    .select({ id: alerts.id })
-    .from(alerts)
-    .where(and(eq(alerts.organizationId, organizationId), eq(alerts.status, 'RESOLVED')))
-    .orderBy(asc(alerts.resolvedAtMs))
-    .limit(1);
+  const isNew = sql`NOT EXISTS (SELECT 1 FROM alerts AS known WHERE known.id = ${alert.id})`;
+  // Both are read by an index, which SQLite finds only if the status is a literal.
+  const resolved = sql`(SELECT old.id FROM alerts AS old WHERE old.organization_id = ${organizationId}
+    AND old.status = 'RESOLVED' ORDER BY old.resolved_at_ms LIMIT 1)`;
+  const oldest = sql`(SELECT old.id FROM alerts AS old WHERE old.organization_id = ${organizationId}
+    ORDER BY old.first_seen_at_ms LIMIT 1)`;
   const { id, ruleId, plantId, deviceId, type, severity, message, value, threshold } = alert;
   return [
-    db.delete(alerts).where(sql`${alerts.id} IN ${oldest} AND ${isFull} AND ${isNew}`),
+    db
+      .delete(alerts)
+      .where(sql`${alerts.id} = iif(${isFull} AND ${isNew}, coalesce(${resolved}, ${oldest}), NULL)`),
     // In the order of the schema's columns, as Drizzle requires.
     db
       .insert(alerts)

@@ -60,6 +60,7 @@ CREATE TABLE `alerts` (
 );
 --> statement-breakpoint
 CREATE INDEX `alerts_organization` ON `alerts` (`organization_id`,`first_seen_at_ms`);--> statement-breakpoint
+CREATE INDEX `alerts_resolved_first` ON `alerts` (`organization_id`,`resolved_at_ms`) WHERE "status" = 'RESOLVED';--> statement-breakpoint
 CREATE INDEX `alerts_resolved` ON `alerts` (`resolved_at_ms`) WHERE "resolved_at_ms" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `api_keys` (
 	`id` text PRIMARY KEY NOT NULL,
@@ -108,6 +109,7 @@ CREATE TABLE `audit_events` (
 );
 --> statement-breakpoint
 CREATE INDEX `audit_events_organization` ON `audit_events` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `audit_events_event` ON `audit_events` (`organization_id`,`event`,`created_at_ms`);--> statement-breakpoint
 CREATE INDEX `audit_events_actor` ON `audit_events` (`actor`,`created_at_ms`);--> statement-breakpoint
 CREATE INDEX `audit_events_email` ON `audit_events` (("details" ->> '$.email')) WHERE ("details" ->> '$.email') IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `devices` (

@@ -68,7 +68,7 @@ describe.each(['TLSv1.2', 'TLSv1.3'] as const)('with %s, on the listener for cer
       const expected = { level: 30, listener: 'mtls', address: OTHER_ADDRESS, reason, code };
       expect(await lines.until('TLS handshake failed')).toMatchObject(expected);
       expect(await failures('mtls', reason)).toBe(1);
-      expect(lines.of('connection not opened')).toEqual([]);
+      expect(lines.of('client not connected')).toEqual([]);
     },
   );
 });

@@ -21,8 +21,8 @@ const it = bridgeTest
   })
   // The only line of a rejected client, which is also counted.
   .extend('rejection', ({ lines, rejectedCount }) => async () => {
-    const line = await lines.until('connection not opened');
-    expect(lines.of('connection not opened')).toHaveLength(1);
+    const line = await lines.until('client not connected');
+    expect(lines.of('client not connected')).toHaveLength(1);
     expect(await rejectedCount(String(line.protocol), String(line.reason))).toBe(1);
     return line;
   });
@@ -78,7 +78,7 @@ describe('a rejected partner', () => {
       await bridge.rejectedPartner();
       expect(await rejection()).toMatchObject({ reason, username: 'acme' });
       expect(
-        lines.of(reason === 'trouble' ? 'dial to edge failed' : 'edge rejected bridge authentication'),
+        lines.of(reason === 'trouble' ? 'dial to edge failed' : 'edge rejected the bridge proof'),
       ).toMatchObject([{ protocol: 'amqp', connection: edge.dialed[0]?.proof.connection }]);
     },
   );
@@ -89,7 +89,7 @@ describe('a rejected partner', () => {
     await vi.waitFor(async () => expect(await rejectedCount('amqp', 'throttled')).toBe(1));
     expect(await rejectedCount('amqp', 'credential')).toBe(30);
     expect(await bridge.metric('dials_total{protocol="amqp",outcome="refused"}')).toBe(30);
-    expect(lines.of('connection not opened').at(-1)).toMatchObject({
+    expect(lines.of('client not connected').at(-1)).toMatchObject({
       reason: 'throttled',
       why: 'too many rejected logins from this address',
     });
@@ -124,8 +124,8 @@ describe('a rejected partner', () => {
     for (const username of [KEY, TOKEN, `a\u001b[2J\u202e${'x'.repeat(250)}`]) {
       await bridge.rejectedPartner({ username, password: 'acme' });
     }
-    await lines.until('connection not opened', 3);
-    const shown = lines.of('connection not opened').map(({ username }) => username);
+    await lines.until('client not connected', 3);
+    const shown = lines.of('client not connected').map(({ username }) => username);
     expect(shown).toEqual([`${KEY.slice(0, 11)}…`, 'eyJ…', `a\ufffd[2J\ufffd${'x'.repeat(250)}`]);
     expect(lines.text).not.toContain(KEY.slice(0, 20));
   });
@@ -198,7 +198,7 @@ describe('a rejected device', () => {
       level: 20,
       address: ADDRESS,
     });
-    expect(lines.of('connection not opened')).toEqual([]);
+    expect(lines.of('client not connected')).toEqual([]);
     expect(await rejectedCount('mqtt', 'client')).toBe(1);
   });
 });
@@ -224,7 +224,7 @@ describe('an open connection', () => {
       why: 'link 4003 revoked',
     });
     expect(await bridge.metric('connections_ended_total{protocol="amqp",reason="revoked"}')).toBe(1);
-    expect(lines.of('connection not opened')).toEqual([]);
+    expect(lines.of('client not connected')).toEqual([]);
   });
 
   it('of a partner is logged with its reason: client or protocol', async ({ lines, bridge }) => {
@@ -286,11 +286,11 @@ describe('a flood of rejections', () => {
   it('writes five equal lines a minute, and counts the others', async ({ clock, lines, bridge }) => {
     const logIn = async () => (await bridge.device({ username: 'gateway-1' })).takeConnack();
     for (let count = 0; count < 12; count++) await logIn();
-    expect(lines.of('connection not opened')).toHaveLength(5);
+    expect(lines.of('client not connected')).toHaveLength(5);
     await clock.pass(60_000);
     expect(lines.of('log lines suppressed')).toMatchObject([{ level: 40, address: ADDRESS, count: 7 }]);
     await logIn();
-    expect(lines.of('connection not opened')).toHaveLength(6);
+    expect(lines.of('client not connected')).toHaveLength(6);
   });
 });
 

@@ -110,7 +110,7 @@ describe('the body of a request', () => {
 });
 
 describe('the alerts of an organization', () => {
-  it('over the limit replace the ones that were resolved first; where all are open, a new one is not stored [C-14.2]', async ({
+  it('over the limit replace the ones that were resolved first; where all are open, the oldest [C-14.2]', async ({
     ownTeam,
   }) => {
     const { id } = ownTeam;
@@ -136,7 +136,11 @@ describe('the alerts of an organization', () => {
     );
     const second = await fireAlert(id);
     const third = await fireAlert(id);
-    expect([await stored(second), await stored(third)]).toEqual([true, false]);
+    expect([await stored(second), await stored(third), await stored(`active-${id}-0`)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
     expect(await counted()).toBe(LIMIT.alertsKept);
   });
 

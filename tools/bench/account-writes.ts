@@ -123,5 +123,5 @@ function longName(): string {
 }
 
 function largest(): object {
-  return { text: long(LIMIT.deviceMetadataCharacters - 11) };
+  return { text: long(LIMIT.deviceMetadataBytes - 11) };
 }

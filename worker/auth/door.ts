@@ -16,7 +16,6 @@ import { parseBody } from '../http/json-body.ts';
 import { requireRate, requireShare } from '../http/rate.ts';
 import type { ApiKey } from '../registry/key-lookup.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
-import { requireOperator } from './operator.ts';
 import {
   keyTenant,
   memberTenant,
@@ -27,7 +26,8 @@ import {
   requireOwnOrganization,
   requireUser,
   SAFE_METHODS,
-} from './principal.ts';
+} from './authenticate.ts';
+import { requireOperator } from './operator.ts';
 import { requireRole } from './rank.ts';
 import { supportTenant } from './support.ts';
 
@@ -201,8 +201,8 @@ async function openToMember(
 
 /**
  * Counts a request that may write to D1, which all organizations share, against the organization's ceiling [C-14.2]. A
- * deletion is not counted, because what it deletes has been: whoever floods an organization must not keep its admins from
- * revoking a key or removing a member.
+ * deletion is not counted, because what it deletes has been: a key that floods its organization must not keep the admins
+ * from revoking it.
  */
 async function countChange(
   c: Context<AppContext>,

@@ -1,11 +1,10 @@
 /** The answer that opens or continues a session: its tokens, and the cookie [C-1.4]. */
 import type { Context } from 'hono';
-import { setCookie } from 'hono/cookie';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { LoginAnswer } from '../../protocol/user.ts';
 import type { AppContext } from '../env.ts';
 import { membershipsOf, type UserRow, userRecordOf } from '../registry/users.ts';
-import { ACCESS_COOKIE } from './principal.ts';
+import { setAccessCookie } from './access-cookie.ts';
 import { signAccessToken, signRefreshToken } from './session-tokens.ts';
 
 export async function answerLogin(
@@ -27,14 +26,4 @@ export async function answerLogin(
     expiresIn: LIMIT.accessTokenMs / 1_000,
     refreshToken: signRefreshToken(SESSION_SECRET, session),
   };
-}
-
-export function setAccessCookie(c: Context<AppContext>, accessToken: string): void {
-  setCookie(c, ACCESS_COOKIE, accessToken, {
-    httpOnly: true,
-    secure: true,
-    sameSite: 'Lax',
-    path: '/',
-    maxAge: LIMIT.accessTokenMs / 1_000,
-  });
 }

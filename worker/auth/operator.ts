@@ -7,7 +7,7 @@ import type { Actor } from '../../durable-objects/registry/entries.ts';
 import { equalText, sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
-import { requireUser } from './principal.ts';
+import { requireUser } from './authenticate.ts';
 
 const MIN_TOKEN_CHARACTERS = 32;
 

@@ -10,8 +10,8 @@ import { forbidden, unauthorized } from '../http/error-response.ts';
 import { writeAudit } from '../registry/audit.ts';
 import { findSupport } from '../registry/support-sessions.ts';
 import { addressOf } from './address.ts';
+import { SAFE_METHODS } from './authenticate.ts';
 import { bearerOf } from './operator.ts';
-import { SAFE_METHODS } from './principal.ts';
 
 /** Undefined if the request has no support token. Throws 401 for one that has ended, and 403 if it would change something. */
 export async function supportTenant(c: Context<AppContext>): Promise<Tenant | undefined> {
@@ -42,13 +42,13 @@ function noteRead(c: Context<AppContext>, { organizationId, actor }: Tenant, id:
       target: { type: 'SUPPORT_SESSION', id },
       address: addressOf(c),
       outcome: 'SUCCESS',
-      details: { lastPath: c.req.path },
+      details: { path: c.req.path + new URL(c.req.url).search },
     },
     Date.now(),
   );
   c.executionCtx.waitUntil(
     written.catch((error: unknown) => {
-      console.error('audit event of a support session not written', { id, reason: reasonOf(error) });
+      console.error('read of a support session not audited', { id, reason: reasonOf(error) });
     }),
   );
 }

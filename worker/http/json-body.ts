@@ -42,7 +42,7 @@ export async function parseBody(c: Context<AppContext>, mostBytes: number): Prom
   const stream = c.req.raw.body;
   if (!stream || !METHODS.includes(c.req.method)) return;
   if (announcedBytes(c) > mostBytes) throw tooLarge(mostBytes);
-  const text = c.get('text') ?? (await c.req.raw.text());
+  const text = c.get('text') ?? (await readText(stream, mostBytes));
   if (text === '') return;
   if (utf8Length(text) > mostBytes) throw tooLarge(mostBytes);
   const type = c.req.header('content-type') ?? '';

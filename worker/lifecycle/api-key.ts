@@ -141,14 +141,18 @@ export function amqpPort(env: Env): number {
   return Number(env.AMQP_PORT ?? DEFAULT_AMQP_PORT);
 }
 
-/** Revokes a key. When this returns, the key is refused everywhere and its connections are closed [C-5.6]. */
+/**
+ * Revokes a key. When this returns, the key is refused everywhere and its connections are closed [C-5.6]. Undefined if D1
+ * had the revocation already: its announcement was stored with it.
+ */
 export async function revokeApiKey(
   env: Env,
-  key: { id: string; organizationId: string },
+  key: { id: string; organizationId: string; revokedAtMs?: number | null },
   audit: AuditEntry,
   now: number,
-): Promise<RegistryChange> {
+): Promise<RegistryChange | undefined> {
   await vhostOf(env, key.id).revoke(key.id);
+  if (key.revokedAtMs) return undefined;
   return await revokeKey(env.DB, key, audit, now);
 }
 

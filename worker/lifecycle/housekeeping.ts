@@ -11,7 +11,7 @@ import { dropExpiredSessions } from '../registry/sessions.ts';
 import { dropOldSupport } from '../registry/support-sessions.ts';
 import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
-import { eraseRemains } from './organization-end.ts';
+import { endPlantlessSessions, eraseRemains } from './organization-end.ts';
 import { announceDue } from './registry-change.ts';
 
 /** Rows of each kind that one round deletes; fewer accounts, whose ids are sent to D1 as one parameter. */
@@ -31,6 +31,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['alerts', () => dropOldAlerts(env.DB, now, ROWS_PER_ROUND)],
     ['support sessions', () => dropOldSupport(env.DB, now, ROWS_PER_ROUND)],
+    ['suspended organizations', () => endPlantlessSessions(env, now)],
     ['deleted organizations', () => eraseRemains(env)],
     ['audit events', () => dropOldAuditEvents(env.DB, now)],
   ];

@@ -8,38 +8,63 @@ import { deleteRest, deleteRows, findRemains, onlineWithoutPlant } from '../regi
 import { discardVhost } from './api-key.ts';
 import { siteById, siteOf } from './device-site.ts';
 
-/** Objects of each kind in one round of housekeeping. */
-const OBJECTS_PER_ROUND = 50;
+/** Objects of each kind in one step: together fewer than the platform allows a request to call. */
+const OBJECTS_PER_STEP = 50;
+const STEPS_PER_ROUND = 3;
 const ROWS_PER_ROUND = 5_000;
-/** Devices without a plant whose sessions one request ends. */
-const MAX_ENDED = 500;
+const SESSIONS_PER_ROUND = 200;
 
 /**
- * Ends the sessions of devices without a plant, which have no copy of the registry. A device that is missed here keeps its
- * session until its token expires, and then gets no other one.
+ * Ends the sessions of devices without a plant in suspended organizations: no copy of the registry ends them. Housekeeping
+ * repeats it until none is left.
  */
-export async function endPlantlessSessions(env: Env, organizationId: string, now: number): Promise<void> {
-  const devices = await onlineWithoutPlant(env.DB, organizationId, MAX_ENDED);
+export async function endPlantlessSessions(env: Env, now: number, organizationId?: string): Promise<void> {
+  const devices = await onlineWithoutPlant(env.DB, organizationId, SESSIONS_PER_ROUND);
   const ended = await Promise.allSettled(
     devices.map((device) => siteOf(env, device).endSessionBy(device.id, now)),
   );
   for (const one of ended) {
     if (one.status === 'rejected')
-      console.warn('session of a device not ended', { organizationId, reason: reasonOf(one.reason) });
+      console.warn('session of a device in a suspended organization not ended, will retry', {
+        reason: reasonOf(one.reason),
+      });
   }
 }
 
-/** Erases a part of what is left of a deleted organization. */
+/** Erases a part of what deleted organizations have left. */
 export async function eraseRemains(env: Env): Promise<void> {
-  const remains = await findRemains(env.DB, OBJECTS_PER_ROUND);
-  if (!remains) return;
-  const { organizationId, keyIds, plantIds, devices } = remains;
-  await Promise.all([
-    ...keyIds.map((id) => discardVhost(env, id)),
-    ...plantIds.map((id) => siteById(env, id).erase()),
-    ...devices.map((device) => siteOf(env, device).erase()),
-  ]);
-  await deleteRows(env.DB, remains);
-  const isAll = [keyIds, plantIds, devices].every(({ length }) => length < OBJECTS_PER_ROUND);
-  if (isAll) await deleteRest(env.DB, organizationId, ROWS_PER_ROUND);
+  for (let step = 0; step < STEPS_PER_ROUND; step++) {
+    if (!(await eraseSome(env))) return;
+  }
+}
+
+/** False if nothing is left. */
+async function eraseSome(env: Env): Promise<boolean> {
+  const remains = await findRemains(env.DB, OBJECTS_PER_STEP);
+  if (!remains) return false;
+  const { organizationId, devices } = remains;
+  // An object that fails keeps its row, so that it is erased later, and does not keep the others from being erased.
+  const keyIds = await erased(remains.keyIds, (id) => discardVhost(env, id));
+  const plantIds = await erased(remains.plantIds, (id) => siteById(env, id).erase());
+  const alone = await erased(devices, (device) => siteOf(env, device).erase());
+  await deleteRows(env.DB, { organizationId, keyIds, plantIds, devices: alone });
+  const isEmpty = remains.keyIds.length + remains.plantIds.length + devices.length === 0;
+  if (isEmpty) await deleteRest(env.DB, organizationId, ROWS_PER_ROUND);
+  return true;
+}
+
+/** Those whose object was erased. */
+async function erased<Item>(
+  items: readonly Item[],
+  erase: (item: Item) => Promise<unknown>,
+): Promise<Item[]> {
+  const results = await Promise.allSettled(items.map(erase));
+  return items.filter((_item, index) => {
+    const result = results[index];
+    if (result?.status === 'rejected')
+      console.error('object of a deleted organization not erased, will retry', {
+        reason: reasonOf(result.reason),
+      });
+    return result?.status === 'fulfilled';
+  });
 }

@@ -81,7 +81,11 @@ async function notifyOne(env: Env, target: Target, version: number): Promise<boo
     await Promise.race([call, limit]);
     return true;
   } catch (error) {
-    console.warn('object did not confirm registry change', { target, version, reason: reasonOf(error) });
+    console.warn('object did not confirm a registry change, will notify it again', {
+      target,
+      version,
+      reason: reasonOf(error),
+    });
     return false;
   } finally {
     clearTimeout(timer);

@@ -6,9 +6,11 @@ import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import {
   accountTokens,
   auditEvents,
+  invitations,
   memberships,
   organizations,
   sessions,
+  supportSessions,
   type TOKEN_PURPOSES,
   users,
 } from '../../migrations/schema.ts';
@@ -204,6 +206,8 @@ export async function dropUnproved(database: D1Database, now: number, most: numb
     .select({ id: users.id })
     .from(users)
     .where(and(isNull(users.provedAtMs), lte(users.createdAtMs, now - LIMIT.unprovedAccountMs)))
+    // In random order, so that one that cannot be deleted does not block the others.
+    .orderBy(sql`random()`)
     .limit(most);
   if (over.length === 0) return;
   const ids = over.map(({ id }) => id);
@@ -226,6 +230,9 @@ export async function dropUnproved(database: D1Database, now: number, most: numb
     db
       .delete(auditEvents)
       .where(and(isIn(auditEvents.organizationId), isEmptyOf(auditEvents.organizationId))),
+    ...[supportSessions, invitations].map((table) =>
+      db.delete(table).where(and(isIn(table.organizationId), isEmptyOf(table.organizationId))),
+    ),
     db.delete(organizations).where(and(isIn(organizations.id), isEmptyOf(organizations.id))),
     db.delete(users).where(isOver(users.id)),
   ]);

@@ -57,7 +57,12 @@ export async function pageAuditEvents(
     from === undefined ? undefined : gte(auditEvents.createdAtMs, from),
     to === undefined ? undefined : lt(auditEvents.createdAtMs, to),
   ].filter((filter) => filter !== undefined);
-  const isMeant = and(eq(auditEvents.organizationId, organizationId), ...filters);
+  // With an actor alone, `+` makes SQLite use the actor's index, not the organization's, which may have many other rows.
+  const isOwn =
+    actor !== undefined && event === undefined
+      ? sql`+${auditEvents.organizationId} = ${organizationId}`
+      : eq(auditEvents.organizationId, organizationId);
+  const isMeant = and(isOwn, ...filters);
   const rows = db
     .select({ row: auditEvents, actorEmail: users.email })
     .from(auditEvents)

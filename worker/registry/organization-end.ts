@@ -97,12 +97,23 @@ export async function findRemains(database: D1Database, most: number): Promise<R
   if (!found) return undefined;
   const { id } = found;
   const [keys, sites, alone] = await db.batch([
-    db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.organizationId, id)).limit(most),
-    db.select({ id: plants.id }).from(plants).where(eq(plants.organizationId, id)).limit(most),
+    db
+      .select({ id: apiKeys.id })
+      .from(apiKeys)
+      .where(eq(apiKeys.organizationId, id))
+      .orderBy(sql`random()`)
+      .limit(most),
+    db
+      .select({ id: plants.id })
+      .from(plants)
+      .where(eq(plants.organizationId, id))
+      .orderBy(sql`random()`)
+      .limit(most),
     db
       .select()
       .from(devices)
       .where(and(eq(devices.organizationId, id), isNull(devices.plantId)))
+      .orderBy(sql`random()`)
       .limit(most),
   ]);
   return {
@@ -138,7 +149,8 @@ export async function deleteRest(database: D1Database, id: string, most: number)
   const db = drizzle(database);
   const some = db.select({ id: alerts.id }).from(alerts).where(eq(alerts.organizationId, id)).limit(most);
   const { meta } = await db.delete(alerts).where(sql`${alerts.id} IN ${some}`);
-  if (meta.changes === most) return;
+  // `changes` also counts what the trigger of a deleted row changes.
+  if (meta.changes >= most) return;
   await runBatch(db, [
     db.delete(alertRules).where(eq(alertRules.organizationId, id)),
     db.delete(registryChanges).where(eq(registryChanges.organizationId, id)),
@@ -149,23 +161,27 @@ export async function deleteRest(database: D1Database, id: string, most: number)
   ]);
 }
 
-/** Devices without a plant that may have a session: no registry copy ends it. */
+/** Devices without a plant that may have a session, of one suspended organization or of all: no registry copy ends it. */
 export async function onlineWithoutPlant(
   database: D1Database,
-  organizationId: string,
+  organizationId: string | undefined,
   most: number,
 ): Promise<DeviceRow[]> {
-  return await drizzle(database)
-    .select()
-    .from(devices)
+  const rows = await drizzle(database)
+    .select({ device: devices })
+    .from(organizations)
+    .innerJoin(devices, eq(devices.organizationId, organizations.id))
     .where(
       and(
-        eq(devices.organizationId, organizationId),
+        isNotNull(organizations.suspendedAtMs),
+        organizationId === undefined ? undefined : eq(organizations.id, organizationId),
         isNull(devices.plantId),
         inArray(devices.connectionStatus, ['ONLINE', 'MAINTENANCE', 'ERROR']),
       ),
     )
+    .orderBy(sql`random()`)
     .limit(most);
+  return rows.map(({ device }) => device);
 }
 
 /** For the operator: all organizations by slug, or the one with `slug`. */

@@ -2,8 +2,8 @@
  * Deletes a user's account: everything personal goes, and audit events keep only the id. The row stays without a name and
  * an address, because keys name their maker.
  */
-import { and, eq, isNotNull, or, sql } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
+import { and, eq, isNotNull, or, type SQL, sql } from 'drizzle-orm';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import {
@@ -22,6 +22,7 @@ import type { UserRow } from './users.ts';
 
 const ROWS_PER_STATEMENT = 5_000;
 const MAX_STATEMENTS = 200;
+const MAX_ADDRESSES = 100;
 
 /** The slugs of the organizations whose only ORG_ADMIN the user is. */
 export async function onlyAdminOf(database: D1Database, userId: string): Promise<string[]> {
@@ -40,7 +41,7 @@ export async function onlyAdminOf(database: D1Database, userId: string): Promise
   return rows.map(({ slug }) => slug);
 }
 
-/** All sessions of the user are dead when this returns. May be repeated. */
+/** All sessions of the user are dead when this returns. If it fails, it may be repeated: the address goes last. */
 export async function deleteUser(
   database: D1Database,
   { id, email }: Pick<UserRow, 'id' | 'email'>,
@@ -48,6 +49,11 @@ export async function deleteUser(
   now: number,
 ): Promise<void> {
   const db = drizzle(database);
+  await removeFromAudit(database, id, email);
+  const own = await db
+    .select({ organizationId: memberships.organizationId })
+    .from(memberships)
+    .where(eq(memberships.userId, id));
   await runBatch(db, [
     db.delete(sessions).where(eq(sessions.userId, id)),
     db.delete(accountTokens).where(eq(accountTokens.userId, id)),
@@ -58,7 +64,8 @@ export async function deleteUser(
     db
       .update(users)
       .set({
-        email: `${id}@deleted.invalid`,
+        // Nobody can register it before: it is not the id, which others may know.
+        email: `${crypto.randomUUID()}@deleted.invalid`,
         name: 'Deleted user',
         passwordHash: null,
         superAdmin: false,
@@ -69,32 +76,43 @@ export async function deleteUser(
         deletedAtMs: now,
       })
       .where(eq(users.id, id)),
-    auditRow(db, audit, now, `user.deleted|${id}`),
+    ...[null, ...own.map(({ organizationId }) => organizationId)].map((organizationId) =>
+      auditRow(db, { ...audit, organizationId }, now, `user.deleted|${id}|${organizationId}`),
+    ),
   ]);
+  // What was written meanwhile.
   await removeFromAudit(database, id, email);
 }
 
-/** Removes client addresses of what the user did, and the e-mail address from all details. */
+/** Removes client addresses of what the user did, and the user's present and earlier e-mail addresses from all details. */
 async function removeFromAudit(database: D1Database, userId: string, email: string): Promise<void> {
   const db = drizzle(database);
-  const isPersonal = or(
-    and(
-      eq(auditEvents.actor, userId),
-      or(isNotNull(auditEvents.address), sql`("details" ->> '$.previousEmail') IS NOT NULL`),
-    ),
-    sql`("details" ->> '$.email') = ${email}`,
-  );
-  const some = db
-    .select({ id: auditEvents.id })
+  const isOwn = eq(auditEvents.actor, userId);
+  const earlier = await db
+    .select({ email: sql<string>`"details" ->> '$.previousEmail'` })
     .from(auditEvents)
-    .where(isPersonal)
-    .limit(ROWS_PER_STATEMENT);
+    .where(and(isOwn, eq(auditEvents.event, 'user.email_changed')))
+    .limit(MAX_ADDRESSES);
+  const emails = [email, ...earlier.map((row) => row.email).filter((text) => text !== null)];
+  for (const one of emails) await removeAll(db, sql`("details" ->> '$.email') = ${one}`, userId);
+  const isPersonal = or(
+    isNotNull(auditEvents.address),
+    sql`("details" ->> '$.previousEmail') IS NOT NULL`,
+    sql`("details" -> '$.earlier') IS NOT NULL`,
+  );
+  await removeAll(db, and(isOwn, isPersonal), userId);
+}
+
+/** Changes the rows with this condition until none has it; rows of others keep their client address. */
+async function removeAll(db: DrizzleD1Database, condition: SQL | undefined, userId: string): Promise<void> {
+  const some = db.select({ id: auditEvents.id }).from(auditEvents).where(condition).limit(ROWS_PER_STATEMENT);
   for (let statement = 0; statement < MAX_STATEMENTS; statement++) {
     const { meta } = await db
       .update(auditEvents)
       .set({
         address: sql`iif(${auditEvents.actor} = ${userId}, NULL, ${auditEvents.address})`,
-        details: sql`json_remove(${auditEvents.details}, '$.email', '$.previousEmail')`,
+        // `earlier` and `address`: equal events may have come from other client addresses.
+        details: sql`json_remove(${auditEvents.details}, '$.email', '$.previousEmail', '$.earlier', '$.address')`,
       })
       .where(sql`${auditEvents.id} IN ${some}`);
     if (meta.changes < ROWS_PER_STATEMENT) return;

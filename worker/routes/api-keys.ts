@@ -163,10 +163,10 @@ export const apiKeyRoutes = [
     errors: ['API_KEY_NOT_FOUND'],
     handler: async (c, { params: { id } }) => {
       const { row } = await requireKeyOf(c, id);
-      const { organizationId } = c.get('tenant');
       // Revokes a revoked key again: an earlier request may have failed between its steps.
       const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
-      announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
+      const change = await revokeApiKey(c.env, row, audit, Date.now());
+      if (change) announceLater(c, change);
       const { row: revoked } = await requireKeyOf(c, id);
       const revokedAt = formatInstant(revoked.revokedAtMs ?? Date.now());
       return { id, isActive: false as const, revokedAt };

@@ -60,11 +60,11 @@ export const operatorEndRoutes = [
     errors: ['ORGANIZATION_NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params: { id }, body }) => {
       const now = Date.now();
-      const state = await changeState(c, id, 'organization.suspended', body, (entry) =>
-        setSuspended(c.env.DB, id, now, entry, now),
-      );
-      await endPlantlessSessions(c.env, id, now);
-      return state;
+      return await changeState(c, id, 'organization.suspended', body, async (entry) => {
+        const change = await setSuspended(c.env.DB, id, now, entry, now);
+        if (change !== 'gone') await endPlantlessSessions(c.env, now, id);
+        return change;
+      });
     },
   }),
   route('POST /api/v1/platform/organizations/{id}/reactivate', {
@@ -84,7 +84,7 @@ export const operatorEndRoutes = [
     params: idParameter,
     answer: {
       description:
-        'The organization. Members, keys and invitations are gone at once, plants and devices within minutes. Audit events stay for their retention period',
+        'The organization. Members, keys and invitations are gone at once. Plants and devices are erased by and by, 150 of each a minute. Audit events stay for their retention period',
       body: organizationState,
     },
     errors: ['ORGANIZATION_NOT_FOUND', 'CONFLICT'],

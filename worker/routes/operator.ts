@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
-import { type CeilingsChange, ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
+import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
 import { uuid } from '../../protocol/ids.ts';
 import { invitationRecord } from '../../protocol/invitation.ts';
 import { memberRequest, organizationRecord, organizationRequest } from '../../protocol/organization.ts';
@@ -123,7 +123,7 @@ export const operatorRoutes = [
       const row = await requireOrganization(c.env.DB, id);
       const inOrganization = { organizationId: id, actor: c.get('operator') };
       const target = { type: 'ORGANIZATION', id };
-      const entry = auditEntryOf(c, inOrganization, 'organization.limits_changed', target, shown(body));
+      const entry = auditEntryOf(c, inOrganization, 'organization.limits_changed', target, body);
       await announce(c, await changeCeilings(c.env.DB, row, body, entry, Date.now()));
       const changed = await requireOrganization(c.env.DB, id);
       return { organizationId: id, limits: ceilingsOf(changed.ceilings) };
@@ -149,11 +149,6 @@ export const operatorRoutes = [
     },
   }),
 ];
-
-/** A change of ceilings as audit details: null would remove the field from a row of two changes. */
-function shown(change: CeilingsChange): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(change).map(([name, most]) => [name, most ?? 'default']));
-}
 
 /** An object that does not answer, or cannot open a value, counts as one `unreadable` value. */
 async function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promise<Record<string, number>> {

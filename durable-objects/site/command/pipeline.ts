@@ -135,8 +135,8 @@ function signature({ submission }: Entering): Judgement | undefined {
 }
 
 /**
- * [C-7.3] After the HMAC, before freshness. A repeat has the same routing key, site (this object) and
- * payload.
+ * [C-7.3] If the messageId was used before: the same routing key and payload get the earlier acknowledgement again, and
+ * anything else is rejected. Runs after the check of the HMAC and before that of the freshness.
  */
 function repeat({ digest, earlier }: Entering): Judgement | undefined {
   if (!earlier) return undefined;

@@ -20,7 +20,7 @@ interface Attachment {
   epoch: number;
   connectedAtMs: number;
   subscribed: boolean;
-  /** The state that the device may have lost was resent in this session. */
+  /** In this session the Site has already sent again what the device may have lost. */
   handedOver?: boolean;
   /** Since when the client has been silent, pings included [C-3.10]. */
   quietSinceMs?: number;
@@ -121,7 +121,7 @@ export class DeviceSessions implements DueSource {
     this.#attach(deviceId, (attachment) => ({ ...attachment, subscribed }));
   }
 
-  /** True once per session: the state that the device may have lost must be resent. */
+  /** True once per session: the Site must send again what the device may have lost. */
   handOver(deviceId: string): boolean {
     const isFirst = this.#newest.get(deviceId)?.attachment.handedOver !== true;
     if (isFirst) this.#attach(deviceId, (attachment) => ({ ...attachment, handedOver: true }));

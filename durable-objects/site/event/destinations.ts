@@ -10,8 +10,9 @@ import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event-rows.ts';
 import type { OutboxRow } from './rows.ts';
 
 /**
- * `received`: the site may delete rows up to this sequence. `seen`: the destination has rows up to this one, some in
- * memory only; absent: the same. `gone`: the destination no longer exists, and its rows are deleted.
+ * What a destination answers. `received`: it has stored the rows up to this sequence, and the Site may delete them.
+ * `seen`: it has the rows up to this sequence, the last ones perhaps only in memory; if missing, equal to `received`.
+ * `gone`: the destination no longer exists, and the Site deletes all rows for it.
  */
 export type Delivered = { received: number; seen?: number } | 'gone';
 

@@ -28,7 +28,7 @@ export function formatEntry(entry: JournalEntry): string {
   return `[${receivedMs},"${deviceId}","${topic}",${ts},${signableJson(nonce)},"${digest}",${meaning}${dataText}]\n`;
 }
 
-/** The part of a line before its data; the nonce is a JSON string and may contain escapes. */
+/** The part of a journal line before its data; the nonce is a JSON string and may contain escapes. */
 const HEAD = /^\[(\d+),"([^"]*)","([a-z]+)",(-?\d+),("(?:[^"\\]|\\.)*"),"([0-9a-f]*)",(?:"([^"]*)",)?/;
 
 /** Yields the entries of a block, without parsing their data. */

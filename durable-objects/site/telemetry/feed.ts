@@ -67,7 +67,7 @@ export class TelemetryFeed implements DueSource {
     try {
       await this.#host.destination(keyId).pass?.(event);
     } catch (error) {
-      console.warn('telemetry event lost', { keyId, reason: reasonOf(error) });
+      console.warn('telemetry event not delivered', { keyId, reason: reasonOf(error) });
     }
   }
 

@@ -211,8 +211,15 @@ export async function createKey(organization: Organization, options: KeyOptions 
   if (options.state !== 'probing')
     await markDelivered(done(await activateKey(env.DB, row, audit('api_key.created'), now)));
   const { revokedAtMs } = options;
-  if (revokedAtMs !== undefined)
-    await markDelivered(await revokeApiKey(env, row, audit('api_key.revoked'), revokedAtMs));
+  if (revokedAtMs !== undefined) {
+    const change = await revokeApiKey(
+      env,
+      { id, organizationId: row.organizationId },
+      audit('api_key.revoked'),
+      revokedAtMs,
+    );
+    if (change) await markDelivered(change);
+  }
   return { id, key, signingKey };
 }
 

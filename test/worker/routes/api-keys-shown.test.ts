@@ -121,6 +121,16 @@ describe('the actions of an admin on a key', () => {
     expect(revoked).toHaveLength(1);
   });
 
+  it('a repeated revocation reaches the vhost and announces nothing [C-5.6]', async ({ make, remove }) => {
+    const { apiKey } = await make();
+    await remove(apiKey.id);
+    const version = () =>
+      env.DB.prepare('SELECT max(registry_version) AS n FROM organizations').first<number>('n');
+    const before = await version();
+    await remove(apiKey.id);
+    expect(await version()).toBe(before);
+  });
+
   it('a revocation changes updatedAt and not createdAt [C-5.2]', async ({ ask, make, remove }) => {
     const { apiKey } = await make();
     await env.DB.prepare('UPDATE api_keys SET updated_at_ms = 1, created_at_ms = 1').run();

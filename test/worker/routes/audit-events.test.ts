@@ -231,7 +231,7 @@ describe('GET /audit-events', () => {
     expect(seen).toEqual(ids);
   });
 
-  it('equal events of a minute are one row with their count and the newest details [C-14.3]', async ({
+  it('equal events of a minute are one row with their count; none of them hides another [C-14.3]', async ({
     ownTeam,
   }) => {
     const plant = await ownTeam.newPlant();
@@ -245,8 +245,35 @@ describe('GET /audit-events', () => {
     const counts = [...byActor].map(([id, of]) => [id, of.reduce((sum, { count }) => sum + count, 0)]);
     expect(Object.fromEntries(counts)).toEqual({ [ownTeam.operator.id]: 4, [ownTeam.admin.id]: 1 });
     expect(rows.length).toBeLessThanOrEqual(3);
-    expect(byActor.get(ownTeam.operator.id)?.[0]?.details).toMatchObject({ externalPlantId: 'P-1' });
+    const [newest, ...others] = byActor.get(ownTeam.operator.id) ?? [];
+    expect(newest?.details).toMatchObject({ externalPlantId: 'P-1' });
+    const text = JSON.stringify([newest, ...others].map((row) => row?.details));
+    for (const name of ['a', 'b', 'c']) expect(text).toContain(`{"name":"${name}"}`);
     expect((await pageOf(ownTeam.admin)).meta.total).toBe(total + rows.length);
+  });
+
+  it('a row of many events says that there were more than fit, and where they came from [C-14.3]', async ({
+    ownTeam,
+  }) => {
+    const plant = await ownTeam.newPlant();
+    const change = (name: string, address: string) =>
+      ownTeam.operator.change(`/plants/${plant.id}`, { name }, { headers: { 'cf-connecting-ip': address } });
+    const names = Array.from({ length: 20 }, (_none, index) => `${index}`.padStart(90, 'x'));
+    for (const name of names) await change(name, ADDRESS);
+    await change('last', '198.51.100.7');
+    for (let repeat = 0; repeat < 3; repeat++) await change('last', '198.51.100.7');
+    const rows = (await about(ownTeam, plant.id)).filter(({ event }) => event === 'plant.updated');
+    expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(24);
+    for (const { details } of rows)
+      expect(new TextEncoder().encode(JSON.stringify(details)).length).toBeLessThanOrEqual(1_024);
+    const [newest] = rows;
+    // Unless a minute ended in between, it is one row.
+    if (rows.length === 1)
+      expect(newest).toMatchObject({
+        address: ADDRESS,
+        details: { name: 'last', address: '198.51.100.7', more: true },
+      });
+    expect(rows.at(-1)?.details.earlier ?? []).toContainEqual({ name: names[0] });
   });
 
   it('rows can be filtered by actor and time [C-14.3]', async ({ ownTeam, rows }) => {

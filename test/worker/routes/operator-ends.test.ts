@@ -11,6 +11,8 @@ import { Person } from '#workerd/people.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { siteOf, vhostOf } from '#workerd/world.ts';
+import { Site } from '../../../durable-objects/site.ts';
+import { Vhost } from '../../../durable-objects/vhost.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
@@ -165,8 +167,21 @@ describe('a deleted organization', () => {
     await expectError(await operator.call(pathOf(ownTeam, '/limits')), 404, 'ORGANIZATION_NOT_FOUND');
     await expectError(await operator.post(pathOf(ownTeam, '/reactivate'), undefined), 409, 'CONFLICT');
 
-    // Two rounds: the objects, then the rest.
-    for (let round = 0; round < 3; round++) await eraseRemains(env);
+    // More alerts than one round deletes, and the objects of a plant and a key that fail once.
+    await env.DB.prepare(
+      `INSERT INTO alerts (id, organization_id, type, severity, status, message, first_seen_at_ms, last_seen_at_ms, count)
+       SELECT 'of-' || ?1 || key, ?1, 'THRESHOLD', 'INFO', 'ACTIVE', 'x', 1, 1, 1 FROM json_each(?2)`,
+    )
+      .bind(id, JSON.stringify(new Array(6_000).fill(0)))
+      .run();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const fail = () => {
+      throw new Error('the object fails');
+    };
+    vi.spyOn(Site.prototype, 'erase').mockImplementationOnce(fail);
+    vi.spyOn(Vhost.prototype, 'discard').mockImplementationOnce(fail);
+    for (let round = 0; round < 4; round++) await eraseRemains(env);
+    vi.restoreAllMocks();
     for (const table of ['plants', 'devices', 'api_keys', 'alert_rules', 'alerts', 'registry_changes'])
       expect([table, await rowsIn(table, ownTeam)]).toEqual([table, 0]);
     expect((await dialMqtt(device.id, device.token)).status).toBe(401);
@@ -210,8 +225,16 @@ describe('a deleted account', () => {
       404,
       'NOT_FOUND',
     );
-    const login = { email: `${leaver.id}@deleted.invalid`, password: 'correct horse battery' };
+    const row = env.DB.prepare('SELECT email, name FROM users WHERE id = ?').bind(leaver.id);
+    const { email = '', name } = (await row.first<{ email: string; name: string }>()) ?? {};
+    expect([email.endsWith('@deleted.invalid'), email.includes(leaver.id), name]).toEqual([
+      true,
+      false,
+      'Deleted user',
+    ]);
+    const login = { email, password: 'correct horse battery' };
     await expectError(await anonymous.post('/auth/login', login), 401, 'INVALID_CREDENTIALS');
+    expect((await auditRows(id)).map(({ event }) => event)).toContain('user.deleted');
   });
 
   it('is not that of the only ORG_ADMIN of an organization: 409 names it', async ({ ownTeam }) => {

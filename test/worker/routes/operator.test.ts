@@ -121,7 +121,10 @@ describe('the ceilings of an organization', () => {
     });
     const rows = (await auditRows(id)).filter(({ event }) => event === 'organization.limits_changed');
     expect(rows.map(({ actor, count }) => [actor, count])).toEqual([['operator', 2]]);
-    expect(JSON.parse(rows[0]?.details ?? '')).toEqual({ plants: 'default', alertRules: 1 });
+    expect(JSON.parse(rows[0]?.details ?? '')).toEqual({
+      plants: null,
+      earlier: [{ plants: 20_000, alertRules: 1 }],
+    });
   });
 
   it('are changed by a SUPER_ADMIN, too, and by nobody else [C-14.2]', async ({ ownTeam }) => {

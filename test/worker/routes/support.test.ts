@@ -1,16 +1,21 @@
 /** The operator's support session: it reads one organization for an hour, and the organization sees it [C-14.1]. */
+import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { done } from '#workerd/commits.ts';
 import { operator } from '#workerd/operator.ts';
+import { uniqueEmail } from '#workerd/people.ts';
 import { callRoute, nameOf } from '#workerd/routes.ts';
 import { holdClock } from '#workerd/site-clock.ts';
-import type { Team } from '#workerd/team.ts';
+import { type Team, uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { SupportSession } from '../../../protocol/support.ts';
 import { ROUTES } from '../../../worker/app.ts';
+import { dropUnproved } from '../../../worker/registry/accounts.ts';
+import { registerUser } from '../../../worker/registry/users.ts';
 
 const REASON = 'Ticket 4711: no telemetry';
 
@@ -76,13 +81,16 @@ describe('a support session', () => {
     expect(await sessionsOf(ownTeam)).toEqual([
       { id, reason: REASON, createdAt: expect.any(String), expiresAt: expect.any(String), isActive: true },
     ]);
-    for (const path of ['/plants', '/devices']) await anonymous.call(path, { headers });
+    for (const path of ['/plants', '/devices?limit=1']) await anonymous.call(path, { headers });
     const { data } = await ownTeam.admin.read<Page<AuditEvent>>('/audit-events?limit=100');
     expect(Object.fromEntries(data.map((row) => [row.event, row]))).toMatchObject({
       'support.read': {
         actor: { type: 'SYSTEM', id: `support-${id}`, name: 'The operator (support)' },
         target: { type: 'SUPPORT_SESSION', id },
-        details: { lastPath: '/api/v1/devices' },
+        details: {
+          path: '/api/v1/devices?limit=1',
+          earlier: [{ path: '/api/v1/plants' }],
+        },
         count: 2,
       },
       'support.started': { details: { reason: REASON }, target: { id } },
@@ -108,6 +116,23 @@ describe('a support session', () => {
     expect((await anonymous.call('/plants', { headers: second.headers })).status).toBe(200);
     vi.setSystemTime(Date.now() + LIMIT.supportSessionMs);
     await expectError(await anonymous.call('/plants', { headers: second.headers }), 401, 'UNAUTHORIZED');
+  });
+
+  it('does not keep an unproved account from being deleted after its week', async () => {
+    const now = Date.now();
+    const email = uniqueEmail();
+    const slug = uniqueSlug();
+    const given = { email, name: 'x', passwordHash: 'x', provedAtMs: null };
+    const { organization } = done(
+      await registerUser(env.DB, given, { name: slug, slug }, { address: null, now }),
+    );
+    const path = `/platform/organizations/${organization?.id}`;
+    await operator.create(`${path}/support`, { reason: REASON });
+    await operator.create(`${path}/invitations`, { email: uniqueEmail(), role: 'VIEWER' });
+    await dropUnproved(env.DB, now + LIMIT.unprovedAccountMs, 1_000);
+    const left = (table: string, column: string, value: string) =>
+      env.DB.prepare(`SELECT count(*) AS n FROM ${table} WHERE ${column} = ?`).bind(value).first<number>('n');
+    expect([await left('users', 'email', email), await left('organizations', 'slug', slug)]).toEqual([0, 0]);
   });
 
   it('with an unknown token gets 401', async () => {

@@ -132,7 +132,10 @@ export const credentialRoutes = [
       const device = await findDialingDevice(c.env.DB, params.id);
       // An unknown device and one without a token to renew get the same answer as a wrong signature.
       const mayRenew =
-        device?.status === 'ACTIVE' && device.authMethod === 'TOKEN' && device.movingTo === null;
+        device?.status === 'ACTIVE' &&
+        device.authMethod === 'TOKEN' &&
+        device.movingTo === null &&
+        !device.isSuspended;
       const lifetimeSeconds =
         device && mayRenew ? await siteOf(c.env, device).verifyRenewal(device.id, body) : undefined;
       if (device && lifetimeSeconds !== undefined) {

@@ -134,7 +134,10 @@ export const deviceRoutes = [
           { from: device.plantId, to: plantId },
         );
         const moved = await moveDevice(c.env, device, plantId, audit, now);
-        if (moved === 'linked') throw conflict('A sub-device is linked to this device: unlink it first');
+        if (moved === 'linked')
+          throw conflict(
+            'The device cannot move to another plant while a sub-device is linked to it: unlink the sub-device first',
+          );
         if (moved === 'busy')
           throw conflict('Another request is moving or provisioning the device: try again');
         await announce(c, moved);

@@ -1,6 +1,5 @@
 /** What an invited person does: look at the invitation, and accept it [C-11.2]. */
 import type { Context } from 'hono';
-import { getCookie } from 'hono/cookie';
 import type { z } from 'zod';
 import { networkOf } from '../../../protocol/address-range.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
@@ -12,11 +11,12 @@ import {
   invitationSummary,
 } from '../../../protocol/invitation.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { readAccessCookie } from '../../auth/access-cookie.ts';
 import { addressOf, placeOf } from '../../auth/address.ts';
+import { requireUser } from '../../auth/authenticate.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
 import { answerLogin } from '../../auth/login.ts';
 import { hashPassword } from '../../auth/password.ts';
-import { ACCESS_COOKIE, requireUser } from '../../auth/principal.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody, unauthorized } from '../../http/error-response.ts';
 import { countRequest } from '../../http/rate.ts';
@@ -130,7 +130,7 @@ async function whoAccepts(
   { invitation: { email }, userId, isProved }: FoundInvitation,
   { name, password }: z.infer<typeof invitationAcceptance>,
 ): Promise<Accepting> {
-  const hasSession = c.req.header('authorization') !== undefined || getCookie(c, ACCESS_COOKIE) !== undefined;
+  const hasSession = c.req.header('authorization') !== undefined || readAccessCookie(c) !== undefined;
   if (hasSession || (userId !== null && isProved)) {
     if (!hasSession) throw needsSession(email);
     const { row } = await requireUser(c);

@@ -1,6 +1,5 @@
 /** Registration, login, token refresh, logout and password change [C-1.4]. */
 import type { Context } from 'hono';
-import { deleteCookie } from 'hono/cookie';
 import { z } from 'zod';
 import { reasonOf } from '../../../durable-objects/object/reason.ts';
 import { passwordChanged } from '../../../protocol/account.ts';
@@ -15,13 +14,14 @@ import {
   success,
   userRecord,
 } from '../../../protocol/user.ts';
+import { deleteAccessCookie } from '../../auth/access-cookie.ts';
 import { addressOf, placeOf } from '../../auth/address.ts';
+import { namedMembership } from '../../auth/authenticate.ts';
 import { requirePassword, wrongPassword } from '../../auth/current-password.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
 import { rememberBrowser, requireUnlocked } from '../../auth/lock.ts';
 import { answerLogin } from '../../auth/login.ts';
 import { hashPassword, shareOfWork, verifyPassword } from '../../auth/password.ts';
-import { ACCESS_COOKIE, namedMembership } from '../../auth/principal.ts';
 import { readRefreshToken } from '../../auth/session-tokens.ts';
 import { auditUser } from '../../auth/user-audit.ts';
 import type { AppContext } from '../../env.ts';
@@ -165,7 +165,7 @@ export const authRoutes = [
     answer: { description: 'The session has ended', body: success },
     handler: async (c) => {
       await endSession(c.env.DB, c.get('user').sessionId, Date.now());
-      deleteCookie(c, ACCESS_COOKIE, { path: '/', secure: true });
+      deleteAccessCookie(c);
       return { success: true as const };
     },
   }),

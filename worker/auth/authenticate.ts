@@ -3,17 +3,16 @@
  * of routes (auth/door.ts) use this file, and routes that accept a session but do not require one.
  */
 import type { Context } from 'hono';
-import { getCookie } from 'hono/cookie';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { markUsed } from '../../durable-objects/registry/writes.ts';
 import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden, unauthorized } from '../http/error-response.ts';
 import { type ApiKey, findApiKey } from '../registry/key-lookup.ts';
 import { findSession, type SessionMembership } from '../registry/sessions.ts';
+import { readAccessCookie } from './access-cookie.ts';
 import { addressOf, isAllowedAddress } from './address.ts';
 import { verifyAccessToken } from './session-tokens.ts';
 
-export const ACCESS_COOKIE = 'access_token';
 /** Methods of requests that change nothing. */
 export const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 
@@ -21,7 +20,7 @@ export const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 export async function requireUser(c: Context<AppContext>): Promise<User> {
   const now = Date.now();
   const bearer = /^Bearer +(\S+) *$/i.exec(c.req.header('authorization') ?? '')?.[1];
-  const token = bearer ?? getCookie(c, ACCESS_COOKIE);
+  const token = bearer ?? readAccessCookie(c);
   if (!token) throw unauthorized('Missing session: log in, or send a bearer token');
   const access = await verifyAccessToken(c.env.SESSION_SECRET, token, now);
   const found = access && (await findSession(c.env.DB, access, now));
