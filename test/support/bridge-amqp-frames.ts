@@ -43,6 +43,13 @@ export function frame(type: number, channel: number, payload: Buffer, end = 0xce
   return bytes;
 }
 
+/** Only the header of a frame with a payload of `size`. */
+export function announcement(type: number, size: number): Buffer {
+  const header = frame(type, 1, Buffer.alloc(0)).subarray(0, 7);
+  header.writeUInt32BE(size, 3);
+  return header;
+}
+
 export function methodFrame(method: number, fields: Fields = {}, channel = 0): Buffer {
   return definitions.encodeMethod(method, channel, fields);
 }

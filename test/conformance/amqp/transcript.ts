@@ -9,6 +9,8 @@ import type { Rights } from './broker.ts';
 import type { Stage } from './stage.ts';
 
 export type Step = (stage: Stage) => Promise<void> | void;
+/** Steps and lists of steps, in their order. */
+export type Steps = (Step | readonly Step[])[];
 
 export interface Transcript {
   title: string;
@@ -34,6 +36,15 @@ export interface Group {
   /** Connection limit of the vhost; our limit is ten for each key. */
   maxConnections?: number;
   transcripts: Transcript[];
+}
+
+export function transcript(title: string, ...steps: Steps): Transcript {
+  return { title, steps: steps.flat() };
+}
+
+/** A transcript that begins with these bodies in the filled queue, one character each if they are a text. */
+export function filled(bodies: Iterable<string>, title: string, ...steps: Steps): Transcript {
+  return { ...transcript(title, ...steps), fill: [...bodies] };
 }
 
 export const QUEUE = 'vcp.$U.event.alarm';
@@ -62,8 +73,8 @@ export function bytes(...frames: Buffer[]): Step {
 }
 
 /** Steps whose frames are sent in one write. */
-export function together(...steps: Step[]): Step {
-  return (stage) => stage.together(steps);
+export function together(...steps: Steps): Step {
+  return (stage) => stage.together(steps.flat());
 }
 
 /** Waits for the next frame of that name, for instance `channel.close` or `header`. */
@@ -73,14 +84,22 @@ export function until(...names: string[]): Step {
   };
 }
 
+/** Sends a method and waits for its answer. */
+export function request(method: string, fields: Fields = {}, channel = 1): Step[] {
+  return [send(method, fields, channel), until(`${method}-ok`)];
+}
+
 /** Waits for the channel's close and answers it. */
 export const acceptClose: Step = (stage) => stage.acceptClose();
 
+/** Closes the connection in order. */
+export const leave: Step = (stage) => stage.leave();
+
 /** Steps of a second connection of the same user. */
-export function beside(...steps: Step[]): Step {
+export function beside(...steps: Steps): Step {
   return async (stage) => {
     const other = await stage.beside();
-    for (const step of steps) await step(other);
+    for (const step of steps.flat()) await step(other);
   };
 }
 
@@ -97,21 +116,31 @@ export function publish(body: string | Buffer, options: Publishing = {}): Step {
   return (stage) => stage.publish(body, options);
 }
 
-export const confirm = [send('confirm.select'), until('confirm.select-ok')];
+export const confirm = request('confirm.select');
+export const acked = until('basic.ack');
+export const closed = request('channel.close', BYE);
+export const opened = (channel = 1) => request('channel.open', {}, channel);
 
-/** Declares passively and waits. */
-export function known(queue = QUEUE): Step[] {
-  return [send('queue.declare', { queue, passive: true }), until('queue.declare-ok')];
+/** A publish with confirms, and its confirm. */
+export function confirmed(body: string | Buffer, options: Publishing = {}): Step[] {
+  return [...confirm, publish(body, options), acked];
 }
 
+/** Declares passively and waits. */
+export const known = (queue = QUEUE) => request('queue.declare', { queue, passive: true });
+
 export function consume(fields: Fields = {}, channel = 1): Step[] {
-  const wanted = { queue: FILLED, consumerTag: 'ct', ...fields };
-  return [send('basic.consume', wanted, channel), until('basic.consume-ok')];
+  return request('basic.consume', { queue: FILLED, consumerTag: 'ct', ...fields }, channel);
 }
 
 /** Gets a message and waits for all of it. */
 export function get(fields: Fields = {}): Step[] {
   return [send('basic.get', { queue: FILLED, ...fields }), until('basic.get-ok', 'header', 'body')];
+}
+
+/** Gets no message from an empty queue. */
+export function getNone(queue = FILLED): Step[] {
+  return [send('basic.get', { queue }), until('basic.get-empty')];
 }
 
 export const method = {

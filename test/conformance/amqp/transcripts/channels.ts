@@ -2,162 +2,123 @@
 import { frame } from '#support/bridge-amqp-frames.ts';
 import {
   acceptClose,
+  acked,
   BYE,
   bytes,
+  closed,
   confirm,
+  confirmed,
   type Group,
   known,
   method,
+  opened,
   PARTNER,
   publish,
   QUEUE,
+  request,
+  type Step,
+  type Steps,
   send,
   together,
+  transcript,
   until,
 } from '../transcript.ts';
 
 const REFUSED = { exchange: 'amq.topic', routingKey: 'x' };
-const opened = (channel: number) => [send('channel.open', {}, channel), until('channel.open-ok')];
-const closed = [send('channel.close', BYE), until('channel.close-ok')];
+const refused = [publish('no', REFUSED), until('channel.close')];
 const hello = { tune: { channelMax: 2 } };
+const tuned = (title: string, ...steps: Steps) => ({ ...transcript(title, ...steps), hello });
+/** What a client sends on channel 9, which is not open. */
+const notOpen = (what: string, step: Step) =>
+  transcript(`${what} on a channel that is not open`, step, until('connection.close'));
 
 export const channels: Group = {
   name: 'channels',
   rights: PARTNER,
   atOnce: 4,
   transcripts: [
-    { title: 'a channel that closes', steps: closed },
-    { title: 'a channel that is open already', steps: [send('channel.open')] },
-    {
-      title: 'a method on a channel that is not open',
-      steps: [send('basic.qos', {}, 9), until('connection.close')],
-    },
-    {
-      title: 'a content header on a channel that is not open',
-      steps: [method.header(1, {}, 9), until('connection.close')],
-    },
-    {
-      title: 'a content body on a channel that is not open',
-      steps: [method.body('x', 9), until('connection.close')],
-    },
-    {
-      title: 'channel.close on a channel that is not open',
-      steps: [send('channel.close', BYE, 9), until('connection.close')],
-    },
-    {
-      title: 'channel.close-ok on a channel that is not open',
-      steps: [send('channel.close-ok', {}, 9), until('connection.close')],
-    },
-    { title: 'channel.close-ok on a channel that is open', steps: [send('channel.close-ok')] },
-    { title: 'a method behind the close of its channel', steps: [...closed, send('basic.qos')] },
-    { title: 'a channel that is opened again', steps: [...closed, ...opened(1), ...known()] },
-    { title: 'a channel number above channel_max', hello, steps: opened(1_000) },
-    { title: 'the highest channel number', hello, steps: opened(65_535) },
-    { title: 'more channels than channel_max', hello, steps: [...opened(7), send('channel.open', {}, 8)] },
-    {
-      title: 'as many channels again, once one is closed',
-      hello,
-      steps: [...opened(7), ...closed, ...opened(8)],
-    },
-    {
-      title: 'what is sent behind an error of its channel is ignored',
-      steps: [
-        ...confirm,
-        together(
-          publish('no', REFUSED),
-          publish('yes'),
-          send('basic.qos'),
-          send('queue.declare', { queue: QUEUE }),
-        ),
-        until('channel.close'),
-      ],
-    },
-    {
-      title: 'an opening of a channel that was closed and did not answer',
-      steps: [publish('no', REFUSED), until('channel.close'), send('channel.open')],
-    },
-    {
-      title: 'confirms begin at 1 again on a channel that was closed by an error',
-      steps: [
-        ...confirm,
-        publish('yes'),
-        until('basic.ack'),
+    transcript('a channel that closes', closed),
+    transcript('a channel that is open already', send('channel.open')),
+    notOpen('a method', send('basic.qos', {}, 9)),
+    notOpen('a content header', method.header(1, {}, 9)),
+    notOpen('a content body', method.body('x', 9)),
+    notOpen('channel.close', send('channel.close', BYE, 9)),
+    notOpen('channel.close-ok', send('channel.close-ok', {}, 9)),
+    transcript('channel.close-ok on a channel that is open', send('channel.close-ok')),
+    transcript('a method behind the close of its channel', closed, send('basic.qos')),
+    transcript('a channel that is opened again', closed, opened(), known()),
+    tuned('a channel number above channel_max', opened(1_000)),
+    tuned('the highest channel number', opened(65_535)),
+    tuned('more channels than channel_max', opened(7), send('channel.open', {}, 8)),
+    tuned('as many channels again, once one is closed', opened(7), closed, opened(8)),
+    transcript(
+      'what is sent behind an error of its channel is ignored',
+      confirm,
+      together(
         publish('no', REFUSED),
-        acceptClose,
-        ...opened(1),
-        ...confirm,
         publish('yes'),
-        until('basic.ack'),
-      ],
-    },
-    {
-      title: 'an error of one channel leaves another alone',
-      steps: [
-        ...opened(2),
-        publish('no', REFUSED),
-        until('channel.close'),
-        send('queue.declare', { queue: QUEUE, passive: true }, 2),
-        until('queue.declare-ok'),
-      ],
-    },
-    {
-      title: 'closes that cross',
-      steps: [publish('no', REFUSED), until('channel.close'), send('channel.close', BYE)],
-    },
-    {
-      title: 'channel.flow that is active',
-      steps: [send('channel.flow', { active: true }), until('channel.flow-ok')],
-    },
-    { title: 'channel.flow that is not active', steps: [send('channel.flow', { active: false })] },
-    {
-      title: 'access.request',
-      steps: [
-        send('access.request', {
-          realm: '/data',
-          exclusive: false,
-          passive: true,
-          active: true,
-          write: true,
-          read: true,
-        }),
-        until('access.request-ok'),
-      ],
-    },
-    { title: 'connection.close on channel 1', steps: [send('connection.close', BYE)] },
-    { title: 'connection.open on channel 1', steps: [send('connection.open', { virtualHost: '$V' })] },
-    { title: 'a heartbeat on channel 1', steps: [bytes(frame(8, 1, Buffer.alloc(0)))] },
-    {
-      title: 'a method of the server, with its content',
-      steps: [
-        send('basic.deliver', { consumerTag: 'ct', deliveryTag: 1, exchange: '', routingKey: '' }),
-        method.header(1),
-        method.body('x'),
-      ],
-    },
-    {
-      title: 'an answer of the server',
-      steps: [send('queue.declare-ok', { queue: 'q', messageCount: 0, consumerCount: 0 })],
-    },
-    { title: 'a method that does not exist', steps: [method.raw(60 * 65_536 + 999, Buffer.alloc(0))] },
-    { title: 'a class that does not exist', steps: [method.raw(99 * 65_536 + 10, Buffer.alloc(0))] },
-    { title: 'tx.select', steps: [send('tx.select')] },
-    { title: 'tx.commit', steps: [send('tx.commit')] },
-    { title: 'tx.select on a channel with confirms', steps: [...confirm, send('tx.select')] },
-    { title: 'confirm.select twice', steps: [...confirm, ...confirm] },
-    {
-      title: 'confirm.select with nowait',
-      steps: [send('confirm.select', { nowait: true }), publish('yes'), until('basic.ack')],
-    },
-    {
-      title: 'connection.close behind requests, in one write',
-      steps: [
-        together(
-          send('queue.declare', { queue: QUEUE, passive: true }),
-          send('basic.qos', { prefetchCount: 1 }),
-          send('connection.close', BYE, 0),
-        ),
-        until('connection.close-ok'),
-      ],
-    },
+        send('basic.qos'),
+        send('queue.declare', { queue: QUEUE }),
+      ),
+      until('channel.close'),
+    ),
+    transcript('an opening of a channel that was closed and did not answer', refused, send('channel.open')),
+    transcript(
+      'confirms begin at 1 again on a channel that was closed by an error',
+      confirmed('yes'),
+      publish('no', REFUSED),
+      acceptClose,
+      opened(),
+      confirmed('yes'),
+    ),
+    transcript(
+      'an error of one channel leaves another alone',
+      opened(2),
+      refused,
+      request('queue.declare', { queue: QUEUE, passive: true }, 2),
+    ),
+    transcript('closes that cross', refused, send('channel.close', BYE)),
+    transcript('channel.flow that is active', request('channel.flow', { active: true })),
+    transcript('channel.flow that is not active', send('channel.flow', { active: false })),
+    transcript(
+      'access.request',
+      request('access.request', {
+        realm: '/data',
+        exclusive: false,
+        passive: true,
+        active: true,
+        write: true,
+        read: true,
+      }),
+    ),
+    transcript('connection.close on channel 1', send('connection.close', BYE)),
+    transcript('connection.open on channel 1', send('connection.open', { virtualHost: '$V' })),
+    transcript('a heartbeat on channel 1', bytes(frame(8, 1, Buffer.alloc(0)))),
+    transcript(
+      'a method of the server, with its content',
+      send('basic.deliver', { consumerTag: 'ct', deliveryTag: 1, exchange: '', routingKey: '' }),
+      method.header(1),
+      method.body('x'),
+    ),
+    transcript(
+      'an answer of the server',
+      send('queue.declare-ok', { queue: 'q', messageCount: 0, consumerCount: 0 }),
+    ),
+    transcript('a method that does not exist', method.raw(60 * 65_536 + 999, Buffer.alloc(0))),
+    transcript('a class that does not exist', method.raw(99 * 65_536 + 10, Buffer.alloc(0))),
+    transcript('tx.select', send('tx.select')),
+    transcript('tx.commit', send('tx.commit')),
+    transcript('tx.select on a channel with confirms', confirm, send('tx.select')),
+    transcript('confirm.select twice', confirm, confirm),
+    transcript('confirm.select with nowait', send('confirm.select', { nowait: true }), publish('yes'), acked),
+    transcript(
+      'connection.close behind requests, in one write',
+      together(
+        send('queue.declare', { queue: QUEUE, passive: true }),
+        send('basic.qos', { prefetchCount: 1 }),
+        send('connection.close', BYE, 0),
+      ),
+      until('connection.close-ok'),
+    ),
   ],
 };

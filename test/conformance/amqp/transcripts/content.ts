@@ -1,167 +1,112 @@
 /** Content: how a body is received, which properties are valid, and how it is delivered. */
-import { headerFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { type Fields, publishFrames } from '#support/bridge-amqp-frames.ts';
 import {
-  bytes,
+  acked,
   confirm,
-  FILLED,
+  confirmed,
+  filled,
   type Group,
   get,
+  getNone,
   KEY,
   method,
   PARTNER,
   publish,
-  send,
-  until,
+  transcript,
 } from '../transcript.ts';
 
-const acked = until('basic.ack');
-const LARGE = 'x'.repeat(200_000);
+/** A publish with these properties; nothing waits for its confirm. */
+const having = (title: string, properties: Fields) =>
+  transcript(title, confirm, publish('x', { properties }));
+/** A publish in these body frames, with an announced size. */
+const inFrames = (size: number, ...bodies: string[]) => [
+  method.publish(),
+  method.header(size),
+  ...bodies.map((body) => method.body(body)),
+];
 
 export const content: Group = {
   name: 'content',
   rights: PARTNER,
   transcripts: [
-    { title: 'a body in one frame', steps: [...confirm, publish('hello'), acked] },
-    { title: 'a body of nothing', steps: [...confirm, publish(''), acked] },
+    transcript('a body in one frame', confirmed('hello')),
+    transcript('a body of nothing', confirmed('')),
+    transcript('a body of nothing with an empty body frame', publish(''), method.body('')),
+    transcript('a body in several frames', confirm, inFrames(5, 'he', '', 'llo'), acked),
+    transcript('a body that is longer than announced', confirm, inFrames(2, 'hello')),
+    transcript('a body that goes on behind its end', inFrames(2, 'he', 'llo')),
+    transcript('a body of the largest size', confirmed('x'.repeat(262_144))),
+    transcript('a body that is a byte too large', confirm, publish('x'.repeat(262_145))),
+    transcript('a body that announces a terabyte', confirm, inFrames(2 ** 40, 'x')),
     {
-      title: 'a body of nothing with an empty body frame',
-      steps: [publish(''), method.body('')],
-    },
-    {
-      title: 'a body in several frames',
-      steps: [
-        ...confirm,
-        method.publish(),
-        method.header(5),
-        method.body('he'),
-        method.body(''),
-        method.body('llo'),
-        acked,
-      ],
-    },
-    {
-      title: 'a body that is longer than announced',
-      steps: [...confirm, method.publish(), method.header(2), method.body('hello')],
-    },
-    {
-      title: 'a body that goes on behind its end',
-      steps: [method.publish(), method.header(2), method.body('he'), method.body('llo')],
-    },
-    { title: 'a body of the largest size', steps: [...confirm, publish('x'.repeat(262_144)), acked] },
-    { title: 'a body that is a byte too large', steps: [...confirm, publish('x'.repeat(262_145))] },
-    {
-      title: 'a body that announces a terabyte',
-      steps: [...confirm, method.publish(), bytes(headerFrame(2 ** 40)), method.body('x')],
-    },
-    {
-      title: 'a body is sent in frames of what was tuned',
+      ...filled(['x'.repeat(200_000)], 'a body is sent in frames of what was tuned', get()),
       hello: { tune: { frameMax: 8192 } },
-      fill: [LARGE],
-      steps: get(),
     },
-    {
-      title: 'a user_id that is the user',
-      steps: [...confirm, publish('x', { properties: { userId: '$U' } }), acked],
-    },
-    { title: 'a user_id of another', steps: [...confirm, publish('x', { properties: { userId: 'zzz' } })] },
-    {
-      title: 'a user_id of another where nothing may be published',
-      steps: [publish('x', { exchange: '', properties: { userId: 'zzz' } })],
-    },
-    {
-      title: 'an expiration',
-      steps: [...confirm, publish('x', { properties: { expiration: '600000' } }), acked],
-    },
-    {
-      title: 'an expiration that is no number',
-      steps: [...confirm, publish('x', { properties: { expiration: 'abc' } })],
-    },
-    {
-      title: 'an expiration that is empty',
-      steps: [...confirm, publish('x', { properties: { expiration: '' } })],
-    },
-    {
-      title: 'an expiration that is negative',
-      steps: [...confirm, publish('x', { properties: { expiration: '-1' } })],
-    },
-    {
-      title: 'an expiration with a rest',
-      steps: [...confirm, publish('x', { properties: { expiration: '10s' } })],
-    },
-    {
-      title: 'an expiration that is too long',
-      steps: [...confirm, publish('x', { properties: { expiration: '315360000001' } })],
-    },
-    {
-      title: 'an expiration that is no number where nothing may be published',
-      steps: [publish('x', { exchange: '', properties: { expiration: 'abc' } })],
-    },
-    {
-      title: 'properties come out as they went in',
-      fill: [],
-      steps: [
-        ...confirm,
-        publish('hello', {
-          properties: {
-            contentType: 'application/json',
-            contentEncoding: 'utf-8',
-            headers: { text: 'a', number: 5, yes: true, list: [1, 'b'], table: { inner: 'c' } },
-            deliveryMode: 2,
-            priority: 3,
-            correlationId: 'corr',
-            replyTo: 'back',
-            messageId: 'id',
-            timestamp: 1_700_000_000,
-            type: 'kind',
-            userId: '$U',
-            appId: 'app',
-          },
-        }),
-        acked,
-        ...get(),
-      ],
-    },
-    {
-      title: 'bytes that are no text come out as they went in',
-      fill: [],
-      steps: [...confirm, publish(Buffer.from([0xff, 0x00, 0xce, 0x80])), acked, ...get()],
-    },
-    {
-      title: 'a message without properties',
-      fill: ['hello'],
-      steps: get(),
-    },
-    {
-      title: 'a header x-death-reason of the publisher',
-      fill: [],
-      steps: [...confirm, publish('x', { properties: { headers: { mine: 'yes' } } }), acked, ...get()],
-    },
-    {
-      title: 'a header CC that is no list',
-      steps: [...confirm, publish('x', { properties: { headers: { CC: 'text' } } })],
-    },
-    {
-      title: 'a header CC with a key that may not be published',
-      steps: [...confirm, publish('x', { properties: { headers: { CC: ['beta.command.mode'] } } })],
-    },
-    {
-      title: 'publishes in one write come out in their order',
-      fill: [],
-      steps: [
-        ...confirm,
-        (stage) =>
-          stage.write(
-            ...['a', 'b', 'c'].map((body) =>
-              publishFrames(body, { exchange: 'vcp', routingKey: stage.name(KEY) }),
-            ),
+    transcript('a user_id that is the user', confirmed('x', { properties: { userId: '$U' } })),
+    having('a user_id of another', { userId: 'zzz' }),
+    transcript(
+      'a user_id of another where nothing may be published',
+      publish('x', { exchange: '', properties: { userId: 'zzz' } }),
+    ),
+    transcript('an expiration', confirmed('x', { properties: { expiration: '600000' } })),
+    having('an expiration that is no number', { expiration: 'abc' }),
+    having('an expiration that is empty', { expiration: '' }),
+    having('an expiration that is negative', { expiration: '-1' }),
+    having('an expiration with a rest', { expiration: '10s' }),
+    having('an expiration that is too long', { expiration: '315360000001' }),
+    transcript(
+      'an expiration that is no number where nothing may be published',
+      publish('x', { exchange: '', properties: { expiration: 'abc' } }),
+    ),
+    filled(
+      [],
+      'properties come out as they went in',
+      confirmed('hello', {
+        properties: {
+          contentType: 'application/json',
+          contentEncoding: 'utf-8',
+          headers: { text: 'a', number: 5, yes: true, list: [1, 'b'], table: { inner: 'c' } },
+          deliveryMode: 2,
+          priority: 3,
+          correlationId: 'corr',
+          replyTo: 'back',
+          messageId: 'id',
+          timestamp: 1_700_000_000,
+          type: 'kind',
+          userId: '$U',
+          appId: 'app',
+        },
+      }),
+      get(),
+    ),
+    filled(
+      [],
+      'bytes that are no text come out as they went in',
+      confirmed(Buffer.from([0xff, 0x00, 0xce, 0x80])),
+      get(),
+    ),
+    filled(['hello'], 'a message without properties', get()),
+    filled(
+      [],
+      'a header x-death-reason of the publisher',
+      confirmed('x', { properties: { headers: { mine: 'yes' } } }),
+      get(),
+    ),
+    having('a header CC that is no list', { headers: { CC: 'text' } }),
+    having('a header CC with a key that may not be published', { headers: { CC: ['beta.command.mode'] } }),
+    filled(
+      [],
+      'publishes in one write come out in their order',
+      confirm,
+      (stage) =>
+        stage.write(
+          ...['a', 'b', 'c'].map((body) =>
+            publishFrames(body, { exchange: 'vcp', routingKey: stage.name(KEY) }),
           ),
-        acked,
-        ...get({ queue: FILLED, noAck: true }),
-        ...get({ queue: FILLED, noAck: true }),
-        ...get({ queue: FILLED, noAck: true }),
-        send('basic.get', { queue: FILLED }),
-        until('basic.get-empty'),
-      ],
-    },
+        ),
+      acked,
+      [1, 2, 3].flatMap(() => get({ noAck: true })),
+      getNone(),
+    ),
   ],
 };

@@ -1,7 +1,18 @@
 /** Partner queues: their declaration arguments, and which connections may use them [C-6.6]. */
 import type { Fields } from '#support/bridge-amqp-frames.ts';
 import type { Rights } from '../broker.ts';
-import { beside, type Group, QUEUE, type Step, send, type Transcript, until } from '../transcript.ts';
+import {
+  beside,
+  type Group,
+  getNone,
+  leave,
+  QUEUE,
+  request,
+  send,
+  type Transcript,
+  transcript,
+  until,
+} from '../transcript.ts';
 
 /** Permits partner queues under any name except those of the event queues, and no exchanges. */
 export const OWNER: Rights = {
@@ -10,12 +21,12 @@ export const OWNER: Rights = {
   read: '^vcp$|^vcp\\.$U\\.(event\\.|dead-letter$)|^(?!vcp\\.|amq\\.)|^amq\\.gen-',
 };
 
-export const declare = (fields: Fields = {}) => send('queue.declare', { queue: '$own', ...fields });
-export const declared = (fields: Fields = {}) => [declare(fields), until('queue.declare-ok')];
-const deleted = [send('queue.delete', { queue: '$own' }), until('queue.delete-ok')];
+const declare = (fields: Fields = {}) => send('queue.declare', { queue: '$own', ...fields });
+export const declared = (fields: Fields = {}) => request('queue.declare', { queue: '$own', ...fields });
+const consumed = request('basic.consume', { queue: '$own', consumerTag: 'ct' });
+const cancelled = request('basic.cancel', { consumerTag: 'ct' });
+const deleted = request('queue.delete', { queue: '$own' });
 const passive = { passive: true };
-
-export const transcript = (title: string, ...steps: Step[]): Transcript => ({ title, steps });
 
 const argument = (name: string, value: unknown): Transcript =>
   transcript(
@@ -63,70 +74,42 @@ const ARGUMENTS: [string, unknown][] = [
 ];
 
 const NAMES: Transcript[] = [
-  transcript('a partner queue', ...declared()),
-  transcript('a partner queue without a name', ...declared({ queue: '' })),
-  transcript(
-    'the queue without a name is the one declared last',
-    ...declared({ queue: '' }),
-    send('basic.get', { queue: '' }),
-    until('basic.get-empty'),
-  ),
+  transcript('a partner queue', declared()),
+  transcript('a partner queue without a name', declared({ queue: '' })),
+  transcript('the queue without a name is the one declared last', declared({ queue: '' }), getNone('')),
   transcript('a partner queue with a reserved name', declare({ queue: 'amq.foo' })),
   transcript('a partner queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
   transcript('a partner queue with a name of ours', declare({ queue: 'vcp.mine' })),
-  transcript('a partner queue whose name begins like ours', ...declared({ queue: 'vcpmine-$own' })),
-  transcript('a partner queue with a line break in its name', ...declared({ queue: '$own\n' })),
+  transcript('a partner queue whose name begins like ours', declared({ queue: 'vcpmine-$own' })),
+  transcript('a partner queue with a line break in its name', declared({ queue: '$own\n' })),
   transcript('a partner queue with a name that is no text', declare({ queue: '$own\u0001' })),
 ];
 
+const withTtl = (ttl: unknown) => ({ arguments: { 'x-message-ttl': ttl } });
+const declaredAgain = (how: string, first: Fields, second: Fields) =>
+  transcript(`a partner queue that is declared again ${how}`, declared(first), declare(second));
+
 const FLAGS: Transcript[] = [
-  transcript('a partner queue that is durable', ...declared({ durable: true })),
-  transcript('a partner queue that is declared twice', ...declared(), ...declared()),
-  transcript('a partner queue that is declared again as durable', ...declared(), declare({ durable: true })),
-  transcript(
-    'a partner queue that is declared again as auto-delete',
-    ...declared(),
-    declare({ autoDelete: true }),
-  ),
-  transcript(
-    'a partner queue that is declared again as exclusive',
-    ...declared(),
-    declare({ exclusive: true }),
-  ),
-  transcript(
-    'an exclusive queue that is declared again as shared',
-    ...declared({ exclusive: true }),
-    declare(),
-  ),
-  transcript(
-    'a partner queue that is declared again with an argument',
-    ...declared(),
-    declare({ arguments: { 'x-message-ttl': 60_000 } }),
-  ),
-  transcript(
-    'a partner queue that is declared again without its argument',
-    ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
-    declare(),
-  ),
-  transcript(
-    'a partner queue that is declared again with another value',
-    ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
-    declare({ arguments: { 'x-message-ttl': 70_000 } }),
-  ),
-  transcript(
-    'a partner queue that is declared again with the same value of another type',
-    ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
-    declare({ arguments: { 'x-message-ttl': { '!': 'long', value: 60_000 } } }),
+  transcript('a partner queue that is durable', declared({ durable: true })),
+  transcript('a partner queue that is declared twice', declared(), declared()),
+  declaredAgain('as durable', {}, { durable: true }),
+  declaredAgain('as auto-delete', {}, { autoDelete: true }),
+  declaredAgain('as exclusive', {}, { exclusive: true }),
+  transcript('an exclusive queue that is declared again as shared', declared({ exclusive: true }), declare()),
+  declaredAgain('with an argument', {}, withTtl(60_000)),
+  declaredAgain('without its argument', withTtl(60_000), {}),
+  declaredAgain('with another value', withTtl(60_000), withTtl(70_000)),
+  declaredAgain(
+    'with the same value of another type',
+    withTtl(60_000),
+    withTtl({ '!': 'long', value: 60_000 }),
   ),
   transcript(
     'a partner queue that is declared again with an unknown argument',
-    ...declared(),
-    ...declared({ arguments: { 'x-unknown': 'a' } }),
+    declared(),
+    declared({ arguments: { 'x-unknown': 'a' } }),
   ),
-  transcript(
-    'a partner queue that is exclusive and durable',
-    ...declared({ exclusive: true, durable: true }),
-  ),
+  transcript('a partner queue that is exclusive and durable', declared({ exclusive: true, durable: true })),
 ];
 
 const EXCLUSIVE: Transcript[] = (
@@ -144,90 +127,68 @@ const EXCLUSIVE: Transcript[] = (
 ).map(([word, method, fields]) =>
   transcript(
     `an exclusive queue of another connection is ${word}`,
-    beside(...declared({ exclusive: true })),
+    beside(declared({ exclusive: true })),
     send(method, { queue: '$own', ...fields }),
   ),
 );
 
 const ENDS: Transcript[] = [
-  transcript('a partner queue is deleted', ...declared(), ...deleted),
-  transcript('a queue that is not there is deleted', ...deleted),
+  transcript('a partner queue is deleted', declared(), deleted),
+  transcript('a queue that is not there is deleted', deleted),
   transcript('a queue of no name is deleted', send('queue.delete', { queue: '' })),
-  transcript(
-    'a queue is deleted that was declared last',
-    ...declared(),
-    send('queue.delete', { queue: '' }),
-    until('queue.delete-ok'),
-  ),
+  transcript('a queue is deleted that was declared last', declared(), request('queue.delete', { queue: '' })),
   transcript(
     'a partner queue is deleted with nowait',
-    ...declared(),
+    declared(),
     send('queue.delete', { queue: '$own', nowait: true }),
     declare(passive),
   ),
   transcript(
     'a queue with a consumer is deleted if it is unused',
-    ...declared(),
-    send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
-    until('basic.consume-ok'),
+    declared(),
+    consumed,
     send('queue.delete', { queue: '$own', ifUnused: true }),
   ),
-  transcript(
-    'a queue is deleted under its consumer',
-    ...declared(),
-    send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
-    until('basic.consume-ok'),
-    ...deleted,
-    until('basic.cancel'),
-  ),
+  transcript('a queue is deleted under its consumer', declared(), consumed, deleted, until('basic.cancel')),
   {
     ...transcript(
       'a queue is deleted under a consumer that does not know basic.cancel',
-      ...declared(),
-      send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
-      until('basic.consume-ok'),
-      ...deleted,
-      send('basic.cancel', { consumerTag: 'ct' }),
-      until('basic.cancel-ok'),
+      declared(),
+      consumed,
+      deleted,
+      cancelled,
     ),
     hello: { capabilities: {} },
   },
-  transcript(
-    'a partner queue is purged',
-    ...declared(),
-    send('queue.purge', { queue: '$own' }),
-    until('queue.purge-ok'),
-  ),
+  transcript('a partner queue is purged', declared(), request('queue.purge', { queue: '$own' })),
   transcript('a queue that is not there is purged', send('queue.purge', { queue: '$own' })),
   transcript(
     'a partner queue is purged with nowait',
-    ...declared(),
+    declared(),
     send('queue.purge', { queue: '$own', nowait: true }),
   ),
   transcript(
     'an auto-delete queue goes with its last consumer',
-    ...declared({ autoDelete: true }),
-    send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
-    until('basic.consume-ok'),
-    send('basic.cancel', { consumerTag: 'ct' }),
-    until('basic.cancel-ok'),
+    declared({ autoDelete: true }),
+    consumed,
+    cancelled,
     declare(passive),
   ),
   transcript(
     'an auto-delete queue stays while it never had a consumer',
-    ...declared({ autoDelete: true }),
-    ...declared(passive),
+    declared({ autoDelete: true }),
+    declared(passive),
   ),
   transcript(
     'an exclusive queue goes with its connection',
-    beside(...declared({ exclusive: true }), (stage) => stage.leave()),
+    beside(declared({ exclusive: true }), leave),
     declare(passive),
   ),
   transcript(
     'a queue that is not exclusive stays behind its connection',
-    beside(...declared(), (stage) => stage.leave()),
-    ...declared(passive),
-    ...deleted,
+    beside(declared(), leave),
+    declared(passive),
+    deleted,
   ),
   transcript('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
 ];

@@ -1,40 +1,49 @@
 /** basic.publish: permissions, order, and confirms. */
 import {
+  acceptClose,
+  acked,
   BYE,
   confirm,
+  confirmed,
   FILLED,
+  filled,
   type Group,
   known,
+  opened,
   PARTNER,
   type Publishing,
   publish,
+  type Step,
   send,
   together,
+  transcript,
   until,
 } from '../transcript.ts';
 
-const acked = until('basic.ack');
 const TOPIC: Publishing = { exchange: 'amq.topic', routingKey: 'x' };
 const FOREIGN: Publishing = { routingKey: 'beta.command.mode' };
-const refused = (title: string, options: Publishing) => ({
-  title,
-  steps: [...confirm, publish('no', options), until('channel.close')],
-});
+const refused = (title: string, options: Publishing) =>
+  transcript(title, confirm, publish('no', options), until('channel.close'));
+/** What a refused publish and these steps cause in one write. */
+const withRefused = (title: string, step: Step, ...answers: string[]) =>
+  transcript(title, together(publish('no', TOPIC), step), until('channel.close', ...answers));
+/** The channel opens again, and the filled queue shows what was stored. */
+const stored = [...opened(), ...known(FILLED)];
 
 export const publishing: Group = {
   name: 'publish',
   rights: PARTNER,
   transcripts: [
-    { title: 'a publish that may be is confirmed', steps: [...confirm, publish('yes'), acked] },
-    { title: 'a publish without confirms is not answered', steps: [publish('yes')] },
-    {
-      title: 'a mandatory publish that reaches a queue',
-      steps: [...confirm, publish('yes', { mandatory: true }), acked],
-    },
-    {
-      title: 'three publishes are confirmed each',
-      steps: [...confirm, together(publish('a'), publish('b'), publish('c')), acked, ...known(FILLED)],
-    },
+    transcript('a publish that may be is confirmed', confirmed('yes')),
+    transcript('a publish without confirms is not answered', publish('yes')),
+    transcript('a mandatory publish that reaches a queue', confirmed('yes', { mandatory: true })),
+    transcript(
+      'three publishes are confirmed each',
+      confirm,
+      together(publish('a'), publish('b'), publish('c')),
+      acked,
+      known(FILLED),
+    ),
     refused('a publish to another exchange', TOPIC),
     refused('a publish to the default exchange', { exchange: '', routingKey: 'vcp.$U.event.alarm' }),
     refused('a publish to an exchange that is not there', { exchange: 'nope' }),
@@ -45,91 +54,59 @@ export const publishing: Group = {
     refused('a publish under an empty key', { routingKey: '' }),
     refused('a publish under a wildcard', { routingKey: '$U.command.*' }),
     refused('a mandatory publish that may not be', { ...FOREIGN, mandatory: true }),
-    {
-      title: 'a publish that may not be, without confirms',
-      steps: [publish('no', FOREIGN), until('channel.close')],
-    },
-    { title: 'an immediate publish', steps: [...confirm, publish('no', { immediate: true })] },
-    {
-      title: 'publishes before a refused one are confirmed, publishes after it are ignored',
-      fill: [],
-      steps: [
-        ...confirm,
-        together(publish('a'), publish('b'), publish('no', TOPIC), publish('c'), publish('d')),
-        until('channel.close'),
-      ],
-    },
-    {
-      title: 'what was taken of a write with a refused publish in it',
-      fill: [],
-      steps: [
-        ...confirm,
-        publish('a'),
-        acked,
-        together(publish('no', TOPIC), publish('b')),
-        (stage) => stage.acceptClose(),
-        send('channel.open'),
-        until('channel.open-ok'),
-        ...known(FILLED),
-      ],
-    },
-    {
-      title: 'a refused publish and a close of its channel in one write',
-      steps: [
-        together(publish('no', TOPIC), send('channel.close', BYE)),
-        until('channel.close', 'channel.close-ok'),
-      ],
-    },
-    {
-      title: 'a refused publish and a close of the connection in one write',
-      steps: [
-        together(publish('no', TOPIC), send('connection.close', BYE, 0)),
-        until('channel.close', 'connection.close-ok'),
-      ],
-    },
-    {
-      title: 'two refused publishes in one write',
-      steps: [together(publish('no', TOPIC), publish('no', FOREIGN)), until('channel.close')],
-    },
-    {
-      title: 'a refused publish and a declaration in one write',
-      steps: [
-        together(publish('no', TOPIC), send('queue.declare', { queue: FILLED, passive: true })),
-        until('channel.close'),
-      ],
-    },
-    {
-      title: 'a declaration that is refused and a publish in one write',
-      fill: [],
-      steps: [
-        ...confirm,
-        together(send('queue.declare', { queue: 'nope', passive: true }), publish('ignored')),
-        (stage) => stage.acceptClose(),
-        send('channel.open'),
-        until('channel.open-ok'),
-        ...known(FILLED),
-      ],
-    },
-    {
-      title: 'a publish and a close of its channel in one write',
-      fill: [],
-      steps: [
-        together(publish('yes'), send('channel.close', BYE)),
-        until('channel.close-ok'),
-        send('channel.open'),
-        until('channel.open-ok'),
-        ...known(FILLED),
-      ],
-    },
-    {
-      title: 'a publish on another channel behind a refused one',
-      steps: [
-        send('channel.open', {}, 2),
-        until('channel.open-ok'),
-        ...confirm,
-        together(publish('no', { ...TOPIC, channel: 2 }), publish('yes')),
-        acked,
-      ],
-    },
+    transcript('a publish that may not be, without confirms', publish('no', FOREIGN), until('channel.close')),
+    transcript('an immediate publish', confirm, publish('no', { immediate: true })),
+    filled(
+      [],
+      'publishes before a refused one are confirmed, publishes after it are ignored',
+      confirm,
+      together(publish('a'), publish('b'), publish('no', TOPIC), publish('c'), publish('d')),
+      until('channel.close'),
+    ),
+    filled(
+      [],
+      'what was taken of a write with a refused publish in it',
+      confirmed('a'),
+      together(publish('no', TOPIC), publish('b')),
+      acceptClose,
+      stored,
+    ),
+    withRefused(
+      'a refused publish and a close of its channel in one write',
+      send('channel.close', BYE),
+      'channel.close-ok',
+    ),
+    withRefused(
+      'a refused publish and a close of the connection in one write',
+      send('connection.close', BYE, 0),
+      'connection.close-ok',
+    ),
+    withRefused('two refused publishes in one write', publish('no', FOREIGN)),
+    withRefused(
+      'a refused publish and a declaration in one write',
+      send('queue.declare', { queue: FILLED, passive: true }),
+    ),
+    filled(
+      [],
+      'a declaration that is refused and a publish in one write',
+      confirm,
+      together(send('queue.declare', { queue: 'nope', passive: true }), publish('ignored')),
+      acceptClose,
+      stored,
+    ),
+    filled(
+      [],
+      'a publish and a close of its channel in one write',
+      together(publish('yes'), send('channel.close', BYE)),
+      until('channel.close-ok'),
+      stored,
+    ),
+    transcript(
+      'a publish on another channel behind a refused one',
+      opened(2),
+      confirm,
+      together(publish('no', { ...TOPIC, channel: 2 }), publish('yes')),
+      acked,
+    ),
   ],
 };

@@ -1,28 +1,30 @@
 /** Event queues and our exchanges: permissions, and when a declaration counts as equal. */
 import type { Fields } from '#support/bridge-amqp-frames.ts';
-import { FILLED, type Group, PARTNER, QUEUE, send, type Transcript, together, until } from '../transcript.ts';
+import {
+  FILLED,
+  filled,
+  type Group,
+  PARTNER,
+  QUEUE,
+  request,
+  send,
+  type Transcript,
+  together,
+  transcript,
+  until,
+} from '../transcript.ts';
 
 const TOPIC = { exchange: 'vcp', type: 'topic', durable: true };
 const DURABLE = { queue: QUEUE, durable: true };
 const EXCHANGES = { destination: 'vcp', source: 'vcp', routingKey: 'x' };
 
-const passive = (title: string, queue: string): Transcript => ({
-  title: `a passive declaration of ${title}`,
-  steps: [send('queue.declare', { queue, passive: true })],
-});
-const declared = (title: string, fields: Fields, more: Partial<Transcript> = {}): Transcript => ({
-  title: `a queue of ours that is declared ${title}`,
-  steps: [send('queue.declare', { ...DURABLE, ...fields })],
-  ...more,
-});
-const exchange = (title: string, fields: Fields): Transcript => ({
-  title: `the exchange vcp that is declared ${title}`,
-  steps: [send('exchange.declare', { ...TOPIC, ...fields })],
-});
-const one = (title: string, method: string, fields: Fields): Transcript => ({
-  title,
-  steps: [send(method, fields)],
-});
+const passive = (title: string, queue: string): Transcript =>
+  transcript(`a passive declaration of ${title}`, send('queue.declare', { queue, passive: true }));
+const declared = (title: string, fields: Fields): Transcript =>
+  transcript(`a queue of ours that is declared ${title}`, send('queue.declare', { ...DURABLE, ...fields }));
+const exchange = (title: string, fields: Fields): Transcript =>
+  transcript(`the exchange vcp that is declared ${title}`, send('exchange.declare', { ...TOPIC, ...fields }));
+const one = (title: string, method: string, fields: Fields) => transcript(title, send(method, fields));
 
 export const queues: Group = {
   name: 'queues',
@@ -34,34 +36,23 @@ export const queues: Group = {
     passive('a queue of ours that is not there', 'vcp.$U.nothing'),
     passive('a queue of another organization', 'vcp.beta.event.alarm'),
     passive('a queue that the platform reads', 'vcp.$U.command'),
-    { ...passive('a queue with a reserved name', 'amq.nope') },
-    {
-      title: 'a passive declaration with other flags',
-      steps: [
-        send('queue.declare', { queue: QUEUE, passive: true, exclusive: true, autoDelete: true }),
-        until('queue.declare-ok'),
-      ],
-    },
-    {
-      title: 'a passive declaration without a name',
-      steps: [send('queue.declare', { queue: '', passive: true })],
-    },
-    {
-      title: 'a passive declaration without a name, behind one with',
-      steps: [
-        send('queue.declare', { queue: QUEUE, passive: true }),
-        until('queue.declare-ok'),
-        send('queue.declare', { queue: '', passive: true }),
-      ],
-    },
-    {
-      title: 'a passive declaration with nowait',
-      steps: [send('queue.declare', { queue: QUEUE, passive: true, nowait: true })],
-    },
-    {
-      title: 'a passive declaration with nowait of what is not there',
-      steps: [send('queue.declare', { queue: 'nope', passive: true, nowait: true })],
-    },
+    passive('a queue with a reserved name', 'amq.nope'),
+    transcript(
+      'a passive declaration with other flags',
+      request('queue.declare', { queue: QUEUE, passive: true, exclusive: true, autoDelete: true }),
+    ),
+    one('a passive declaration without a name', 'queue.declare', { queue: '', passive: true }),
+    transcript(
+      'a passive declaration without a name, behind one with',
+      request('queue.declare', { queue: QUEUE, passive: true }),
+      send('queue.declare', { queue: '', passive: true }),
+    ),
+    one('a passive declaration with nowait', 'queue.declare', { queue: QUEUE, passive: true, nowait: true }),
+    one('a passive declaration with nowait of what is not there', 'queue.declare', {
+      queue: 'nope',
+      passive: true,
+      nowait: true,
+    }),
     one('a queue of ours that is not there, declared', 'queue.declare', {
       queue: 'vcp.$U.nothing',
       durable: true,
@@ -94,30 +85,26 @@ export const queues: Group = {
       passive: true,
     }),
     one('a passive declaration of the default exchange', 'exchange.declare', { exchange: '', passive: true }),
-    {
-      title: 'a passive declaration of the exchange vcp, whatever its type',
-      steps: [
-        send('exchange.declare', { exchange: 'vcp', type: 'fanout', passive: true }),
-        until('exchange.declare-ok'),
-      ],
-    },
-    {
-      title: 'a passive declaration of the exchange vcp, of an unknown type',
-      steps: [send('exchange.declare', { exchange: 'vcp', type: 'zzz', passive: true })],
-    },
-    {
-      title: 'declarations in one write are answered in their order',
-      steps: [
-        together(
-          send('queue.declare', { queue: QUEUE, passive: true }),
-          send('exchange.declare', { exchange: 'vcp', passive: true }),
-          send('queue.declare', { queue: FILLED, passive: true }),
-          send('basic.qos', { prefetchCount: 1 }),
-        ),
-        until('basic.qos-ok'),
-      ],
-      fill: [],
-    },
+    transcript(
+      'a passive declaration of the exchange vcp, whatever its type',
+      request('exchange.declare', { exchange: 'vcp', type: 'fanout', passive: true }),
+    ),
+    one('a passive declaration of the exchange vcp, of an unknown type', 'exchange.declare', {
+      exchange: 'vcp',
+      type: 'zzz',
+      passive: true,
+    }),
+    filled(
+      [],
+      'declarations in one write are answered in their order',
+      together(
+        send('queue.declare', { queue: QUEUE, passive: true }),
+        send('exchange.declare', { exchange: 'vcp', passive: true }),
+        send('queue.declare', { queue: FILLED, passive: true }),
+        send('basic.qos', { prefetchCount: 1 }),
+      ),
+      until('basic.qos-ok'),
+    ),
   ],
 };
 
@@ -134,7 +121,7 @@ export const equivalence: Group = {
     declared('exclusive', { exclusive: true }),
     declared('not durable, exclusive and auto-delete', { durable: false, exclusive: true, autoDelete: true }),
     declared('not durable and with an argument', { durable: false, arguments: { 'x-message-ttl': 60_000 } }),
-    ...argumentsOf({
+    ...Object.entries({
       'x-message-ttl': 60_000,
       'x-expires': 60_000,
       'x-max-length': 5,
@@ -147,7 +134,7 @@ export const equivalence: Group = {
       'x-dead-letter-routing-key': 'a',
       'x-queue-type': 'classic',
       'x-unknown': 'a',
-    }),
+    }).map(([name, value]) => declared(`with ${name}`, { arguments: { [name]: value } })),
     declared('as a quorum queue', { arguments: { 'x-queue-type': 'quorum' } }),
     declared('as a queue of an unknown type', { arguments: { 'x-queue-type': 'zzz' } }),
     declared('with two arguments', { arguments: { 'x-max-length': 5, 'x-message-ttl': 60_000 } }),
@@ -162,9 +149,7 @@ export const equivalence: Group = {
     exchange('of another type and not durable', { type: 'fanout', durable: false }),
     exchange('not durable, auto-delete and internal', { durable: false, autoDelete: true, internal: true }),
     exchange('with an alternate-exchange', { arguments: { 'alternate-exchange': 'amq.fanout' } }),
-    {
-      ...exchange('with an alternate-exchange that is no text', { arguments: { 'alternate-exchange': 5 } }),
-    },
+    exchange('with an alternate-exchange that is no text', { arguments: { 'alternate-exchange': 5 } }),
     exchange('with an argument that is not known', { arguments: { 'x-unknown': 'a' } }),
     exchange('with an alternate-exchange and not durable', {
       durable: false,
@@ -172,9 +157,3 @@ export const equivalence: Group = {
     }),
   ],
 };
-
-function argumentsOf(table: Fields): Transcript[] {
-  return Object.entries(table).map(([name, value]) =>
-    declared(`with ${name}`, { arguments: { [name]: value } }),
-  );
-}
