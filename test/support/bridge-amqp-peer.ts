@@ -2,10 +2,9 @@
  * A test's AMQP client: it sends any frames, valid or not, and keeps those that it receives. It has its own
  * frame reader and uses amqplib's tables, so that it shares no code with the bridge's codec.
  */
-import type { Duplex } from 'node:stream';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { BASIC, definitions, type Fields, methodFrame, PROTOCOL_HEADER } from './bridge-amqp-frames.ts';
-import { Signal } from './bridge-signal.ts';
+import { TestPeer } from './bridge-peer.ts';
 
 /** The close of a rejected PLAIN login. */
 export const LOGIN_REFUSED =
@@ -16,53 +15,17 @@ export type PeerFrame =
   | { type: 'header'; channel: number; size: number; properties: Fields }
   | { type: 'body'; channel: number; content: Buffer };
 
-export class AmqpPeer {
-  readonly stream: Duplex;
-  readonly frames: PeerFrame[] = [];
+export class AmqpPeer extends TestPeer<PeerFrame> {
+  readonly frames = this.items;
   heartbeats = 0;
-  bytes = 0;
-  ended = false;
-  /** Bytes that are not a whole frame, such as the answer to a client of another protocol. */
-  #rest = Buffer.alloc(0);
-  #taken = 0;
-  readonly #signal = new Signal();
-
-  constructor(stream: Duplex) {
-    this.stream = stream;
-    stream.on('data', (chunk: Buffer) => this.#receive(chunk));
-    stream.on('error', () => {});
-    const end = () => {
-      this.ended = true;
-      this.#signal.changed();
-    };
-    stream.on('end', end);
-    stream.on('close', end);
-  }
-
-  write(...bytes: Buffer[]): void {
-    this.stream.write(Buffer.concat(bytes));
-  }
 
   send(method: number, fields: Fields = {}, channel = 0): void {
     this.write(methodFrame(method, fields, channel));
   }
 
-  /** Resolves with the next frame; heartbeats are only counted. */
-  take(): Promise<PeerFrame> {
-    return this.#signal.until(() => {
-      const next = this.frames[this.#taken];
-      if (next) {
-        this.#taken += 1;
-        return next;
-      }
-      if (this.ended) throw new Error('the connection ended before a frame');
-      return undefined;
-    });
-  }
-
   /** Resolves with the fields of the next frame, which must be this method. */
   async takeMethod(method: number): Promise<Fields & { channel: number }> {
-    const next = await this.take();
+    const next = await this.next();
     if (next.type === 'method' && next.method === method) return { ...next.fields, channel: next.channel };
     const got = next.type === 'method' ? describe(next) : next.type;
     throw new Error(`expected ${definitions.info(method).name}, got ${got}`);
@@ -90,11 +53,11 @@ export class AmqpPeer {
   /** Takes a message: its method's fields, its properties and its whole body. */
   async takeContent(method: number): Promise<{ fields: Fields; properties: Fields; body: Buffer }> {
     const fields = await this.takeMethod(method);
-    const header = await this.take();
+    const header = await this.next();
     if (header.type !== 'header') throw new Error(`expected a header, got ${header.type}`);
     const parts: Buffer[] = [];
     for (let size = 0; size < header.size; ) {
-      const body = await this.take();
+      const body = await this.next();
       if (body.type !== 'body') throw new Error(`expected a body, got ${body.type}`);
       parts.push(body.content);
       size += body.content.length;
@@ -143,39 +106,18 @@ export class AmqpPeer {
     await this.takeMethod(METHOD.channelOpenOk);
   }
 
-  untilEnded(): Promise<true> {
-    return this.#signal.until(() => this.ended || undefined);
-  }
-
-  untilBytes(count: number): Promise<true> {
-    return this.#signal.until(() => (this.bytes >= count ? true : undefined));
-  }
-
-  untilHeartbeats(count: number): Promise<true> {
-    return this.#signal.until(() => (this.heartbeats >= count ? true : undefined));
-  }
-
-  /** Resolves with the first defined value of `look`, now or after a frame. */
-  until<Value>(look: () => Value | undefined): Promise<Value> {
-    return this.#signal.until(look);
-  }
-
   /** All received bytes that are not a whole frame. */
   get unframed(): Buffer {
-    return this.#rest;
+    return this.rest;
   }
 
-  #receive(chunk: Buffer): void {
-    this.bytes += chunk.length;
-    this.#rest = Buffer.concat([this.#rest, chunk]);
-    while (this.#rest.length >= 8 && this.#rest.readUInt8(0) !== 0x41) {
-      const size = this.#rest.readUInt32BE(3);
-      if (this.#rest.length < size + 8) break;
-      if (this.#rest.readUInt8(size + 7) !== 0xce) throw new Error('a frame without its end');
-      this.#keep(this.#rest.subarray(0, size + 8));
-      this.#rest = this.#rest.subarray(size + 8);
-    }
-    this.#signal.changed();
+  protected override keepFirst(): number {
+    if (this.rest.length < 8 || this.rest.readUInt8(0) === 0x41) return 0;
+    const end = this.rest.readUInt32BE(3) + 8;
+    if (this.rest.length < end) return 0;
+    if (this.rest.readUInt8(end - 1) !== 0xce) throw new Error('a frame without its end');
+    this.#keep(this.rest.subarray(0, end));
+    return end;
   }
 
   #keep(bytes: Buffer): void {

@@ -3,9 +3,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';
 import type { VhostDial } from '../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
-import type { ConnectionEvents, Refusal } from '../../bridge/connection-report.ts';
 import { dial } from '../../bridge/link.ts';
-import type { EndReason, PublishResult } from '../../bridge/reasons.ts';
 import {
   type Delivery,
   messageBytes,
@@ -16,42 +14,10 @@ import {
 import { BYE, type Fields } from './bridge-amqp-frames.ts';
 import { AmqpPeer, type HandshakeOptions } from './bridge-amqp-peer.ts';
 import type { TestEdge, VhostEdgeLink } from './bridge-edge.ts';
+import { SeenEvents } from './bridge-events.ts';
 import { edgeTest } from './bridge-test.ts';
 
 export const QUEUE = 'vcp.acme.event.alarm';
-
-/** The events that a connection reported. */
-export class SeenEvents implements ConnectionEvents {
-  openedWith: { username: string; vhost?: string } | undefined;
-  /** The reason of the end, whether or not the connection was opened. */
-  readonly closedWhy: string[] = [];
-  refusal: Refusal | undefined;
-  endReason: EndReason | undefined;
-  readonly results: Record<PublishResult, number> = { confirmed: 0, nacked: 0, refused: 0 };
-  publishedCount = 0;
-  deliveredCount = 0;
-
-  opened(details: { username: string; vhost?: string }): void {
-    this.openedWith = details;
-  }
-  refused(refusal: Refusal): void {
-    this.refusal = refusal;
-    this.closedWhy.push(refusal.why);
-  }
-  closed(why: string, reason: EndReason): void {
-    this.endReason = reason;
-    this.closedWhy.push(why);
-  }
-  answered(result: PublishResult, count: number): void {
-    this.results[result] += count;
-  }
-  published(count: number): void {
-    this.publishedCount += count;
-  }
-  delivered(count: number): void {
-    this.deliveredCount += count;
-  }
-}
 
 export interface AmqpClient {
   peer: AmqpPeer;

@@ -101,6 +101,12 @@ export class EdgeLink<Up extends { kind: string }, Down> {
     return this.batches.flat();
   }
 
+  /** The publishes of the messages since the last call, which it removes from `batches`. */
+  takePublishes(): Extract<Up, { kind: 'publish' }>[] {
+    const frames = this.batches.splice(0).flat();
+    return frames.filter((frame): frame is Extract<Up, { kind: 'publish' }> => frame.kind === 'publish');
+  }
+
   /** Sends one message with these frames. */
   send(...frames: Down[]): void {
     this.socket.send(JSON.stringify(frames));

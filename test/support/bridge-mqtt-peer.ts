@@ -1,6 +1,5 @@
 /** A test's MQTT 3.1.1 client: it sends any packets, valid or not, and keeps those that it receives. */
-import type { Duplex } from 'node:stream';
-import { Signal } from './bridge-signal.ts';
+import { TestPeer } from './bridge-peer.ts';
 
 export const PACKET = {
   connect: 1,
@@ -121,49 +120,23 @@ export interface PeerPacket {
   body: Buffer;
 }
 
-export class MqttPeer {
-  readonly stream: Duplex;
-  readonly packets: PeerPacket[] = [];
-  ended = false;
-  #rest = Buffer.alloc(0);
-  #taken = 0;
-  readonly #signal = new Signal();
-
-  constructor(stream: Duplex) {
-    this.stream = stream;
-    stream.on('data', (chunk: Buffer) => this.#receive(chunk));
-    stream.on('error', () => {});
-    const end = () => {
-      this.ended = true;
-      this.#signal.changed();
-    };
-    stream.on('end', end);
-    stream.on('close', end);
-  }
-
-  write(...bytes: Buffer[]): void {
-    this.stream.write(Buffer.concat(bytes));
-  }
+export class MqttPeer extends TestPeer<PeerPacket> {
+  readonly packets = this.items;
 
   /** Resolves with the body of the next packet, which must be of this type. */
   async take(type: number): Promise<Buffer> {
-    const next = await this.#signal.until(() => {
-      const found = this.packets[this.#taken];
-      if (found) {
-        this.#taken += 1;
-        return found;
-      }
-      if (this.ended) throw new Error('the connection ended before a packet');
-      return undefined;
-    });
+    return (await this.#takePacket(type)).body;
+  }
+
+  async #takePacket(type: number): Promise<PeerPacket> {
+    const next = await this.next();
     if (next.type !== type) throw new Error(`expected a packet of type ${type}, got ${next.type}`);
-    return next.body;
+    return next;
   }
 
   /** Resolves with the next packet, which must be a PUBLISH. */
   async takePublish(): Promise<{ topic: string; qos: number; retain: boolean; id: number; payload: string }> {
-    const body = await this.take(PACKET.publish);
-    const flags = this.packets[this.#taken - 1]?.flags ?? 0;
+    const { flags, body } = await this.#takePacket(PACKET.publish);
     const qos = (flags >> 1) & 3;
     const topicEnd = 2 + body.readUInt16BE(0);
     const payloadStart = topicEnd + (qos > 0 ? 2 : 0);
@@ -205,34 +178,19 @@ export class MqttPeer {
     await this.take(PACKET.pingresp);
   }
 
-  untilEnded(): Promise<true> {
-    return this.#signal.until(() => this.ended || undefined);
-  }
-
-  #receive(chunk: Buffer): void {
-    this.#rest = Buffer.concat([this.#rest, chunk]);
-    for (;;) {
-      const packetEnd = this.#keepOne();
-      if (packetEnd === 0) break;
-      this.#rest = this.#rest.subarray(packetEnd);
-    }
-    this.#signal.changed();
-  }
-
-  /** Keeps the first packet and returns where it ends; 0 if it is not whole. */
-  #keepOne(): number {
+  protected override keepFirst(): number {
     let length = 0;
     let at = 1;
     for (; ; at++) {
-      const byte = this.#rest[at];
+      const byte = this.rest[at];
       if (byte === undefined) return 0;
       length += (byte & 0x7f) * 128 ** (at - 1);
       if (byte < 0x80) break;
     }
     const end = at + 1 + length;
-    if (this.#rest.length < end) return 0;
-    const first = this.#rest.readUInt8(0);
-    this.packets.push({ type: first >> 4, flags: first & 0xf, body: this.#rest.subarray(at + 1, end) });
+    if (this.rest.length < end) return 0;
+    const first = this.rest.readUInt8(0);
+    this.packets.push({ type: first >> 4, flags: first & 0xf, body: this.rest.subarray(at + 1, end) });
     return end;
   }
 }

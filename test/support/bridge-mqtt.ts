@@ -1,63 +1,18 @@
 /** The bridge's MQTT engine between a test's clients and a test's edge. */
 import { type Duplex, duplexPair } from 'node:stream';
-import type { ConnectionEvents, Refusal } from '../../bridge/connection-report.ts';
 import { dial } from '../../bridge/link.ts';
 import { MqttEngine } from '../../bridge/mqtt/engine.ts';
-import type { EndReason, PublishResult, RefusalReason } from '../../bridge/reasons.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
+import { SeenEvents } from './bridge-events.ts';
 import { DEVICE_ID } from './bridge-link.ts';
 import { type ConnectOptions, connectPacket, MqttPeer, PACKET, publishPacket } from './bridge-mqtt-peer.ts';
-import { Signal } from './bridge-signal.ts';
 import { edgeTest } from './bridge-test.ts';
 
 export const OTHER_ID = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 export const COMMANDS = deviceTopic(DEVICE_ID, 'commands');
 export const TELEMETRY = deviceTopic(DEVICE_ID, 'telemetry');
-
-/** The events that the engine reported of its clients. */
-export class SeenDevices implements ConnectionEvents {
-  readonly openedIds: string[] = [];
-  readonly closedWhy: string[] = [];
-  readonly endReasons: EndReason[] = [];
-  readonly refusedWhy: string[] = [];
-  readonly refusalReasons: RefusalReason[] = [];
-  readonly results: Record<PublishResult, number> = { confirmed: 0, nacked: 0, refused: 0 };
-  publishedCount = 0;
-  commandedCount = 0;
-  readonly #signal = new Signal();
-
-  opened({ username }: { username: string }): void {
-    this.openedIds.push(username.toLowerCase());
-  }
-  closed(why: string, reason: EndReason): void {
-    this.closedWhy.push(why);
-    this.endReasons.push(reason);
-    this.#signal.changed();
-  }
-  refused({ why, reason }: Refusal): void {
-    this.refusedWhy.push(why);
-    this.refusalReasons.push(reason);
-    this.#signal.changed();
-  }
-  answered(result: PublishResult, count: number): void {
-    this.results[result] += count;
-  }
-  published(count: number): void {
-    this.publishedCount += count;
-  }
-  delivered(count: number): void {
-    this.commandedCount += count;
-  }
-
-  untilClosed(): Promise<string> {
-    return this.#signal.until(() => this.closedWhy[0]);
-  }
-  untilRefused(): Promise<string> {
-    return this.#signal.until(() => this.refusedWhy[0]);
-  }
-}
 
 export interface MqttClient {
   peer: MqttPeer;
@@ -72,7 +27,7 @@ export interface OpenMqttClient extends MqttClient {
 type Ends = Pick<OpenMqttClient, 'peer' | 'link'>;
 
 export class TestBroker {
-  readonly events = new SeenDevices();
+  readonly events = new SeenEvents();
   readonly engine: MqttEngine;
   readonly #edge: TestEdge;
 

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { type ChannelModel, type ConfirmChannel, type ConsumeMessage, connect, type Options } from 'amqplib';
 import { describe, expect } from 'vitest';
-import { accept, amqpTest, deliver, deliveryOf, dialEdge, reject, SeenEvents } from '#support/bridge-amqp.ts';
+import { accept, amqpTest, deliver, deliveryOf, dialEdge, reject } from '#support/bridge-amqp.ts';
 import { envelope, VHOST, type VhostEdgeLink } from '#support/bridge-edge.ts';
+import { SeenEvents } from '#support/bridge-events.ts';
 import { Signal } from '#support/bridge-signal.ts';
 import { AmqpConnection } from '../../../bridge/amqp/connection.ts';
 

@@ -31,7 +31,7 @@ describe('a connection whose link closes', () => {
     expect(await peer.takeConnectionClose()).toMatch(/^320 CONNECTION_FORCED/);
     peer.stream.destroy();
     await turns();
-    expect(events.closedWhy).toEqual([expect.stringContaining('1006')]);
+    expect(events.endedWhy).toEqual([expect.stringContaining('1006')]);
   });
 
   it('if the link closes before connection.open, the client gets open-ok, then 320', async ({ amqp }) => {
@@ -61,19 +61,19 @@ describe('a client that leaves', () => {
     await peer.untilEnded();
     await link.untilClosed();
     await turns();
-    expect(events.closedWhy).toEqual(['client closed']);
+    expect(events.endedWhy).toEqual(['client closed']);
   });
 
   it('a client that disconnects ends its link', async ({ client: { peer, link, events } }) => {
     peer.stream.destroy();
     await link.untilClosed();
-    expect(events.closedWhy).toEqual(['client closed']);
+    expect(events.endedWhy).toEqual(['client closed']);
   });
 
   it('a client that resets its connection ends its link', async ({ client: { stream, link, events } }) => {
     stream.destroy(new Error('read ECONNRESET'));
     await link.untilClosed();
-    expect(events.closedWhy).toEqual(['read ECONNRESET']);
+    expect(events.endedWhy).toEqual(['read ECONNRESET']);
   });
 
   it('a publish right before connection.close reaches the object', async ({ peer, link }) => {
@@ -144,10 +144,10 @@ describe('a connection that the bridge closes', () => {
     connection.shutdown('shutdown');
     await peer.takeConnectionClose();
     await clock.pass(2_999);
-    expect(events.closedWhy).toEqual([]);
+    expect(events.endedWhy).toEqual([]);
     await clock.pass(1);
     await peer.untilEnded();
-    expect(events.closedWhy.length).toBe(1);
+    expect(events.endedWhy.length).toBe(1);
   });
 
   it('after a shutdown the object receives nothing', async ({ client: { peer, connection, link } }) => {
@@ -169,6 +169,6 @@ describe('a connection that the bridge closes', () => {
     await peer.acceptClose();
     await turns();
     expect(peer.countOf(METHOD.connectionClose)).toBe(1);
-    expect(events.closedWhy.length).toBe(1);
+    expect(events.endedWhy.length).toBe(1);
   });
 });

@@ -29,7 +29,7 @@ describe('the goodbye of an object', () => {
       expect(await client.link.closeCode()).toBe(1006);
       await client.peer.acceptClose();
       await turns();
-      expect(client.events.closedWhy).toEqual([`link ${code} reason of the object`]);
+      expect(client.events.endedWhy).toEqual([`link ${code} reason of the object`]);
     },
   );
 
@@ -85,7 +85,7 @@ describe('the goodbye of an object', () => {
     await clock.pass(3_000);
     await turns();
     expect(consumer.stream.destroyed).toBe(true);
-    expect(consumer.events.closedWhy.length).toBe(1);
+    expect(consumer.events.endedWhy.length).toBe(1);
   });
 
   it('before connection.open closes the connection after open-ok', async ({ amqp }) => {
@@ -107,6 +107,6 @@ describe('the goodbye of an object', () => {
     await client.link.untilClosed();
     await client.peer.acceptClose();
     expect(client.peer.countOf(METHOD.connectionClose)).toBe(1);
-    expect(client.events.closedWhy.length).toBe(1);
+    expect(client.events.endedWhy.length).toBe(1);
   });
 });

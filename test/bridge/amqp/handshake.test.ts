@@ -44,10 +44,10 @@ describe('the handshake', () => {
     peer.send(METHOD.connectionTuneOk, OFFER);
     await turns();
     expect(peer.frames.length).toBe(2);
-    expect(events.openedWith).toBeUndefined();
+    expect(events.opens[0]).toBeUndefined();
     peer.send(METHOD.connectionOpen, { virtualHost: VHOST });
     await peer.takeMethod(METHOD.connectionOpenOk);
-    expect(events.openedWith).toEqual({ username: 'acme', vhost: VHOST });
+    expect(events.opens[0]).toEqual({ username: 'acme', vhost: VHOST });
     await edge.vhostLink();
   });
 
@@ -63,7 +63,7 @@ describe('the handshake', () => {
     writeSlowly(methodFrame(METHOD.connectionTuneOk, OFFER));
     writeSlowly(methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }));
     await peer.takeMethod(METHOD.connectionOpenOk);
-    expect(events.openedWith?.username).toBe('acme');
+    expect(events.opens[0]?.username).toBe('acme');
     await edge.vhostLink();
   });
 
@@ -87,14 +87,14 @@ describe('the handshake', () => {
     OFFER,
   ])('a tune-ok of %j is accepted [C-6.3]', async (tune, { amqp }) => {
     const { events } = await amqp.open({ tune });
-    expect(events.openedWith?.vhost).toBe(VHOST);
+    expect(events.opens[0]?.vhost).toBe(VHOST);
   });
 
   it('connection.close after tune gets close-ok', async ({ tuned: { peer, events } }) => {
     peer.send(METHOD.connectionClose, BYE);
     await peer.takeMethod(METHOD.connectionCloseOk);
     await peer.untilEnded();
-    expect(events.openedWith).toBeUndefined();
+    expect(events.opens[0]).toBeUndefined();
   });
 });
 
@@ -115,7 +115,7 @@ describe('a client of another protocol', () => {
       await peer.untilEnded();
       expect(peer.unframed).toEqual(PROTOCOL_HEADER);
       await turns();
-      expect(events.closedWhy).toEqual(['the protocol header is not that of AMQP 0-9-1']);
+      expect(events.endedWhy).toEqual(['the protocol header is not that of AMQP 0-9-1']);
       expect(edge.dialed).toEqual([]);
     },
   );

@@ -40,7 +40,7 @@ describe('heartbeats between bridge and client', () => {
     await peer.untilEnded();
     await link.untilClosed();
     expect(peer.frames.length).toBe(frames);
-    expect(events.closedWhy).toEqual(['missed heartbeats']);
+    expect(events.endedWhy).toEqual(['missed heartbeats']);
     expect(events.endReason).toBe('timeout');
   });
 
@@ -53,14 +53,14 @@ describe('heartbeats between bridge and client', () => {
     peer.write(bytes);
     await turns();
     await clock.pass(5_000);
-    expect(events.closedWhy).toEqual([]);
+    expect(events.endedWhy).toEqual([]);
   });
 
   it('an interval of 0 turns heartbeats off', async ({ clock, amqp }) => {
     const { peer, events } = await amqp.open({ tune: { heartbeat: 0 } });
     await clock.pass(3_600_000);
     expect(peer.heartbeats).toBe(0);
-    expect(events.closedWhy).toEqual([]);
+    expect(events.endedWhy).toEqual([]);
   });
 
   it('the bridge sends none after its connection.close', async ({ clock, amqp }) => {

@@ -14,10 +14,7 @@ const GATHER_MS = 2;
 
 /** The bodies and sequences of the publishes that the object received since the last call. */
 function news({ link }: OpenAmqpClient): { bodies: string[]; seqs: number[] } {
-  const publishes = link.batches
-    .splice(0)
-    .flat()
-    .filter((one) => one.kind === 'publish');
+  const publishes = link.takePublishes();
   return { bodies: publishes.map(({ body }) => body), seqs: publishes.map(({ seq }) => seq) };
 }
 
@@ -114,7 +111,7 @@ describe('held publishes', () => {
     const client = await hold(1, 1, 60_000);
     for (let seconds = 0; seconds < 50; seconds += 5) await clock.pass(5_000);
     stopPulse();
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
     expect(client.link.closedWith).toBeUndefined();
   });
 });

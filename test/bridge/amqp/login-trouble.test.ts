@@ -48,11 +48,11 @@ describe('a login while the edge has not answered', () => {
     const { peer, events } = await amqp.logIn({}, dial);
     await answered();
     await clock.pass(9_999);
-    expect(events.closedWhy).toEqual([]);
+    expect(events.endedWhy).toEqual([]);
     await clock.pass(1);
     await peer.untilEnded();
     expect(peer.frames.length).toBe(1);
-    expect(events.closedWhy).toEqual(['handshake timeout']);
+    expect(events.endedWhy).toEqual(['handshake timeout']);
   });
 
   it('if its client has disconnected, the link is closed as soon as it opens', async ({ edge, amqp }) => {
@@ -93,10 +93,10 @@ describe('the handshake timeout', () => {
       peer.write(bytes);
       await turns();
       await clock.pass(9_999);
-      expect(events.closedWhy).toEqual([]);
+      expect(events.endedWhy).toEqual([]);
       await clock.pass(1);
       await peer.untilEnded();
-      expect(events.closedWhy).toEqual(['handshake timeout']);
+      expect(events.endedWhy).toEqual(['handshake timeout']);
       expect(peer.frames.length).toBeLessThanOrEqual(1);
     },
   );
@@ -104,6 +104,6 @@ describe('the handshake timeout', () => {
   it('ends when the connection is open', async ({ clock, amqp }) => {
     const { events } = await amqp.open({ tune: { heartbeat: 0 } });
     await clock.pass(60_000);
-    expect(events.closedWhy).toEqual([]);
+    expect(events.endedWhy).toEqual([]);
   });
 });

@@ -23,7 +23,7 @@ async function expectSilentClose(clock: TestClock, { peer, events }: AmqpClient)
   await peer.untilEnded();
   expect(peer.frames.length).toBe(1);
   await turns();
-  expect(events.closedWhy.length).toBe(1);
+  expect(events.endedWhy.length).toBe(1);
 }
 
 function amqplain(password: string): Buffer {
@@ -61,8 +61,8 @@ describe('a login', () => {
     expect(peer.ended).toBe(false);
     await peer.acceptClose();
     await turns();
-    expect(events.openedWith).toBeUndefined();
-    expect(events.closedWhy.length).toBe(1);
+    expect(events.opens[0]).toBeUndefined();
+    expect(events.endedWhy.length).toBe(1);
   });
 
   it('the text of a rejection names the mechanism of the login', async ({ edge, amqp }) => {

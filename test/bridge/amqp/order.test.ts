@@ -137,7 +137,7 @@ describe('a close by the client', () => {
     expect(peer.ended).toBe(false);
     await clock.pass(1);
     await peer.untilEnded();
-    expect(events.closedWhy).toEqual(['client closed']);
+    expect(events.endedWhy).toEqual(['client closed']);
   });
 });
 

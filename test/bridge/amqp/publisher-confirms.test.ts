@@ -18,7 +18,7 @@ describe('confirms on a channel', () => {
     expect(await peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 4, multiple: true });
     link.send({ kind: 'stored', seqs: seqs.slice(5) }, { kind: 'unstored', seqs: [seqs[4] ?? 0] });
     for (const deliveryTag of [6, 7, 8, 9, 10])
-      expect(await peer.take()).toMatchObject({ type: 'method', fields: { deliveryTag } });
+      expect(await peer.next()).toMatchObject({ type: 'method', fields: { deliveryTag } });
     expect(await peer.takeMethod(METHOD.basicNack)).toMatchObject({ deliveryTag: 5, multiple: false });
     expect(peer.frames.length).toBe(before + 7);
   });

@@ -59,9 +59,9 @@ describe('output that a client does not read', () => {
     async ([_, bytes], { clock, unread }) => {
       const client = await unread(bytes);
       await beat(clock, client, 5);
-      expect(client.events.closedWhy).toEqual([]);
+      expect(client.events.endedWhy).toEqual([]);
       await beat(clock, client, 2);
-      expect(client.events.closedWhy.length).toBe(1);
+      expect(client.events.endedWhy.length).toBe(1);
       expect(client.stream.destroyed).toBe(true);
       await client.link.untilClosed();
     },
@@ -70,9 +70,9 @@ describe('output that a client does not read', () => {
   it('closes the client after 30 s if heartbeats are off', async ({ clock, unread }) => {
     const client = await unread(100 * KIB, 0);
     await beat(clock, client, 29);
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
     await beat(clock, client, 2);
-    expect(client.events.closedWhy.length).toBe(1);
+    expect(client.events.endedWhy.length).toBe(1);
     await client.link.untilClosed();
   });
 
@@ -84,9 +84,9 @@ describe('output that a client does not read', () => {
       client.peer.stream.read();
       await turns();
     }
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
     await beat(clock, client, 7);
-    expect(client.events.closedWhy.length).toBe(1);
+    expect(client.events.endedWhy.length).toBe(1);
   });
 
   it('the timeout ends when the client has read everything', async ({ clock, unread }) => {
@@ -95,11 +95,11 @@ describe('output that a client does not read', () => {
     client.peer.stream.resume();
     await turns();
     await beat(clock, client, 20);
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
     client.peer.stream.pause();
     await fill(client, 100 * KIB);
     await beat(clock, client, 5);
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
   });
 });
 
@@ -115,7 +115,7 @@ describe('a client that reads slowly', () => {
       client.peer.stream.read(64 * KIB);
       await turns();
     }
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
   });
 });
 
@@ -136,16 +136,16 @@ describe('a client from which the bridge did not read for 20 s', () => {
   it('is not closed because of heartbeats from that time', async ({ clock, amqp }) => {
     const client = await resumedClient(clock, amqp);
     await clock.pass(5_900);
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
     client.peer.write(HEARTBEAT);
     await clock.pass(5_900);
-    expect(client.events.closedWhy).toEqual([]);
+    expect(client.events.endedWhy).toEqual([]);
   });
 
   it('is closed three heartbeats after the bridge reads again, if silent', async ({ clock, amqp }) => {
     const client = await resumedClient(clock, amqp);
     await clock.pass(7_000);
-    expect(client.events.closedWhy).toEqual(['missed heartbeats']);
+    expect(client.events.endedWhy).toEqual(['missed heartbeats']);
   });
 });
 

@@ -21,7 +21,7 @@ describe('a CONNECT', () => {
     expect(edge.dialed).toMatchObject([
       { path: '/link/mqtt', username: DEVICE_ID, password: 'token', proof: { address: '192.0.2.7' } },
     ]);
-    expect(mqtt.events.openedIds).toEqual([DEVICE_ID]);
+    expect(mqtt.events.openedNames).toEqual([DEVICE_ID]);
   });
 
   it('may name its device in upper case', async ({ edge, mqtt }) => {
@@ -63,7 +63,7 @@ describe('a rejected CONNECT', () => {
       edge.answer = () => envelope(code);
       const { peer } = mqtt.send();
       expect(await peer.takeRefusal()).toBe(5);
-      expect(mqtt.events.openedIds).toEqual([]);
+      expect(mqtt.events.openedNames).toEqual([]);
     },
   );
 
@@ -113,7 +113,7 @@ describe('a client id', () => {
     await first.peer.ping();
     await second.peer.ping();
     expect(first.link.closedWith).toBeUndefined();
-    expect(mqtt.events.openedIds).toEqual([DEVICE_ID, OTHER_ID]);
+    expect(mqtt.events.openedNames).toEqual([DEVICE_ID, OTHER_ID]);
   });
 
   it('used twice by a device: the object, not the bridge, ends a session [C-3.6]', async ({ mqtt }) => {
@@ -190,7 +190,7 @@ describe('an invalid client', () => {
       await turns();
       accepting.resolve({ accept: {} });
       await (await edge.deviceLink()).untilClosed();
-      expect(mqtt.events.closedWhy.length).toBe(mqtt.events.openedIds.length);
+      expect(mqtt.events.closedWhy.length).toBe(mqtt.events.openedNames.length);
     },
   );
 });

@@ -68,7 +68,7 @@ describe('the goodbye of an object', () => {
     await device.peer.untilEnded();
     await turns();
     expect(device.peer.packets.map(({ type }) => type)).not.toContain(PACKET.publish);
-    expect(mqtt.events.commandedCount).toBe(0);
+    expect(mqtt.events.deliveredCount).toBe(0);
   });
 });
 
@@ -86,7 +86,7 @@ describe('forty takeovers of a session', () => {
     }
     expect(clients.filter(({ stream }) => !stream.destroyed)).toEqual([clients.at(-1)]);
     expect(clients.filter(({ link }) => !link.closedWith)).toEqual([clients.at(-1)]);
-    expect(mqtt.events.openedIds.length - mqtt.events.closedWhy.length).toBe(1);
+    expect(mqtt.events.openedNames.length - mqtt.events.closedWhy.length).toBe(1);
     await clients.at(-1)?.peer.ping();
   });
 });

@@ -9,10 +9,7 @@ const WAIT_MS = 1_000;
 
 /** The payloads and sequences of the publishes that the site received since the last call. */
 function news({ link }: OpenMqttClient): { payloads: string[]; seqs: number[] } {
-  const publishes = link.batches
-    .splice(0)
-    .flat()
-    .filter((one) => one.kind === 'publish');
+  const publishes = link.takePublishes();
   return { payloads: publishes.map(({ payload }) => payload), seqs: publishes.map(({ seq }) => seq) };
 }
 

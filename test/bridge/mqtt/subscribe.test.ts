@@ -105,7 +105,7 @@ describe('a command', () => {
     expect(new Set([first.id, second.id, third.id]).size).toBe(3);
     for (const { id } of [first, second, third]) peer.write(acknowledgement(PACKET.puback, id));
     await peer.ping();
-    expect(mqtt.events.commandedCount).toBe(3);
+    expect(mqtt.events.deliveredCount).toBe(3);
   });
 
   it('reaches the device at QoS 0 if it subscribed at QoS 0', async ({ peer, link }) => {
