@@ -42,16 +42,6 @@ describe('a channel', () => {
     await throughLink(client);
   });
 
-  it.for([
-    ['open', 1, '503 COMMAND_INVALID - unimplemented method [20/41]'],
-    ['not open', 9, "504 CHANNEL_ERROR - expected 'channel.open' [20/41]"],
-  ] as const)(
-    'an unexpected channel.close-ok on a channel that is %s closes the connection',
-    async ([_, channel, close], { amqp }) => {
-      expect(await amqp.closeAfter(methodFrame(METHOD.channelCloseOk, {}, channel))).toBe(close);
-    },
-  );
-
   it.for<[string, number, number, Fields, 'consume' | 'get' | 'declare' | 'recover']>([
     ['basic.consume', METHOD.basicConsume, METHOD.basicConsumeOk, { queue: QUEUE, arguments: {} }, 'consume'],
     ['basic.get', METHOD.basicGet, METHOD.basicGetEmpty, { queue: QUEUE }, 'get'],
@@ -87,30 +77,9 @@ describe('limits of a channel', () => {
     expect((await link.take('consume')).prefetch).toBe(3);
     expect(link.received.filter(({ kind }) => kind === 'qos').length).toBe(1);
   });
-
-  it('a basic.qos with a limit in bytes closes the connection with 540 [C-6.3]', async ({ peer }) => {
-    peer.send(METHOD.basicQos, { prefetchSize: 10 }, 1);
-    expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - prefetch_size!=0 (10) [60/10]');
-  });
 });
 
-describe('methods of transactions, flow and access', () => {
-  it.for<[string, number, Fields, RegExp]>([
-    ['tx.select', METHOD.txSelect, {}, /^540 NOT_IMPLEMENTED - .* \[90\/10\]$/],
-    ['tx.commit', METHOD.txCommit, {}, /^540 NOT_IMPLEMENTED - .* \[90\/20\]$/],
-    ['tx.rollback', METHOD.txRollback, {}, /^540 NOT_IMPLEMENTED - .* \[90\/30\]$/],
-    [
-      'channel.flow with active=false',
-      METHOD.channelFlow,
-      { active: false },
-      /^540 NOT_IMPLEMENTED - active=false \[20\/20\]$/,
-    ],
-  ])('%s closes the connection with 540 [C-6.3]', async ([_, method, fields, expected], { peer, link }) => {
-    peer.send(method, fields, 1);
-    expect(await peer.takeConnectionClose()).toMatch(expected);
-    await link.untilClosed();
-  });
-
+describe('methods of flow and access', () => {
   it('channel.flow with active=true and access.request are answered', async ({ peer }) => {
     peer.send(METHOD.channelFlow, { active: true }, 1);
     expect((await peer.takeMethod(METHOD.channelFlowOk)).active).toBe(true);

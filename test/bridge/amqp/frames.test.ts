@@ -1,8 +1,10 @@
-/** Invalid frames of a running connection: the close that each causes. */
+/** Invalid frames and methods of a running connection: the close that each causes. */
 import { afterEach, describe, expect, vi } from 'vitest';
-import { amqpTest as it } from '#support/bridge-amqp.ts';
+import { accept, amqpTest as it, QUEUE } from '#support/bridge-amqp.ts';
 import {
+  announcement,
   deepTable,
+  type Fields,
   frame,
   headerFrame,
   methodFrame,
@@ -16,43 +18,206 @@ import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 const PUBLISH = methodFrame(METHOD.basicPublish, { exchange: 'vcp', routingKey: 'acme.command.mode' }, 1);
-const STRAY = '505 UNEXPECTED_FRAME - expected method frame, got non method frame instead [0/0]';
+const BODY = frame(3, 1, Buffer.from('x'));
+const BEGUN = [PUBLISH, headerFrame(2), BODY];
+const EMPTY = Buffer.alloc(0);
 
-/** A content header with this headers table. */
-function withHeaders(table: Buffer, rest = Buffer.alloc(0)): Buffer {
+/** A basic.publish, and its content header with this headers table. */
+function withHeaders(table: Buffer, rest = EMPTY): Buffer[] {
   const head = Buffer.alloc(14);
   head.writeUInt16BE(60, 0);
   head.writeUInt16BE(rest.length > 0 ? 0x2010 : 0x2000, 12);
-  return frame(2, 1, Buffer.concat([head, table, rest]));
+  return [PUBLISH, frame(2, 1, Buffer.concat([head, table, rest]))];
 }
+
+/** A basic.consume with this argument table. */
+function consumeWith(table: Buffer): Buffer {
+  return rawMethodFrame(METHOD.basicConsume, Buffer.concat([Buffer.from([0, 0, 1, 0x71, 0, 0]), table]));
+}
+
+/** A table or another value that announces another length than it has. */
+function lying(bytes: Buffer, announced: number): Buffer {
+  bytes.writeUInt32BE(announced, 0);
+  return bytes;
+}
+
+const tableOf = (tag: string, value: Buffer) => tableBytes(tableEntry('k', tag, value));
+const inside = tableEntry('k', 'I', Buffer.alloc(4));
+const numbered = (id: number) => `[${id >>> 16}/${id & 0xffff}]`;
+
+interface Cause {
+  what: string;
+  code: string | undefined;
+  close: string | RegExp;
+  frames: Buffer[];
+}
+
+/** What causes this close. */
+function causesOf(close: string | RegExp, causes: Record<string, Buffer | Buffer[]>): Cause[] {
+  const code = /\d{3}/.exec(String(close))?.[0];
+  return Object.entries(causes).map(([what, frames]) => ({ what, code, close, frames: [frames].flat() }));
+}
+
+function serverOnly(what: string, id: number, fields: Fields = {}): Cause[] {
+  const close = `503 COMMAND_INVALID - unimplemented method ${numbered(id)}`;
+  return causesOf(close, { [what]: methodFrame(id, fields, 1) });
+}
+
+function notOffered(what: string, id: number, fields: Fields, why: string): Cause[] {
+  return causesOf(`540 NOT_IMPLEMENTED - ${why} ${numbered(id)}`, { [what]: methodFrame(id, fields, 1) });
+}
+
+function truncated(what: string, id: number, text: string): Cause[] {
+  const args = Buffer.from(text, 'latin1');
+  const close = `501 FRAME_ERROR - cannot decode <<${[...args].join(',')}>> ${numbered(id)}`;
+  return causesOf(close, { [`a method with a truncated ${what}`]: rawMethodFrame(id, args) });
+}
+
+const FRAMES: Cause[] = [
+  ...causesOf(/^501 FRAME_ERROR - .*unknown_frame/, {
+    'a frame of no known type': frame(4, 1, Buffer.alloc(2)),
+  }),
+  ...causesOf(/^501 FRAME_ERROR - .*\{invalid_frame_end_marker,0\}/, {
+    'a frame without its end': frame(1, 1, Buffer.alloc(8), 0),
+  }),
+  ...causesOf(/^501 FRAME_ERROR - type 3, all octets = <<>>: \{frame_too_large,131073,131064\}/, {
+    'a frame above the tuned size': frame(3, 1, Buffer.alloc(131_073)),
+  }),
+  ...causesOf("504 CHANNEL_ERROR - expected 'channel.open' [60/10]", {
+    'a method on a channel that is not open': methodFrame(METHOD.basicQos, {}, 2),
+  }),
+  ...causesOf("504 CHANNEL_ERROR - expected 'channel.open' [60/40]", {
+    'a publish on a channel that is not open': methodFrame(METHOD.basicPublish, {}, 2),
+  }),
+  ...causesOf("504 CHANNEL_ERROR - expected 'channel.open' [20/41]", {
+    'a channel.close-ok on a channel that is not open': methodFrame(METHOD.channelCloseOk, {}, 9),
+  }),
+  ...causesOf("504 CHANNEL_ERROR - second 'channel.open' seen [20/10]", {
+    'a second channel.open of an open channel': methodFrame(METHOD.channelOpen, {}, 1),
+  }),
+  ...causesOf('504 CHANNEL_ERROR - unexpected method in connection state running [10/40]', {
+    'a second connection.open': methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }),
+  }),
+  ...causesOf('505 UNEXPECTED_FRAME - type 3, all octets = <<"x">> [0/0]', {
+    'a content body on channel 0': frame(3, 0, Buffer.from('x')),
+  }),
+  ...causesOf('505 UNEXPECTED_FRAME - expected method frame, got non method frame instead [0/0]', {
+    'a content header on a channel that is not open': headerFrame(1, {}, 2),
+    'a content body on a channel that is not open': frame(3, 2, Buffer.from('x')),
+    'a content header without its basic.publish': headerFrame(1),
+    'a content body without its basic.publish': BODY,
+  }),
+  ...causesOf(
+    '505 UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead [60/40]',
+    {
+      'a content body instead of a content header': [PUBLISH, BODY],
+      'a basic.publish instead of a content header': [PUBLISH, PUBLISH],
+      'a method instead of a content header': [PUBLISH, methodFrame(METHOD.confirmSelect, {}, 1)],
+    },
+  ),
+  ...causesOf(/^505 UNEXPECTED_FRAME/, {
+    'a method between body frames': [...BEGUN, methodFrame(METHOD.basicQos, {}, 1)],
+    'a content header between body frames': [...BEGUN, headerFrame(2)],
+  }),
+  ...causesOf('505 UNEXPECTED_FRAME - expected content body, got non content body frame instead [60/40]', {
+    'a body longer than announced': [PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('xyz'))],
+  }),
+];
+
+const ARGUMENTS: Cause[] = [
+  ...causesOf(/^501 FRAME_ERROR - cannot decode <<[0-9,.]+(>>)? \[60\/40\]$/, {
+    'a headers table that is cut short by a byte': withHeaders(lying(tableBytes(inside), inside.length + 1)),
+    'a headers table that is cut short by 4 GiB': withHeaders(lying(tableBytes(), 2 ** 32 - 1)),
+    'a table cut short in a headers table': withHeaders(tableOf('F', lying(tableBytes(inside), 100))),
+    'an array cut short in a headers table': withHeaders(tableOf('A', lying(tableBytes(), 1))),
+    'a string cut short in a headers table': withHeaders(
+      tableOf('S', lying(tableBytes(Buffer.from('text')), 5)),
+    ),
+    'bytes cut short in a headers table': withHeaders(tableOf('x', lying(tableBytes(), 2 ** 31))),
+    'a key cut short in a headers table': withHeaders(tableBytes(Buffer.from('\xffk', 'latin1'))),
+    'a number cut short in a headers table': withHeaders(tableOf('l', Buffer.alloc(7))),
+    'a boolean cut short in a headers table': withHeaders(tableOf('t', EMPTY)),
+    'a headers table that reaches into the next property': withHeaders(
+      lying(tableBytes(), 6),
+      Buffer.from('\x04acme'),
+    ),
+  }),
+  ...causesOf(/^501 FRAME_ERROR - cannot decode.*\[60\/20\]$/, {
+    'an argument of an unknown type': consumeWith(tableOf('Z', Buffer.alloc(2))),
+  }),
+  ...truncated('table', METHOD.basicConsume, '\0\0\x01q\x01t\0\0\0\0\x01'),
+  ...truncated('short string', METHOD.basicCancel, '\x05tag'),
+  ...truncated('row of bits', METHOD.basicCancel, '\x03tag'),
+  ...causesOf(/^501 FRAME_ERROR/, {
+    'a frame that announces 2^32-1 bytes': announcement(3, 0xffff_ffff),
+    'basic.publish cut short': rawMethodFrame(METHOD.basicPublish, Buffer.from([0, 0, 9, 0x76])),
+    'a basic.publish without arguments': rawMethodFrame(METHOD.basicPublish, EMPTY),
+    'a basic.qos of three bytes': rawMethodFrame(METHOD.basicQos, Buffer.alloc(3)),
+    'a method frame of one byte': frame(1, 1, Buffer.from([0])),
+    'an empty method frame': frame(1, 1, EMPTY),
+    'an empty method frame on channel 0': frame(1, 0, EMPTY),
+    'an empty method frame on a channel that is not open': frame(1, 2, EMPTY),
+  }),
+  ...causesOf(/^502 SYNTAX_ERROR - .*\[60\/40\]$/, {
+    'a headers table 1 000 tables deep': withHeaders(deepTable(1_000)),
+    'a headers table of more than 16 KiB': withHeaders(tableOf('x', tableBytes(Buffer.alloc(20_000)))),
+  }),
+  ...causesOf(/^502 SYNTAX_ERROR - .*\[60\/20\]$/, {
+    'an argument 1 000 tables deep': consumeWith(deepTable(1_000)),
+    'an argument 15 000 tables deep': consumeWith(deepTable(15_000)),
+  }),
+  ...causesOf('502 SYNTAX_ERROR - a short string is not UTF-8 [60/30]', {
+    'a name that is not UTF-8': rawMethodFrame(METHOD.basicCancel, Buffer.alloc(257, 0xff).fill(0, 256)),
+  }),
+];
+
+const DELIVERY = { consumerTag: '', deliveryTag: 1, exchange: '', routingKey: '' };
+const COUNTS = { queue: 'q', messageCount: 0, consumerCount: 0 };
+const NO_TX = 'transactions are not supported, use publisher confirms';
+const METHODS: Cause[] = [
+  ...serverOnly('a channel.close-ok on an open channel', METHOD.channelCloseOk),
+  ...serverOnly('a basic.deliver of a client', METHOD.basicDeliver, DELIVERY),
+  ...serverOnly('a basic.get-empty of a client', METHOD.basicGetEmpty),
+  ...serverOnly('a channel.open-ok of a client', METHOD.channelOpenOk),
+  ...serverOnly('a queue.declare-ok of a client', METHOD.queueDeclareOk, COUNTS),
+  ...serverOnly('a confirm.select-ok of a client', METHOD.confirmSelectOk),
+  ...notOffered('a basic.qos by bytes', METHOD.basicQos, { prefetchSize: 10 }, 'prefetch_size!=0 (10)'),
+  ...notOffered('tx.select', METHOD.txSelect, {}, NO_TX),
+  ...notOffered('tx.commit', METHOD.txCommit, {}, NO_TX),
+  ...notOffered('tx.rollback', METHOD.txRollback, {}, NO_TX),
+  ...notOffered('channel.flow with active=false', METHOD.channelFlow, { active: false }, 'active=false'),
+  ...causesOf('540 NOT_IMPLEMENTED - immediate=true [60/40]', {
+    'an immediate publish': publishFrames('a', { immediate: true }),
+  }),
+];
 
 afterEach(() => void vi.restoreAllMocks());
 
-describe('a frame', () => {
-  it.for([
-    ['of no known type', frame(4, 1, Buffer.alloc(2)), /^501 FRAME_ERROR - .*unknown_frame/],
-    [
-      'without its end',
-      frame(1, 1, Buffer.alloc(8), 0),
-      /^501 FRAME_ERROR - .*\{invalid_frame_end_marker,0\}/,
-    ],
-    [
-      'above the tuned size',
-      frame(3, 1, Buffer.alloc(131_073)),
-      /^501 FRAME_ERROR - type 3, all octets = <<>>: \{frame_too_large,131073,131064\}/,
-    ],
-  ] as const)('%s closes the connection with 501 [C-6.3]', async ([_, bytes, expected], { amqp }) => {
-    expect(await amqp.closeAfter(bytes)).toMatch(expected);
+describe('an invalid frame or method', () => {
+  it.for([...FRAMES, ...ARGUMENTS, ...METHODS])(
+    '$what closes the connection with $code [C-6.3]',
+    async ({ close, frames }, { amqp }) => {
+      const expected = typeof close === 'string' ? close : expect.stringMatching(close);
+      expect(await amqp.closeAfter(...frames)).toEqual(expected);
+    },
+  );
+
+  it('an unknown method closes the socket without a frame', async ({ amqp }) => {
+    for (const [id, channel] of [
+      [0x003c_00ff, 1],
+      [0xffff_ffff, 1],
+      [0x000a_00ff, 0],
+    ] as const) {
+      const { peer, link } = await amqp.open();
+      const before = peer.bytes;
+      peer.write(rawMethodFrame(id, Buffer.alloc(0), channel));
+      await peer.untilEnded();
+      expect(peer.bytes).toBe(before);
+      await link.untilClosed();
+    }
   });
 
-  it('that announces 2^32-1 bytes closes the connection with 501', async ({ peer }) => {
-    const announced = frame(3, 1, Buffer.alloc(0)).subarray(0, 7);
-    announced.writeUInt32BE(0xffff_ffff, 3);
-    peer.write(announced);
-    expect(await peer.takeConnectionClose()).toMatch(/^501 FRAME_ERROR/);
-  });
-
-  it('after an invalid one, the bridge does not keep what the client sends', async ({ peer }) => {
+  it('after an invalid frame, the bridge does not keep what the client sends', async ({ peer }) => {
     peer.write(frame(4, 1, Buffer.alloc(0)));
     await peer.takeConnectionClose();
     const concat = vi.spyOn(Buffer, 'concat');
@@ -81,74 +246,31 @@ describe('a frame', () => {
     );
   });
 
-  it.for([
-    ['method', methodFrame(METHOD.basicQos, {}, 2), '[60/10]'],
-    ['publish', methodFrame(METHOD.basicPublish, {}, 2), '[60/40]'],
-  ] as const)(
-    'a %s on a channel that is not open closes the connection with 504',
-    async ([_, bytes, named], { amqp }) => {
-      expect(await amqp.closeAfter(bytes)).toBe(`504 CHANNEL_ERROR - expected 'channel.open' ${named}`);
-    },
-  );
-
-  it.for([
-    ['header', headerFrame(1, {}, 2)],
-    ['body', frame(3, 2, Buffer.from('x'))],
-  ] as const)(
-    'a content %s on a channel that is not open closes the connection with 505',
-    async ([_, bytes], { amqp }) => {
-      expect(await amqp.closeAfter(bytes)).toBe(STRAY);
-    },
-  );
-
-  it('a second channel.open of an open channel closes the connection with 504', async ({ amqp }) => {
-    expect(await amqp.closeAfter(methodFrame(METHOD.channelOpen, {}, 1))).toBe(
-      "504 CHANNEL_ERROR - second 'channel.open' seen [20/10]",
-    );
+  it('a method whose 504 is answered with close-ok closes the socket immediately', async ({ peer }) => {
+    peer.write(methodFrame(METHOD.channelOpen, {}, 1));
+    expect(await peer.takeConnectionClose()).toMatch(/^504 /);
+    peer.send(METHOD.connectionCloseOk);
+    await turns();
+    expect(peer.ended).toBe(true);
   });
 
-  it('a content body on channel 0 closes the connection with 505', async ({ amqp }) => {
-    expect(await amqp.closeAfter(frame(3, 0, Buffer.from('x')))).toBe(
-      '505 UNEXPECTED_FRAME - type 3, all octets = <<"x">> [0/0]',
-    );
-  });
-
-  it('a second connection.open closes the connection with 504', async ({ amqp }) => {
-    expect(await amqp.closeAfter(methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }))).toBe(
-      '504 CHANNEL_ERROR - unexpected method in connection state running [10/40]',
-    );
+  it('a basic.consume with a reused tag of 240 bytes gets 530, and nothing is thrown', async ({
+    client: { peer, stream, link },
+  }) => {
+    // 120 characters in 240 bytes: valid as a name, but too long for a reply text that contains it.
+    const consumerTag = 'č'.repeat(120);
+    peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag, arguments: {} }, 1);
+    await accept(link, 'consume');
+    await peer.takeMethod(METHOD.basicConsumeOk);
+    const again = methodFrame(METHOD.basicConsume, { queue: 'q', consumerTag, arguments: {} }, 1);
+    // An error in this handler of the socket would end the process.
+    expect(() => stream.emit('data', again)).not.toThrow();
+    expect(await peer.takeConnectionClose()).toMatch(/^530 NOT_ALLOWED/);
   });
 });
 
-describe('the content of a publish', () => {
-  it('without its basic.publish closes the connection with 505 [C-6.3]', async ({ amqp }) => {
-    expect(await amqp.closeAfter(headerFrame(1))).toBe(STRAY);
-    expect(await amqp.closeAfter(frame(3, 1, Buffer.from('x')))).toBe(STRAY);
-  });
-
-  it('without its header closes the connection with 505', async ({ amqp }) => {
-    const expected =
-      '505 UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead [60/40]';
-    expect(await amqp.closeAfter(PUBLISH, frame(3, 1, Buffer.from('x')))).toBe(expected);
-    expect(await amqp.closeAfter(PUBLISH, PUBLISH)).toBe(expected);
-    expect(await amqp.closeAfter(PUBLISH, methodFrame(METHOD.confirmSelect, {}, 1))).toBe(expected);
-  });
-
-  it('with a method or a header between its body frames closes the connection with 505', async ({ amqp }) => {
-    const begun = [PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('x'))];
-    expect(await amqp.closeAfter(...begun, methodFrame(METHOD.basicQos, {}, 1))).toMatch(
-      /^505 UNEXPECTED_FRAME/,
-    );
-    expect(await amqp.closeAfter(...begun, headerFrame(2))).toMatch(/^505 UNEXPECTED_FRAME/);
-  });
-
-  it('with a body longer than announced closes the connection with 505', async ({ amqp }) => {
-    expect(await amqp.closeAfter(PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('xyz')))).toMatch(
-      /^505 UNEXPECTED_FRAME - expected content body, got non content body frame instead \[60\/40\]$/,
-    );
-  });
-
-  it('may be sent in turns with a content of another channel', async ({ peer, link }) => {
+describe('valid frames', () => {
+  it('the content of a publish may be sent in turns with one of another channel', async ({ peer, link }) => {
     await peer.openChannel(2);
     const [first, second] = [1, 2].map((channel) => publishFrames(`body ${channel}`, { channel }));
     // The two methods, then the two headers, then the two bodies.
@@ -166,67 +288,5 @@ describe('the content of a publish', () => {
       peer.write(part, others[index] ?? Buffer.alloc(0));
     expect((await link.take('publish')).body).toBe('body 1');
     expect((await link.take('publish')).body).toBe('body 2');
-  });
-
-  it.for([
-    ['tables 1 000 deep', deepTable(1_000)],
-    ['more than 16 KiB', tableBytes(tableEntry('k', 'x', tableBytes(Buffer.alloc(20_000))))],
-  ] as const)('with headers of %s closes the connection with 502 [C-6.3]', async ([_, table], { amqp }) => {
-    expect(await amqp.closeAfter(PUBLISH, withHeaders(table))).toMatch(/^502 SYNTAX_ERROR - .*\[60\/40\]$/);
-  });
-});
-
-describe('an argument that announces more than its frame holds', () => {
-  const UNDECODABLE = /^501 FRAME_ERROR - cannot decode <<[0-9,.]+(>>)? \[60\/40\]$/;
-  const inside = tableEntry('k', 'I', Buffer.alloc(4));
-  const lying = (bytes: Buffer, announced: number) => {
-    bytes.writeUInt32BE(announced, 0);
-    return bytes;
-  };
-
-  it.for([
-    ['by a byte', lying(tableBytes(inside), inside.length + 1)],
-    ['by 4 GiB', lying(tableBytes(), 2 ** 32 - 1)],
-    ['in a table of its own', tableBytes(tableEntry('k', 'F', lying(tableBytes(inside), 100)))],
-    ['in an array', tableBytes(tableEntry('k', 'A', lying(tableBytes(), 1)))],
-    ['in a string', tableBytes(tableEntry('k', 'S', lying(tableBytes(Buffer.from('text')), 5)))],
-    ['in bytes', tableBytes(tableEntry('k', 'x', lying(tableBytes(), 2 ** 31)))],
-    ['in a key', tableBytes(Buffer.from('\xffk', 'latin1'))],
-    ['in a number', tableBytes(tableEntry('k', 'l', Buffer.alloc(7)))],
-    ['in a boolean', tableBytes(tableEntry('k', 't', Buffer.alloc(0)))],
-  ] as const)(
-    'a headers table that is cut short %s closes the connection with 501 [C-6.3]',
-    async ([_, table], { amqp }) => {
-      expect(await amqp.closeAfter(PUBLISH, withHeaders(table))).toMatch(UNDECODABLE);
-    },
-  );
-
-  it('a headers table that reaches into the next property closes with 501', async ({ amqp }) => {
-    const bytes = withHeaders(lying(tableBytes(), 6), Buffer.from('\x04acme'));
-    expect(await amqp.closeAfter(PUBLISH, bytes)).toMatch(UNDECODABLE);
-  });
-
-  it.for([
-    [
-      'table',
-      rawMethodFrame(METHOD.basicConsume, Buffer.from('\0\0\x01q\x01t\0\0\0\0\x01', 'latin1')),
-      '[60/20]',
-    ],
-    ['short string', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x05tag', 'latin1')), '[60/30]'],
-    ['row of bits', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x03tag', 'latin1')), '[60/30]'],
-  ] as const)(
-    'a method with a truncated %s closes the connection with 501',
-    async ([_, bytes, named], { amqp }) => {
-      expect(await amqp.closeAfter(bytes)).toBe(
-        `501 FRAME_ERROR - cannot decode <<${[...bytes.subarray(11, -1)].join(',')}>> ${named}`,
-      );
-    },
-  );
-});
-
-describe('a name in a method', () => {
-  it('that is not UTF-8 closes the connection with 502, not 541', async ({ amqp }) => {
-    const bytes = rawMethodFrame(METHOD.basicCancel, Buffer.alloc(257, 0xff).fill(0, 256));
-    expect(await amqp.closeAfter(bytes)).toBe('502 SYNTAX_ERROR - a short string is not UTF-8 [60/30]');
   });
 });

@@ -111,10 +111,4 @@ describe('a publish', () => {
     peer.send(METHOD.channelOpen, {}, 2);
     expect(await peer.takeChannelClose()).toBe(`406 PRECONDITION_FAILED - ${why} [60/40]`);
   });
-
-  it('with immediate closes the connection with 540 [C-6.3]', async ({ peer, link }) => {
-    peer.write(publishFrames('a', { immediate: true }));
-    expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - immediate=true [60/40]');
-    expect(link.received).toEqual([]);
-  });
 });
