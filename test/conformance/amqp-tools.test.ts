@@ -2,12 +2,13 @@
  * Debian's amqp-tools in a partner's shell: their output, and the exit codes that a script checks [C-6.2],
  * [C-6.3].
  */
-import { type ExecFileException, execFile, spawnSync } from 'node:child_process';
+import { type ExecFileException, execFile } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { skippedWithout, succeeds } from '#support/programs.ts';
 import { envelopeOf, setpointOrder } from '#support/returning-partner.ts';
 import { TestStack } from '#support/stack.ts';
 
-const isMissing = spawnSync('amqp-publish', ['--help'], { stdio: 'ignore' }).status !== 0;
+const missing = succeeds('amqp-publish', '--help') ? [] : ['amqp-tools'];
 
 interface Ended {
   code: number;
@@ -15,7 +16,7 @@ interface Ended {
   lastError: string;
 }
 
-describe.skipIf(isMissing)(`amqp-tools${isMissing ? ' (skipped: install amqp-tools)' : ''}`, () => {
+describe.skipIf(missing.length > 0)(`amqp-tools${skippedWithout(missing)}`, () => {
   let stack: TestStack;
   let slug: string;
 

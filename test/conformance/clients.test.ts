@@ -4,16 +4,14 @@
  * SIGTERM and by SIGKILL. All clients run concurrently and share the two restarts; each client's output is
  * checked separately [C-6.3], [C-6.4].
  */
-import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { OutsideClient } from '#support/outside-client.ts';
+import { hasJava, hasPython, javaCommand, PYTHON, succeeds } from '#support/programs.ts';
 import { TestStack } from '#support/stack.ts';
 
 const FOLDER = join(import.meta.dirname, 'clients');
-const PYTHON = '/usr/bin/python3';
-const JARS = ['amqp-client', 'slf4j-api'].map((name) => `/usr/share/java/${name}.jar`);
 const GO_SOURCES = '/usr/share/gocode';
 
 const UUID = '[0-9a-f-]{36}';
@@ -43,13 +41,9 @@ interface Kind {
   more?: readonly string[];
 }
 
-function succeeds(command: string, ...given: string[]): boolean {
-  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
-}
-
 const python = (script: string, module: string) => ({
   command: [PYTHON, join(FOLDER, script)],
-  isThere: () => succeeds(PYTHON, '-c', `import ${module}`),
+  isThere: () => hasPython(module),
 });
 
 const KINDS: Kind[] = [
@@ -106,9 +100,9 @@ const KINDS: Kind[] = [
   {
     name: "RabbitMQ's Java client",
     package: 'librabbitmq-client-java and a JDK',
-    command: ['java', '-cp', JARS.join(':'), join(FOLDER, 'JavaClient.java')],
+    command: javaCommand(join(FOLDER, 'JavaClient.java')),
     isBuilt: true,
-    isThere: () => JARS.every((jar) => existsSync(jar)) && succeeds('javac', '-version'),
+    isThere: hasJava,
     refused: 'com.rabbitmq.client.AuthenticationFailureException: ACCESS_REFUSED .*',
   },
   {

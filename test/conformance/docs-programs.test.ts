@@ -2,24 +2,18 @@
  * Runs the programs of docs/amqp.md and docs/mqtt.md as a reader pastes them: the partner commands, the
  * gateway obeys [C-7.8].
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { missingPython, PYTHON, skippedWithout } from '#support/programs.ts';
 import { eventually, TestStack } from '#support/stack.ts';
 import type { ProvisioningPackage } from '../../protocol/device-record.ts';
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs');
-const PYTHON = '/usr/bin/python3';
-const isThere = (module: string) =>
-  spawnSync(PYTHON, ['-c', `import ${module}`], { stdio: 'ignore' }).status === 0;
-const missing = [
-  isThere('pika') ? [] : ['python3-pika'],
-  isThere('paho.mqtt.client') ? [] : ['python3-paho-mqtt'],
-].flat();
-const skipped = missing.length > 0 ? ` (skipped: install ${missing.join(', ')})` : '';
+const missing = missingPython({ pika: 'python3-pika', 'paho.mqtt.client': 'python3-paho-mqtt' });
 
 function programOf(page: string, name: string): string {
   const text = readFileSync(join(DOCS, page), 'utf8');
@@ -29,7 +23,7 @@ function programOf(page: string, name: string): string {
   return program;
 }
 
-describe.skipIf(missing.length > 0)(`the programs of the documentation${skipped}`, () => {
+describe.skipIf(missing.length > 0)(`the programs of the documentation${skippedWithout(missing)}`, () => {
   let stack: TestStack;
   let folder: string;
   const running: ChildProcess[] = [];

@@ -3,13 +3,13 @@
  * gateway of examples/device, `npm run gateway` and `npm run token`. All run concurrently on one stack of
  * `npm start`, each pair at its own plant.
  */
-import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectAsync } from 'mqtt';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cleanUp, follow, newFolder, type Run, run, start } from '#support/dev-stack.ts';
+import { hasJava, hasPrograms, hasPython, javaCommand, PYTHON, succeeds } from '#support/programs.ts';
 import { eventually } from '#support/stack.ts';
 import type { DeviceRecord, ProvisioningPackage } from '../../protocol/device-record.ts';
 import type { CommandFamily } from '../../protocol/routing-keys.ts';
@@ -22,12 +22,6 @@ import type { Stack } from '../../tools/stack-file.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const EXAMPLES = join(ROOT, 'examples');
-const PYTHON = '/usr/bin/python3';
-const JARS = ['amqp-client', 'slf4j-api'].map((name) => `/usr/share/java/${name}.jar`);
-
-function succeeds(command: string, ...given: string[]): boolean {
-  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
-}
 
 type Command = readonly [program: string, ...given: string[]];
 
@@ -38,15 +32,13 @@ interface Example {
 }
 
 const missingUnless = (isThere: boolean, needed: string) => (isThere ? undefined : needed);
-const hasPython = (module: string) => succeeds(PYTHON, '-c', `import ${module}`);
 const partnerFile = (name: string) => join(EXAMPLES, 'partner', name);
 const gatewayFile = (name: string) => join(EXAMPLES, 'device', name);
 
 function missingJava(): string | undefined {
   // This program must be compiled first, which takes longer than all others.
   if (process.env.SITEWIRE_CONFORMANCE === undefined) return 'npm run conformance runs it';
-  const isThere = JARS.every((jar) => existsSync(jar)) && succeeds('javac', '-version');
-  return missingUnless(isThere, 'install librabbitmq-client-java and a JDK');
+  return missingUnless(hasJava(), 'install librabbitmq-client-java and a JDK');
 }
 
 const PARTNERS: Record<'partner.py' | 'partner.mjs' | 'Partner.java', Example> = {
@@ -56,7 +48,7 @@ const PARTNERS: Record<'partner.py' | 'partner.mjs' | 'Partner.java', Example> =
   },
   'partner.mjs': { command: [process.execPath, partnerFile('partner.mjs')], missing: undefined },
   'Partner.java': {
-    command: ['java', '-cp', JARS.join(':'), partnerFile('Partner.java')],
+    command: javaCommand(partnerFile('Partner.java')),
     missing: missingJava(),
   },
 };
@@ -72,9 +64,7 @@ const GATEWAYS: Record<'gateway.py' | 'gateway.sh' | 'npm run gateway', Example>
   'gateway.sh': {
     command: ['bash', gatewayFile('gateway.sh')],
     missing: missingUnless(
-      ['mosquitto', 'mosquitto_sub', 'mosquitto_pub', 'curl', 'openssl'].every((name) =>
-        succeeds('bash', '-c', `command -v ${name}`),
-      ),
+      hasPrograms('mosquitto', 'mosquitto_sub', 'mosquitto_pub', 'curl', 'openssl'),
       'install mosquitto, mosquitto-clients, curl and openssl',
     ),
   },

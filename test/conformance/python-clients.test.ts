@@ -1,15 +1,10 @@
 /** The main loop with clients in another language: a pika partner controls a paho gateway [C-7.8]. */
-import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { missingPython, PYTHON, skippedWithout } from '#support/programs.ts';
 import { eventually, TestStack } from '#support/stack.ts';
-
-const PYTHON = '/usr/bin/python3';
-
-function canImport(module: string): boolean {
-  return spawnSync(PYTHON, ['-c', `import ${module}`], { stdio: 'ignore' }).status === 0;
-}
 
 interface Script {
   events: Record<string, unknown>[];
@@ -27,12 +22,9 @@ function run(name: string, settings: object): Script {
   return { events, ended };
 }
 
-const hasPika = canImport('pika');
-const hasPaho = canImport('paho.mqtt.client');
-const missing = [hasPika ? [] : ['python3-pika'], hasPaho ? [] : ['python3-paho-mqtt']].flat();
-const skipped = missing.length > 0 ? ` (skipped: install ${missing.join(', ')})` : '';
+const missing = missingPython({ pika: 'python3-pika', 'paho.mqtt.client': 'python3-paho-mqtt' });
 
-describe.skipIf(missing.length > 0)(`Debian's pika and paho${skipped}`, () => {
+describe.skipIf(missing.length > 0)(`Debian's pika and paho${skippedWithout(missing)}`, () => {
   let stack: TestStack;
   beforeAll(async () => {
     stack = await TestStack.start();

@@ -2,12 +2,13 @@
  * The devices of examples/device, run as their makers would run them, against a whole stack (spec: Device
  * MQTT; [C-3.12]).
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasPrograms, hasPython, PYTHON, succeeds } from '#support/programs.ts';
 import { eventually, TestStack } from '#support/stack.ts';
 import type { DeviceRecord, ProvisioningPackage, RestCommand } from '../../protocol/device-record.ts';
 import type { LoginAnswer } from '../../protocol/user.ts';
@@ -15,7 +16,6 @@ import type { ReceivedEvent } from '../../tools/partner.ts';
 import { freePort } from '../../tools/ports.ts';
 
 const FOLDER = join(import.meta.dirname, '..', '..', 'examples', 'device');
-const PYTHON = '/usr/bin/python3';
 /** Long enough to connect, short enough to wait for its end. */
 const LIFE_S = 8;
 
@@ -40,31 +40,25 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function has(command: string, ...given: string[]): boolean {
-  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
-}
-
 /**
  * The requirements of each device besides the project, and its command line; undefined when this machine
  * lacks one.
  */
 const RUNTIMES: Record<string, () => [command: string, ...given: string[]] | undefined> = {
   'Python (python3-paho-mqtt)': () =>
-    has(PYTHON, '-c', 'import paho.mqtt.client') ? [PYTHON, join(FOLDER, 'device.py')] : undefined,
+    hasPython('paho.mqtt.client') ? [PYTHON, join(FOLDER, 'device.py')] : undefined,
   'Node (mqtt)': () => [process.execPath, join(FOLDER, 'device.mjs')],
   'C (libmosquitto-dev, libcjson-dev, libcurl4-openssl-dev, libssl-dev)': () => {
     const binary = join(tmpdir(), `sitewire-device-${process.pid}`);
     const libraries = ['-lmosquitto', '-lcjson', '-lcurl', '-lcrypto'];
-    const isBuilt = has('cc', '-O1', '-o', binary, join(FOLDER, 'device.c'), ...libraries);
+    const isBuilt = succeeds('cc', '-O1', '-o', binary, join(FOLDER, 'device.c'), ...libraries);
     process.once('exit', () => rmSync(binary, { force: true }));
     return isBuilt ? [binary] : undefined;
   },
-  'bash (mosquitto, mosquitto-clients, curl, openssl)': () => {
-    const isThere = ['mosquitto', 'mosquitto_sub', 'curl', 'openssl'].every((name) =>
-      has('bash', '-c', `command -v ${name}`),
-    );
-    return isThere ? ['bash', join(FOLDER, 'gateway.sh')] : undefined;
-  },
+  'bash (mosquitto, mosquitto-clients, curl, openssl)': () =>
+    hasPrograms('mosquitto', 'mosquitto_sub', 'curl', 'openssl')
+      ? ['bash', join(FOLDER, 'gateway.sh')]
+      : undefined,
 };
 
 interface Running {

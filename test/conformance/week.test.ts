@@ -5,12 +5,12 @@
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { cleanUp, newFolder } from '#support/dev-stack.ts';
+import { skippedWithout } from '#support/programs.ts';
 import { missingForWeek, runWeek } from '../../tools/week/stack.ts';
 
 const missing = missingForWeek();
-const skipped = missing.length > 0 ? ` (skipped: install ${missing.join(', ')})` : '';
 
-describe.skipIf(missing.length > 0)(`a plant's history${skipped}`, () => {
+describe.skipIf(missing.length > 0)(`a plant's history${skippedWithout(missing)}`, () => {
   afterAll(cleanUp);
 
   it('equals the result of an independent script, after gaps, repeats, late samples and a register reset [C-4.5], [C-4.6]', async () => {
