@@ -1,6 +1,7 @@
 /** PROXY headers: valid and invalid ones, and that the result does not depend on how the bytes are cut. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/for-all.ts';
 import { addition, binaryHeader, lineHeader } from '#support/proxy-headers.ts';
 import { MAX_PROXY_HEADER_BYTES, type ProxyHeader, readProxyHeader } from '../../bridge/proxy-header.ts';
 
@@ -147,31 +148,26 @@ describe('the first bytes of a connection', () => {
   );
 
   it('a header is the same in any chunks and with any bytes after it', () => {
-    fc.assert(
-      fc.property(
-        header,
-        fc.uint8Array({ maxLength: 300 }),
-        fc.array(fc.nat(5_000), { maxLength: 20 }),
-        (bytes, rest, cuts) => {
-          const atOnce = readProxyHeader(bytes);
-          expect(atOnce).toMatchObject({ is: 'whole', length: bytes.length });
-          const { verdict } = readSlowly(Buffer.concat([bytes, rest]), cuts);
-          expect(verdict).toEqual(atOnce);
-        },
-      ),
+    forAll(
+      header,
+      fc.uint8Array({ maxLength: 300 }),
+      fc.array(fc.nat(5_000), { maxLength: 20 }),
+      (bytes, rest, cuts) => {
+        const atOnce = readProxyHeader(bytes);
+        expect(atOnce).toMatchObject({ is: 'whole', length: bytes.length });
+        const { verdict } = readSlowly(Buffer.concat([bytes, rest]), cuts);
+        expect(verdict).toEqual(atOnce);
+      },
     );
   });
 
   it('a header is incomplete until its last byte', () => {
-    fc.assert(
-      fc.property(header, (bytes) => {
-        const cuts = Array.from({ length: bytes.length }, (_, index) => index);
-        const { verdict, read } = readSlowly(bytes, cuts);
-        expect(verdict.is).toBe('whole');
-        expect(read).toBe(bytes.length);
-      }),
-      { numRuns: 30 },
-    );
+    forMany(30, header, (bytes) => {
+      const cuts = Array.from({ length: bytes.length }, (_, index) => index);
+      const { verdict, read } = readSlowly(bytes, cuts);
+      expect(verdict.is).toBe('whole');
+      expect(read).toBe(bytes.length);
+    });
   });
 
   it('once there is a verdict, more bytes do not change it', () => {
@@ -183,17 +179,14 @@ describe('the first bytes of a connection', () => {
       '\r\n\r\n\0\r\nQUIT\n\x21\x11',
     );
     const noise = fc.uint8Array({ maxLength: 6_000, size: 'max' });
-    fc.assert(
-      fc.property(start, noise, fc.array(fc.nat(6_000), { maxLength: 10 }), (text, tail, cuts) => {
-        const bytes = Buffer.concat([Buffer.from(text, 'latin1'), tail]);
-        const { verdict, read } = readSlowly(bytes, cuts);
-        if (verdict.is === 'partial') expect(bytes.length).toBeLessThan(MAX_PROXY_HEADER_BYTES);
-        if (verdict.is === 'whole')
-          expect(verdict.length).toBeLessThanOrEqual(Math.min(read, MAX_PROXY_HEADER_BYTES));
-        if (verdict.is !== 'partial') expect(readProxyHeader(bytes)).toEqual(verdict);
-        expect(readProxyHeader(bytes.subarray(0, MAX_PROXY_HEADER_BYTES))).toEqual(readProxyHeader(bytes));
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, start, noise, fc.array(fc.nat(6_000), { maxLength: 10 }), (text, tail, cuts) => {
+      const bytes = Buffer.concat([Buffer.from(text, 'latin1'), tail]);
+      const { verdict, read } = readSlowly(bytes, cuts);
+      if (verdict.is === 'partial') expect(bytes.length).toBeLessThan(MAX_PROXY_HEADER_BYTES);
+      if (verdict.is === 'whole')
+        expect(verdict.length).toBeLessThanOrEqual(Math.min(read, MAX_PROXY_HEADER_BYTES));
+      if (verdict.is !== 'partial') expect(readProxyHeader(bytes)).toEqual(verdict);
+      expect(readProxyHeader(bytes.subarray(0, MAX_PROXY_HEADER_BYTES))).toEqual(readProxyHeader(bytes));
+    });
   });
 });

@@ -1,6 +1,7 @@
 /** API keys: the checksum detects every typo of one character, so a typo never costs a lookup. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/for-all.ts';
 import { apiKeyPrefix, composeApiKey, isWellFormedApiKey } from '../../protocol/api-key.ts';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -31,12 +32,10 @@ describe('composeApiKey', () => {
   });
 
   it('always makes a well-formed key of 52 characters [C-5.1]', () => {
-    fc.assert(
-      fc.property(key, (made) => {
-        expect(made).toMatch(/^sw_[0-9A-Za-z]{49}$/);
-        expect(isWellFormedApiKey(made)).toBe(true);
-      }),
-    );
+    forAll(key, (made) => {
+      expect(made).toMatch(/^sw_[0-9A-Za-z]{49}$/);
+      expect(isWellFormedApiKey(made)).toBe(true);
+    });
   });
 
   it('makes each character from exactly four of 248 byte values [C-5.1]', () => {
@@ -52,13 +51,10 @@ describe('composeApiKey', () => {
 describe('isWellFormedApiKey', () => {
   it('refuses a key with any one character changed [C-5.1]', () => {
     const character = fc.constantFrom(...ALPHABET, '_', '-', ' ', '\n', 'č', '');
-    fc.assert(
-      fc.property(key, fc.nat(51), character, (made, index, other) => {
-        fc.pre(made.charAt(index) !== other);
-        expect(isWellFormedApiKey(made.slice(0, index) + other + made.slice(index + 1))).toBe(false);
-      }),
-      { numRuns: 300 },
-    );
+    forMany(300, key, fc.nat(51), character, (made, index, other) => {
+      fc.pre(made.charAt(index) !== other);
+      expect(isWellFormedApiKey(made.slice(0, index) + other + made.slice(index + 1))).toBe(false);
+    });
   });
 
   it('refuses every other character in every position of a key [C-5.1]', () => {
@@ -84,11 +80,7 @@ describe('isWellFormedApiKey', () => {
   });
 
   it('refuses random texts [C-5.1]', () => {
-    fc.assert(
-      fc.property(fc.string(), (text) => {
-        expect(isWellFormedApiKey(text)).toBe(false);
-      }),
-    );
+    forAll(fc.string(), (text) => expect(isWellFormedApiKey(text)).toBe(false));
   });
 });
 

@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/for-all.ts';
 import {
   type Command,
   parsePublish,
@@ -190,10 +191,8 @@ describe('parsePublish', () => {
   });
 
   it('returns a Result, and throws no error, for any JSON value, even a deep one [C-7.4]', () => {
-    fc.assert(
-      fc.property(fc.constantFrom(...COMMAND_FAMILIES), fc.jsonValue(), (family, value) => {
-        expect(typeof read(family, JSON.stringify(value)).ok).toBe('boolean');
-      }),
+    forAll(fc.constantFrom(...COMMAND_FAMILIES), fc.jsonValue(), (family, value) =>
+      expect(typeof read(family, JSON.stringify(value)).ok).toBe('boolean'),
     );
     expect(refusal('emergency', `{"type":${'['.repeat(10_000)}${']'.repeat(10_000)}}`)).toMatch(/^type: /);
   });

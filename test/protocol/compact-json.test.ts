@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/for-all.ts';
 import { compact, signableJson, sliceMembers } from '../../protocol/compact-json.ts';
 
 const DEPTH = 10_000;
@@ -70,15 +71,13 @@ describe('compact', () => {
   });
 
   it('removes any whitespace outside strings, and nothing else [C-3.7]', () => {
-    fc.assert(
-      fc.property(fc.jsonValue(), whitespace, (value, gaps) => {
-        const spaced = print(value, gaps);
-        const short = compact(spaced);
-        expect(short).toBe(print(value, ['']));
-        expect(JSON.parse(short)).toEqual(JSON.parse(spaced));
-        expect(short.replace(/"(?:[^"\\]|\\.)*"/g, '')).not.toMatch(/\s/);
-      }),
-    );
+    forAll(fc.jsonValue(), whitespace, (value, gaps) => {
+      const spaced = print(value, gaps);
+      const short = compact(spaced);
+      expect(short).toBe(print(value, ['']));
+      expect(JSON.parse(short)).toEqual(JSON.parse(spaced));
+      expect(short.replace(/"(?:[^"\\]|\\.)*"/g, '')).not.toMatch(/\s/);
+    });
   });
 });
 
@@ -137,27 +136,18 @@ describe('sliceMembers', () => {
   });
 
   it('slices the same members that JSON.parse reads, with any whitespace [C-3.7]', () => {
-    fc.assert(
-      fc.property(fc.dictionary(plainKey, fc.jsonValue()), whitespace, (object, gaps) => {
-        const text = print(object, gaps);
-        const members = sliceMembers(text);
-        if (!members.ok) throw new Error(members.refusal);
-        for (const slice of members.value.values()) expect(slice).toBe(slice.trim());
-        const parsed = [...members.value].map(([name, slice]): [string, unknown] => [
-          name,
-          JSON.parse(slice),
-        ]);
-        expect(new Map(parsed)).toEqual(new Map(Object.entries(JSON.parse(text))));
-      }),
-    );
+    forAll(fc.dictionary(plainKey, fc.jsonValue()), whitespace, (object, gaps) => {
+      const text = print(object, gaps);
+      const members = sliceMembers(text);
+      if (!members.ok) throw new Error(members.refusal);
+      for (const slice of members.value.values()) expect(slice).toBe(slice.trim());
+      const parsed = [...members.value].map(([name, slice]): [string, unknown] => [name, JSON.parse(slice)]);
+      expect(new Map(parsed)).toEqual(new Map(Object.entries(JSON.parse(text))));
+    });
   });
 
   it('returns a Result, and throws no error, for any text [C-3.7]', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
-        expect(typeof sliceMembers(text).ok).toBe('boolean');
-      }),
-    );
+    forAll(fc.oneof(fc.string(), fc.json()), (text) => expect(typeof sliceMembers(text).ok).toBe('boolean'));
   });
 });
 
@@ -178,18 +168,14 @@ describe('signableJson', () => {
   });
 
   it('is compact ASCII with plain decimals for any value, and keeps numbers to six decimals [C-3.7]', () => {
-    fc.assert(
-      fc.property(fc.jsonValue(), (value) => {
-        const text = signableJson(value);
-        expect(text).toMatch(/^[\x20-\x7e]*$/);
-        expect(compact(text)).toBe(text);
-        expect(text.replace(/"(?:[^"\\]|\\.)*"/g, '')).not.toMatch(/[eE][+-]?\d|\.\d{7}|-0(?![.\d])/);
-      }),
-    );
-    fc.assert(
-      fc.property(fc.double({ min: -1e9, max: 1e9, noNaN: true }), (value) => {
-        expect(Math.abs(JSON.parse(signableJson(value)) - value)).toBeLessThanOrEqual(6e-7);
-      }),
+    forAll(fc.jsonValue(), (value) => {
+      const text = signableJson(value);
+      expect(text).toMatch(/^[\x20-\x7e]*$/);
+      expect(compact(text)).toBe(text);
+      expect(text.replace(/"(?:[^"\\]|\\.)*"/g, '')).not.toMatch(/[eE][+-]?\d|\.\d{7}|-0(?![.\d])/);
+    });
+    forAll(fc.double({ min: -1e9, max: 1e9, noNaN: true }), (value) =>
+      expect(Math.abs(JSON.parse(signableJson(value)) - value)).toBeLessThanOrEqual(6e-7),
     );
   });
 });

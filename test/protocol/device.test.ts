@@ -3,6 +3,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/for-all.ts';
 import { commandMessage, parseDeviceMessage } from '../../protocol/device.ts';
 import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from '../../protocol/enums.ts';
 import { commandSigningString } from '../../protocol/signing.ts';
@@ -190,10 +191,8 @@ describe.each(DEVICE_PUBLISH_TOPICS)('any %s message', (topic) => {
   });
 
   it('is read into a Result whatever its text is [C-3.7]', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
-        expect(typeof parseDeviceMessage(DEVICE, topic, text).ok).toBe('boolean');
-      }),
+    forAll(fc.oneof(fc.string(), fc.json()), (text) =>
+      expect(typeof parseDeviceMessage(DEVICE, topic, text).ok).toBe('boolean'),
     );
   });
 });

@@ -1,6 +1,7 @@
 /** Batches of the link: closed at either limit, and read back whole and in order. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forMany } from '#support/for-all.ts';
 import {
   MAX_BATCH_CHARS,
   MAX_BATCH_FRAMES,
@@ -32,11 +33,8 @@ function readBack(messages: readonly string[]): unknown[] {
 
 describe('packFrames', () => {
   it('packs frames that parseFrames reads back in order', () => {
-    fc.assert(
-      fc.property(fc.array(deviceFrame, { maxLength: 600, size: 'large' }), (frames) => {
-        expect(readBack(packFrames(frames))).toEqual(frames);
-      }),
-      { numRuns: 30 },
+    forMany(30, fc.array(deviceFrame, { maxLength: 600, size: 'large' }), (frames) =>
+      expect(readBack(packFrames(frames))).toEqual(frames),
     );
   });
 

@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/for-all.ts';
 import {
   COMMAND_FAMILIES,
   commandFamily,
@@ -110,14 +111,12 @@ describe('commandFamily', () => {
       '',
     );
     const routingKey = fc.array(fc.oneof(slug, word), { maxLength: 5 }).map((words) => words.join('.'));
-    fc.assert(
-      fc.property(slug, routingKey, (owner, key) => {
-        const family = commandFamily(owner, key);
-        const area = family.ok && ['schedule', 'config'].includes(family.value) ? '' : 'command.';
-        if (family.ok) expect(key.startsWith(`${owner}.${area}${family.value}`)).toBe(true);
-        else expect(family.refusal).toBe(key.startsWith(`${owner}.`) ? 'unknown' : 'slug');
-      }),
-    );
+    forAll(slug, routingKey, (owner, key) => {
+      const family = commandFamily(owner, key);
+      const area = family.ok && ['schedule', 'config'].includes(family.value) ? '' : 'command.';
+      if (family.ok) expect(key.startsWith(`${owner}.${area}${family.value}`)).toBe(true);
+      else expect(family.refusal).toBe(key.startsWith(`${owner}.`) ? 'unknown' : 'slug');
+    });
   });
 });
 

@@ -1,6 +1,7 @@
 /** Comparison and length of texts in UTF-8, without encoding them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/for-all.ts';
 import { compareUtf8, utf8Length } from '../../protocol/utf8.ts';
 
 /** Whole characters, including those next to the surrogates. */
@@ -29,13 +30,10 @@ const text = fc
 
 describe('compareUtf8', () => {
   it('orders texts as their bytes are ordered', () => {
-    fc.assert(
-      fc.property(text, text, (left, right) => {
-        const expected = Buffer.compare(Buffer.from(left), Buffer.from(right));
-        expect(Math.sign(compareUtf8(left, right))).toBe(expected);
-      }),
-      { numRuns: 2_000 },
-    );
+    forMany(2_000, text, text, (left, right) => {
+      const expected = Buffer.compare(Buffer.from(left), Buffer.from(right));
+      expect(Math.sign(compareUtf8(left, right))).toBe(expected);
+    });
   });
 
   it.each([
@@ -54,11 +52,7 @@ describe('compareUtf8', () => {
 
 describe('utf8Length', () => {
   it('is the number of bytes of a text', () => {
-    fc.assert(
-      fc.property(text, (one) => {
-        expect(utf8Length(one)).toBe(Buffer.byteLength(one));
-      }),
-    );
+    forAll(text, (one) => expect(utf8Length(one)).toBe(Buffer.byteLength(one)));
     expect(utf8Length('\ud800')).toBe(3);
   });
 });

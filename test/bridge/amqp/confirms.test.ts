@@ -1,6 +1,7 @@
 /** Publisher confirms: each outcome is sent once and coalesced, never for an open publish. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/for-all.ts';
 import { type Confirmation, Confirms } from '../../../bridge/amqp/confirms.ts';
 
 type Outcome = 'ack' | 'nack';
@@ -99,46 +100,41 @@ class NaivePublisher {
 
 describe('confirms in any order', () => {
   it('a publisher receives each known outcome exactly once', () => {
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
-        const confirms = new Confirms();
-        const publisher = new NaivePublisher();
-        const open: number[] = [];
-        const outcomes = new Map<number, Outcome>();
-        const take = () => {
-          for (const confirmation of confirms.take()) publisher.hear(confirmation);
-          expect(new Map([...publisher.confirmed].sort(([left], [right]) => left - right))).toEqual(
-            new Map([...outcomes].sort(([left], [right]) => left - right)),
-          );
-        };
-        for (const one of steps) {
-          if (one.do === 'take') take();
-          else if (one.do === 'publish') {
-            const tag = confirms.next();
-            open.push(tag);
-            publisher.waiting.add(tag);
-          } else if (open.length > 0) {
-            const [tag = 0] = open.splice(one.pick % open.length, 1);
-            confirms.setOutcome(tag, one.outcome);
-            outcomes.set(tag, one.outcome);
-          }
+    forMany(300, fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
+      const confirms = new Confirms();
+      const publisher = new NaivePublisher();
+      const open: number[] = [];
+      const outcomes = new Map<number, Outcome>();
+      const take = () => {
+        for (const confirmation of confirms.take()) publisher.hear(confirmation);
+        expect(new Map([...publisher.confirmed].sort(([left], [right]) => left - right))).toEqual(
+          new Map([...outcomes].sort(([left], [right]) => left - right)),
+        );
+      };
+      for (const one of steps) {
+        if (one.do === 'take') take();
+        else if (one.do === 'publish') {
+          const tag = confirms.next();
+          open.push(tag);
+          publisher.waiting.add(tag);
+        } else if (open.length > 0) {
+          const [tag = 0] = open.splice(one.pick % open.length, 1);
+          confirms.setOutcome(tag, one.outcome);
+          outcomes.set(tag, one.outcome);
         }
-        take();
-      }),
-      { numRuns: 300 },
-    );
+      }
+      take();
+    });
   });
 
   it('outcomes without a gap are sent as one ack', () => {
-    fc.assert(
-      fc.property(fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 10 }), (sizes) => {
-        const confirms = new Confirms();
-        for (const size of sizes) {
-          const tags = Array.from({ length: size }, () => confirms.next());
-          for (const tag of tags.reverse()) confirms.setOutcome(tag, 'ack');
-          expect(confirms.take()).toEqual([ack(tags[0] ?? 0, size > 1)]);
-        }
-      }),
-    );
+    forAll(fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 10 }), (sizes) => {
+      const confirms = new Confirms();
+      for (const size of sizes) {
+        const tags = Array.from({ length: size }, () => confirms.next());
+        for (const tag of tags.reverse()) confirms.setOutcome(tag, 'ack');
+        expect(confirms.take()).toEqual([ack(tags[0] ?? 0, size > 1)]);
+      }
+    });
   });
 });

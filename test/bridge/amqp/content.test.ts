@@ -10,6 +10,7 @@ import {
   tableEntry,
 } from '#support/bridge-amqp-frames.ts';
 import { properties, shortString } from '#support/bridge-amqp-values.ts';
+import { forAll } from '#support/for-all.ts';
 import { ContentAssembly, checkProperties, readPublish } from '../../../bridge/amqp/content.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -41,12 +42,10 @@ const codeOf = (act: () => unknown) => /^(\w+) (\w+)/.exec(errorOf(act))?.slice(
 
 describe('basic.publish', () => {
   it('is decoded to the fields that amqplib encoded', () => {
-    fc.assert(
-      fc.property(shortString, shortString, fc.boolean(), (exchange, routingKey, mandatory) => {
-        const fields = { exchange, routingKey, mandatory };
-        expect(readPublish(publishArguments({ ...fields, immediate: false }))).toEqual(fields);
-      }),
-    );
+    forAll(shortString, shortString, fc.boolean(), (exchange, routingKey, mandatory) => {
+      const fields = { exchange, routingKey, mandatory };
+      expect(readPublish(publishArguments({ ...fields, immediate: false }))).toEqual(fields);
+    });
   });
 
   it('with immediate fails with 540', () => {
@@ -66,26 +65,24 @@ describe('basic.publish', () => {
 describe('the content of a publish', () => {
   it('keeps its body, in however many frames, and its properties byte for byte', () => {
     const body = fc.uint8Array({ minLength: 1, maxLength: 500 }).map((array) => Buffer.from(array));
-    fc.assert(
-      fc.property(body, fc.array(fc.nat(200), { maxLength: 8 }), properties, (bytes, cuts, own) => {
-        // The broker checks these two properties and forwards all others unread.
-        const sent = { ...own, userId: undefined, expiration: undefined };
-        const content = new ContentAssembly(PUBLISH);
-        const head = header(bytes.length, sent);
-        expect(content.takeHeader(head)).toBeUndefined();
-        let start = 0;
-        for (const cut of cuts) {
-          const end = Math.min(start + cut, bytes.length - 1);
-          expect(content.takeBody(bytes.subarray(start, end))).toBeUndefined();
-          start = end;
-        }
-        expect(content.takeBody(bytes.subarray(start))).toEqual({
-          ...PUBLISH,
-          properties: head.subarray(12).toString('base64'),
-          body: bytes,
-        });
-      }),
-    );
+    forAll(body, fc.array(fc.nat(200), { maxLength: 8 }), properties, (bytes, cuts, own) => {
+      // The broker checks these two properties and forwards all others unread.
+      const sent = { ...own, userId: undefined, expiration: undefined };
+      const content = new ContentAssembly(PUBLISH);
+      const head = header(bytes.length, sent);
+      expect(content.takeHeader(head)).toBeUndefined();
+      let start = 0;
+      for (const cut of cuts) {
+        const end = Math.min(start + cut, bytes.length - 1);
+        expect(content.takeBody(bytes.subarray(start, end))).toBeUndefined();
+        start = end;
+      }
+      expect(content.takeBody(bytes.subarray(start))).toEqual({
+        ...PUBLISH,
+        properties: head.subarray(12).toString('base64'),
+        body: bytes,
+      });
+    });
   });
 
   it('is complete with its header if it has no body', () => {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitions, headerFrame } from '#support/bridge-amqp-frames.ts';
 import { properties as goodProperties } from '#support/bridge-amqp-values.ts';
+import { forAll, forMany } from '#support/for-all.ts';
 import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
 import { decodeMethod, decodeProperties, METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { fuzz } from '../../../tools/fuzz/batch.ts';
@@ -19,41 +20,31 @@ it('a client that sends random frames is answered or closed, and the bridge thro
 
 describe('the properties of a content', () => {
   it('that amqplib encoded decode as amqplib decodes them', () => {
-    fc.assert(
-      fc.property(goodProperties, (fields) => {
-        const bytes = headerFrame(0, fields).subarray(19, -1);
-        expect(decodeProperties(bytes)).toEqual(definitions.decode(60, bytes));
-      }),
-    );
+    forAll(goodProperties, (fields) => {
+      const bytes = headerFrame(0, fields).subarray(19, -1);
+      expect(decodeProperties(bytes)).toEqual(definitions.decode(60, bytes));
+    });
   });
 
   it('that amqplib encoded are rejected without their last byte', () => {
-    fc.assert(
-      fc.property(goodProperties, (fields) => {
-        const bytes = headerFrame(0, fields).subarray(19, -1);
-        expect(isRead(() => decodeProperties(bytes.subarray(0, -1)))).toBe(false);
-      }),
-    );
+    forAll(goodProperties, (fields) => {
+      const bytes = headerFrame(0, fields).subarray(19, -1);
+      expect(isRead(() => decodeProperties(bytes.subarray(0, -1)))).toBe(false);
+    });
   });
 
   it('of random bytes decode or are rejected with 501 or 502', () => {
-    fc.assert(
-      fc.property(fc.nat(), (seed) => {
-        isRead(() => decodeProperties(properties(new Chance(seed))));
-      }),
-      { numRuns: 5_000 },
-    );
+    forMany(5_000, fc.nat(), (seed) => {
+      isRead(() => decodeProperties(properties(new Chance(seed))));
+    });
   });
 });
 
 it('random tables decode or are rejected with 501 or 502', () => {
-  fc.assert(
-    fc.property(fc.nat(), (seed) => {
-      const args = Buffer.concat([table(new Chance(seed)), Buffer.alloc(6)]);
-      isRead(() => decodeMethod(METHOD.connectionStartOk, args));
-    }),
-    { numRuns: 5_000 },
-  );
+  forMany(5_000, fc.nat(), (seed) => {
+    const args = Buffer.concat([table(new Chance(seed)), Buffer.alloc(6)]);
+    isRead(() => decodeMethod(METHOD.connectionStartOk, args));
+  });
 });
 
 /** Whether it decodes. Rethrows errors other than 501 and 502. */

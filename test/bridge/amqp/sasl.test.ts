@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { longString, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
+import { forAll, forMany } from '#support/for-all.ts';
 import { MECHANISMS, readSasl } from '../../../bridge/amqp/sasl.ts';
 
 /** A table without its length, as clients send it. */
@@ -19,14 +20,12 @@ describe('a SASL response', () => {
   });
 
   it('PLAIN and AMQPLAIN return the user name and the password unchanged', () => {
-    fc.assert(
-      fc.property(word, fc.oneof(word, fc.constant('')), (username, secret) => {
-        const expected = { username, password: secret };
-        expect(readSasl('PLAIN', Buffer.from(`\0${username}\0${secret}`))).toEqual(expected);
-        expect(readSasl('AMQPLAIN', amqplain(login(username), password(secret)))).toEqual(expected);
-        expect(readSasl('AMQPLAIN', amqplain(password(secret), login(username)))).toEqual(expected);
-      }),
-    );
+    forAll(word, fc.oneof(word, fc.constant('')), (username, secret) => {
+      const expected = { username, password: secret };
+      expect(readSasl('PLAIN', Buffer.from(`\0${username}\0${secret}`))).toEqual(expected);
+      expect(readSasl('AMQPLAIN', amqplain(login(username), password(secret)))).toEqual(expected);
+      expect(readSasl('AMQPLAIN', amqplain(password(secret), login(username)))).toEqual(expected);
+    });
   });
 
   it('a password keeps characters that a URI escapes', () => {
@@ -69,16 +68,14 @@ describe('a SASL response', () => {
   );
 
   it('of random bytes gives credentials with a user name, or none', () => {
-    fc.assert(
-      fc.property(
-        fc.constantFrom('PLAIN', 'AMQPLAIN'),
-        fc.uint8Array({ maxLength: 100 }),
-        (mechanism, bytes) => {
-          const credential = readSasl(mechanism, Buffer.from(bytes));
-          if (credential) expect(credential.username).not.toBe('');
-        },
-      ),
-      { numRuns: 1_000 },
+    forMany(
+      1_000,
+      fc.constantFrom('PLAIN', 'AMQPLAIN'),
+      fc.uint8Array({ maxLength: 100 }),
+      (mechanism, bytes) => {
+        const credential = readSasl(mechanism, Buffer.from(bytes));
+        if (credential) expect(credential.username).not.toBe('');
+      },
     );
   });
 });

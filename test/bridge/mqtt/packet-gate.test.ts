@@ -10,6 +10,7 @@ import {
   packet,
   publishPacket,
 } from '#support/bridge-mqtt-peer.ts';
+import { forAll, forMany } from '#support/for-all.ts';
 import { PacketGate } from '../../../bridge/mqtt/size-gate.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
@@ -38,18 +39,16 @@ const laterPacket = fc
 
 describe('a packet gate', () => {
   it('passes packets that come in any chunks, and knows when CONNECT is complete', () => {
-    fc.assert(
-      fc.property(fc.array(laterPacket, { maxLength: 10 }), fc.array(fc.nat(80)), (packets, cuts) => {
-        const gate = new PacketGate();
-        const whole = Buffer.concat([CONNECT, ...packets]);
-        let start = 0;
-        for (const cut of [...cuts, whole.length]) {
-          expect(gate.take(whole.subarray(start, start + cut))).toEqual({ ok: true });
-          start = Math.min(whole.length, start + cut);
-          expect(gate.connectDone).toBe(start >= CONNECT.length);
-        }
-      }),
-    );
+    forAll(fc.array(laterPacket, { maxLength: 10 }), fc.array(fc.nat(80)), (packets, cuts) => {
+      const gate = new PacketGate();
+      const whole = Buffer.concat([CONNECT, ...packets]);
+      let start = 0;
+      for (const cut of [...cuts, whole.length]) {
+        expect(gate.take(whole.subarray(start, start + cut))).toEqual({ ok: true });
+        start = Math.min(whole.length, start + cut);
+        expect(gate.connectDone).toBe(start >= CONNECT.length);
+      }
+    });
   });
 
   it('passes packets that come in two chunks, cut at every byte', () => {
@@ -118,12 +117,9 @@ describe('a packet gate', () => {
   });
 
   it('never throws an error, whatever the bytes are', () => {
-    fc.assert(
-      fc.property(fc.array(fc.uint8Array({ maxLength: 100 }), { maxLength: 5 }), (chunks) => {
-        const gate = new PacketGate();
-        for (const chunk of chunks) expect(typeof gate.take(Buffer.from(chunk)).ok).toBe('boolean');
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, fc.array(fc.uint8Array({ maxLength: 100 }), { maxLength: 5 }), (chunks) => {
+      const gate = new PacketGate();
+      for (const chunk of chunks) expect(typeof gate.take(Buffer.from(chunk)).ok).toBe('boolean');
+    });
   });
 });

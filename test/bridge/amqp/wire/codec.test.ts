@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { amqpErrorOf, deepTable, definitions, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
 import { argumentsOf, fieldTable, METHODS, properties } from '#support/bridge-amqp-values.ts';
+import { forAll, forMany } from '#support/for-all.ts';
 import {
   decodeMethod,
   decodeProperties,
@@ -33,18 +34,15 @@ describe('methods', () => {
   it.each(METHODS.map((method) => [method.name, method] as const))(
     '%s decodes to what was encoded',
     (_name, method) => {
-      fc.assert(
-        fc.property(argumentsOf(method), fc.nat(0xffff), (fields, channel) => {
-          const frame = encodeMethod(method.id, channel, fields);
-          expect(frame.readUInt8(0)).toBe(1);
-          expect(frame.readUInt16BE(1)).toBe(channel);
-          expect(frame.readUInt32BE(3)).toBe(frame.length - 8);
-          expect(frame.readUInt32BE(HEADER_BYTES)).toBe(method.id);
-          expect(frame.at(-1)).toBe(0xce);
-          expect(decodeMethod(method.id, argumentBytes(frame))).toEqual(fields);
-        }),
-        { numRuns: 60 },
-      );
+      forMany(60, argumentsOf(method), fc.nat(0xffff), (fields, channel) => {
+        const frame = encodeMethod(method.id, channel, fields);
+        expect(frame.readUInt8(0)).toBe(1);
+        expect(frame.readUInt16BE(1)).toBe(channel);
+        expect(frame.readUInt32BE(3)).toBe(frame.length - 8);
+        expect(frame.readUInt32BE(HEADER_BYTES)).toBe(method.id);
+        expect(frame.at(-1)).toBe(0xce);
+        expect(decodeMethod(method.id, argumentBytes(frame))).toEqual(fields);
+      });
     },
   );
 
@@ -54,19 +52,17 @@ describe('methods', () => {
   });
 
   it('any bytes decode or throw an AMQP error that names the method', () => {
-    fc.assert(
-      fc.property(
-        fc.constantFrom(...METHODS),
-        fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array)),
-        ({ id }, bytes) => {
-          const error = amqpErrorOf(() => decodeMethod(id, bytes));
-          if (!error) return;
-          expect(error.severity).toBe('connection');
-          expect([501, 502]).toContain(error.code);
-          expect((error.classId << 16) | error.methodId).toBe(id);
-        },
-      ),
-      { numRuns: 2_000 },
+    forMany(
+      2_000,
+      fc.constantFrom(...METHODS),
+      fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array)),
+      ({ id }, bytes) => {
+        const error = amqpErrorOf(() => decodeMethod(id, bytes));
+        if (!error) return;
+        expect(error.severity).toBe('connection');
+        expect([501, 502]).toContain(error.code);
+        expect((error.classId << 16) | error.methodId).toBe(id);
+      },
     );
   });
 
@@ -93,24 +89,19 @@ describe('methods', () => {
 
 describe('properties', () => {
   it('decode to what was encoded', () => {
-    fc.assert(
-      fc.property(properties, fc.nat(2 ** 40), (fields, size) => {
-        const frame = encodeProperties(1, size, fields);
-        expect(Number(frame.readBigUInt64BE(HEADER_BYTES + 4))).toBe(size);
-        const decoded = decodeProperties(frame.subarray(HEADER_BYTES + 12, -1));
-        expect(withoutUndefined(decoded)).toEqual(fields);
-      }),
-    );
+    forAll(properties, fc.nat(2 ** 40), (fields, size) => {
+      const frame = encodeProperties(1, size, fields);
+      expect(Number(frame.readBigUInt64BE(HEADER_BYTES + 4))).toBe(size);
+      const decoded = decodeProperties(frame.subarray(HEADER_BYTES + 12, -1));
+      expect(withoutUndefined(decoded)).toEqual(fields);
+    });
   });
 
   it('of random bytes decode or throw an AMQP error that names basic.publish', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 200 }), (array) => {
-        const error = amqpErrorOf(() => decodeProperties(Buffer.from(array)));
-        if (error) expect([error.classId, error.methodId]).toEqual([60, 40]);
-      }),
-      { numRuns: 1_000 },
-    );
+    forMany(1_000, fc.uint8Array({ maxLength: 200 }), (array) => {
+      const error = amqpErrorOf(() => decodeProperties(Buffer.from(array)));
+      if (error) expect([error.classId, error.methodId]).toEqual([60, 40]);
+    });
   });
 });
 
@@ -121,12 +112,10 @@ describe('field tables', () => {
   }
 
   it('a field table keeps every kind of value', () => {
-    fc.assert(
-      fc.property(fieldTable, (table) => {
-        const frame = encodeMethod(METHOD.basicConsume, 1, { queue: 'q', arguments: table });
-        expect(decodeMethod(METHOD.basicConsume, argumentBytes(frame)).arguments).toEqual(table);
-      }),
-    );
+    forAll(fieldTable, (table) => {
+      const frame = encodeMethod(METHOD.basicConsume, 1, { queue: 'q', arguments: table });
+      expect(decodeMethod(METHOD.basicConsume, argumentBytes(frame)).arguments).toEqual(table);
+    });
   });
 
   it.each([1, 2, 31, 32])('a table of %d levels decodes', (depth) => {

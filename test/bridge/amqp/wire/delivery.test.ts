@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitions, type Fields, frame, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
 import { properties } from '#support/bridge-amqp-values.ts';
+import { forAll, forMany } from '#support/for-all.ts';
 import { encodeMethod, encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
 import { encodeDelivery } from '../../../../bridge/amqp/wire/delivery.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
@@ -70,22 +71,20 @@ describe('a delivery', () => {
       { contentType: text(85), messageId: text(85), correlationId: text(85), timestampMs: fc.maxSafeNat() },
       { requiredKeys: [] },
     );
-    fc.assert(
-      fc.property(own, text(300), text(60), fc.maxSafeNat(), (named, body, consumerTag, deliveryTag) => {
-        const fields = { ...FIELDS, consumerTag, deliveryTag };
-        const message = delivery({ properties: named, body });
-        const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields }, message, 131_072);
-        const { timestampMs, ...texts } = named;
-        const timestamp = timestampMs === undefined ? {} : { timestamp: Math.floor(timestampMs / 1_000) };
-        const content = Buffer.from(body);
-        const expected = [
-          encodeMethod(METHOD.basicDeliver, 9, fields),
-          encodeProperties(9, content.length, { deliveryMode: 2, ...texts, ...timestamp }),
-          ...(content.length > 0 ? [frame(3, 9, content)] : []),
-        ];
-        expect(bytes).toEqual(Buffer.concat(expected));
-      }),
-    );
+    forAll(own, text(300), text(60), fc.maxSafeNat(), (named, body, consumerTag, deliveryTag) => {
+      const fields = { ...FIELDS, consumerTag, deliveryTag };
+      const message = delivery({ properties: named, body });
+      const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields }, message, 131_072);
+      const { timestampMs, ...texts } = named;
+      const timestamp = timestampMs === undefined ? {} : { timestamp: Math.floor(timestampMs / 1_000) };
+      const content = Buffer.from(body);
+      const expected = [
+        encodeMethod(METHOD.basicDeliver, 9, fields),
+        encodeProperties(9, content.length, { deliveryMode: 2, ...texts, ...timestamp }),
+        ...(content.length > 0 ? [frame(3, 9, content)] : []),
+      ];
+      expect(bytes).toEqual(Buffer.concat(expected));
+    });
   });
 
   it('leaves out each property that is too long for a short string', () => {
@@ -128,14 +127,11 @@ describe('a delivery', () => {
 
   it('any body arrives whole at any frame size', () => {
     const bodies = fc.uint8Array({ maxLength: 30_000, size: 'max' }).map((array) => Buffer.from(array));
-    fc.assert(
-      fc.property(bodies, fc.integer({ min: 4_096, max: 20_000 }), (bytes, frameMax) => {
-        const message = delivery({ body: bytes.toString('base64'), encoding: 'base64' });
-        const parts = encode(message, frameMax).slice(2);
-        expect(Buffer.concat(parts.map(({ payload }) => payload)).equals(bytes)).toBe(true);
-      }),
-      { numRuns: 30 },
-    );
+    forMany(30, bodies, fc.integer({ min: 4_096, max: 20_000 }), (bytes, frameMax) => {
+      const message = delivery({ body: bytes.toString('base64'), encoding: 'base64' });
+      const parts = encode(message, frameMax).slice(2);
+      expect(Buffer.concat(parts.map(({ payload }) => payload)).equals(bytes)).toBe(true);
+    });
   });
 });
 
@@ -168,10 +164,8 @@ describe('properties of a delivery', () => {
   });
 
   it('a publisher’s message keeps its properties', () => {
-    fc.assert(
-      fc.property(properties, (own) => {
-        expect(propertiesOf(delivery({ properties: { raw: raw(own) } }))).toEqual(own);
-      }),
+    forAll(properties, (own) =>
+      expect(propertiesOf(delivery({ properties: { raw: raw(own) } }))).toEqual(own),
     );
   });
 

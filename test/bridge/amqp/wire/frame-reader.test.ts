@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { amqpErrorOf, frame } from '#support/bridge-amqp-frames.ts';
+import { forAll, forMany } from '#support/for-all.ts';
 import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
 
@@ -52,26 +53,20 @@ afterEach(() => void vi.restoreAllMocks());
 
 describe('a frame reader', () => {
   it('returns the frames of one chunk', () => {
-    fc.assert(
-      fc.property(frames, (list) => {
-        expect(read(new FrameReader(4_096), bytesOf(list))).toEqual(list);
-      }),
-    );
+    forAll(frames, (list) => expect(read(new FrameReader(4_096), bytesOf(list))).toEqual(list));
   });
 
   it('returns frames whose bytes come in any chunks', () => {
-    fc.assert(
-      fc.property(frames, fc.array(fc.nat(200), { maxLength: 20 }), (list, cuts) => {
-        const whole = bytesOf(list);
-        const chunks: Buffer[] = [];
-        let start = 0;
-        for (const cut of cuts) {
-          chunks.push(whole.subarray(start, start + cut));
-          start += cut;
-        }
-        expect(read(new FrameReader(4_096), ...chunks, whole.subarray(start))).toEqual(list);
-      }),
-    );
+    forAll(frames, fc.array(fc.nat(200), { maxLength: 20 }), (list, cuts) => {
+      const whole = bytesOf(list);
+      const chunks: Buffer[] = [];
+      let start = 0;
+      for (const cut of cuts) {
+        chunks.push(whole.subarray(start, start + cut));
+        start += cut;
+      }
+      expect(read(new FrameReader(4_096), ...chunks, whole.subarray(start))).toEqual(list);
+    });
   });
 
   it('returns three frames from two chunks, cut at every byte', () => {
@@ -183,17 +178,14 @@ describe('a frame reader that rejects', () => {
   });
 
   it('random bytes give frames within the size limit or an AMQP error', () => {
-    fc.assert(
-      fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 }), (chunks) => {
-        const reader = new FrameReader(256);
-        try {
-          for (const one of chunks.flatMap((chunk) => read(reader, Buffer.from(chunk))))
-            expect(one.payload.length).toBeLessThanOrEqual(256);
-        } catch (error) {
-          expect(error).toBeInstanceOf(AmqpError);
-        }
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 }), (chunks) => {
+      const reader = new FrameReader(256);
+      try {
+        for (const one of chunks.flatMap((chunk) => read(reader, Buffer.from(chunk))))
+          expect(one.payload.length).toBeLessThanOrEqual(256);
+      } catch (error) {
+        expect(error).toBeInstanceOf(AmqpError);
+      }
+    });
   });
 });
