@@ -36,6 +36,12 @@ export class AmqpPeer extends TestPeer<PeerFrame> {
     for (const method of methods) await this.takeMethod(method);
   }
 
+  /** Sends a request and takes its answer, whose id follows that of the request. */
+  request(method: number, fields: Fields = {}, channel = 1): Promise<Fields & { channel: number }> {
+    this.send(method, fields, channel);
+    return this.takeMethod(method + 1);
+  }
+
   /** The number of received frames with this method. */
   countOf(method: number): number {
     return this.frames.filter((one) => one.type === 'method' && one.method === method).length;
@@ -102,8 +108,13 @@ export class AmqpPeer extends TestPeer<PeerFrame> {
   }
 
   async openChannel(channel = 1): Promise<void> {
-    this.send(METHOD.channelOpen, {}, channel);
-    await this.takeMethod(METHOD.channelOpenOk);
+    await this.request(METHOD.channelOpen, {}, channel);
+  }
+
+  /** Answers the bridge's close of a channel, and opens the channel again. */
+  async reopenChannel(channel = 1): Promise<void> {
+    this.send(METHOD.channelCloseOk, {}, channel);
+    await this.openChannel(channel);
   }
 
   /** All received bytes that are not a whole frame. */

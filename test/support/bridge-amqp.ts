@@ -118,8 +118,7 @@ export class AmqpClients {
 
 /** Puts channel 1 into confirm mode. */
 export async function selectConfirms(peer: AmqpPeer): Promise<void> {
-  peer.send(METHOD.confirmSelect, {}, 1);
-  await peer.takeMethod(METHOD.confirmSelectOk);
+  await peer.request(METHOD.confirmSelect, {}, 1);
 }
 
 /**
@@ -197,6 +196,5 @@ export async function throughLink({ peer, link }: Ends, channel = 16): Promise<v
   peer.send(METHOD.basicGet, { queue: QUEUE }, channel);
   link.send({ kind: 'got', seq: (await link.take('get')).seq, messageCount: 0, delivery: null });
   await peer.takeMethod(METHOD.basicGetEmpty);
-  peer.send(METHOD.channelClose, BYE, channel);
-  await peer.takeMethod(METHOD.channelCloseOk);
+  await peer.request(METHOD.channelClose, BYE, channel);
 }

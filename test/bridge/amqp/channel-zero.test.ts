@@ -7,10 +7,11 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
 describe('update-secret', () => {
+  const renewal = (secret: string) => ({ newSecret: Buffer.from(secret), reason: 'renewed' });
+
   it('with the key of the login gets update-secret-ok', async ({ amqp }) => {
     const client = await amqp.open({ password: 'the key' });
-    client.peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from('the key'), reason: 'renewed' });
-    await client.peer.takeMethod(METHOD.connectionUpdateSecretOk);
+    await client.peer.request(METHOD.connectionUpdateSecret, renewal('the key'), 0);
     await throughLink(client);
   });
 
@@ -18,7 +19,7 @@ describe('update-secret', () => {
     'with %j, which is not the key of the login, closes the connection with 530',
     async (secret, { amqp }) => {
       const { peer } = await amqp.open({ password: 'the key' });
-      peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from(secret), reason: 'renewed' });
+      peer.send(METHOD.connectionUpdateSecret, renewal(secret));
       expect(await peer.takeConnectionClose()).toBe(
         '530 NOT_ALLOWED - New secret was refused by one of the backends [10/70]',
       );

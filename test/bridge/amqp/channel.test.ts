@@ -11,8 +11,7 @@ const FRAMES_OF_OPENING = 4;
 describe('a channel', () => {
   it('opens beside 63 others, and again after its close [C-6.3]', async ({ peer, link }) => {
     for (let channel = 2; channel <= 64; channel++) await peer.openChannel(channel);
-    peer.send(METHOD.channelClose, BYE, 7);
-    expect((await peer.takeMethod(METHOD.channelCloseOk)).channel).toBe(7);
+    expect((await peer.request(METHOD.channelClose, BYE, 7)).channel).toBe(7);
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 7 });
     await peer.openChannel(7);
   });
@@ -27,8 +26,7 @@ describe('a channel', () => {
     );
     expect(await peer.takeChannelClose()).toMatch(/^406 /);
     await peer.takeMethod(METHOD.channelCloseOk);
-    peer.send(METHOD.channelCloseOk, {}, 1);
-    await peer.openChannel(1);
+    await peer.reopenChannel();
     await link.take('close-channel');
     expect(link.received.map(({ kind }) => kind)).toEqual(['close-channel']);
   });
@@ -68,11 +66,9 @@ describe('a channel', () => {
 
 describe('limits of a channel', () => {
   it('basic.qos limits later consumers; only a global one is sent to the object', async ({ peer, link }) => {
-    peer.send(METHOD.basicQos, { prefetchCount: 65_535, global: true }, 1);
-    await peer.takeMethod(METHOD.basicQosOk);
+    await peer.request(METHOD.basicQos, { prefetchCount: 65_535, global: true }, 1);
     expect(await link.take('qos')).toEqual({ kind: 'qos', channel: 1, prefetch: 65_535 });
-    peer.send(METHOD.basicQos, { prefetchCount: 3 }, 1);
-    await peer.takeMethod(METHOD.basicQosOk);
+    await peer.request(METHOD.basicQos, { prefetchCount: 3 }, 1);
     peer.send(METHOD.basicConsume, { queue: QUEUE, arguments: {} }, 1);
     expect((await link.take('consume')).prefetch).toBe(3);
     expect(link.received.filter(({ kind }) => kind === 'qos').length).toBe(1);
@@ -81,9 +77,7 @@ describe('limits of a channel', () => {
 
 describe('methods of flow and access', () => {
   it('channel.flow with active=true and access.request are answered', async ({ peer }) => {
-    peer.send(METHOD.channelFlow, { active: true }, 1);
-    expect((await peer.takeMethod(METHOD.channelFlowOk)).active).toBe(true);
-    peer.send(METHOD.accessRequest, { realm: '/data' }, 1);
-    expect((await peer.takeMethod(METHOD.accessRequestOk)).ticket).toBe(1);
+    expect((await peer.request(METHOD.channelFlow, { active: true }, 1)).active).toBe(true);
+    expect((await peer.request(METHOD.accessRequest, { realm: '/data' }, 1)).ticket).toBe(1);
   });
 });

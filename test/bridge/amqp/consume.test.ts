@@ -14,8 +14,7 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 describe('basic.consume', () => {
   it('reaches the object with all options; consume-ok follows its answer', async ({ peer, link }) => {
-    peer.send(METHOD.basicQos, { prefetchCount: 7 }, 1);
-    await peer.takeMethod(METHOD.basicQosOk);
+    await peer.request(METHOD.basicQos, { prefetchCount: 7 }, 1);
     const options = { queue: QUEUE, noAck: true, exclusive: true };
     peer.send(METHOD.basicConsume, { ...options, consumerTag: 'ct', arguments: { 'x-priority': 1 } }, 1);
     expect(await accept(link, 'consume')).toEqual({
@@ -139,8 +138,9 @@ describe('basic.cancel', () => {
   });
 
   it('with an unknown tag gets cancel-ok from the bridge alone', async ({ consumer: { peer, link } }) => {
-    peer.send(METHOD.basicCancel, { consumerTag: 'unknown' }, 1);
-    expect((await peer.takeMethod(METHOD.basicCancelOk)).consumerTag).toBe('unknown');
+    expect((await peer.request(METHOD.basicCancel, { consumerTag: 'unknown' }, 1)).consumerTag).toBe(
+      'unknown',
+    );
     expect(link.received.some(({ kind }) => kind === 'cancel')).toBe(false);
   });
 });

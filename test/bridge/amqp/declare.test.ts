@@ -58,8 +58,7 @@ describe('exchange.declare', () => {
 
   it('of vcp succeeds if it is passive or has the attributes of vcp [C-6.2]', async ({ peer }) => {
     for (const fields of [VCP, { ...VCP, passive: true, type: 'direct', durable: false }]) {
-      peer.send(METHOD.exchangeDeclare, fields, 1);
-      await peer.takeMethod(METHOD.exchangeDeclareOk);
+      await peer.request(METHOD.exchangeDeclare, fields, 1);
     }
     peer.send(METHOD.exchangeDeclare, { ...VCP, nowait: true }, 1);
     await peer.openChannel(2);

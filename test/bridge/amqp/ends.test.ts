@@ -56,8 +56,7 @@ describe('a connection whose link closes', () => {
 
 describe('a client that leaves', () => {
   it('connection.close gets close-ok, and the link closes', async ({ client: { peer, link, events } }) => {
-    peer.send(METHOD.connectionClose, BYE);
-    await peer.takeMethod(METHOD.connectionCloseOk);
+    await peer.request(METHOD.connectionClose, BYE, 0);
     await peer.untilEnded();
     await link.untilClosed();
     await turns();
@@ -155,8 +154,7 @@ describe('a connection that the bridge closes', () => {
     await peer.takeConnectionClose();
     peer.write(publishFrames('too late'));
     peer.send(METHOD.channelOpen, {}, 2);
-    peer.send(METHOD.connectionClose, BYE);
-    await peer.takeMethod(METHOD.connectionCloseOk);
+    await peer.request(METHOD.connectionClose, BYE, 0);
     await peer.untilEnded();
     expect(link.received).toEqual([]);
   });

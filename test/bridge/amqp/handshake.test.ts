@@ -45,8 +45,7 @@ describe('the handshake', () => {
     await turns();
     expect(peer.frames.length).toBe(2);
     expect(events.opens[0]).toBeUndefined();
-    peer.send(METHOD.connectionOpen, { virtualHost: VHOST });
-    await peer.takeMethod(METHOD.connectionOpenOk);
+    await peer.request(METHOD.connectionOpen, { virtualHost: VHOST }, 0);
     expect(events.opens[0]).toEqual({ username: 'acme', vhost: VHOST });
     await edge.vhostLink();
   });
@@ -91,8 +90,7 @@ describe('the handshake', () => {
   });
 
   it('connection.close after tune gets close-ok', async ({ tuned: { peer, events } }) => {
-    peer.send(METHOD.connectionClose, BYE);
-    await peer.takeMethod(METHOD.connectionCloseOk);
+    await peer.request(METHOD.connectionClose, BYE, 0);
     await peer.untilEnded();
     expect(events.opens[0]).toBeUndefined();
   });

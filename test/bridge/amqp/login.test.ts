@@ -1,6 +1,6 @@
 /** A login: accepted or rejected; and the vhost of connection.open. */
 import { describe, expect } from 'vitest';
-import { type AmqpClient, amqpTest, dialEdge } from '#support/bridge-amqp.ts';
+import { type AmqpClient, amqpTest, dialEdge, QUEUE } from '#support/bridge-amqp.ts';
 import {
   type Fields,
   longString,
@@ -10,7 +10,7 @@ import {
   tableEntry,
 } from '#support/bridge-amqp-frames.ts';
 import { LOGIN_REFUSED } from '#support/bridge-amqp-peer.ts';
-import { envelope } from '#support/bridge-edge.ts';
+import { envelope, VHOST } from '#support/bridge-edge.ts';
 import { Signal, type TestClock, turns } from '#support/bridge-signal.ts';
 import type { VhostDial } from '../../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
@@ -134,17 +134,38 @@ describe('a login', () => {
 });
 
 describe('connection.open', () => {
-  it.for(['partner-k2', '/', '', 'partner-k1/', 'PARTNER-K1'])(
-    'with %j, which is not the vhost of the key, gets 530, and the link closes [C-6.3]',
-    async (virtualHost, { amqp }) => {
+  it('with the right vhost reaches the object once [C-6.3]', async ({ amqp }) => {
+    const { peer, link } = await amqp.accepted();
+    await peer.openVhost();
+    await peer.takeMethod(METHOD.connectionOpenOk);
+    await peer.openChannel(1);
+    peer.send(METHOD.basicGet, { queue: QUEUE }, 1);
+    await link.take('get');
+    expect(link.opened).toEqual([{ kind: 'open', vhost: VHOST }]);
+  });
+
+  it.for(['partner-k2', '/', '', 'partner-k1/', 'PARTNER-K1', 'x'.repeat(255), 'č'.repeat(127)])(
+    'with %j, which is not the vhost of the key, reaches the object, gets 530, and the link closes [C-6.3]',
+    async (vhost, { amqp }) => {
       const { peer, link } = await amqp.accepted();
-      await peer.openVhost(virtualHost);
-      expect(await peer.takeConnectionClose()).toBe(
-        `530 NOT_ALLOWED - access to vhost '${virtualHost}' refused for user 'acme' [10/40]`,
-      );
+      await peer.openVhost(vhost);
+      const text = `NOT_ALLOWED - access to vhost '${vhost}' refused for user 'acme'`;
+      const close = await peer.takeConnectionClose();
+      if (vhost.length < 100) expect(close).toBe(`530 ${text} [10/40]`);
+      expect(close).toMatch(/^530 NOT_ALLOWED/);
       await link.untilClosed();
+      expect(link.opened).toEqual([{ kind: 'open', vhost }]);
+      expect(link.received).toEqual([]);
     },
   );
+
+  it('if the client disconnects before it, the object receives nothing [C-6.3]', async ({ amqp }) => {
+    const { peer, link } = await amqp.accepted();
+    await peer.takeMethod(METHOD.connectionTune);
+    peer.stream.destroy();
+    await link.untilClosed();
+    expect([link.opened, link.received]).toEqual([[], []]);
+  });
 
   it('gets 530 when the key has too many connections; its login succeeds [C-6.3]', async ({ edge, amqp }) => {
     edge.answer = () => envelope('CONFLICT', 'too many connections');

@@ -57,8 +57,7 @@ describe('a forbidden publish', () => {
     expect(await peer.takeChannelClose()).toBe(REFUSED);
     expect([first.body, second.body, link.received.length, events.publishedCount]).toEqual(['a', 'b', 3, 2]);
     expect(events.results).toEqual({ confirmed: 2, nacked: 0, refused: 1 });
-    peer.send(METHOD.channelCloseOk, {}, 1);
-    await peer.openChannel(1);
+    await peer.reopenChannel();
   });
 
   it('gets 403 after 3 s if earlier ones have no answer', async ({ clock, setpoints: { peer, link } }) => {
@@ -81,8 +80,7 @@ describe('a forbidden publish', () => {
     await peer.takeMethod(METHOD.basicAck);
     expect(await peer.takeChannelClose()).toBe(REFUSED);
     await peer.takeMethod(METHOD.channelCloseOk);
-    peer.send(METHOD.channelCloseOk, {}, 1);
-    await peer.openChannel(1);
+    await peer.reopenChannel();
   });
 
   it('its 403 is sent before the close-ok of the connection', async ({ setpoints: { peer, link } }) => {

@@ -138,8 +138,7 @@ describe('the credit that the bridge sends to an object', () => {
   ] as const)('includes deliveries to a channel that %s', async ([_, closer], { consumer }) => {
     const { peer, link } = consumer;
     if (closer === 'client') {
-      peer.send(METHOD.channelClose, BYE, 1);
-      await peer.takeMethod(METHOD.channelCloseOk);
+      await peer.request(METHOD.channelClose, BYE, 1);
     } else {
       peer.send(METHOD.basicAck, { deliveryTag: 99 }, 1);
       await peer.takeChannelClose();

@@ -51,8 +51,7 @@ describe('a publish', () => {
       '311 CONTENT_TOO_LARGE - message size 262145 is larger than configured max size 262144 [60/40]',
     );
     await link.take('close-channel');
-    peer.send(METHOD.channelCloseOk, {}, 1);
-    await peer.openChannel(1);
+    await peer.reopenChannel();
     peer.write(publishFrames('fits'));
     expect((await link.take('publish')).body).toBe('fits');
   });
@@ -84,8 +83,7 @@ describe('a publish', () => {
     expect(await peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 3, multiple: false });
     expect(await peer.takeChannelClose()).toBe(`403 ${REFUSED.text} [60/40]`);
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
-    peer.send(METHOD.channelCloseOk, {}, 1);
-    await peer.openChannel(1);
+    await peer.reopenChannel();
   });
 
   it('that the object rejects with severity "connection" closes the connection', async ({ peer, link }) => {
@@ -97,8 +95,7 @@ describe('a publish', () => {
   it('that the object rejects after the client closed the channel gets no answer', async ({ peer, link }) => {
     peer.write(publishFrames('a'));
     const { seq } = await link.take('publish');
-    peer.send(METHOD.channelClose, BYE, 1);
-    await peer.takeMethod(METHOD.channelCloseOk);
+    await peer.request(METHOD.channelClose, BYE, 1);
     link.send({ ...REFUSED, seq });
     await throughLink({ peer, link });
   });

@@ -1,16 +1,8 @@
 /** Formats the frames that a client received as lines to compare: the method's name, then its fields. */
-import { definitions, type Fields } from '#support/bridge-amqp-frames.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
 import type { PeerFrame } from '#support/bridge-amqp-peer.ts';
+import { METHODS } from '#support/bridge-amqp-values.ts';
 import { DEAD_LETTER_HEADERS } from './differences.ts';
-
-interface MethodInfo {
-  id: number;
-  name: string;
-}
-
-const METHODS = Object.entries(definitions)
-  .filter(([key]) => key.startsWith('methodInfo'))
-  .map(([, info]) => info as MethodInfo);
 
 /** Formats `QueueDeclareOk` as `queue.declare-ok`, the protocol's own name. */
 function protocolName(name: string): string {

@@ -3,15 +3,13 @@
  * no other can arrive. A fence proves that: a passive declaration on each channel, which the server answers after
  * everything else. When the server ends the connection, that end is the proof.
  */
-import { definitions, type Fields, frame, headerFrame } from '#support/bridge-amqp-frames.ts';
+import { definitions, type Fields, publishFrames } from '#support/bridge-amqp-frames.ts';
 import { AmqpPeer, type HandshakeOptions, type PeerFrame } from '#support/bridge-amqp-peer.ts';
 import type { Lane, Names } from './broker.ts';
 import { Fence } from './fence.ts';
 import { frameName, linesOf, methodId, printable } from './outcome.ts';
 import { Missing, within } from './patience.ts';
 import { BYE, KEY, type Publishing, type Step, type Transcript } from './transcript.ts';
-
-const BODY_BYTES = 131_064;
 
 export class Stage {
   readonly peer: AmqpPeer;
@@ -66,12 +64,8 @@ export class Stage {
     this.write(definitions.encodeMethod(methodId(method), channel, whole));
   }
 
-  publish(body: string | Buffer, { channel = 1, properties = {}, ...method }: Publishing): void {
-    this.send('basic.publish', { exchange: 'vcp', routingKey: KEY, ...method }, channel);
-    const content = Buffer.from(body);
-    this.write(headerFrame(content.length, this.#names.fill(properties), channel));
-    for (let start = 0; start < content.length; start += BODY_BYTES)
-      this.write(frame(3, channel, content.subarray(start, start + BODY_BYTES)));
+  publish(body: string | Buffer, publishing: Publishing): void {
+    this.write(publishFrames(body, this.#names.fill({ routingKey: KEY, ...publishing })));
   }
 
   async together(steps: readonly Step[]): Promise<void> {

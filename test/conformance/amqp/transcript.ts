@@ -2,8 +2,10 @@
  * A transcript: the steps of a raw client. The expected answers are in answers.txt, under the transcript's
  * title.
  */
-import type { Fields } from '#support/bridge-amqp-frames.ts';
-import { frame, headerFrame, rawMethodFrame } from '#support/bridge-amqp-frames.ts';
+import { BYE, type Fields, frame, headerFrame, rawMethodFrame } from '#support/bridge-amqp-frames.ts';
+
+export { BYE };
+
 import type { HandshakeOptions } from '#support/bridge-amqp-peer.ts';
 import type { Rights } from './broker.ts';
 import type { Stage } from './stage.ts';
@@ -51,7 +53,6 @@ export const QUEUE = 'vcp.$U.event.alarm';
 /** The queue to fill. With us, malformed publishes go there; RabbitMQ is configured to route them there. */
 export const FILLED = 'vcp.$U.dead-letter';
 export const KEY = '$U.command.mode';
-export const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
 
 /**
  * A partner's rights with us, as RabbitMQ permissions. partner-queues.ts has the rights for partner queues

@@ -1,7 +1,7 @@
 /** Frames from a byte stream: whole, split anywhere, many at once, invalid and generated. */
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { amqpErrorOf, frame } from '#support/bridge-amqp-frames.ts';
+import { amqpErrorOf, announcement, frame } from '#support/bridge-amqp-frames.ts';
 import { forAll, forMany } from '#support/for-all.ts';
 import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
@@ -34,13 +34,6 @@ function read(reader: FrameReader, ...chunks: Buffer[]): Frame[] {
 
 function bytesOf(list: readonly Frame[]): Buffer {
   return Buffer.concat(list.map(({ type, channel, payload }) => frame(type, channel, payload)));
-}
-
-/** Only the header of a frame with a payload of `size`. */
-function announce(type: number, size: number): Buffer {
-  const header = frame(type, 1, Buffer.alloc(0)).subarray(0, 7);
-  header.writeUInt32BE(size, 3);
-  return header;
 }
 
 function errorOf(act: () => unknown): AmqpError {
@@ -125,7 +118,7 @@ describe('a frame reader that rejects', () => {
   it.each(TYPES)('a frame of type %d that announces 2^32-1 bytes is rejected without allocation', (type) => {
     const reader = new FrameReader(131_072);
     const concat = vi.spyOn(Buffer, 'concat');
-    const error = errorOf(() => read(reader, announce(type, 0xffff_ffff)));
+    const error = errorOf(() => read(reader, announcement(type, 0xffff_ffff)));
     expect(error.code).toBe(501);
     expect(error.severity).toBe('connection');
     expect(error.text).toBe(
@@ -136,12 +129,12 @@ describe('a frame reader that rejects', () => {
 
   it('before tune 4096 bytes are accepted and 4097 rejected [C-6.3]', () => {
     expect(read(new FrameReader(4_096), frame(1, 0, Buffer.alloc(4_096))).length).toBe(1);
-    expect(errorOf(() => read(new FrameReader(4_096), announce(1, 4_097))).code).toBe(501);
+    expect(errorOf(() => read(new FrameReader(4_096), announcement(1, 4_097))).code).toBe(501);
   });
 
   it('after tune a payload above the tuned size is rejected [C-6.3]', () => {
     expect(read(new FrameReader(131_072), frame(3, 1, Buffer.alloc(131_072))).length).toBe(1);
-    const error = errorOf(() => read(new FrameReader(131_072), announce(3, 131_172)));
+    const error = errorOf(() => read(new FrameReader(131_072), announcement(3, 131_172)));
     expect(error.text).toBe('FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,131172,131064}');
   });
 

@@ -1,6 +1,6 @@
 /** One write per turn, and the report that the socket has taken it. */
 import { Duplex } from 'node:stream';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { turns } from '#support/bridge-signal.ts';
 import { Output } from '../../../../bridge/amqp/wire/output.ts';
 
@@ -34,12 +34,15 @@ class SlowSocket extends Duplex {
   }
 }
 
+const it = test.extend('socket', () => new SlowSocket()).extend('output', ({ socket }) => new Output(socket));
+
 const bytes = (text: string) => Buffer.from(text);
 
 describe('output', () => {
-  it('what is written in one turn of the event loop reaches the socket in one write, in order', async () => {
-    const socket = new SlowSocket();
-    const output = new Output(socket);
+  it('what is written in one turn of the event loop reaches the socket in one write, in order', async ({
+    socket,
+    output,
+  }) => {
     output.write(bytes('a'));
     output.write(bytes('b'));
     expect(socket.writes).toEqual([]);
@@ -51,9 +54,7 @@ describe('output', () => {
     expect(socket.writes).toEqual(['ab', 'c']);
   });
 
-  it('beforeFlush runs before each flush, also when nothing else is written', async () => {
-    const socket = new SlowSocket();
-    const output = new Output(socket);
+  it('beforeFlush runs before each flush, also when nothing else is written', async ({ socket, output }) => {
     let asked = 0;
     output.beforeFlush = () => {
       asked += 1;
@@ -71,9 +72,7 @@ describe('output', () => {
     expect(socket.writes).toEqual(['ab(1)', 'late']);
   });
 
-  it('a write is reported to its writer when the socket has taken it', async () => {
-    const socket = new SlowSocket();
-    const output = new Output(socket);
+  it('a write is reported to its writer when the socket has taken it', async ({ socket, output }) => {
     const taken: string[] = [];
     output.write(bytes('a'), () => taken.push('a'));
     output.write(bytes('b'));
@@ -90,9 +89,7 @@ describe('output', () => {
     expect(taken).toEqual(['a', 'c', 'd']);
   });
 
-  it('a write that the socket did not take is not reported', async () => {
-    const socket = new SlowSocket();
-    const output = new Output(socket);
+  it('a write that the socket did not take is not reported', async ({ socket, output }) => {
     const taken: string[] = [];
     output.write(bytes('a'), () => taken.push('a'));
     await turns(1);
@@ -102,9 +99,10 @@ describe('output', () => {
     expect(taken).toEqual([]);
   });
 
-  it('end sends what was written before it, and nothing that is written after it', async () => {
-    const socket = new SlowSocket();
-    const output = new Output(socket);
+  it('end sends what was written before it, and nothing that is written after it', async ({
+    socket,
+    output,
+  }) => {
     output.write(bytes('bye'));
     output.end();
     expect(socket.writes).toEqual(['bye']);
@@ -116,9 +114,7 @@ describe('output', () => {
     output.end();
   });
 
-  it('a write to a closed socket is dropped without an error', async () => {
-    const socket = new SlowSocket();
-    const output = new Output(socket);
+  it('a write to a closed socket is dropped without an error', async ({ socket, output }) => {
     socket.destroy();
     output.write(bytes('a'));
     await turns(2);
