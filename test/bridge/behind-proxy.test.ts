@@ -46,10 +46,10 @@ it('the log has the client’s address, and reports a missing PROXY header', asy
   bridge.preamble = lineHeader(CLIENT);
   const peer = await bridge.partner();
   peer.stream.destroy();
-  expect(await lines.until('client not connected')).toMatchObject({ address: CLIENT });
+  await lines.expect('client not connected', { address: CLIENT });
   const proxy = connect(bridge.ports.mqtts, ADDRESS);
   proxy.write('\x16\x03\x01');
-  expect(await lines.until('proxy connection without a valid PROXY header')).toMatchObject({
+  await lines.expect('proxy connection without a valid PROXY header', {
     level: 40,
     proxy: ADDRESS,
     why: 'no PROXY header',

@@ -66,7 +66,7 @@ describe.each(['TLSv1.2', 'TLSv1.3'] as const)('with %s, on the listener for cer
     async ([reason, code, issue], { certificates, lines, shake, failures }) => {
       await shake('mtls', { ...(await issue(certificates)), maxVersion });
       const expected = { level: 30, listener: 'mtls', address: OTHER_ADDRESS, reason, code };
-      expect(await lines.until('TLS handshake failed')).toMatchObject(expected);
+      await lines.expect('TLS handshake failed', expected);
       expect(await failures('mtls', reason)).toBe(1);
       expect(lines.of('client not connected')).toEqual([]);
     },
@@ -78,7 +78,7 @@ describe('a failed TLS handshake', () => {
     'because of an old TLS version on %s is logged and counted',
     async (listener, { lines, shake, failures }) => {
       await shake(listener, OLD_TLS);
-      expect(await lines.until('TLS handshake failed')).toMatchObject({
+      await lines.expect('TLS handshake failed', {
         listener,
         address: OTHER_ADDRESS,
         reason: 'version',
@@ -90,7 +90,7 @@ describe('a failed TLS handshake', () => {
 
   it('because of unsupported ciphers is logged', async ({ lines, shake }) => {
     await shake('amqps', { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA' });
-    expect(await lines.until('TLS handshake failed')).toMatchObject({ reason: 'cipher' });
+    await lines.expect('TLS handshake failed', { reason: 'cipher' });
   });
 
   it.for(['AMQP\x00\x00\x09\x01', 'GET / HTTP/1.1\r\n\r\n', '\x10\x10\x00\x04MQTT'])(
@@ -100,10 +100,7 @@ describe('a failed TLS handshake', () => {
       socket.resume().on('error', () => {});
       socket.write(text);
       await once(socket, 'close');
-      expect(await lines.until('TLS handshake failed')).toMatchObject({
-        address: ADDRESS,
-        reason: 'not-tls',
-      });
+      await lines.expect('TLS handshake failed', { address: ADDRESS, reason: 'not-tls' });
       expect(await failures('amqps', 'not-tls')).toBe(1);
     },
   );
@@ -114,15 +111,12 @@ describe('a failed TLS handshake', () => {
     await once(socket, 'connect');
     await turns();
     await clock.pass(5_000);
-    expect(await lines.until('TLS handshake failed')).toMatchObject({ address: ADDRESS, reason: 'timeout' });
+    await lines.expect('TLS handshake failed', { address: ADDRESS, reason: 'timeout' });
   });
 
   it('of a port scan is counted and logged at debug level', async ({ lines, bridge, failures }) => {
     connectTcp(bridge.ports.amqps, ADDRESS).end();
-    expect(await lines.until('client disconnected during TLS handshake')).toMatchObject({
-      level: 20,
-      address: ADDRESS,
-    });
+    await lines.expect('client disconnected during TLS handshake', { level: 20, address: ADDRESS });
     expect(await failures('amqps', 'client')).toBe(1);
   });
 
@@ -130,15 +124,12 @@ describe('a failed TLS handshake', () => {
     it('because the client rejects our certificate is logged as alert', async ({ lines, carrier }) => {
       // A fatal alert: unknown authority.
       carrier.end(Buffer.from([21, 3, 3, 0, 2, 2, 48]));
-      expect(await lines.until('TLS handshake failed')).toMatchObject({
-        address: OTHER_ADDRESS,
-        reason: 'alert',
-      });
+      await lines.expect('TLS handshake failed', { address: OTHER_ADDRESS, reason: 'alert' });
     });
 
     it('because the client resets its connection is logged', async ({ lines, carrier }) => {
       carrier.resetAndDestroy();
-      expect(await lines.until('client disconnected during TLS handshake')).toMatchObject({
+      await lines.expect('client disconnected during TLS handshake', {
         address: OTHER_ADDRESS,
         code: 'ECONNRESET',
       });
@@ -161,13 +152,10 @@ proxied(
   async ({ certificates, lines, bridge, shake }) => {
     bridge.preamble = lineHeader(CLIENT);
     await shake('mtls', await expired(certificates));
-    expect(await lines.until('TLS handshake failed')).toMatchObject({
-      address: CLIENT,
-      reason: 'expired-certificate',
-    });
+    await lines.expect('TLS handshake failed', { address: CLIENT, reason: 'expired-certificate' });
     bridge.preamble = Buffer.alloc(0);
     await shake('amqps', {});
-    expect(await lines.until('proxy connection without a valid PROXY header')).toMatchObject({
+    await lines.expect('proxy connection without a valid PROXY header', {
       listener: 'amqps',
       proxy: OTHER_ADDRESS,
     });

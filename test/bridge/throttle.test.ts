@@ -4,7 +4,7 @@
  */
 import { describe, expect } from 'vitest';
 import { LOGIN_REFUSED } from '#support/bridge-amqp-peer.ts';
-import { type Answer, envelope, type TestEdge } from '#support/bridge-edge.ts';
+import { type Answer, envelope, type TestEdge, VHOST } from '#support/bridge-edge.ts';
 import { DEVICE_ID } from '#support/bridge-link.ts';
 import type { ConnectOptions } from '#support/bridge-mqtt-peer.ts';
 import { bridgeTest, OTHER_ADDRESS, type WholeBridge } from '#support/bridge-whole.ts';
@@ -184,12 +184,8 @@ describe('an address with three rejected devices [C-3.11]', () => {
 describe('thirty rejected logins, and what counts as one', () => {
   it('a login over the connection limit counts [C-6.3]', async ({ edge, bridge, logins }) => {
     edge.answer = () => envelope('CONFLICT', 'too many connections');
-    await times(PER_MINUTE, async () => {
-      const peer = await bridge.partner();
-      await peer.openVhost();
-      expect(await peer.takeConnectionClose()).toMatch(/^530 /);
-      peer.stream.destroy();
-    });
+    const logIn = () => bridge.rejectedPartner({ vhost: VHOST });
+    await times(PER_MINUTE, async () => expect(await logIn()).toMatch(/^530 /));
     expect(await logins.partner()).toBe(LOGIN_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });

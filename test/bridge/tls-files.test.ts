@@ -99,7 +99,7 @@ describe('TLS files that change under a bridge', () => {
     const renewed = await bridge.certified(await issueDevice(second.deviceCa));
     expect(await renewed.takeConnack()).toBe(0);
     await bridge.certified(await issueDevice(first.deviceCa)).catch(() => {});
-    expect(await lines.until('TLS handshake failed')).toMatchObject({ reason: 'untrusted-certificate' });
+    await lines.expect('TLS handshake failed', { reason: 'untrusted-certificate' });
     await peer.ping();
     expect(link.closedWith).toBeUndefined();
   });
@@ -115,9 +115,11 @@ describe('TLS files that change under a bridge', () => {
     writeFileSync(join(folder, 'chain'), `${readFileSync(second.certificate)}${readFileSync(second.ca)}`);
     put({ ...second, certificate: join(folder, 'chain') }, folder);
     await clock.pass(LOOK_MS);
-    expect(await lines.until('TLS files loaded', 2)).toMatchObject({
-      serverExpires: new Date(expirySeconds(second.ca) * 1_000).toISOString(),
-    });
+    await lines.expect(
+      'TLS files loaded',
+      { serverExpires: new Date(expirySeconds(second.ca) * 1_000).toISOString() },
+      2,
+    );
     expect(await expiry('server')).toBe(expirySeconds(second.ca));
     expect(await bridge.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
     await clock.pass(LOOK_MS);
@@ -171,7 +173,7 @@ describe('TLS files that change under a bridge', () => {
       const { folder, first, second } = renewal;
       spoil(renewal);
       await clock.pass(LOOK_MS);
-      expect(await lines.until('TLS reload failed, keeping the previous files')).toMatchObject({
+      await lines.expect('TLS reload failed, keeping the previous files', {
         level: 50,
         why: expect.stringMatching(why),
       });

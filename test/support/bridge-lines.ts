@@ -1,5 +1,6 @@
 /** The log of a bridge in a test. A field that is not in the bridge's list of lines fails the test. */
 import { type Logger, pino } from 'pino';
+import { expect } from 'vitest';
 import { LINES, type Message } from '../../bridge/log.ts';
 import { Signal } from './bridge-signal.ts';
 
@@ -35,5 +36,10 @@ export class BridgeLines {
   /** Resolves with the nth line of that message, counted from 1. */
   until(message: Message, number = 1): Promise<LoggedLine> {
     return this.#signal.until(() => this.of(message)[number - 1]);
+  }
+
+  /** Waits for the nth line of that message, counted from 1, and checks these fields of it. */
+  async expect(message: Message, fields: object, number = 1): Promise<void> {
+    expect(await this.until(message, number)).toMatchObject(fields);
   }
 }

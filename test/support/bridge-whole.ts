@@ -131,9 +131,10 @@ export class WholeBridge {
     return peer;
   }
 
-  /** The connection close that a rejected login gets. */
+  /** The connection close that a rejected login gets; with a vhost, after connection.open. */
   async rejectedPartner(options: HandshakeOptions = {}, address?: string): Promise<string> {
     const peer = await this.partner(options, address);
+    if (options.vhost !== undefined) await peer.openVhost(options.vhost);
     const close = await peer.takeConnectionClose();
     peer.stream.destroy();
     return close;
