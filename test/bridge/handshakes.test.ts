@@ -25,9 +25,7 @@ const it = bridgeTest
       options: ConnectionOptions,
       localAddress = OTHER_ADDRESS,
     ) => {
-      const carrier = connectTcp({ host: ADDRESS, port: bridge.ports[listener] ?? 0, localAddress });
-      if (bridge.preamble.length > 0) carrier.write(bridge.preamble);
-      const socket = connectTls({ socket: carrier, rejectUnauthorized: false, ...options });
+      const { carrier, socket } = bridge.connectTls(bridge.ports[listener], localAddress, options);
       socket.on('error', () => {});
       carrier.on('error', () => {});
       socket.resume();

@@ -1,9 +1,9 @@
 /** Dials: the headers of the upgrade, and the answers that are a rejection or a failure (rules 1 and 7). */
 import { createHmac } from 'node:crypto';
-import http, { createServer } from 'node:http';
+import http from 'node:http';
 import { createServer as createNetServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, vi } from 'vitest';
-import { type Answer, envelope, SECRET } from '#support/bridge-edge.ts';
+import { type Answer, type Dialed, envelope, SECRET } from '#support/bridge-edge.ts';
 import { CREDENTIAL, dialDevice, LinkOwner } from '#support/bridge-link.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { edgeTest } from '#support/bridge-test.ts';
@@ -42,14 +42,9 @@ const it = edgeTest
 afterEach(() => void vi.restoreAllMocks());
 
 describe('the upgrade request of a dial', () => {
-  it('carries the credential and a proof with a valid MAC (rule 1)', async ({ edge, serve, dialUrl }) => {
-    let headers: http.IncomingHttpHeaders = {};
-    const server = createServer();
-    server.on('upgrade', (request, socket) => {
-      headers = request.headers;
-      socket.destroy();
-    });
-    await dialUrl(`http://127.0.0.1:${await serve(server)}`);
+  it('carries the credential and a proof with a valid MAC (rule 1)', async ({ edge, dialFor }) => {
+    await dialFor({ accept: {} });
+    const { headers } = edge.dialed[0] as Dialed;
     expect(headers.authorization).toBe(
       `Basic ${Buffer.from(`${CREDENTIAL.username}:${CREDENTIAL.password}`).toString('base64')}`,
     );

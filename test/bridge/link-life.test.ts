@@ -1,10 +1,13 @@
-/** The life of a link: its signs of life, invalid messages, and its end. */
+/** The life of a link: its signs of life, invalid messages, and its end, by a close or by a goodbye. */
 import { describe, expect } from 'vitest';
 import { dialDevice, LinkOwner, seqsOf } from '#support/bridge-link.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { linkTest as it } from '#support/bridge-test.ts';
 import { MAX_MESSAGE_CHARS } from '../../protocol/link/batch.ts';
 import { PONG } from '../../protocol/link/live.ts';
+import { LINK_VERSION, LINK_VERSION_HEADER } from '../../protocol/link/proof.ts';
+
+const GOODBYE = { kind: 'goodbye', code: 4001, reason: 'taken over' } as const;
 
 describe('signs of life', () => {
   it('a link sends a ping every 20 s', async ({ clock, object, owner }) => {
@@ -99,5 +102,35 @@ describe('a link', () => {
     expect(await owner.untilClosed()).toEqual({ code: 4003, reason: 'revoked' });
     await clock.pass(120_000);
     expect(owner.closedTimes).toBe(1);
+  });
+
+  it('announces its version in its dial', async ({ edge, open: _open }) => {
+    expect(edge.dialed[0]?.headers[LINK_VERSION_HEADER]).toBe(String(LINK_VERSION));
+  });
+
+  it('reports a goodbye once to its owner and drops the socket', async ({ clock, object, owner }) => {
+    object.sayGoodbye(4001, 'taken over');
+    expect(await owner.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
+    expect(await object.closeCode()).toBe(1006);
+    await clock.pass(120_000);
+    expect(owner.closedTimes).toBe(1);
+    expect(object.pings).toBe(0);
+  });
+
+  it('delivers the object’s frames before a goodbye, not those after it', async ({ object, owner }) => {
+    object.send({ kind: 'command', payload: '1' }, GOODBYE);
+    object.send({ kind: 'command', payload: '2' });
+    await owner.untilClosed();
+    await turns();
+    expect(owner.frames).toEqual([{ kind: 'command', payload: '1' }]);
+  });
+
+  it('sends nothing after a goodbye of the object', async ({ link, object, owner }) => {
+    object.send(GOODBYE);
+    await owner.untilClosed();
+    link.send({ kind: 'publish', seq: link.nextSeq(), topic: 'telemetry', payload: 'late' });
+    link.close();
+    await object.untilClosed();
+    expect(object.received).toEqual([]);
   });
 });

@@ -6,9 +6,10 @@ import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 
 export type Fields = Record<string, unknown>;
 
-interface Argument {
+export interface Method {
+  id: number;
   name: string;
-  type: 'bit' | 'octet' | 'short' | 'long' | 'longlong' | 'shortstr' | 'longstr' | 'table' | 'timestamp';
+  args: { name: string; type: string }[];
 }
 
 /** amqplib's generated definitions, every method of both directions. */
@@ -16,7 +17,7 @@ export interface Definitions {
   decode(id: number, payload: Buffer): Fields;
   encodeMethod(id: number, channel: number, fields: Fields): Buffer;
   encodeProperties(id: number, channel: number, size: number, fields: Fields): Buffer;
-  info(id: number): { id: number; name: string; args: Argument[] };
+  info(id: number): Method;
   [name: string]: unknown;
 }
 
@@ -68,6 +69,11 @@ export function headerFrame(size: number, properties: Fields = {}, channel = 1):
   return definitions.encodeProperties(BASIC, channel, size, properties);
 }
 
+/** The flags and fields of a content header. */
+export function propertyBytes(properties: Fields): Buffer {
+  return headerFrame(0, properties).subarray(19, -1);
+}
+
 /** The method, header and body frames of one publish. */
 export function publishFrames(
   body: Buffer | string,
@@ -97,6 +103,12 @@ export function tableEntry(key: string, tag: string, value: Buffer): Buffer {
 
 export function longString(text: string): Buffer {
   return tableBytes(Buffer.from(text));
+}
+
+/** An AMQPLAIN response: a table without its length. */
+export function amqplain(texts: Record<string, string>): Buffer {
+  const entries = Object.entries(texts);
+  return Buffer.concat(entries.map(([name, text]) => tableEntry(name, 'S', longString(text))));
 }
 
 /** Nested tables, `depth` levels. */

@@ -1,12 +1,6 @@
 /** Generated AMQP values: the arguments of any method, field tables, properties. */
 import fc from 'fast-check';
-import { definitions, type Fields } from './bridge-amqp-frames.ts';
-
-export interface Method {
-  id: number;
-  name: string;
-  args: { name: string; type: string }[];
-}
+import { definitions, type Fields, type Method } from './bridge-amqp-frames.ts';
 
 /** Every method that amqplib knows, in both directions. */
 export const METHODS: Method[] = Object.entries(definitions)

@@ -3,7 +3,13 @@
  * checks the bridge's proof as the Worker does, and validates every frame with the link's schema.
  */
 import { createHmac } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  STATUS_CODES,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -16,7 +22,6 @@ import { CLOSE_CODES, PING, PONG } from '../../protocol/link/live.ts';
 import {
   type BridgeProof,
   LINK_PATHS,
-  LINK_VERSION_HEADER,
   PROOF_HEADER,
   parseProof,
   proofSigningString,
@@ -39,8 +44,7 @@ export interface Dialed {
   username: string;
   password: string;
   proof: BridgeProof;
-  /** The link version that the bridge announced. */
-  link: string | undefined;
+  headers: IncomingHttpHeaders;
 }
 
 export type Answer =
@@ -53,6 +57,18 @@ export function envelope(code: ApiErrorCode, message = 'refused', status?: numbe
   const body = errorBody(code, message, undefined, status);
   return { status: body.statusCode, body: JSON.stringify(body), contentType: 'application/json' };
 }
+
+export const FIREWALL: Answer = { status: 403, body: '<html>blocked</html>', contentType: 'text/html' };
+
+/** Answers that decide no login. */
+export const UNDECIDED: [name: string, answer: Answer][] = [
+  ['500', envelope('INTERNAL_SERVER_ERROR')],
+  ['503', envelope('SERVICE_UNAVAILABLE')],
+  ['429', envelope('TOO_MANY_REQUESTS')],
+  ['404', envelope('NOT_FOUND')],
+  ['a firewall’s HTML 403', FIREWALL],
+  ['a 403 of another’s JSON', { status: 403, body: '{"code":"BLOCKED"}', contentType: 'application/json' }],
+];
 
 function accepted(): Answer {
   return { accept: { [VHOST_HEADER]: VHOST, [SCOPES_HEADER]: API_KEY_SCOPES.join(',') } };
@@ -272,6 +288,6 @@ function readDial(
     username: userinfo.slice(0, colon),
     password: userinfo.slice(colon + 1),
     proof: parsed.proof,
-    link: request.headers[LINK_VERSION_HEADER]?.toString(),
+    headers: request.headers,
   };
 }

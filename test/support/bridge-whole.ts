@@ -187,14 +187,15 @@ export class WholeBridge {
     return Number(found?.split(' ').at(-1) ?? 0);
   }
 
-  async #connect(port: number, localAddress: string, identity: ConnectionOptions = {}): Promise<TLSSocket> {
+  /** A TLS client in its handshake, and the socket under it. */
+  connectTls(port = 0, localAddress = ADDRESS, options: ConnectionOptions = {}) {
     const carrier = connectTcp({ host: ADDRESS, port, localAddress });
     if (this.preamble.length > 0) carrier.write(this.preamble);
-    const socket = connectTls({
-      socket: carrier,
-      rejectUnauthorized: false,
-      ...identity,
-    });
+    return { carrier, socket: connectTls({ socket: carrier, rejectUnauthorized: false, ...options }) };
+  }
+
+  async #connect(port: number, localAddress: string, identity: ConnectionOptions = {}): Promise<TLSSocket> {
+    const { socket } = this.connectTls(port, localAddress, identity);
     this.#streams.add(socket);
     await new Promise<void>((resolve, reject) => {
       socket.once('secureConnect', resolve);

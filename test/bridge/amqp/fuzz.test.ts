@@ -1,7 +1,7 @@
 /** Random clients, a short `npm run fuzz`: new ones in each run; a failure names its seed. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { definitions, headerFrame } from '#support/bridge-amqp-frames.ts';
+import { definitions, propertyBytes } from '#support/bridge-amqp-frames.ts';
 import { properties as goodProperties } from '#support/bridge-amqp-values.ts';
 import { forAll, forMany } from '#support/for-all.ts';
 import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
@@ -21,14 +21,14 @@ it('a client that sends random frames is answered or closed, and the bridge thro
 describe('the properties of a content', () => {
   it('that amqplib encoded decode as amqplib decodes them', () => {
     forAll(goodProperties, (fields) => {
-      const bytes = headerFrame(0, fields).subarray(19, -1);
+      const bytes = propertyBytes(fields);
       expect(decodeProperties(bytes)).toEqual(definitions.decode(60, bytes));
     });
   });
 
   it('that amqplib encoded are rejected without their last byte', () => {
     forAll(goodProperties, (fields) => {
-      const bytes = headerFrame(0, fields).subarray(19, -1);
+      const bytes = propertyBytes(fields);
       expect(isRead(() => decodeProperties(bytes.subarray(0, -1)))).toBe(false);
     });
   });

@@ -2,6 +2,8 @@
 import { describe, expect } from 'vitest';
 import { amqpTest, type OpenAmqpClient } from '#support/bridge-amqp.ts';
 import { BYE, publishFrames } from '#support/bridge-amqp-frames.ts';
+import type { AmqpPeer } from '#support/bridge-amqp-peer.ts';
+import { takeAtRate } from '#support/bridge-rated.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { startPulse } from '../../../bridge/link.ts';
@@ -197,4 +199,32 @@ describe('a client with held publishes', () => {
     await clock.pass(5 * WAIT_MS);
     expect(client.peer.countOf(METHOD.basicAck)).toBe(0);
   });
+});
+
+const FLOOD = 1_500;
+
+/** Takes confirms until all tags up to `last` have one. Throws for a nack or a second confirm. */
+async function takeConfirms(peer: AmqpPeer, last: number): Promise<void> {
+  const open = new Set(Array.from({ length: last }, (_, index) => index + 1));
+  while (open.size > 0) {
+    const { deliveryTag, multiple } = await peer.takeMethod(METHOD.basicAck);
+    const tag = Number(deliveryTag);
+    if (!open.delete(tag)) throw new Error(`${tag} was confirmed twice`);
+    if (multiple) for (const one of open) if (one < tag) open.delete(one);
+  }
+}
+
+describe('a flood of publishes', () => {
+  it.for([
+    ['200 at first and then 3 per answer', { burst: 200, perMessage: 3, ms: 1 }],
+    ['one per answer', { burst: 1, perMessage: 1, ms: 1 }],
+    ['200 at first and then 60 per answer', { burst: 200, perMessage: 60, ms: 2 }],
+  ] as const)(
+    'is stored in order and confirmed once each, if the object stores %s [C-6.4, C-6.5]',
+    async ([_, rate], { publisher: { peer, link } }) => {
+      for (const body of bodiesOf(1, FLOOD)) peer.write(publishFrames(body));
+      const [taken] = await Promise.all([takeAtRate(link, FLOOD, rate), takeConfirms(peer, FLOOD)]);
+      expect(taken.map(({ body }) => body)).toEqual(bodiesOf(1, FLOOD));
+    },
+  );
 });

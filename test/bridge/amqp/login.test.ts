@@ -2,6 +2,7 @@
 import { describe, expect } from 'vitest';
 import { type AmqpClient, amqpTest, dialEdge, QUEUE } from '#support/bridge-amqp.ts';
 import {
+  amqplain,
   type Fields,
   longString,
   PROTOCOL_HEADER,
@@ -26,13 +27,6 @@ async function expectSilentClose(clock: TestClock, { peer, events }: AmqpClient)
   expect(events.endedWhy.length).toBe(1);
 }
 
-function amqplain(password: string): Buffer {
-  const entries = { LOGIN: 'acme', PASSWORD: password };
-  return Buffer.concat(
-    Object.entries(entries).map(([name, value]) => tableEntry(name, 'S', longString(value))),
-  );
-}
-
 /** `rejected` has sent its start-ok to an edge that rejects its credential. */
 const it = amqpTest.extend('rejected', ({ edge, amqp }) => {
   edge.answer = () => envelope('UNAUTHORIZED');
@@ -42,7 +36,7 @@ const it = amqpTest.extend('rejected', ({ edge, amqp }) => {
 describe('a login', () => {
   it.for([
     ['PLAIN', Buffer.from('\0acme\0a/b+c=@:%x')],
-    ['AMQPLAIN', amqplain('a/b+c=@:%x')],
+    ['AMQPLAIN', amqplain({ LOGIN: 'acme', PASSWORD: 'a/b+c=@:%x' })],
   ] as const)(
     'user name and password of a %s login reach the edge unchanged, with the client address [C-6.3]',
     async ([mechanism, response], { edge, amqp }) => {
@@ -67,7 +61,10 @@ describe('a login', () => {
 
   it('the text of a rejection names the mechanism of the login', async ({ edge, amqp }) => {
     edge.answer = () => envelope('FORBIDDEN');
-    const { peer } = await amqp.logIn({ mechanism: 'AMQPLAIN', response: amqplain('bad') });
+    const { peer } = await amqp.logIn({
+      mechanism: 'AMQPLAIN',
+      response: amqplain({ LOGIN: 'acme', PASSWORD: 'bad' }),
+    });
     expect(await peer.takeConnectionClose()).toContain('mechanism AMQPLAIN.');
   });
 

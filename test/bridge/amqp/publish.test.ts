@@ -1,7 +1,7 @@
 /** basic.publish: the frame that reaches the object, and the answer to the publisher. */
 import { describe, expect } from 'vitest';
 import { amqpTest as it, reject, takeSeqs, throughLink } from '#support/bridge-amqp.ts';
-import { BYE, headerFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { BYE, propertyBytes, publishFrames } from '#support/bridge-amqp-frames.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 const REFUSED = {
@@ -21,7 +21,7 @@ describe('a publish', () => {
       kind: 'publish',
       exchange: 'vcp',
       routingKey: 'acme.command.device',
-      properties: headerFrame(0, properties).subarray(19, -1).toString('base64'),
+      properties: propertyBytes(properties).toString('base64'),
       body: '{"a":"č"}',
       encoding: 'utf8',
     });

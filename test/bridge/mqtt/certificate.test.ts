@@ -3,14 +3,20 @@ import 'reflect-metadata';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
-import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
+import type { ConnectionOptions } from 'node:tls';
 import * as x509 from '@peculiar/x509';
 import { describe, expect } from 'vitest';
 import { envelope } from '#support/bridge-edge.ts';
 import { DEVICE_ID } from '#support/bridge-link.ts';
 import { OTHER_ID } from '#support/bridge-mqtt.ts';
 import { connectPacket, MqttPeer, publishPacket } from '#support/bridge-mqtt-peer.ts';
-import { ADDRESS, bridgeTest as it, OLD_TLS, type TestCertificates } from '#support/bridge-whole.ts';
+import {
+  ADDRESS,
+  bridgeTest as it,
+  OLD_TLS,
+  type TestCertificates,
+  type WholeBridge,
+} from '#support/bridge-whole.ts';
 import { freePort } from '../../../tools/ports.ts';
 
 const YEAR_MS = 366 * 86_400_000;
@@ -29,14 +35,9 @@ async function selfSigned(): Promise<ConnectionOptions> {
   return { cert: certificate.toString('pem'), key: x509.PemConverter.encode(key, 'PRIVATE KEY') };
 }
 
-function connect(port: number | undefined, options: ConnectionOptions): TLSSocket {
-  const socket = connectTcp({ host: ADDRESS, port: port ?? 0 });
-  return connectTls({ socket, rejectUnauthorized: false, ...options });
-}
-
 /** The number of bytes that a client which sends a whole login receives before its connection ends. */
-async function bytesReceived(port: number | undefined, options: ConnectionOptions): Promise<number> {
-  const socket = connect(port, options);
+async function bytesReceived(bridge: WholeBridge, options: ConnectionOptions): Promise<number> {
+  const { socket } = bridge.connectTls(bridge.ports.mtls, ADDRESS, options);
   let bytes = 0;
   socket.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
@@ -124,14 +125,18 @@ describe('a certificate of the trusted authority', () => {
     for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
       const { fingerprint: _known, ...identity } = await certificates.device();
       let session: Buffer | undefined;
-      const first = connect(bridge.ports.mtls, { maxVersion, ...identity });
+      const { socket: first } = bridge.connectTls(bridge.ports.mtls, ADDRESS, { maxVersion, ...identity });
       first.on('session', (given) => {
         session = given;
       });
       first.write(connectPacket({}));
       await once(first, 'data');
       session ??= first.getSession();
-      const second = connect(bridge.ports.mtls, { maxVersion, ...identity, session });
+      const { socket: second } = bridge.connectTls(bridge.ports.mtls, ADDRESS, {
+        maxVersion,
+        ...identity,
+        session,
+      });
       await once(second, 'secureConnect');
       expect(second.isSessionReused()).toBe(false);
       first.destroy();
@@ -156,7 +161,7 @@ describe('a failed handshake', () => {
     async ([_, issue], { certificates, edge, bridge }) => {
       const identity = await issue(certificates);
       for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const)
-        expect(await bytesReceived(bridge.ports.mtls, { ...identity, maxVersion })).toBe(0);
+        expect(await bytesReceived(bridge, { ...identity, maxVersion })).toBe(0);
       expect(edge.dialed).toEqual([]);
       expect(await (await bridge.certified(await certificates.device())).takeConnack()).toBe(0);
     },
@@ -164,7 +169,7 @@ describe('a failed handshake', () => {
 
   it('a client with TLS 1.1 receives nothing (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     const identity = await certificates.device();
-    expect(await bytesReceived(bridge.ports.mtls, { ...identity, ...OLD_TLS })).toBe(0);
+    expect(await bytesReceived(bridge, { ...identity, ...OLD_TLS })).toBe(0);
     expect(edge.dialed).toEqual([]);
   });
 });
@@ -184,7 +189,8 @@ describe('a bridge without a device authority', async () => {
 
 describe('the listener for tokens', () => {
   it('a certificate alone gets code 4 without a dial [C-3.11]', async ({ certificates, edge, bridge }) => {
-    const peer = new MqttPeer(connect(bridge.ports.mqtts, await certificates.device()));
+    const { socket } = bridge.connectTls(bridge.ports.mqtts, ADDRESS, await certificates.device());
+    const peer = new MqttPeer(socket);
     peer.write(connectPacket({ username: DEVICE_ID }));
     expect(await peer.takeRefusal()).toBe(4);
     expect(edge.dialed).toEqual([]);

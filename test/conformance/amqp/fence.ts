@@ -59,7 +59,7 @@ export class Fence {
 
   #isAnswer(one: PeerFrame, at: number): boolean {
     if (one.type !== 'method' || !this.#isBehind(one, at)) return false;
-    return frameName(one) === 'queue.declare-ok' && one.fields.queue === this.#stage.name(QUEUE);
+    return frameName(one) === 'queue.declare-ok' && one.fields.queue === this.#stage.filled(QUEUE);
   }
 
   #isBehind(one: PeerFrame, at: number): boolean {

@@ -48,8 +48,9 @@ export class Stage {
     this.peer.startOk(this.#names.fill({ username, password, capabilities: CAPABILITIES, ...hello }));
   }
 
-  name(text: string): string {
-    return this.#names.fill(text);
+  /** Replaces the placeholders in a value with the names of this lane. */
+  filled<Value>(value: Value): Value {
+    return this.#names.fill(value);
   }
 
   begin(): void {

@@ -1,37 +1,25 @@
 /** A partner on amqplib, which leaves reconnecting to its user. */
 import { connect } from 'amqplib';
-import {
-  ca,
-  deadLetterQueue,
-  done,
-  readStatus,
-  resumed,
-  routingKey,
-  say,
-  signedCommand,
-  statusQueue,
-  url,
-  wrongUrl,
-} from './client.ts';
+import { broker, done, readStatus, resumed, say, signedCommand } from './client.ts';
 
-const tls = { ca: [ca], noDelay: true };
-await connect(wrongUrl, tls).catch((error: Error) => say('refused', error.message));
+const tls = { ca: [broker.ca], noDelay: true };
+await connect(broker.wrongUrl, tls).catch((error: Error) => say('refused', error.message));
 
 for (const life of [1, 2, 3]) {
   await resumed();
-  const connection = await connect(url, tls);
+  const connection = await connect(broker.url, tls);
   const lost = new Promise((resolve) => connection.once('close', resolve));
   connection.on('error', () => {}); // amqplib reports the error again at close.
   say('connected');
 
   const channel = await connection.createConfirmChannel();
   const { id, body } = signedCommand();
-  channel.publish('vcp', routingKey, Buffer.from(body), { contentType: 'application/json' });
+  channel.publish('vcp', broker.routingKey, Buffer.from(body), { contentType: 'application/json' });
   await channel.waitForConfirms();
   say('confirmed', id);
 
   const status = await new Promise((resolve, reject) => {
-    const take = channel.consume(statusQueue, (message) => {
+    const take = channel.consume(broker.statusQueue, (message) => {
       if (!message) return;
       channel.ack(message);
       const event = readStatus(message.content.toString());
@@ -42,9 +30,9 @@ for (const life of [1, 2, 3]) {
   say('acked', id, status);
 
   if (life === 1) {
-    channel.publish('vcp', routingKey, Buffer.from('no envelope'));
+    channel.publish('vcp', broker.routingKey, Buffer.from('no envelope'));
     await channel.waitForConfirms();
-    const message = await channel.get(deadLetterQueue, { noAck: true });
+    const message = await channel.get(broker.deadLetterQueue, { noAck: true });
     say('got', message === false ? message : String(message.content));
 
     const other = await connection.createConfirmChannel();

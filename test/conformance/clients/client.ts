@@ -15,13 +15,15 @@ const {
   SITE_ID = '',
 } = process.env;
 
-export const url = AMQP_URL;
-/** The same URL with an invalid key. */
-export const wrongUrl = WRONG_URL;
-export const ca = readFileSync(CA_FILE, 'utf8');
-export const routingKey = `${SLUG}.command.device`;
-export const statusQueue = `vcp.${SLUG}.event.status`;
-export const deadLetterQueue = `vcp.${SLUG}.dead-letter`;
+export const broker = {
+  url: AMQP_URL,
+  /** The same URL with an invalid key. */
+  wrongUrl: WRONG_URL,
+  ca: readFileSync(CA_FILE, 'utf8'),
+  routingKey: `${SLUG}.command.device`,
+  statusQueue: `vcp.${SLUG}.event.status`,
+  deadLetterQueue: `vcp.${SLUG}.dead-letter`,
+};
 
 /** A command to a battery in its signed envelope. Returns its correlation id and the text to publish. */
 export function signedCommand(): { id: string; body: string } {
@@ -35,7 +37,7 @@ export function signedCommand(): { id: string; body: string } {
     siteId: SITE_ID,
   };
   const payload = { commands: [command] };
-  const signed = [...Object.values(envelope), routingKey, JSON.stringify(payload)].join('|');
+  const signed = [...Object.values(envelope), broker.routingKey, JSON.stringify(payload)].join('|');
   const signature = createHmac('sha256', SIGNING_KEY).update(signed).digest('hex');
   return { id: envelope.correlationId, body: JSON.stringify({ ...envelope, payload, signature }) };
 }

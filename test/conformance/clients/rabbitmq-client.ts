@@ -1,24 +1,20 @@
 /** A partner on rabbitmq-client, which connects, consumes and reconnects by itself. */
 import { EventEmitter, on, once } from 'node:events';
 import { Connection } from 'rabbitmq-client';
-import {
-  ca,
-  deadLetterQueue,
-  done,
-  routingKey,
-  say,
-  signedCommand,
-  statusQueue,
-  url,
-  wrongUrl,
-} from './client.ts';
+import { broker, done, say, signedCommand } from './client.ts';
 
-const wrong = new Connection({ url: wrongUrl, tls: { ca } });
+const wrong = new Connection({ url: broker.wrongUrl, tls: { ca: broker.ca } });
 const refused = new Promise<{ code: string }>((resolve) => wrong.once('error', resolve));
 say('refused', (await refused).code);
 wrong.unsafeDestroy();
 
-const rabbit = new Connection({ url, tls: { ca }, noDelay: true, retryLow: 100, retryHigh: 200 });
+const rabbit = new Connection({
+  url: broker.url,
+  tls: { ca: broker.ca },
+  noDelay: true,
+  retryLow: 100,
+  retryHigh: 200,
+});
 const events = new EventEmitter();
 const connections = on(events, 'connected');
 let isConnected = false;
@@ -30,7 +26,7 @@ rabbit.on('error', (error) => {
   if (isConnected) say('lost', error.code);
   isConnected = false;
 });
-const consuming = { queue: statusQueue, queueOptions: { passive: true }, qos: { prefetchCount: 10 } };
+const consuming = { queue: broker.statusQueue, queueOptions: { passive: true }, qos: { prefetchCount: 10 } };
 const consumer = rabbit.createConsumer(consuming, ({ body }) => {
   // The client has already parsed the JSON.
   events.emit(body.correlationId, body.payload.status);
@@ -43,13 +39,16 @@ for (const life of [1, 2, 3]) {
   say('connected');
   const { id, body } = signedCommand();
   const acknowledged = once(events, id);
-  await publisher.send({ exchange: 'vcp', routingKey, contentType: 'application/json' }, Buffer.from(body));
+  await publisher.send(
+    { exchange: 'vcp', routingKey: broker.routingKey, contentType: 'application/json' },
+    Buffer.from(body),
+  );
   say('confirmed', id);
   say('acked', id, ...(await acknowledged));
 
   if (life === 1) {
-    await publisher.send({ exchange: 'vcp', routingKey }, Buffer.from('no envelope'));
-    const message = await rabbit.basicGet({ queue: deadLetterQueue, noAck: true });
+    await publisher.send({ exchange: 'vcp', routingKey: broker.routingKey }, Buffer.from('no envelope'));
+    const message = await rabbit.basicGet({ queue: broker.deadLetterQueue, noAck: true });
     say('got', message?.body);
     const foreign = { exchange: 'vcp', routingKey: 'other.command.device' };
     const other = rabbit.createPublisher({ confirm: true });

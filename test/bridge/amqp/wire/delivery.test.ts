@@ -1,7 +1,15 @@
 /** Deliveries as bytes: split by the tuned frame size, with the publisher's properties unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { definitions, type Fields, frame, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
+import { deliveryOf } from '#support/bridge-amqp.ts';
+import {
+  definitions,
+  type Fields,
+  frame,
+  propertyBytes,
+  tableBytes,
+  tableEntry,
+} from '#support/bridge-amqp-frames.ts';
 import { properties } from '#support/bridge-amqp-values.ts';
 import { forAll, forMany } from '#support/for-all.ts';
 import { encodeMethod, encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
@@ -11,18 +19,7 @@ import type { Delivery } from '../../../../protocol/link/vhost.ts';
 
 const FIELDS = { consumerTag: 'ct', deliveryTag: 7, redelivered: true, exchange: 'vcp', routingKey: 'k' };
 
-function delivery(changes: Partial<Delivery> = {}): Delivery {
-  return {
-    lease: 1,
-    redelivered: true,
-    routingKey: 'k',
-    properties: {},
-    body: '',
-    encoding: 'utf8',
-    bytes: 0,
-    ...changes,
-  };
-}
+const delivery = (changes: Partial<Delivery> = {}) => deliveryOf(1, { body: '', ...changes });
 
 function encode(message: Delivery, frameMax = 131_072): Frame[] {
   const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields: FIELDS }, message, frameMax);
@@ -35,9 +32,7 @@ function propertiesOf(message: Delivery): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-function raw(fields: Fields): string {
-  return encodeProperties(1, 0, fields).subarray(19, -1).toString('base64');
-}
+const raw = (fields: Fields) => propertyBytes(fields).toString('base64');
 
 /** Property flags for headers, and a table. */
 function rawHeaders(...entries: Buffer[]): string {

@@ -1,7 +1,7 @@
 /** Field tables as bytes: added headers leave those of a publisher unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Fields, headerFrame, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
+import { type Fields, propertyBytes, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
 import { forAll } from '#support/for-all.ts';
 import { decodeProperties } from '../../../../bridge/amqp/wire/codec.ts';
 import {
@@ -13,11 +13,6 @@ import {
   timestamp,
   withHeaders,
 } from '../../../../bridge/amqp/wire/table.ts';
-
-/** Flags and fields of a content header. */
-function propertiesOf(fields: Fields): Buffer {
-  return headerFrame(0, fields).subarray(19, -1);
-}
 
 describe('arguments', () => {
   it.each<[string, string, Buffer, unknown]>([
@@ -64,11 +59,11 @@ describe('added headers', () => {
       messageId: 'm',
       timestamp: 7,
     };
-    expect(decodeProperties(withHeaders(propertiesOf(own), added))).toMatchObject({
+    expect(decodeProperties(withHeaders(propertyBytes(own), added))).toMatchObject({
       ...own,
       headers: decoded,
     });
-    expect(decodeProperties(withHeaders(propertiesOf({}), added))).toMatchObject({ headers: decoded });
+    expect(decodeProperties(withHeaders(propertyBytes({}), added))).toMatchObject({ headers: decoded });
   });
 
   it('follow existing ones, which keep their bytes unless replaced', () => {
@@ -87,7 +82,7 @@ describe('added headers', () => {
 
   it('decode as usual, also an array of tables', () => {
     const death = tableInArray('x-death', [longstr('queue', 'q'), longstrs('routing-keys', ['a', 'b'])]);
-    expect(decodeProperties(withHeaders(propertiesOf({}), [death])).headers).toEqual({
+    expect(decodeProperties(withHeaders(propertyBytes({}), [death])).headers).toEqual({
       'x-death': [{ queue: 'q', 'routing-keys': ['a', 'b'] }],
     });
   });
@@ -112,8 +107,8 @@ describe('added headers', () => {
       { requiredKeys: [] },
     );
     forAll(fields, (own) => {
-      const before = decodeProperties(propertiesOf(own));
-      const after = decodeProperties(withHeaders(propertiesOf(own), added));
+      const before = decodeProperties(propertyBytes(own));
+      const after = decodeProperties(withHeaders(propertyBytes(own), added));
       const headers = { ...((before.headers as Fields | undefined) ?? {}), ...decoded };
       expect({ ...after, headers: Object.entries(after.headers as Fields) }).toEqual({
         ...before,

@@ -101,7 +101,7 @@ export const content: Group = {
       (stage) =>
         stage.write(
           ...['a', 'b', 'c'].map((body) =>
-            publishFrames(body, { exchange: 'vcp', routingKey: stage.name(KEY) }),
+            publishFrames(body, { exchange: 'vcp', routingKey: stage.filled(KEY) }),
           ),
         ),
       acked,

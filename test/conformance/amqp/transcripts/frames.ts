@@ -107,7 +107,7 @@ export const frames: Group = {
       'a table whose key is __proto__',
       (stage) => {
         const table = tableBytes(tableEntry('__proto__', 'S', longString('A')));
-        stage.write(rawMethodFrame(declare, declareWith(table, stage.name(QUEUE))));
+        stage.write(rawMethodFrame(declare, declareWith(table, stage.filled(QUEUE))));
       },
       until('queue.declare-ok'),
     ),

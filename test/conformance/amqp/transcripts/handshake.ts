@@ -1,5 +1,5 @@
 /** The handshake up to connection.open-ok, and the ways in which it fails. */
-import { type Fields, frame, longString, PROTOCOL_HEADER, tableEntry } from '#support/bridge-amqp-frames.ts';
+import { amqplain, type Fields, frame, PROTOCOL_HEADER } from '#support/bridge-amqp-frames.ts';
 import type { HandshakeOptions } from '#support/bridge-amqp-peer.ts';
 import {
   BYE,
@@ -34,20 +34,15 @@ const tuned = (title: string, fields: Fields) =>
 const opening = (title: string, virtualHost: string) =>
   transcript(title, offered, tuneOk(), open(virtualHost));
 
-/** An AMQPLAIN response: a table without its length. */
-const amqplain =
-  (entries: Record<string, string>): Step =>
-  (stage) => {
-    const table = Object.entries(entries).map(([key, text]) =>
-      tableEntry(key, 'S', longString(stage.name(text))),
-    );
-    stage.startOk({ mechanism: 'AMQPLAIN', response: Buffer.concat(table) });
-  };
+const byAmqplain =
+  (texts: Record<string, string>): Step =>
+  (stage) =>
+    stage.startOk({ mechanism: 'AMQPLAIN', response: amqplain(stage.filled(texts)) });
 
 const plain =
   (text: string, hello: HandshakeOptions = {}): Step =>
   (stage) =>
-    stage.startOk({ response: Buffer.from(stage.name(text)), ...hello });
+    stage.startOk({ response: Buffer.from(stage.filled(text)), ...hello });
 
 function header(text: string): Step {
   return bytes(Buffer.from(text, 'latin1'));
@@ -62,7 +57,7 @@ const LOGINS: Transcript[] = [
   transcript(
     'AMQPLAIN opens it too',
     start,
-    amqplain({ LOGIN: '$U', PASSWORD: '$P' }),
+    byAmqplain({ LOGIN: '$U', PASSWORD: '$P' }),
     until('connection.tune'),
     completed,
   ),
@@ -72,7 +67,7 @@ const LOGINS: Transcript[] = [
   transcript('the header of AMQP 0-8', header('AMQP\x01\x01\x08\x00'), until('connection.start')),
   transcript('a wrong password', start, login({ password: 'wrong' })),
   transcript('an unknown user', start, login({ username: 'nobody-at-all' })),
-  transcript('a wrong password by AMQPLAIN', start, amqplain({ LOGIN: '$U', PASSWORD: 'wrong' })),
+  transcript('a wrong password by AMQPLAIN', start, byAmqplain({ LOGIN: '$U', PASSWORD: 'wrong' })),
   transcript(
     'a wrong password of a client without authentication_failure_close',
     start,
@@ -81,7 +76,7 @@ const LOGINS: Transcript[] = [
   transcript('a PLAIN response without a password', start, plain('\0$U')),
   transcript('a PLAIN response with an authzid', start, plain('root\0$U\0$P')),
   transcript('a PLAIN response that is empty', start, plain('')),
-  transcript('an AMQPLAIN response without a PASSWORD', start, amqplain({ LOGIN: '$U' })),
+  transcript('an AMQPLAIN response without a PASSWORD', start, byAmqplain({ LOGIN: '$U' })),
   transcript('a mechanism that is not offered', start, plain('', { mechanism: 'EXTERNAL' })),
   transcript('a mechanism that does not exist', start, plain('', { mechanism: 'NONE' })),
 ];
@@ -119,7 +114,11 @@ const STATES: Transcript[] = [
   connected(
     'a secret that is updated with itself',
     (stage) =>
-      stage.send('connection.update-secret', { newSecret: Buffer.from(stage.name('$P')), reason: 'new' }, 0),
+      stage.send(
+        'connection.update-secret',
+        { newSecret: Buffer.from(stage.filled('$P')), reason: 'new' },
+        0,
+      ),
     until('connection.update-secret-ok'),
   ),
   connected(
