@@ -21,12 +21,9 @@ function json(status: number, body: unknown): Answer {
 type ThenDo = (socket: Socket) => void;
 
 const it = edgeTest
-  .extend(
-    'dialUrl',
-    ({ edge }) =>
-      (url: string) =>
-        dialDevice(url, edge.forBridge),
-  )
+  .extend('dialUrl', ({ edge }) => {
+    return (url: string) => dialDevice(url, edge.forBridge);
+  })
   .extend('dialFor', ({ edge, dialUrl }) => (answer: Answer) => {
     edge.answer = () => answer;
     return dialUrl(edge.url);

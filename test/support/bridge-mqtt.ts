@@ -31,7 +31,7 @@ export class TestBroker {
   readonly engine: MqttEngine;
   readonly #edge: TestEdge;
 
-  private constructor(edge: TestEdge) {
+  constructor(edge: TestEdge) {
     this.#edge = edge;
     this.engine = new MqttEngine(
       (credential, { address }) =>
@@ -43,12 +43,6 @@ export class TestBroker {
         ),
       () => this.events,
     );
-  }
-
-  static async start(edge: TestEdge): Promise<TestBroker> {
-    const started = new TestBroker(edge);
-    await started.engine.start();
-    return started;
   }
 
   /** A client that has connected its stream and sent nothing yet. */
@@ -102,7 +96,8 @@ async function takePayload(link: DeviceEdgeLink, payload: string): Promise<numbe
 /** `device` has a session; `peer` and `link` are its two ends. */
 export const mqttTest = edgeTest
   .extend('mqtt', async ({ edge }, { onCleanup }) => {
-    const broker = await TestBroker.start(edge);
+    const broker = new TestBroker(edge);
+    await broker.engine.start();
     onCleanup(() => broker.engine.stop());
     return broker;
   })

@@ -1,9 +1,5 @@
 /** A test's object with a publish rate: it stores publishes in order and holds those over the rate. */
-import type { DeviceLinkUp } from '../../protocol/link/device.ts';
-import type { VhostLinkUp } from '../../protocol/link/vhost.ts';
 import type { DeviceEdgeLink, VhostEdgeLink } from './bridge-edge.ts';
-
-type Publish<Up> = Extract<Up, { kind: 'publish' }>;
 
 /** The tokens at the beginning, and those added with each message of the link. */
 export interface Rate {
@@ -13,22 +9,12 @@ export interface Rate {
 }
 
 /** Stores `total` publishes and returns them in the order in which they were stored. */
-export async function takeAtRate(
-  link: VhostEdgeLink,
-  total: number,
-  rate: Rate,
-): Promise<Publish<VhostLinkUp>[]>;
-export async function takeAtRate(
-  link: DeviceEdgeLink,
-  total: number,
-  rate: Rate,
-): Promise<Publish<DeviceLinkUp>[]>;
-export async function takeAtRate(
-  link: VhostEdgeLink | DeviceEdgeLink,
+export async function takeAtRate<Link extends VhostEdgeLink | DeviceEdgeLink>(
+  link: Link,
   total: number,
   { burst, perMessage, ms }: Rate,
-): Promise<Publish<VhostLinkUp | DeviceLinkUp>[]> {
-  const taken: Publish<VhostLinkUp | DeviceLinkUp>[] = [];
+): Promise<ReturnType<Link['takePublishes']>> {
+  const taken: unknown[] = [];
   const waiting = new Map<number, string>();
   let tokens = burst;
   for (let message = 0; taken.length < total; message++) {
@@ -57,5 +43,5 @@ export async function takeAtRate(
       ...(wait.length > 0 ? [{ kind: 'wait', seqs: wait, ms, count: perMessage + 1 } as const] : []),
     );
   }
-  return taken;
+  return taken as ReturnType<Link['takePublishes']>;
 }

@@ -9,6 +9,8 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../../../protocol/link/proof.ts';
 
 const SETPOINT = { routingKey: 'acme.command.site-setpoint' };
+const declare = (queue: string, more = {}) =>
+  methodFrame(METHOD.queueDeclare, { queue, passive: true, arguments: {}, ...more }, 1);
 const CLOSE = methodFrame(METHOD.channelClose, BYE, 1);
 const CLOSE_CONNECTION = methodFrame(METHOD.connectionClose, BYE);
 const OTHER_SLUG = "topic 'acme2.command.site-setpoint' in exchange 'vcp'";
@@ -113,8 +115,7 @@ describe('a close by the client', () => {
   });
 
   it('connection.close is answered after an earlier declare', async ({ setpoints: { peer, link } }) => {
-    const declare = { queue: 'nope', passive: true, arguments: {} };
-    peer.write(methodFrame(METHOD.queueDeclare, declare, 1), CLOSE_CONNECTION);
+    peer.write(declare('nope'), CLOSE_CONNECTION);
     await turns();
     await reject(link, 'declare', 404, 'NOT_FOUND - that');
     expect(await peer.takeChannelClose()).toBe('404 NOT_FOUND - that [50/10]');
@@ -141,9 +142,8 @@ describe('a close by the client', () => {
 
 describe('requests of one channel in one write', () => {
   it('reach the object one by one and are answered in order', async ({ setpoints: { peer, link } }) => {
-    const declare = { queue: QUEUE, passive: true, arguments: {} };
     peer.write(
-      methodFrame(METHOD.queueDeclare, declare, 1),
+      declare(QUEUE),
       methodFrame(METHOD.exchangeDeclare, { exchange: 'vcp', passive: true, arguments: {} }, 1),
       methodFrame(METHOD.basicGet, { queue: QUEUE }, 1),
       methodFrame(METHOD.basicQos, { prefetchCount: 2 }, 1),
@@ -159,9 +159,8 @@ describe('requests of one channel in one write', () => {
   });
 
   it('are dropped, like publishes, after a rejected one', async ({ setpoints: { peer, link } }) => {
-    const declare = { queue: 'nope', passive: true, arguments: {} };
     peer.write(
-      methodFrame(METHOD.queueDeclare, declare, 1),
+      declare('nope'),
       setpoint('later'),
       methodFrame(METHOD.basicConsume, { queue: QUEUE, arguments: {} }, 1),
     );
@@ -186,9 +185,8 @@ describe('requests of one channel in one write', () => {
   it('a consume without a name gets the queue declared with nowait', async ({
     setpoints: { peer, link },
   }) => {
-    const declare = { queue: QUEUE, passive: true, nowait: true, arguments: {} };
     peer.write(
-      methodFrame(METHOD.queueDeclare, declare, 1),
+      declare(QUEUE, { nowait: true }),
       methodFrame(METHOD.basicConsume, { queue: '', consumerTag: 'ct', arguments: {} }, 1),
     );
     await accept(link, 'declare', { messageCount: 0, consumerCount: 0 });

@@ -87,22 +87,17 @@ describe('a certificate of the trusted authority', () => {
   });
 
   it.for([
-    ['another device’s user name', OTHER_ID],
-    ['a user name that is no UUID', 'gateway-1'],
+    ['another device’s user name in CONNECT', DEVICE_ID, { username: OTHER_ID, password: 'token' }],
+    ['a user name in CONNECT that is no UUID', DEVICE_ID, { username: 'gateway-1', password: 'token' }],
+    ['a name that is no device id', 'gateway-1', { username: DEVICE_ID }],
   ] as const)(
-    'with %s in CONNECT gets code 5 without a dial (bad input: MQTT)',
-    async ([_, username], { certificates, edge, bridge }) => {
-      const peer = await bridge.certified(await certificates.device(), { username, password: 'token' });
+    'with %s gets code 5 without a dial (bad input: MQTT)',
+    async ([_, name, options], { certificates, edge, bridge }) => {
+      const peer = await bridge.certified(await certificates.device(name), options);
       expect(await peer.takeRefusal()).toBe(5);
       expect(edge.dialed).toEqual([]);
     },
   );
-
-  it('whose name is no device id gets code 5 without a dial', async ({ certificates, edge, bridge }) => {
-    const peer = await bridge.certified(await certificates.device('gateway-1'), { username: DEVICE_ID });
-    expect(await peer.takeRefusal()).toBe(5);
-    expect(edge.dialed).toEqual([]);
-  });
 
   it('that the edge rejects gets code 5 (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');

@@ -28,50 +28,29 @@ const cancelled = request('basic.cancel', { consumerTag: 'ct' });
 const deleted = request('queue.delete', { queue: '$own' });
 const passive = { passive: true };
 
-const argument = (name: string, value: unknown): Transcript =>
-  transcript(
-    `a partner queue with ${name} ${JSON.stringify(value)}`,
-    declare({ arguments: { [name]: value } }),
-  );
+const ARGUMENTS: Record<string, unknown[]> = {
+  'x-message-ttl': [60_000, 0, -1, '60000', 1.5, true, 2 ** 40],
+  'x-expires': [60_000, 0, -1, '60000'],
+  'x-max-length': [5, 0, -1, '5'],
+  'x-max-length-bytes': [1_000, -1],
+  'x-max-priority': [5, 256, -1, '5'],
+  'x-overflow': ['drop-head', 'reject-publish', 'zzz', 5],
+  'x-queue-mode': ['lazy', 'zzz'],
+  'x-queue-type': ['classic', 'zzz'],
+  'x-single-active-consumer': [true, 'yes'],
+  'x-dead-letter-exchange': ['vcp', '', 5],
+  'x-dead-letter-routing-key': ['a'],
+  'x-unknown': ['a'],
+};
 
-const ARGUMENTS: [string, unknown][] = [
-  ['x-message-ttl', 60_000],
-  ['x-message-ttl', 0],
-  ['x-message-ttl', -1],
-  ['x-message-ttl', '60000'],
-  ['x-message-ttl', 1.5],
-  ['x-message-ttl', true],
-  ['x-message-ttl', 2 ** 40],
-  ['x-expires', 60_000],
-  ['x-expires', 0],
-  ['x-expires', -1],
-  ['x-expires', '60000'],
-  ['x-max-length', 5],
-  ['x-max-length', 0],
-  ['x-max-length', -1],
-  ['x-max-length', '5'],
-  ['x-max-length-bytes', 1_000],
-  ['x-max-length-bytes', -1],
-  ['x-max-priority', 5],
-  ['x-max-priority', 256],
-  ['x-max-priority', -1],
-  ['x-max-priority', '5'],
-  ['x-overflow', 'drop-head'],
-  ['x-overflow', 'reject-publish'],
-  ['x-overflow', 'zzz'],
-  ['x-overflow', 5],
-  ['x-queue-mode', 'lazy'],
-  ['x-queue-mode', 'zzz'],
-  ['x-queue-type', 'classic'],
-  ['x-queue-type', 'zzz'],
-  ['x-single-active-consumer', true],
-  ['x-single-active-consumer', 'yes'],
-  ['x-dead-letter-exchange', 'vcp'],
-  ['x-dead-letter-exchange', ''],
-  ['x-dead-letter-exchange', 5],
-  ['x-dead-letter-routing-key', 'a'],
-  ['x-unknown', 'a'],
-];
+const WITH_ARGUMENTS: Transcript[] = Object.entries(ARGUMENTS).flatMap(([name, values]) =>
+  values.map((value) =>
+    transcript(
+      `a partner queue with ${name} ${JSON.stringify(value)}`,
+      declare({ arguments: { [name]: value } }),
+    ),
+  ),
+);
 
 const NAMES: Transcript[] = [
   transcript('a partner queue', declared()),
@@ -196,11 +175,5 @@ const ENDS: Transcript[] = [
 export const partnerQueues: Group = {
   name: 'partner queues',
   rights: OWNER,
-  transcripts: [
-    ...NAMES,
-    ...FLAGS,
-    ...ARGUMENTS.map(([name, value]) => argument(name, value)),
-    ...EXCLUSIVE,
-    ...ENDS,
-  ],
+  transcripts: [...NAMES, ...FLAGS, ...WITH_ARGUMENTS, ...EXCLUSIVE, ...ENDS],
 };
