@@ -1,7 +1,6 @@
 /** The storage that a hostile device can use in a site is bounded, whatever its frames contain [rule 9]. */
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
   type DeviceCredential,
@@ -13,11 +12,10 @@ import {
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addSubDevice, createDevice, siteOf } from '#workerd/world.ts';
 import { MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link/batch.ts';
 import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
-
-holdClock();
 
 const MAX_ROW_BYTES = 1024 * 1024;
 const LONGEST_ROW = {

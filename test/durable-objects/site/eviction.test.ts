@@ -1,7 +1,6 @@
 /** An eviction may happen between any two events: all state is in SQLite, on the sockets, or due again. */
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -14,9 +13,8 @@ import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
 import { type ListenedScene, newListenedSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-
-holdClock();
 
 /** The main loop in named steps, so that an eviction can happen between any two. */
 function loop(site: ListenedScene, deviceFirst: boolean) {
@@ -53,13 +51,12 @@ async function expectCompleted(site: ListenedScene, link: DeviceTestLink): Promi
 }
 
 describe('a command from its submission to COMPLETED', () => {
-  it.each([
+  it.for<[string, boolean]>([
     ['the device connects before the submission', true],
     ['the command is submitted before the device connects', false],
   ])(
     'is sent once and completes, although the site is evicted after every step: %s [rule 8]',
-    async (_what, deviceFirst) => {
-      const site = await newListenedSite();
+    async ([_what, deviceFirst], { listenedSite: site }) => {
       const { steps, link } = loop(site, deviceFirst);
       for (const step of steps) {
         await step?.();
@@ -69,10 +66,9 @@ describe('a command from its submission to COMPLETED', () => {
     },
   );
 
-  it.each([1, 2, 3, 4, 5])(
+  it.for([1, 2, 3, 4, 5])(
     'is sent once and completes, although the site is evicted after step %i [rule 8]',
-    async (cut) => {
-      const site = await newListenedSite();
+    async (cut, { listenedSite: site }) => {
       const { steps, link } = loop(site, true);
       for (const [index, step] of steps.entries()) {
         await step?.();
@@ -105,7 +101,7 @@ describe('a command from its submission to COMPLETED', () => {
 });
 
 describe('due work after an eviction', () => {
-  it.each<[string, number, () => ReturnType<typeof submission>, string]>([
+  it.for<[string, number, () => ReturnType<typeof submission>, string]>([
     ['a device command that waits for its device', 15 * MINUTE, charge, 'FAILED'],
     [
       'a setpoint with an end',
@@ -116,8 +112,7 @@ describe('due work after an eviction', () => {
     ],
   ])(
     '%s expires at its time, although the site was evicted before [rule 10]',
-    async (_what, afterMs, make, status) => {
-      const { plant, partner } = await newListenedSite();
+    async ([_what, afterMs, make, status], { listenedSite: { plant, partner } }) => {
       await partner.submit(make());
       await evictSite(plant.id);
       await passTime(plant.id, afterMs - 1);

@@ -1,23 +1,13 @@
 /** An idle site: no alarm before something is due, and never a timer. */
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import {
-  alarmAt,
-  DAY,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { alarmAt, DAY, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { newKeyedSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, type Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createOrganization, createPlant, type Plant } from '#workerd/world.ts';
-
-holdClock();
 
 describe('the alarms and timers of a site', () => {
   /** The running timers of the site itself. */

@@ -2,7 +2,7 @@
  * A registry change is in force in a Site as soon as the notified Site has applied it, without waiting for
  * the poll, and is applied once [C-2.2].
  */
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, vi } from 'vitest';
 import {
   addBattery,
   changeAndNotifySite,
@@ -15,24 +15,16 @@ import {
   revokeKey,
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  passUntilSent,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, openSessions, repair, rowsOf } from '#workerd/site-rows.ts';
 import { newListenedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addPlant, createKey, createOrganization, createPlant } from '#workerd/world.ts';
 
-holdClock();
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });

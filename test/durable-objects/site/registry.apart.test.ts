@@ -1,6 +1,6 @@
 /** A Site's copy of D1: its maximum age for a decision, and the effect of rows that D1 no longer has. */
 import { runInDurableObject } from 'cloudflare:test';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, vi } from 'vitest';
 import {
   addBattery,
   changeAndNotifySite,
@@ -11,7 +11,7 @@ import {
 } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, watchRegistry } from '#workerd/registry-reads.ts';
 import { turn } from '#workerd/site-calls.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
@@ -25,9 +25,9 @@ import {
   Submitter,
   submission,
 } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, createOrganization, createPlant, siteOf } from '#workerd/world.ts';
 
-holdClock();
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });

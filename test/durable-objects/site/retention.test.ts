@@ -2,19 +2,9 @@
  * The storage of a Site is bounded in bytes and rows: the agenda deletes the oldest, and new data is never
  * rejected for it [rule 9].
  */
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
-import {
-  alarmAt,
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
   connectListening,
@@ -36,9 +26,9 @@ import {
   newSite,
 } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 
-holdClock();
 restoreBounds();
 
 const KIB = 1024;

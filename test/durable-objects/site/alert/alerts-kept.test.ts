@@ -1,6 +1,6 @@
 /** What happens to open alerts: flapping and long ones, and the end by a change of the rule or the plant [C-9]. */
 import { env } from 'cloudflare:workers';
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import {
   changeRule,
   commitRules,
@@ -13,23 +13,12 @@ import {
   statusesAt,
 } from '#workerd/alerts.ts';
 import { removePlant, type Step } from '#workerd/registry-changes.ts';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  passUntilSent,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
-import { newConnectedSite } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import type { RegistryWrite } from '../../../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../../../durable-objects/registry/writes.ts';
-
-holdClock();
 
 async function newTimedSite(options: RuleOptions = {}) {
   const scene = await newRuledSite(options);
@@ -136,14 +125,13 @@ describe('the stored state of a rule', () => {
     expect(await fired()).toMatchObject([{ status: 'RESOLVED', resolvedAtMs: goneMs + MINUTE }]);
   });
 
-  it.each([
+  it.for([
     ['before the rule was made', true, false],
     ['while it waits', false, true],
     ['both times', true, true],
   ])(
     'an ABSENT rule fires on time in a site that was evicted %s [C-9], [rule 10]',
-    async (_when, before, meanwhile) => {
-      const { organization, plant, link, gateway } = await newConnectedSite();
+    async ([_when, before, meanwhile], { connectedSite: { organization, plant, link, gateway } }) => {
       await sendTelemetry(link, gateway, { gridPowerKw: 5 });
       await passTime(plant.id, HOUR);
       if (before) await evictSite(plant.id);
@@ -265,10 +253,9 @@ describe('an open alert whose rule or plant changes', () => {
     ['is about another plant now', (ruleId) => changeRule(ruleId, { plantId: crypto.randomUUID() })],
   ];
 
-  it.each(ENDS)(
+  it.for(ENDS)(
     'the platform resolves an open alert whose rule %s, and the rule opens no new alert [C-9]',
-    async (_what, end) => {
-      const { ruleId, send, pass, change, fired } = await newRuledSite();
+    async ([_what, end], { ruledSite: { ruleId, send, pass, change, fired } }) => {
       await send(20);
       expect(await fired()).toMatchObject([{ status: 'ACTIVE' }]);
       await change(end(ruleId));

@@ -2,16 +2,14 @@
  * How a Site evaluates alert rules: comparisons with each reading, absence by its agenda. D1 stores the
  * alerts [C-9].
  */
-import { describe, expect, it } from 'vitest';
 import { firedAt, newRuledSite, putRule, statusesAt } from '#workerd/alerts.ts';
 import { connectDevice } from '#workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { MINUTE, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addSubDevice, createDevice, createPlant } from '#workerd/world.ts';
 import type { AlertOperator } from '../../../../protocol/alert.ts';
-
-holdClock();
 
 describe('a rule with a comparison operator', () => {
   it.each<[AlertOperator, met: number, unmet: number, message: string]>([

@@ -1,13 +1,12 @@
 /**
  * A batch of device commands: each item, then the sum per direction, and the results in its acknowledgement.
  */
-import { describe, expect, it } from 'vitest';
-import { holdClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
   addSubDevice,
   createDevice,
@@ -18,8 +17,6 @@ import {
   type SubDeviceOptions,
 } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
-
-holdClock();
 
 const SUB_DEVICES: SubDeviceOptions[] = [
   ...DEFAULT_SUB_DEVICES,

@@ -1,6 +1,5 @@
 /** The checks of a submission, in their order: target, constraint, asset, topology, fault [C-7.4]. */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { MINUTE, passTime } from '#workerd/site-clock.ts';
 import {
   connectListening,
   connectTo,
@@ -19,6 +18,7 @@ import {
   type Submitter,
   submission,
 } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
   addSubDevice,
   createDevice,
@@ -30,8 +30,6 @@ import {
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
 import { type Constraints, UNLIMITED } from '../../../../protocol/site-config.ts';
-
-holdClock();
 
 const SECOND_BATTERY: SubDeviceOptions = { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 45 };
 
@@ -47,15 +45,14 @@ describe('the target of a command', () => {
     expect(await rejectionOf(partner, 'device', batch(item))).toBe('DEVICE_OFFLINE');
   });
 
-  it.each<[CommandFamily, unknown]>([
+  it.for<[CommandFamily, unknown]>([
     ['site-setpoint', powerSetpoint(1_000)],
     ['mode', { mode: 'STANDARD' }],
     ['emergency', { type: 'STOP' }],
     ['device', batch(batteryCommand(1_000))],
   ])(
     'a %s command for a plant without a serving device is rejected with DEVICE_OFFLINE [C-2.4]',
-    async (family, payload) => {
-      const { plant, partner } = await newSite();
+    async ([family, payload], { plainSite: { plant, partner } }) => {
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
       expect(await rejectionOf(partner, family, payload)).toBe('DEVICE_OFFLINE');
     },
@@ -210,12 +207,11 @@ describe('a constraint', () => {
 });
 
 describe('the asset, topology and fault checks', () => {
-  it.each([
+  it.for<[string, DeviceCommandItem]>([
     ['a battery command for a meter', batteryCommand(5, { deviceId: 'METER-1', assetType: 'METER' })],
     ['a PV command for a battery', batteryCommand(undefined, { command: 'FVE_STOP' })],
     ['an asset type that is not the one in the topology', batteryCommand(5, { assetType: 'FVE' })],
-  ])('%s is INVALID_COMMAND [C-7.4]', async (_what, item) => {
-    const { partner } = await newSite();
+  ])('%s is INVALID_COMMAND [C-7.4]', async ([_what, item], { plainSite: { partner } }) => {
     expect(await rejectionOf(partner, 'device', batch(item))).toBe('INVALID_COMMAND');
   });
 

@@ -1,17 +1,15 @@
 /** Each row of the command log shows the stage that decided, and the facts it saw. */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, START_MS } from '#workerd/site-clock.ts';
+import { MINUTE, START_MS } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { commandLogEntry } from '../../../../protocol/command-log.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 /** The decision as the log row shows it after an eviction of the site. */
 async function decisionOf(plant: Plant, publish: Submission) {
@@ -22,7 +20,7 @@ async function decisionOf(plant: Plant, publish: Submission) {
 }
 
 describe('the decision of a rejected command', () => {
-  it.each<[string, () => Submission, object]>([
+  it.for<[string, () => Submission, object]>([
     [
       'signature',
       () => submission('mode', { mode: 'STANDARD' }, { signature: 'missing' }),
@@ -56,8 +54,7 @@ describe('the decision of a rejected command', () => {
     ],
   ])(
     'names the stage %s that rejected the command, and the facts on which that stage decided [C-4.3]',
-    async (stage, make, facts) => {
-      const { plant, partner } = await newPlannedSite();
+    async ([stage, make, facts], { plannedSite: { plant, partner } }) => {
       const publish = make();
       expect(await partner.acknowledge(publish)).toMatchObject({ status: 'REJECTED' });
       expect(await decisionOf(plant, publish)).toEqual({ stage, facts: expect.objectContaining(facts) });

@@ -2,17 +2,15 @@
  * Device commands against the state of charge and against earlier commands: SoC bounds, and sums over several
  * commands.
  */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { MINUTE, passTime } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { endOf, newAwaySite, newPlannedSite, obey, type PlannedScene, rowOf } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { LIMITED, type PlantOptions } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../../protocol/site-config.ts';
-
-holdClock();
 
 const TWO_BATTERIES: PlantOptions = {
   config: LIMITED,

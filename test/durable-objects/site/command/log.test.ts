@@ -1,15 +1,13 @@
 /** The command log: every submission once, newest first; the snapshot has the open commands. */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 describe('the command log', () => {
   it('of a new site is empty, with a total of 0 [spec: Command-log page]', async () => {

@@ -1,13 +1,11 @@
 /** A payload that does not fit its command type is rejected with the reason, and logged. */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, START_MS } from '#workerd/site-clock.ts';
+import { HOUR, START_MS } from '#workerd/site-clock.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
-
-holdClock();
 
 /** As many batteries as a batch may name. */
 const BATTERIES = Array.from({ length: 32 }, (_none, index) => ({
@@ -66,10 +64,9 @@ describe('the payload of a command', () => {
     },
   );
 
-  it.each(invalid)(
+  it.for(invalid)(
     '%s is REJECTED with INVALID_PAYLOAD, and its log row has the reason [spec: Command processing]',
-    async (_what, family, payload) => {
-      const { plant, partner } = await newSite();
+    async ([_what, family, payload], { plainSite: { plant, partner } }) => {
       const one = submission(family, payload);
       const ack = await partner.acknowledge(one);
       expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' });
@@ -86,7 +83,7 @@ describe('the payload of a command', () => {
     },
   );
 
-  it.each<[CommandFamily, unknown, RegExp]>([
+  it.for<[CommandFamily, unknown, RegExp]>([
     [
       'site-setpoint',
       {
@@ -108,8 +105,7 @@ describe('the payload of a command', () => {
     ],
   ])(
     'the acknowledgement and the log row of an invalid %s payload list its errors, up to 20 of them [C-7.4]',
-    async (family, payload, expected) => {
-      const { plant, partner } = await newSite();
+    async ([family, payload, expected], { plainSite: { plant, partner } }) => {
       const ack = await partner.acknowledge(submission(family, payload));
       expect(ack).toMatchObject({
         rejectionCode: 'INVALID_PAYLOAD',

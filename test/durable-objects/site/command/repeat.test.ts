@@ -1,22 +1,19 @@
 /** Signature, repeat and freshness: one effect per messageId, however often it is sent [C-7.2], [C-7.3]. */
-import { describe, expect, it } from 'vitest';
-import { DAY, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newListeningSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
-
-holdClock();
 
 const REUSED = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 'messageId reused' };
 
 describe('the signature of a submission', () => {
-  it.each(['missing', 'mismatch'] as const)(
+  it.for(['missing', 'mismatch'] as const)(
     'a command with a %s signature is REJECTED with INVALID_PAYLOAD, logged and not dispatched [C-7.2]',
-    async (signature) => {
-      const { plant, link, partner } = await newListeningSite();
+    async (signature, { listeningSite: { plant, link, partner } }) => {
       const message = `signature ${signature}`;
       const expected = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
       expect(await partner.acknowledge(charge(5, { signature }))).toMatchObject(expected);

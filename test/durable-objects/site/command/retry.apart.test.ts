@@ -2,18 +2,16 @@
  * Retries of an outbox lane and late batches: one answer per publish, and no effect after the partner
  * received a rejection.
  */
-import { describe, expect, it } from 'vitest';
 import { watchRegistry } from '#workerd/registry-reads.ts';
-import { holdClock, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand } from '#workerd/site-devices.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
-
-holdClock();
 
 const OLD_MS = START_MS - 301 * SECOND;
 
@@ -28,10 +26,9 @@ describe('a rejected publish that the Vhost sends again', () => {
     ['a timestamp outside tolerance', (publishId) => charge(5, { timestampMs: OLD_MS, publishId })],
   ];
 
-  it.each(cases)(
+  it.for(cases)(
     'gets the same acknowledgement and has one log row if it was rejected for %s [rule 5]',
-    async (_what, make) => {
-      const { plant, partner } = await newSite();
+    async ([_what, make], { plainSite: { plant, partner } }) => {
       const one = make(crypto.randomUUID());
       const first = await partner.acknowledgeEvent(one);
       expect(JSON.parse(first.payloadText)).toMatchObject({ status: 'REJECTED' });

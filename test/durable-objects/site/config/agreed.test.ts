@@ -2,19 +2,17 @@
  * The configuration and schedules that a plant needs while offline: a gateway that serves for the first time,
  * or replaces another, receives them [C-2.3], [C-2.4], [C-7.9].
  */
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening } from '#workerd/site-devices.ts';
 import { endOf, newAwaySite, newPlannedSite, obey, sentTo } from '#workerd/site-plan.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { cancel, schedule, statuses } from '#workerd/site-schedules.ts';
 import { submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addPlant, createDevice, createOrganization, type Plant, siteOf } from '#workerd/world.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../../protocol/site-config.ts';
-
-holdClock();
 
 const CONFIG: SiteConfig = {
   ...DEFAULT_SITE_CONFIG,

@@ -2,17 +2,15 @@
  * `{slug}.config.set`: a merge patch of a site's configuration. It takes effect when it is accepted, and is
  * sent to the plant [C-7.9].
  */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { DEFAULT_SUB_DEVICES, type PlantOptions } from '#workerd/world.ts';
 import { DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../../protocol/site-config.ts';
-
-holdClock();
 
 const FALLBACK = { mode: 'ZERO_EXPORT', afterSeconds: 120, action: 'HOLD', setpointKw: 3 } as const;
 const CONFIG = {

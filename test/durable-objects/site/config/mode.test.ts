@@ -1,16 +1,14 @@
 /** The configuration snapshot of a site: the mode in force, its end, and the fields next to it. */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { newestCommand, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { LIMITED, siteOf } from '#workerd/world.ts';
 import type { DeviceAckStatus } from '../../../../protocol/enums.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 /** Submits a mode, and acknowledges it as the plant's device. */
 async function obeyMode(
@@ -61,10 +59,9 @@ describe('the mode of a site', () => {
     );
   });
 
-  it.each(['RECEIVED', 'IN_PROGRESS', 'COMPLETED'] as const)(
+  it.for(['RECEIVED', 'IN_PROGRESS', 'COMPLETED'] as const)(
     "a mode takes effect with its device's first acknowledgement, %s, not when it is accepted [C-7.7]",
-    async (status) => {
-      const { plant, partner, link } = await newListeningSite();
+    async (status, { listeningSite: { plant, partner, link } }) => {
       await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
       const { cmdId } = await nthCommand(link, 1);
       expect((await readConfig(plant.id)).operatingMode).toBe('STANDARD');

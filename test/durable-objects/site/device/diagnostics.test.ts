@@ -1,7 +1,6 @@
 /** Diagnostics for operators: dropped messages with their reasons, and login attempts [C-3.8]. */
-import { describe, expect, it } from 'vitest';
 import { type DeviceTestLink, dialSite, telemetryMessage } from '#workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
   publish,
@@ -12,10 +11,9 @@ import {
 } from '#workerd/site-devices.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
 import { newConnectedSite, newSite, type SiteScene } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 const KEPT = 100;
 const ADDRESS = '192.0.2.7';

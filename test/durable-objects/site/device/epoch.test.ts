@@ -3,9 +3,8 @@
  * credential is valid), and how a session ends.
  */
 import { runInDurableObject } from 'cloudflare:test';
-import { describe, expect, it } from 'vitest';
 import { dialSite, telemetryMessage } from '#workerd/links.ts';
-import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -18,10 +17,9 @@ import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
 import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link/live.ts';
-
-holdClock();
 
 describe('two links of one device', () => {
   it('the newest link of a device stays open, and the Site closes the older one as taken over [C-3.6]', async () => {
@@ -172,10 +170,9 @@ describe('a dial', () => {
     expect((await site.fetch('https://site/link', { headers: { 'sitewire-dial': '{}' } })).status).toBe(404);
   });
 
-  it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
+  it.for(['SUSPENDED', 'DECOMMISSIONED'] as const)(
     'of a %s device is answered with 401, and its connection id is not stored [rule 6]',
-    async (status) => {
-      const { plant } = await newSite();
+    async (status, { plainSite: { plant } }) => {
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, status);
       const response = await dialSite(plant.id, plant.gateway.id);
       expect(response.status).toBe(401);

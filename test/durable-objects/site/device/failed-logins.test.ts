@@ -1,14 +1,12 @@
 /**
  * Which failed logins count toward a suspension, whatever other logins were refused between them [C-3.11].
  */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { newMove, whole } from '#workerd/site-move.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newSite, type SiteScene } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
-
-holdClock();
 
 const FAILED = 'SELECT count(*) FROM failed_login';
 

@@ -2,18 +2,16 @@
  * The open commands of a device that no longer serves: the next serving device gets them, or they end
  * [C-3.1], [C-7.6].
  */
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { endOf, executionsOf, newAwaySite, obey, planned, sentCommands, sentTo } from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite, type SiteScene, whole } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addSubDevice, createDevice, type Plant, siteOf } from '#workerd/world.ts';
 import type { DevicePack, Submission } from '../../../../durable-objects/rpc.ts';
-
-holdClock();
 
 /** The ways in which a device leaves, and the end reason of its REST commands. */
 const WAYS = {

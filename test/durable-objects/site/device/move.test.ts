@@ -2,18 +2,17 @@
  * The steps of a device's move between objects, repeated as after a crash: at any time at most one object has
  * the device [C-3.1].
  */
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { dialSite } from '#workerd/links.ts';
-import { HOUR, holdClock, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, connectTo, nthCommand, publish, sendTelemetry } from '#workerd/site-devices.ts';
 import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, openSessions, repair } from '#workerd/site-rows.ts';
 import { dropOf } from '#workerd/site-secrets.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { randomHex, siteOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-
-holdClock();
 
 describe('a device that moves', () => {
   it('is disconnected from its old site by the first step, and can connect to the new one after the last [C-3.1]', async () => {
@@ -90,12 +89,11 @@ describe('the steps of a move, repeated as after a crash', () => {
     ['drop', 'release', 'take', 'drop', 'release'],
   ] as const;
 
-  it.each(
+  it.for(
     ORDERS.flatMap((order) => [false, true].map((evicted) => [order.join(', '), evicted, order] as const)),
   )(
     'the steps %s end with the device only in its new object (evicted in between: %s)',
-    async (_title, isEvicted, order) => {
-      const { plant, toId, fromId, id, gateway, move, evict } = await newMove();
+    async ([_title, isEvicted, order], { moving: { plant, toId, fromId, id, gateway, move, evict } }) => {
       const link = await connectListening(plant);
       expect(await dropOf(fromId, link, gateway, 'used')).toBeUndefined();
       await publish(link, 'hello');

@@ -1,6 +1,5 @@
 /** What a device takes to another object, what it finds when it returns, and the values that it leaves [C-3.1]. */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectListening,
   connectTo,
@@ -13,9 +12,8 @@ import {
 import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
 import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
 import { ackWith, dropOf, isSignedWith } from '#workerd/site-secrets.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, randomHex, siteOf } from '#workerd/world.ts';
-
-holdClock();
 
 describe('the data that moves with a device', () => {
   it('used nonces move with a device and stay used until they expire [C-3.8]', async () => {
@@ -120,13 +118,12 @@ describe('the data that moves with a device', () => {
 });
 
 describe('a device that returns to its previous site', () => {
-  it.each([
+  it.for([
     ['its departure was finished', true],
     ['its departure was not finished', false],
   ])(
     'a device that returns to a site where %s is complete again, and nonces used elsewhere count [C-3.8]',
-    async (_title, isOver) => {
-      const { fromId, toId, id, gateway, move, evict } = await newMove();
+    async ([_title, isOver], { moving: { fromId, toId, id, gateway, move, evict } }) => {
       await dropOf(fromId, await connectTo(fromId, id), gateway, 'first');
       await move.release();
       await move.take();

@@ -2,9 +2,8 @@
  * The nonce memory at its capacity: further messages wait until nonces expire, and no nonce is forgotten
  * early [C-3.8].
  */
-import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   type DeviceCredential,
   droppedOf,
@@ -18,9 +17,9 @@ import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite, journalLines } from '#workerd/site-rows.ts';
 import { newConnectedSite } from '#workerd/site-scenes.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import type { DeviceLinkDown } from '../../../../protocol/link/device.ts';
 
-holdClock();
 restoreBounds();
 
 const CAP = 100;

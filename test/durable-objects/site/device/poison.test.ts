@@ -1,7 +1,7 @@
 /** One failure among valid work: a frame that cannot be judged, or a write that fails. */
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, vi } from 'vitest';
 import { type DeviceTestLink, telemetryMessage } from '#workerd/links.ts';
-import { holdClock, START_MS, setClock } from '#workerd/site-clock.ts';
+import { START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -14,10 +14,10 @@ import { gridPowerKw, readConfig } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
 import { newListeningSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 import { DEFAULT_SITE_CONFIG } from '../../../../protocol/site-config.ts';
 
-holdClock();
 beforeEach(() => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
 });
@@ -146,13 +146,12 @@ describe('a failed transaction', () => {
     expect((await link.untilClosed()).code).toBe(1006);
   }
 
-  it.each([
+  it.for<[string, string, number]>([
     ['the first message of a block', 'INSERT ON journal_block', 0],
     ['a later one', 'UPDATE ON journal_block', 1],
   ])(
     'a failed write at %s aborts the object, and the re-send is stored once and readable [rule 3]',
-    async (_what, write, storedEvents) => {
-      const { plant, link, gateway } = await newListeningSite();
+    async ([_what, write, storedEvents], { listeningSite: { plant, link, gateway } }) => {
       for (let index = 0; index < storedEvents; index++)
         await publish(link, telemetryMessage(gateway, '{"fvePowerKw":1}'));
       const answersBefore = link.received.length;

@@ -2,8 +2,7 @@
  * A device whose client sends nothing for 90 s: its socket is open, but the client does not answer the
  * bridge's pings [C-3.10].
  */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -16,9 +15,8 @@ import { newestCommand } from '#workerd/site-reads.ts';
 import { evictSite, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
 import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
-
-holdClock();
 
 async function plantStatus(plant: Plant): Promise<string> {
   const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
@@ -123,10 +121,9 @@ describe('the status that a device reported', () => {
     await untilRegistered('devices', plant.gateway.id, { connection_status: 'ONLINE' });
   });
 
-  it.each(['MAINTENANCE', 'ERROR'] as const)(
+  it.for(['MAINTENANCE', 'ERROR'] as const)(
     'a device that reported %s still has that status after its next connect [C-3.10]',
-    async (status) => {
-      const { plant } = await newSite();
+    async (status, { plainSite: { plant } }) => {
       await sendStatus(await connectTo(plant.id, plant.gateway.id), plant.gateway, status);
       await connectTo(plant.id, plant.gateway.id);
       await untilRegistered('devices', plant.gateway.id, { connection_status: status });

@@ -2,16 +2,14 @@
  * A device's rate limit for messages and bytes: over it the bridge must wait, and nothing is stored or
  * dropped.
  */
-import { describe, expect, it } from 'vitest';
 import { connectDevice, type DeviceTestLink } from '#workerd/links.ts';
-import { holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectTo, type DeviceCredential, droppedOf, publish, rawTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { journalLines } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createOrganization, createPlant, siteOf } from '#workerd/world.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../../protocol/link/device.ts';
-
-holdClock();
 
 const RATE = 20;
 const BURST = 200;

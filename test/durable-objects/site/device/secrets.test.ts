@@ -3,8 +3,7 @@
  * device [C-3.3], [C-3.7].
  */
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
   connectListening,
@@ -15,10 +14,9 @@ import {
 import { evictSite, numberOf, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
 import { newSite } from '#workerd/site-scenes.ts';
 import { ackWith, isSignedWith, type SecretForm } from '#workerd/site-secrets.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, randomHex } from '#workerd/world.ts';
 import { SecretBox } from '../../../../durable-objects/secrets/secret-box.ts';
-
-holdClock();
 
 const FORMS = ['text', 'bytes'] as const;
 const SECRETS = 'SELECT count(*) FROM device_secret';

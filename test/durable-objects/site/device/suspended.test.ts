@@ -1,6 +1,5 @@
 /** The unacknowledged commands of a suspended device wait, because the device may be reactivated [C-3.3]. */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import {
   endOf,
@@ -12,9 +11,8 @@ import {
 } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
-
-holdClock();
 
 const DISPATCHES = 'SELECT count(*) FROM dispatch';
 

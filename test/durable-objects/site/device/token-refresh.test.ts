@@ -2,18 +2,8 @@
  * New tokens for connected devices: when a token is pushed, its content, and the number of tries [C-3.12].
  */
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import {
-  alarmAt,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { alarmAt, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
   commandsOf,
@@ -28,11 +18,10 @@ import { readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
 import { newSite } from '#workerd/site-scenes.ts';
 import { isSignedWith } from '#workerd/site-secrets.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import { verifyDeviceToken } from '../../../../durable-objects/secrets/device-tokens.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-
-holdClock();
 
 const LIFE_MS = HOUR;
 const DUE_MS = 0.8 * LIFE_MS;

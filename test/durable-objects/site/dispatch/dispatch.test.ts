@@ -1,6 +1,5 @@
 /** When a valid command is sent to its device, how often, and when it expires. */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -14,12 +13,11 @@ import {
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addSubDevice, createDevice, LIMITED, siteOf } from '#workerd/world.ts';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
-
-holdClock();
 
 describe('a command for an offline device', () => {
   it('is QUEUED, and sent with a new ts when the device subscribes [C-7.6]', async () => {

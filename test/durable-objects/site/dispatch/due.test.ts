@@ -1,19 +1,17 @@
 /** When the next dispatch is due: known in memory, because an index would cost a row for each dispatch. */
 import { runInDurableObject } from 'cloudflare:test';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { alarmAt, holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { alarmAt, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { newListeningSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { turnsOf } from '#workerd/turns.ts';
 import { siteOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
 import type { Turn } from '../../../../durable-objects/object/turn.ts';
 import { type DispatchRow, DispatchRows } from '../../../../durable-objects/site/dispatch/rows.ts';
-
-holdClock();
 
 const SENT: DispatchRow = {
   cmd_id: '',
@@ -83,10 +81,9 @@ describe('the time at which the next dispatch is due', () => {
     });
   });
 
-  it.each(['is awake', 'has been evicted'])(
+  it.for(['is awake', 'has been evicted'])(
     'is that of the second command if the first has ended, and the site %s: the second is sent again in time [C-7.8]',
-    async (state) => {
-      const { plant, partner, link } = await newListeningSite();
+    async (state, { listeningSite: { plant, partner, link } }) => {
       await partner.submit(charge(1));
       const first = await nthCommand(link, 1);
       setClock(START_MS + 10 * SECOND);

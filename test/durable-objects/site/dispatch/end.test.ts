@@ -1,16 +1,6 @@
 /** Every sent command ends, by its device, by silence or by its validUntil, and has a reason [C-7.8]. */
-import { describe, expect, it } from 'vitest';
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
-import {
-  alarmAt,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { alarmAt, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -27,10 +17,9 @@ import { newestCommand } from '#workerd/site-reads.ts';
 import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
 import { type ListenedScene, newListenedSite, whole } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 async function newRunningSite() {
   const scene = await newListenedSite();

@@ -1,7 +1,6 @@
 /** From a device's acks to the partner's execution events: EXECUTING once, then one end [C-7.8]. */
-import { describe, expect, it } from 'vitest';
 import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -15,11 +14,10 @@ import { newestCommand } from '#workerd/site-reads.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { newListenedSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addSubDevice, createDevice, createPlant, type Plant } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 /** A site whose partner is connected and whose gateway is subscribed. */
 async function newRunningSite() {

@@ -2,20 +2,18 @@
  * Commands that wait for an offline plant: how many, which ones are dropped or superseded, and which device
  * gets them.
  */
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newKeyedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 const MAX_DUE = 50;
 const MAX_AHEAD = 1_000;

@@ -3,19 +3,19 @@
  * wakes (rule 5).
  */
 import { runInDurableObject } from 'cloudflare:test';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, vi } from 'vitest';
 import { connectPartner } from '#workerd/links.ts';
-import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { newKeyedSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
 import type { OutboxEvent, Receipt } from '../../../../durable-objects/rpc.ts';
 import { Vhost } from '../../../../durable-objects/vhost.ts';
 
-holdClock();
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });

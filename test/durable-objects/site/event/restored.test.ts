@@ -1,15 +1,13 @@
 /**
  * A Site restored to an earlier state: its new events are accepted and are not mistaken for repeats (rule 5).
  */
-import { describe, expect, it } from 'vitest';
-import { DAY, holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
 import { newListenedSite, newSite } from '#workerd/site-scenes.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
-
-holdClock();
 
 /** Restores the site as it was before its first command, as from a backup of its storage. */
 async function restore(siteId: string): Promise<void> {

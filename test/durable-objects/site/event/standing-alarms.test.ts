@@ -2,27 +2,17 @@
  * State alarms: one open per type and target, raised once and cleared once, to every key that may see the
  * plant [C-8.3]. METER_STALE is one of them: a meter that sent its registers and stopped [C-4.6].
  */
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  passUntilSent,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
 import { newListenedSite } from '#workerd/site-scenes.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, createOrganization } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 /** The alarms that a listener received, each as type, status and device. */
 function alarmsOf(listener: Listener): unknown[][] {

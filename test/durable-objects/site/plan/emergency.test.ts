@@ -1,6 +1,5 @@
 /** An emergency over the plan: what it ends, what it lets pass, and the mode change that ends it. */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
 import { connectListening, sendAck } from '#workerd/site-devices.ts';
 import {
   endOf,
@@ -16,8 +15,7 @@ import {
 import { readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
-
-holdClock();
+import { describe, expect, it } from '#workerd/site-test.ts';
 
 const TYPES = ['STOP', 'HOLD'] as const;
 

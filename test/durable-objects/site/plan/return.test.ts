@@ -2,8 +2,7 @@
  * A plant that returns receives the current target once; a plant whose temporary mode ends receives the mode
  * in force.
  */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck, subscribe } from '#workerd/site-devices.ts';
 import {
   endOf,
@@ -20,9 +19,8 @@ import {
 import { readConfig } from '#workerd/site-reads.ts';
 import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
 import { submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 /** The gateway accepts a mode for the given time, as its n-th command. */
 async function overrideFor(scene: PlannedScene, forMs: number, n: number, mode = 'MAX_EXPORT') {

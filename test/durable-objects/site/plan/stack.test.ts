@@ -2,8 +2,7 @@
  * The plan of a site: the targets its plant receives while setpoints begin, hide or replace each other, and
  * end.
  */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { nthCommand } from '#workerd/site-devices.ts';
 import {
   endOf,
@@ -17,9 +16,8 @@ import {
 } from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 describe('a HIGH setpoint over a NORMAL one', () => {
   it('a HIGH setpoint is sent, and the NORMAL one below stays EXECUTING [C-7.7]', async () => {

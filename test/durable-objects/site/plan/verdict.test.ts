@@ -1,7 +1,6 @@
 /** The verdict on a setpoint from the telemetry of a site: its numbers, its event, its alarm, its log row. */
-import { describe, expect, it } from 'vitest';
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import {
@@ -16,13 +15,12 @@ import {
 } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { whole } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, type PlantOptions } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import type { SiteSetpoint } from '../../../../protocol/command.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 /** The gateway sends signals every half minute for the given time. */
 async function report(

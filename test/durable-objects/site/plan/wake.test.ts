@@ -1,6 +1,5 @@
 /** A site that is evicted, or sleeps past a change by time, follows its plan like one that stays awake. */
-import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import {
   deliverEvents,
@@ -15,8 +14,7 @@ import {
 } from '#workerd/site-plan.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { submission } from '#workerd/site-submissions.ts';
-
-holdClock();
+import { describe, expect, it } from '#workerd/site-test.ts';
 
 describe('a site that is evicted', () => {
   it('a site evicted between all steps sends and ends the same as one that stays awake [C-7.7]', async () => {

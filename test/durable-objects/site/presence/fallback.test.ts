@@ -2,17 +2,15 @@
  * FALLBACK_ENGAGED: a plant without a session for the configured time, or one that reports its fallback
  * [C-2.3], [C-8.3].
  */
-import { expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, passUntilSent, SECOND, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, passUntilSent, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { readConfig } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
 import { newListenedSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
+import { expect, it } from '#workerd/site-test.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig } from '../../../../protocol/site-config.ts';
-
-holdClock();
 
 const FALLBACK = { mode: 'STANDARD', afterSeconds: 120, action: 'HOLD', setpointKw: null } as const;
 const config: SiteConfig = { ...DEFAULT_SITE_CONFIG, fallback: FALLBACK };

@@ -1,18 +1,7 @@
 /**
  * Presence of plant, sub-devices and devices, from sessions and samples, as the registry receives it [C-2.5].
  */
-import { describe, expect, it } from 'vitest';
-import {
-  alarmAt,
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectListening,
   connectTo,
@@ -22,9 +11,8 @@ import {
 } from '#workerd/site-devices.ts';
 import { crashSite, numberOf, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { addSubDevice, createDevice, type Plant } from '#workerd/world.ts';
-
-holdClock();
 
 async function presenceOf(plant: Plant): Promise<{ plant: string; subDevices: Record<string, string> }> {
   const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);

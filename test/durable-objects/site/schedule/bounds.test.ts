@@ -1,14 +1,12 @@
 /** The cost of schedules for a site, and the number of schedules it keeps [rule 9]. */
 import { runInDurableObject } from 'cloudflare:test';
-import { describe, expect, it } from 'vitest';
-import { DAY, HOUR, holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
 import { endOf, newAwaySite, newPlannedSite, obey, sentTo } from '#workerd/site-plan.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { readSchedules, schedule, statuses } from '#workerd/site-schedules.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
-
-holdClock();
 
 const slots = (count: number) => Array.from({ length: count }, (_none, index) => index % 50);
 

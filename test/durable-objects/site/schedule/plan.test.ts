@@ -2,8 +2,7 @@
  * Schedules among the other targets of a plant: setpoints, emergencies, modes, limits, and other schedules
  * [C-7.7], [C-7.9].
  */
-import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import {
   deliverEvents,
@@ -20,8 +19,7 @@ import { evictSite } from '#workerd/site-rows.ts';
 import { whole } from '#workerd/site-scenes.ts';
 import { cancel, type ScheduleOptions, type SlotValue, schedule, statuses } from '#workerd/site-schedules.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
-
-holdClock();
+import { describe, expect, it } from '#workerd/site-test.ts';
 
 /** All commands of the gateway so far, each of which is acknowledged here. */
 async function obeyAll(scene: PlannedScene): Promise<unknown[]> {

@@ -2,8 +2,7 @@
  * A schedule from its publish to its end: the slots its plant receives, and the events for its partner
  * [C-7.9].
  */
-import { describe, expect, it } from 'vitest';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening } from '#workerd/site-devices.ts';
 import {
   deliverEvents,
@@ -21,9 +20,8 @@ import { readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { cancel, readSchedules, schedule, scheduleOf, statuses } from '#workerd/site-schedules.ts';
 import { submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-holdClock();
 
 describe('a schedule that its plant follows', () => {
   it('a schedule is PENDING, ACCEPTED by its ack, ACTIVE when its window opens, COMPLETED after its last slot [C-7.9]', async () => {
@@ -279,7 +277,7 @@ describe('an invalid schedule', () => {
   const at = (offsetMs: number) => formatInstant(Date.now() + offsetMs);
   const slot = (slotIndex: number, more: object = {}) => ({ slotIndex, mode: 'STANDARD', ...more });
 
-  it.each<[string, () => object, string, RegExp]>([
+  it.for<[string, () => object, string, RegExp]>([
     ['no slots', () => ({ startTime: at(0), slots: [] }), 'set', /^slots: /],
     [
       'more than 672 slots',
@@ -370,8 +368,7 @@ describe('an invalid schedule', () => {
     ],
   ])(
     'a schedule message with this error is INVALID_PAYLOAD, and nothing of it is stored: %s [C-7.9]',
-    async (_what, payload, word, message) => {
-      const { plant, partner, link } = await newPlannedSite();
+    async ([_what, payload, word, message], { plannedSite: { plant, partner, link } }) => {
       const routingKey = `acme.schedule.${word}`;
       expect(await partner.acknowledge(submission('schedule', payload(), { routingKey }))).toMatchObject({
         status: 'REJECTED',

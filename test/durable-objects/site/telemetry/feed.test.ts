@@ -1,13 +1,13 @@
 /**
  * The telemetry events of a plant: their content, their times and the keys that receive them [C-8.1] [C-8.2].
  */
-import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
-import { holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, connectListening, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
   createKey,
   createOrganization,
@@ -17,8 +17,6 @@ import {
   type Plant,
 } from '#workerd/world.ts';
 import { NO_PUBLISH_MS } from '../../../../protocol/link/live.ts';
-
-holdClock();
 
 interface Scene {
   organization: Organization;

@@ -1,7 +1,7 @@
 /** The telemetry journal: its cost, the size of its rows, and the nonces it restores after a wake. */
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
   droppedOf,
@@ -14,9 +14,8 @@ import {
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { newConnectedSite } from '#workerd/site-scenes.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createOrganization, createPlant, type Plant } from '#workerd/world.ts';
-
-holdClock();
 
 const BLOCK_BYTES = 8 * 1024;
 const LARGE_DATA = JSON.stringify(
@@ -43,10 +42,9 @@ describe('a nonce', () => {
     [1, 299, 599].map((after) => ({ stored, after })),
   );
 
-  it.each(cases)(
+  it.for(cases)(
     'of a message dated 5 min ahead is still known as used after an eviction $after s later, stored as $stored [C-3.8]',
-    async (one) => {
-      const { plant, link, gateway } = await newConnectedSite();
+    async (one, { connectedSite: { plant, link, gateway } }) => {
       const nonce = 'a "nonce" \\ of\nč 😀';
       const original = rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce, data: '{"gridPowerKw":1}' });
       await publishAll(link, [

@@ -3,9 +3,9 @@
  * [C-4.5].
  */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { describe, expect, it } from 'vitest';
-import { alarmAt, DAY, holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
+import { alarmAt, DAY, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
 import { newTelemetrySite, partCounts, readPoints, storeState } from '#workerd/telemetry-site.ts';
 import { turnsOf } from '#workerd/turns.ts';
@@ -14,8 +14,6 @@ import { Sql } from '../../../../durable-objects/object/sql.ts';
 import { type Bucket, bucketsOf, mergeBuckets } from '../../../../durable-objects/site/telemetry/bucket.ts';
 import { SEGMENT_BYTES, unpackBuckets } from '../../../../durable-objects/site/telemetry/segment.ts';
 import { SegmentRows } from '../../../../durable-objects/site/telemetry/segment-rows.ts';
-
-holdClock();
 
 const DAY_MS = Date.parse('2030-03-05T00:00:00.000Z');
 const FIVE = 5 * MINUTE;

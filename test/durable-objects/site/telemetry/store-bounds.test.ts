@@ -2,12 +2,13 @@
  * The cost and growth of telemetry in a site: rows written, rows kept, bytes, and names that devices invent
  * [rule 9].
  */
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, changeSettings } from '#workerd/registry-changes.ts';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
 import {
   newTelemetrySite,
@@ -20,7 +21,6 @@ import {
 } from '#workerd/telemetry-site.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
 
-holdClock();
 restoreBounds();
 
 const METRIC = 'gridPowerKw';
@@ -127,10 +127,9 @@ describe('a history at its age limit', () => {
 });
 
 describe('a history at its budget', () => {
-  it.each(TELEMETRY_LEVELS)(
+  it.for(TELEMETRY_LEVELS)(
     'the level %s deletes whole segments, oldest first, until it is within its budget [rule 9]',
-    async (level) => {
-      const { plant } = await newTelemetrySite();
+    async (level, { telemetrySite: { plant } }) => {
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
       const untilMs = MIDNIGHT_MS - DAY;
       const pages = { raw: 4 * DAY, '5m': 40 * DAY, '1h': 300 * DAY, '1d': 2_000 * DAY }[level];

@@ -1,18 +1,15 @@
 /** The cost of telemetry: rows written for each message, and rows read for a history [rule 9]. */
-
 import { runInDurableObject } from 'cloudflare:test';
-import { describe, expect, it } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newListeningSite } from '#workerd/site-scenes.ts';
 import { countRowsRead } from '#workerd/site-statements.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { fillHistory } from '#workerd/telemetry-filling.ts';
 import { newTelemetrySite, partCounts, readPoints } from '#workerd/telemetry-site.ts';
 import { siteOf } from '#workerd/world.ts';
-
-holdClock();
 
 const METRIC = 'gridPowerKw';
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
@@ -57,10 +54,9 @@ describe('a site with a message every five seconds', () => {
 });
 
 describe('the cost of a read', () => {
-  it.each([1, 10])(
+  it.for([1, 10])(
     'a read of an hour, a week, a month or a year reads at most 50 rows after %i years of data [rule 9]',
-    async (years) => {
-      const { plant, send } = await newTelemetrySite();
+    async (years, { telemetrySite: { plant, send } }) => {
       const todayMs = MIDNIGHT_MS - DAY;
       await fillHistory(plant.id, {
         metrics: EIGHT,

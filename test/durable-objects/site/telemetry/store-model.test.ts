@@ -2,12 +2,11 @@
  * The telemetry store compared with a model of the sent data: late, out of order, across midnights, gaps and
  * wakes [C-4.5].
  */
-import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
-  newTelemetrySite,
   partCounts,
   readOfDevice,
   readPoints,
@@ -17,7 +16,6 @@ import {
 } from '#workerd/telemetry-site.ts';
 import { AGGREGATES, BUCKETS, GRANULARITIES } from '../../../../protocol/telemetry.ts';
 
-holdClock();
 restoreBounds();
 
 const TOLERANCE = 5 * MINUTE;
@@ -98,15 +96,14 @@ function order({ timestamp, metric }: { timestamp: string; metric: string }): st
 }
 
 describe('a history', () => {
-  it.each([
+  it.for<[string, number, Parameters<typeof boundSite>[1]]>([
     ['as the product packs it', 1, {}],
     ['in stretches of some minutes', 2, { unpackedBlocks: 2, blockChars: 600, packMs: 7 * MINUTE }],
     ['a few messages at a time', 3, { unpackedBlocks: 1, blockChars: 300, packChars: 1_500 }],
     ['late, in large blocks', 4, { unpackedBlocks: 1_000, blockChars: 100_000, packMs: 2 * HOUR }],
   ])(
     'packed %s equals the sent data, before and after packing, over days with gaps and wakes [C-4.5]',
-    async (_what, seed, bounds) => {
-      const { scene, plant, send } = await newTelemetrySite();
+    async ([_what, seed, bounds], { telemetrySite: { scene, plant, send } }) => {
       const roll = dice(seed);
       await boundSite(plant.id, bounds);
       setClock(START_MS + 10 * HOUR);

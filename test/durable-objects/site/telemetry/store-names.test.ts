@@ -1,10 +1,10 @@
 /** The history of a device's bare names keeps the meaning they had when they were received [C-3.13]. */
-import { describe, expect, it } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, linkSubDevice } from '#workerd/registry-changes.ts';
-import { DAY, HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectTo, type DeviceCredential } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
   newTelemetrySite,
   readOfDevice,
@@ -14,8 +14,6 @@ import {
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { createDevice, createPlant, siteOf } from '#workerd/world.ts';
-
-holdClock();
 
 const ALWAYS = [0, START_MS + DAY] as const;
 

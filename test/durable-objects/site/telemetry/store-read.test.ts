@@ -1,8 +1,7 @@
 /** Reading a history: the points of a range, and the number of calls [C-4.5]. */
-
-import { describe, expect, it } from 'vitest';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
   newTelemetrySite,
   readChunk,
@@ -16,7 +15,6 @@ import {
 } from '#workerd/telemetry-site.ts';
 import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
 
-holdClock();
 restoreBounds();
 
 const METRIC = 'gridPowerKw';

@@ -1,22 +1,12 @@
 /** Readings on their way from the journal into the store: none is lost, moved or counted twice [C-4.5]. */
-
 import { runDurableObjectAlarm } from 'cloudflare:test';
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
-import {
-  alarmAt,
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '#workerd/site-clock.ts';
+import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { droppedOf, publishAll, rawTelemetry } from '#workerd/site-devices.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import {
   newTelemetrySite,
   partCounts,
@@ -29,7 +19,6 @@ import {
 import { type Plant, siteOf } from '#workerd/world.ts';
 import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
 
-holdClock();
 restoreBounds();
 
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
@@ -177,7 +166,7 @@ describe('packing', () => {
     expect(await answersOf(plant)).toEqual(before);
   });
 
-  it.each([
+  it.for<[string, string, string]>([
     ['samples', 'INSERT ON telemetry_raw', '1'],
     ['five minutes', 'INSERT ON telemetry_5m', '1'],
     ['hours', 'INSERT ON telemetry_1h', '1'],
@@ -185,8 +174,7 @@ describe('packing', () => {
     ['its own state', 'INSERT ON fact', `NEW.name = 'telemetry'`],
   ])(
     'that cannot write %s loses no reading, and continues when it can write again [rule 9]',
-    async (_what, write, when) => {
-      const { scene, plant } = await newTelemetrySite();
+    async ([_what, write, when], { telemetrySite: { scene, plant } }) => {
       vi.spyOn(console, 'error').mockReturnValue(undefined);
       setClock(MIDNIGHT_MS - 2 * HOUR);
       await sendFor(scene, HOUR);

@@ -1,7 +1,6 @@
 /** The conditions for a valid device message, the values read from it, and readings out of order. */
-import { describe, expect, it } from 'vitest';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   droppedOf,
@@ -16,11 +15,10 @@ import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
 import { type LinkedScene, newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { createOrganization, createPlant, siteOf } from '#workerd/world.ts';
 import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
-
-holdClock();
 
 describe('the signature of a device message', () => {
   it('a signature with the secret as hex text is valid [C-3.7]', async () => {
@@ -104,15 +102,14 @@ describe('the signature of a device message', () => {
 });
 
 describe('the time and shape of a device message', () => {
-  it.each([
+  it.for<[number, boolean]>([
     [-300_000, true],
     [300_000, true],
     [-300_001, false],
     [300_001, false],
   ])(
     'whether a message with a ts %i ms off the clock is stored: %s [spec: Limits]',
-    async (offsetMs, isStored) => {
-      const { plant, link, gateway } = await newConnectedSite();
+    async ([offsetMs, isStored], { connectedSite: { plant, link, gateway } }) => {
       const payload = rawTelemetry(gateway, { ts: Date.now() + offsetMs, data: '{"gridPowerKw":1}' });
       expect(await publish(link, payload)).toBe(true);
       expect(await gridPowerKw(plant)).toBe(isStored ? 1 : null);

@@ -2,19 +2,18 @@
  * Journal reads after a wake: none until they are needed, then the last ten minutes, and all of it if
  * necessary.
  */
-import { describe, expect, it, vi } from 'vitest';
-import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { vi } from 'vitest';
+import { HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { droppedOf, publish, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
 import { newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { noteStatements } from '#workerd/site-statements.ts';
 import { charge } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
 import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import { JournalRows } from '../../../../durable-objects/site/telemetry/rows.ts';
-
-holdClock();
 
 /** The statements that read messages, and not only the bounds of blocks. */
 const ofJournal = (statements: readonly string[]) =>
