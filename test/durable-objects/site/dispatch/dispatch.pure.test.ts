@@ -87,49 +87,23 @@ describe('an ack', () => {
 
 describe('the window of a command', () => {
   const MINUTES_15 = 15 * 60_000;
-  const cases: [string, Window, DispatchWindow][] = [
-    ['without times', {}, { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: null }],
-    [
-      'with a beginning',
-      { fromMs: NOW_MS + 5, untilMs: undefined },
-      { validFromMs: NOW_MS + 5, validUntilMs: null, notBeforeMs: NOW_MS + 5, expiresAtMs: null },
-    ],
-    [
-      'with an end',
-      { untilMs: NOW_MS + 9 },
-      { validFromMs: null, validUntilMs: NOW_MS + 9, notBeforeMs: 0, expiresAtMs: NOW_MS + 9 },
-    ],
-    [
-      'with both',
-      { fromMs: NOW_MS - 5, untilMs: NOW_MS + 9 },
-      { validFromMs: NOW_MS - 5, validUntilMs: NOW_MS + 9, notBeforeMs: NOW_MS - 5, expiresAtMs: NOW_MS + 9 },
-    ],
-    [
-      'with a longest wait',
-      { waitsMs: MINUTES_15 },
-      { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: NOW_MS + MINUTES_15 },
-    ],
-    [
-      'with a wait of 0',
-      { waitsMs: 0 },
-      { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: NOW_MS },
-    ],
-    [
-      'with an end later than its longest wait',
-      { untilMs: NOW_MS + 2 * MINUTES_15, waitsMs: MINUTES_15 },
-      {
-        validFromMs: null,
-        validUntilMs: NOW_MS + 2 * MINUTES_15,
-        notBeforeMs: 0,
-        expiresAtMs: NOW_MS + 2 * MINUTES_15,
-      },
-    ],
-  ];
+  const [BEFORE, SOON, LATE] = [NOW_MS - 5, NOW_MS + 9, NOW_MS + 2 * MINUTES_15];
+  const open: DispatchWindow = { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: null };
+  const from = (atMs: number) => ({ validFromMs: atMs, notBeforeMs: atMs });
+  const until = (atMs: number) => ({ validUntilMs: atMs, expiresAtMs: atMs });
 
-  it.each(cases)(
+  it.each<[string, Window, Partial<DispatchWindow>]>([
+    ['without times', {}, {}],
+    ['with a beginning', { fromMs: SOON, untilMs: undefined }, from(SOON)],
+    ['with an end', { untilMs: SOON }, until(SOON)],
+    ['with both', { fromMs: BEFORE, untilMs: SOON }, { ...from(BEFORE), ...until(SOON) }],
+    ['with a longest wait', { waitsMs: MINUTES_15 }, { expiresAtMs: NOW_MS + MINUTES_15 }],
+    ['with a wait of 0', { waitsMs: 0 }, { expiresAtMs: NOW_MS }],
+    ['with an end later than its longest wait', { untilMs: LATE, waitsMs: MINUTES_15 }, until(LATE)],
+  ])(
     'a command window (%s) sets the earliest and latest time of sending [C-7.6]',
     (_what, window, expected) => {
-      expect(windowOf(window, NOW_MS)).toEqual(expected);
+      expect(windowOf(window, NOW_MS)).toEqual({ ...open, ...expected });
     },
   );
 });
@@ -180,61 +154,38 @@ describe('the due time of a dispatch', () => {
 
 describe('a command whose dispatches have ended', () => {
   const targets = (...ids: string[]) => JSON.stringify({ targets: ids.map((deviceId) => ({ deviceId })) });
-  const ended = (state: 'COMPLETED' | 'FAILED', changes: Partial<DispatchRow> = {}) =>
-    dispatch({ state, payload: targets('BESS-1'), ...changes });
+  const ended = (
+    state: 'COMPLETED' | 'FAILED',
+    ids: string[] = ['BESS-1'],
+    changes: Partial<DispatchRow> = {},
+  ) => dispatch({ state, payload: targets(...ids), ...changes });
+  const [done, failed] = [ended('COMPLETED'), ended('FAILED')];
+  const unanswered = ended('FAILED', undefined, { reason: 'NO_ACK' });
+  const mode = ended('FAILED', [], { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE' });
+  const stop = ended('FAILED', [], { payload: '{"type":"STOP"}', reason: 'NO_ACK' });
+  const apart = [ended('FAILED', ['BESS-10', 'FVE-1']), ended('FAILED', ['BESS-2', 'BESS-10'])];
 
   it.each<[string, DispatchRow[]]>([
-    ['its only dispatch', [ended('COMPLETED')]],
-    ['each of its dispatches', [ended('COMPLETED'), ended('COMPLETED', { device_id: 'inverter-1' })]],
+    ['its only dispatch', [done]],
+    ['each of its dispatches', [done, { ...done, device_id: 'inverter-1' }]],
   ])('a command is COMPLETED when %s has [C-7.8]', (_what, rows) => {
     expect(outcomeOf(rows)).toEqual({ status: 'COMPLETED', reason: null });
   });
 
   it.each<[string, DispatchRow[], string]>([
-    ['its device', [ended('FAILED')], 'BESS-1: device answered FAILED'],
-    [
-      'all devices of a dispatch',
-      [ended('FAILED', { payload: targets('BESS-1', 'BESS-2') })],
-      'BESS-1, BESS-2: device answered FAILED',
-    ],
-    [
-      'the devices of all that failed alike, each once',
-      [
-        ended('FAILED', { payload: targets('BESS-10', 'FVE-1') }),
-        ended('FAILED', { payload: targets('BESS-2', 'BESS-10') }),
-      ],
-      'BESS-2, BESS-10, FVE-1: device answered FAILED',
-    ],
-    [
-      'the gateway of what is for the whole plant',
-      [ended('FAILED', { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE', device_id: 'gateway-1' })],
-      'gateway-1: device answered FAILED',
-    ],
-    [
-      'only the code if it is for the whole plant and has one',
-      [ended('FAILED', { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE', reason: 'NO_ACK' })],
-      'NO_ACK',
-    ],
-    ['the code and the device', [ended('FAILED', { reason: 'NO_ACK' })], 'NO_ACK: BESS-1'],
-    [
-      'only those that failed',
-      [ended('COMPLETED'), ended('FAILED', { payload: targets('FVE-1'), reason: 'EXPIRED' })],
-      'EXPIRED: FVE-1',
-    ],
+    ['its device', [failed], 'BESS-1: device answered FAILED'],
+    ['all devices', [ended('FAILED', ['BESS-1', 'BESS-2'])], 'BESS-1, BESS-2: device answered FAILED'],
+    ['all that failed alike, each once', apart, 'BESS-2, BESS-10, FVE-1: device answered FAILED'],
+    ['the gateway of what is for the whole plant', [mode], 'gateway-1: device answered FAILED'],
+    ['only the code of what is for the whole plant', [{ ...mode, reason: 'NO_ACK' }], 'NO_ACK'],
+    ['the code and the device', [unanswered], 'NO_ACK: BESS-1'],
+    ['only those that failed', [done, ended('FAILED', ['FVE-1'], { reason: 'EXPIRED' })], 'EXPIRED: FVE-1'],
     [
       "each with its own reason, the platform's codes first",
-      [
-        ended('FAILED', { payload: targets('FVE-1') }),
-        ended('COMPLETED', { payload: targets('BESS-2') }),
-        ended('FAILED', { reason: 'NO_ACK' }),
-      ],
+      [ended('FAILED', ['FVE-1']), ended('COMPLETED', ['BESS-2']), unanswered],
       'NO_ACK: BESS-1; FVE-1: device answered FAILED',
     ],
-    [
-      'the MQTT device where the command is for whole devices',
-      [ended('FAILED', { payload: '{"type":"STOP"}', device_id: 'inverter-1', reason: 'NO_ACK' })],
-      'NO_ACK: inverter-1',
-    ],
+    ['the MQTT device of a whole device', [{ ...stop, device_id: 'inverter-1' }], 'NO_ACK: inverter-1'],
   ])('a command is FAILED when one dispatch has, and its reason names %s [C-7.8]', (_what, rows, reason) => {
     expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
   });
@@ -243,11 +194,8 @@ describe('a command whose dispatches have ended', () => {
     const longest = (count: number) =>
       Array.from({ length: count }, (_none, n) => `B-${`${n}`.padStart(62, '0')}`);
     const names = longest(32).join(', ');
-    const batch = ended('FAILED', { payload: targets(...longest(32)) });
-    expect(outcomeOf([batch]).reason).toBe(`${names}: device answered FAILED`);
-    const stops = longest(500).map((device_id) =>
-      ended('FAILED', { payload: '{"type":"STOP"}', action: 'EMERGENCY_STOP', device_id, reason: 'NO_ACK' }),
-    );
+    expect(outcomeOf([ended('FAILED', longest(32))]).reason).toBe(`${names}: device answered FAILED`);
+    const stops = longest(500).map((device_id) => ({ ...stop, action: 'EMERGENCY_STOP', device_id }));
     expect(outcomeOf(stops).reason).toBe(`NO_ACK: ${names} and 468 more`);
   });
 });

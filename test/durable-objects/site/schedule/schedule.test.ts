@@ -2,7 +2,7 @@
  * A schedule from its publish to its end: the slots its plant receives, and the events for its partner
  * [C-7.9].
  */
-import { DAY, HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening } from '#workerd/site-devices.ts';
 import {
   deliverEvents,
@@ -274,103 +274,46 @@ describe('a cancelled schedule', () => {
 
 describe('an invalid schedule', () => {
   const UNKNOWN = '00000000-0000-4000-8000-00000000dead';
-  const at = (offsetMs: number) => formatInstant(Date.now() + offsetMs);
   const slot = (slotIndex: number, more: object = {}) => ({ slotIndex, mode: 'STANDARD', ...more });
+  const AT_ONCE = formatInstant(START_MS);
+  const slots = [slot(0)];
+  const withSetpoint = (setpoint: object) => [slot(0, { setpoint })];
+  const sixteenMinutesLater = formatInstant(START_MS + 16 * MINUTE);
 
-  it.for<[string, () => object, string, RegExp]>([
-    ['no slots', () => ({ startTime: at(0), slots: [] }), 'set', /^slots: /],
+  it.for<[string, object, RegExp, word?: string]>([
+    ['no slots', { slots: [] }, /^slots: /],
     [
       'more than 672 slots',
-      () => ({ startTime: at(0), slots: Array.from({ length: 673 }, (_none, index) => slot(index)) }),
-      'set',
+      { slots: Array.from({ length: 673 }, (_none, index) => slot(index)) },
       /^slots: /,
     ],
-    [
-      'slots that do not begin at 0',
-      () => ({ startTime: at(0), slots: [slot(1)] }),
-      'set',
-      /^slots\.0\.slotIndex: /,
-    ],
-    [
-      'slots with a gap',
-      () => ({ startTime: at(0), slots: [slot(0), slot(2)] }),
-      'set',
-      /^slots\.1\.slotIndex: must be 1/,
-    ],
-    [
-      'slots of 0 minutes',
-      () => ({ startTime: at(0), slotDurationMinutes: 0, slots: [slot(0)] }),
-      'set',
-      /^slotDurationMinutes: /,
-    ],
-    [
-      'slots of 61 minutes',
-      () => ({ startTime: at(0), slotDurationMinutes: 61, slots: [slot(0)] }),
-      'set',
-      /^slotDurationMinutes: /,
-    ],
-    [
-      'an end that differs from the end of its slots',
-      () => ({ startTime: at(0), endTime: at(16 * MINUTE), slots: [slot(0)] }),
-      'set',
-      /^endTime: /,
-    ],
-    [
-      'a time without a zone',
-      () => ({ startTime: '2030-03-05T09:00:00', slots: [slot(0)] }),
-      'set',
-      /^startTime: /,
-    ],
+    ['slots that do not begin at 0', { slots: [slot(1)] }, /^slots\.0\.slotIndex: /],
+    ['slots with a gap', { slots: [slot(0), slot(2)] }, /^slots\.1\.slotIndex: must be 1/],
+    ['slots of 0 minutes', { slotDurationMinutes: 0, slots }, /^slotDurationMinutes: /],
+    ['slots of 61 minutes', { slotDurationMinutes: 61, slots }, /^slotDurationMinutes: /],
+    ['an end that differs from the end of its slots', { endTime: sixteenMinutesLater, slots }, /^endTime: /],
+    ['a time without a zone', { startTime: '2030-03-05T09:00:00', slots }, /^startTime: /],
     [
       'a window that is over',
-      () => ({ startTime: at(-15 * MINUTE), slots: [slot(0)] }),
-      'set',
+      { startTime: '2030-03-05T08:45:00Z', slots },
       /^endTime: must be in the future/,
     ],
-    [
-      'an unknown mode',
-      () => ({ startTime: at(0), slots: [slot(0, { mode: 'DANCE' })] }),
-      'set',
-      /^slots\.0\.mode: /,
-    ],
-    [
-      'a setpoint without a value',
-      () => ({ startTime: at(0), slots: [slot(0, { setpoint: {} })] }),
-      'set',
-      /^slots\.0\.setpoint\.value: /,
-    ],
-    [
-      'a value over a billion',
-      () => ({ startTime: at(0), slots: [slot(0, { setpoint: { value: 1.1e9 } })] }),
-      'set',
-      /^slots\.0\.setpoint\.value: /,
-    ],
-    ['an unknown field', () => ({ startTime: at(0), slots: [slot(0)], priority: 'HIGH' }), 'set', /priority/],
-    [
-      'an invalid id',
-      () => ({ scheduleId: 'mine', startTime: at(0), slots: [slot(0)] }),
-      'set',
-      /^scheduleId: /,
-    ],
-    [
-      'a routing key that ends with put',
-      () => ({ startTime: at(0), slots: [slot(0)] }),
-      'put',
-      /schedule\.put; use schedule\.set or/,
-    ],
-    ['an unknown schedule to cancel', () => ({ scheduleId: UNKNOWN }), 'cancel', /no such schedule/],
-    ['nothing to cancel', () => ({}), 'cancel', /^scheduleId: /],
-    [
-      'the fields of schedule.set under schedule.cancel',
-      () => ({ scheduleId: UNKNOWN, startTime: at(0), slots: [slot(0)] }),
-      'cancel',
-      /startTime/,
-    ],
+    ['an unknown mode', { slots: [slot(0, { mode: 'DANCE' })] }, /^slots\.0\.mode: /],
+    ['a setpoint without a value', { slots: withSetpoint({}) }, /^slots\.0\.setpoint\.value: /],
+    ['a value over a billion', { slots: withSetpoint({ value: 1.1e9 }) }, /^slots\.0\.setpoint\.value: /],
+    ['an unknown field', { slots, priority: 'HIGH' }, /priority/],
+    ['an invalid id', { scheduleId: 'mine', slots }, /^scheduleId: /],
+    ['a routing key that ends with put', { slots }, /schedule\.put; use schedule\.set or/, 'put'],
+    ['an unknown schedule to cancel', { scheduleId: UNKNOWN }, /no such schedule/, 'cancel'],
+    ['nothing to cancel', {}, /^scheduleId: /, 'cancel'],
+    ['a start under schedule.cancel', { scheduleId: UNKNOWN, startTime: AT_ONCE }, /startTime/, 'cancel'],
+    ['slots under schedule.cancel', { scheduleId: UNKNOWN, slots }, /slots/, 'cancel'],
   ])(
     'a schedule message with this error is INVALID_PAYLOAD, and nothing of it is stored: %s [C-7.9]',
-    async ([_what, payload, word, message], { plannedSite: { plant, partner, link } }) => {
+    async ([_what, fields, message, word = 'set'], { plannedSite: { plant, partner, link } }) => {
       const routingKey = `acme.schedule.${word}`;
-      expect(await partner.acknowledge(submission('schedule', payload(), { routingKey }))).toMatchObject({
+      const payload = word === 'cancel' ? fields : { startTime: AT_ONCE, ...fields };
+      expect(await partner.acknowledge(submission('schedule', payload, { routingKey }))).toMatchObject({
         status: 'REJECTED',
         commandType: 'SCHEDULE',
         rejectionCode: 'INVALID_PAYLOAD',

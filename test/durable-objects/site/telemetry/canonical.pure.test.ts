@@ -14,6 +14,8 @@ const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
 const GRID = subDevice('METER-1', 'METER', { meterRole: 'GRID' });
 const HOUSE = subDevice('METER-2', 'METER', { meterRole: 'CONSUMPTION' });
+const GRID_2 = { ...GRID, externalId: 'METER-9' };
+const HOUSE_2 = { ...HOUSE, externalId: 'METER-9' };
 const BESS_1 = subDevice('BESS-1', 'BESS', { capacityKwh: 100 });
 const BESS_2 = subDevice('BESS-2', 'BESS', { capacityKwh: 300 });
 const FVE_1 = subDevice('FVE-1', 'FVE');
@@ -95,48 +97,27 @@ describe('a value of the site', () => {
 });
 
 describe('a sum', () => {
-  it.each<[string, keyof CanonicalTelemetry, SubDevice[], Record<string, number>, number]>([
-    [
-      'grid meters',
-      'gridPowerKw',
-      [GRID, { ...GRID, externalId: 'METER-9' }],
-      { 'METER-1/powerKw': 5, 'METER-9/powerKw': -7 },
-      -2,
-    ],
-    ['PV plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-1/powerKw': 5, 'FVE-2/powerKw': 7 }, 12],
-    ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], { 'BESS-1/powerKw': 5, 'BESS-2/powerKw': -7 }, -2],
-    [
-      'consumption meters',
-      'consumptionPowerKw',
-      [HOUSE, { ...HOUSE, externalId: 'METER-9' }],
-      { 'METER-2/powerKw': 5, 'METER-9/powerKw': 7 },
-      12,
-    ],
-    [
-      'stored energy',
-      'availableBatteryEnergyKwh',
-      [BESS_1, BESS_2],
-      { 'BESS-1/availableCapacityKwh': 5, 'BESS-2/availableCapacityKwh': 7 },
-      12,
-    ],
-  ])('the sum of %s is %s [C-3.13]', (_what, name, subDevices, values, expected) => {
-    expect(canonical(values, subDevices)[name]).toBe(expected);
-  });
-
-  it.each<[string, keyof CanonicalTelemetry, SubDevice[], Record<string, number>]>([
-    ['grid meters', 'gridPowerKw', [GRID, { ...GRID, externalId: 'METER-9' }], { 'METER-1/powerKw': 5 }],
-    ['PV plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-2/powerKw': 7, 'FVE-1/regulationPercent': 1 }],
-    ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], { 'BESS-1/powerKw': 5 }],
-    [
-      'consumption meters',
-      'consumptionPowerKw',
-      [HOUSE, { ...HOUSE, externalId: 'METER-9' }],
-      { 'METER-2/powerKw': 5 },
-    ],
-    ['stored energy', 'availableBatteryEnergyKwh', [BESS_1, BESS_2], { 'BESS-2/availableCapacityKwh': 7 }],
-  ])('the sum of %s with a missing part is null [C-3.13]', (_what, name, subDevices, values) => {
-    expect(canonical(values, subDevices)[name]).toBeNull();
-  });
+  it.each<[string, keyof CanonicalTelemetry, SubDevice[], string, [number, number], number]>([
+    ['grid meters', 'gridPowerKw', [GRID, GRID_2], 'powerKw', [5, -7], -2],
+    ['PV plants', 'fvePowerKw', [FVE_1, FVE_2], 'powerKw', [5, 7], 12],
+    ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], 'powerKw', [5, -7], -2],
+    ['consumption meters', 'consumptionPowerKw', [HOUSE, HOUSE_2], 'powerKw', [5, 7], 12],
+    ['stored energy', 'availableBatteryEnergyKwh', [BESS_1, BESS_2], 'availableCapacityKwh', [5, 7], 12],
+  ])(
+    'the sum of %s has all parts, and is null if a part is missing [C-3.13]',
+    (_what, name, subDevices, signal, values, expected) => {
+      const parts = subDevices.map(({ externalId }, index) => [
+        `${externalId}/${signal}`,
+        values[index] ?? 0,
+      ]);
+      expect(canonical(Object.fromEntries(parts), subDevices)[name]).toBe(expected);
+      for (const [index, part] of parts.entries()) {
+        const other = `${subDevices[1 - index]?.externalId}/regulationPercent`;
+        expect(canonical(Object.fromEntries([part]), subDevices)[name]).toBeNull();
+        expect(canonical(Object.fromEntries([part, [other, 1]]), subDevices)[name]).toBeNull();
+      }
+    },
+  );
 
   it('includes only its own asset type [C-3.13]', () => {
     const role = { BESS: 'batteryPowerKw', FVE: 'fvePowerKw' } as const;
@@ -178,12 +159,7 @@ describe('consumption', () => {
     ['else the balance: grid + PV', { gridPowerKw: -5, fvePowerKw: 20 }, [], 15],
     ['else the balance: grid − battery', { gridPowerKw: 5, batteryPowerKw: 3 }, [], 2],
     ['else the balance: grid − battery, which discharges', { gridPowerKw: 5, batteryPowerKw: -3 }, [], 8],
-    [
-      'else the balance: grid + PV − battery',
-      { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 },
-      [],
-      13,
-    ],
+    ['else grid + PV − battery', { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 }, [], 13],
     [
       'the balance of the sums of sub-devices',
       { 'METER-1/powerKw': -12, 'FVE-1/powerKw': 20, 'BESS-1/powerKw': -5 },
@@ -194,18 +170,8 @@ describe('consumption', () => {
     ['null if a PV of the plant sends nothing', { gridPowerKw: 5 }, [FVE_1], null],
     ['null if a battery of the plant sends nothing', { gridPowerKw: 5 }, [BESS_1], null],
     ['null if one PV of two sends nothing', { gridPowerKw: 5, 'FVE-1/powerKw': 1 }, [FVE_1, FVE_2], null],
-    [
-      'null if one grid meter of two sends nothing',
-      { 'METER-1/powerKw': 5 },
-      [GRID, { ...GRID, externalId: 'METER-9' }],
-      null,
-    ],
-    [
-      'the balance if a site value replaces a silent PV',
-      { gridPowerKw: 5, fvePowerKw: 2 },
-      [FVE_1, FVE_2],
-      7,
-    ],
+    ['null if one grid meter of two sends nothing', { 'METER-1/powerKw': 5 }, [GRID, GRID_2], null],
+    ['the balance if a site value replaces a PV', { gridPowerKw: 5, fvePowerKw: 2 }, [FVE_1, FVE_2], 7],
     ['rounded to six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
   ])('is %s [C-3.13]', (_what, values, subDevices, expected) => {
     expect(canonical(values, subDevices).consumptionPowerKw).toBe(expected);
@@ -215,25 +181,18 @@ describe('consumption', () => {
 describe('the state of several batteries', () => {
   const unknown = (n: number) => subDevice(`BESS-${n}`, 'BESS');
 
-  it.each<[string, SubDevice[], Record<string, number>, number | null]>([
-    ['of one', [BESS_1], { 'BESS-1/socPercent': 40 }, 40],
-    ['of one with a SOC of 0', [BESS_1], { 'BESS-1/socPercent': 0 }, 0],
-    ['weighted by capacity', [BESS_1, BESS_2], { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 80 }, 70],
-    [
-      'weighted equally if no capacity is known',
-      [unknown(1), unknown(2)],
-      { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 80 },
-      60,
-    ],
-    [
-      'rounded to six decimals',
-      [unknown(1), unknown(2), unknown(3)],
-      { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 40, 'BESS-3/socPercent': 41 },
-      40.333333,
-    ],
-    ['null if none is sent', [BESS_1, BESS_2], { 'BESS-1/powerKw': 1 }, null],
-  ])('the state of charge of the batteries: %s [C-4.5]', (_what, batteries, values, expected) => {
-    expect(canonical(values, batteries).socPercent).toBe(expected);
+  it.each<[string, SubDevice[], number[], number | null]>([
+    ['of one', [BESS_1], [40], 40],
+    ['of one with a SOC of 0', [BESS_1], [0], 0],
+    ['weighted by capacity', [BESS_1, BESS_2], [40, 80], 70],
+    ['weighted equally if no capacity is known', [unknown(1), unknown(2)], [40, 80], 60],
+    ['rounded to six decimals', [unknown(1), unknown(2), unknown(3)], [40, 40, 41], 40.333333],
+    ['null if none is sent', [BESS_1, BESS_2], [], null],
+  ])('the state of charge of the batteries: %s [C-4.5]', (_what, batteries, percents, expected) => {
+    const sent = percents.map((percent, index) => [`BESS-${index + 1}/socPercent`, percent]);
+    expect(canonical({ 'BESS-1/powerKw': 1, ...Object.fromEntries(sent) }, batteries).socPercent).toBe(
+      expected,
+    );
   });
 
   it('the temperature of several batteries is the highest, below zero too [C-4.5]', () => {

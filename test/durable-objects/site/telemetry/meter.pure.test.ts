@@ -96,47 +96,26 @@ describe('a meter reading', () => {
 });
 
 describe('the quality of a meter reading', () => {
+  const [OLD, GONE] = [5 * MINUTE, 15 * MINUTE];
+  const COMPUTED = [0, 1, true] as const;
+
   it.each<[string, Ages, string | null]>([
     ['is GOOD if all registers are new', { [IMPORT]: [0], [CHARGE]: [0] }, 'GOOD'],
+    ['is GOOD if the oldest is nearly 5 min old', { [IMPORT]: [OLD - 1], [CHARGE]: [0] }, 'GOOD'],
+    ['is DEGRADED if one is 5 min old', { [IMPORT]: [OLD], [CHARGE]: [0] }, 'DEGRADED'],
+    ['is DEGRADED if the only one is nearly 15 min old', { [IMPORT]: [GONE - 1] }, 'DEGRADED'],
+    ['is absent, like the reading, if the only one is 15 min old', { [IMPORT]: [GONE] }, null],
+    ['is absent if all are at least 15 min old', { [IMPORT]: [GONE], [EXPORT]: [50_000 * MINUTE] }, null],
+    ['is GOOD if one is not shown and the others are new', { [IMPORT]: [GONE], [EXPORT]: [0] }, 'GOOD'],
+    ['is GOOD if a meter is not shown and the others are new', { [IMPORT]: [GONE], [CHARGE]: [0] }, 'GOOD'],
+    ['is ESTIMATED if one is computed', { [IMPORT]: COMPUTED, [CHARGE]: [0] }, 'ESTIMATED'],
     [
-      'is GOOD if all are younger than 5 min, one by a millisecond',
-      { [IMPORT]: [5 * MINUTE - 1], [CHARGE]: [0] },
-      'GOOD',
-    ],
-    ['is DEGRADED if one is 5 min old', { [IMPORT]: [5 * MINUTE], [CHARGE]: [0] }, 'DEGRADED'],
-    [
-      'is DEGRADED if the only one is a millisecond younger than 15 min',
-      { [IMPORT]: [15 * MINUTE - 1] },
-      'DEGRADED',
-    ],
-    ['is absent, like the reading, if the only one is 15 min old', { [IMPORT]: [15 * MINUTE] }, null],
-    [
-      'is absent, like the reading, if all are 15 min old or older',
-      { [IMPORT]: [15 * MINUTE], [EXPORT]: [365 * 24 * 60 * MINUTE] },
-      null,
-    ],
-    [
-      'is GOOD if one is too old to be shown and the others are new',
-      { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] },
-      'GOOD',
-    ],
-    [
-      'is GOOD if a whole meter is too old to be shown and the others are new',
-      { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] },
-      'GOOD',
-    ],
-    ['is ESTIMATED if one is computed', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
-    [
-      'is ESTIMATED if one is computed and another is 5 min old',
-      { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] },
+      'is ESTIMATED if one is computed, another 5 min old',
+      { [IMPORT]: COMPUTED, [CHARGE]: [OLD] },
       'ESTIMATED',
     ],
-    ['is ESTIMATED if one is computed and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
-    [
-      'is GOOD if the computed one is too old to be shown',
-      { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] },
-      'GOOD',
-    ],
+    ['is ESTIMATED if one is computed and 5 min old', { [IMPORT]: [OLD, 1, true] }, 'ESTIMATED'],
+    ['is GOOD if the computed one is not shown', { [IMPORT]: [GONE, 1, true], [CHARGE]: [0] }, 'GOOD'],
   ])('%s [C-4.6]', (_what, ages, expected) => {
     expect(readingOf(ages)?.dataQuality ?? null).toBe(expected);
   });

@@ -10,6 +10,7 @@ const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 const HOUSE = subDevice('METER-2', 'METER', { meterRole: 'CONSUMPTION' });
 const BESS_1 = subDevice('BESS-1', 'BESS', { capacityKwh: 100 });
 const BESS_2 = subDevice('BESS-2', 'BESS', { capacityKwh: 50 });
+const BATTERIES = [BESS_1, BESS_2];
 const FVE_1 = subDevice('FVE-1', 'FVE');
 
 describe('a value of the site', () => {
@@ -52,76 +53,28 @@ describe('the quality', () => {
     expect(qualityOf({ consumptionPowerKw: ageMs })).toBe(expected);
   });
 
+  const OLD = STALE_MS;
+
   it.each<[string, string, Record<string, number>, SubDevice[]]>([
-    [
-      'one value that is shown is old, whatever else is fresh',
-      'STALE',
-      { gridPowerKw: STALE_MS, consumptionPowerKw: 0 },
-      [],
-    ],
-    [
-      'a part of a sum that is shown is old',
-      'STALE',
-      { 'BESS-1/powerKw': STALE_MS, consumptionPowerKw: 0 },
-      [BESS_1],
-    ],
-    [
-      'a value that no sum shows is old',
-      'GOOD',
-      { 'FVE-1/productionRegisterKwh': STALE_MS, consumptionPowerKw: 0 },
-      [FVE_1],
-    ],
-    ['a signal that means nothing here is old', 'GOOD', { nonsense: STALE_MS, consumptionPowerKw: 0 }, []],
-    [
-      'a sub-device that the plant no longer has is old',
-      'GOOD',
-      { 'BESS-9/powerKw': STALE_MS, consumptionPowerKw: 0 },
-      [BESS_1],
-    ],
-    [
-      'a part that a site value replaces is old',
-      'GOOD',
-      { 'METER-2/powerKw': STALE_MS, consumptionPowerKw: 0 },
-      [],
-    ],
+    ['one value that is shown is old', 'STALE', { gridPowerKw: OLD }, []],
+    ['a part of a sum that is shown is old', 'STALE', { 'BESS-1/powerKw': OLD }, [BESS_1]],
+    ['a value that no sum shows is old', 'GOOD', { 'FVE-1/productionRegisterKwh': OLD }, [FVE_1]],
+    ['a signal that means nothing here is old', 'GOOD', { nonsense: OLD }, []],
+    ['a sub-device that the plant no longer has is old', 'GOOD', { 'BESS-9/powerKw': OLD }, [BESS_1]],
+    ['a part that a site value replaces is old', 'GOOD', { 'METER-2/powerKw': OLD }, []],
+    ['a part of a sum is missing', 'STALE', { 'BESS-1/powerKw': 0 }, BATTERIES],
+    ['a site value replaces a missing part', 'GOOD', { batteryPowerKw: 0, 'BESS-1/powerKw': 0 }, BATTERIES],
+    ['parts replace a stale value', 'GOOD', { batteryPowerKw: OLD, 'BESS-1/powerKw': 0 }, [BESS_1]],
+    ['a value is stale, a part missing', 'STALE', { batteryPowerKw: OLD, 'BESS-1/powerKw': 0 }, BATTERIES],
+  ])('if %s, and the consumption is fresh: %s [C-4.5]', (_what, expected, ages, subDevices) => {
+    expect(qualityOf({ ...ages, consumptionPowerKw: 0 }, subDevices)).toBe(expected);
+  });
+
+  it.each<[string, string, Record<string, number>, SubDevice[]]>([
     ['the consumption comes from the balance', 'INTERPOLATED', { gridPowerKw: 0 }, []],
-    [
-      'the consumption comes from the balance of something old',
-      'STALE',
-      { gridPowerKw: 0, fvePowerKw: STALE_MS },
-      [],
-    ],
-    [
-      'a part of a sum is missing, whatever else is fresh',
-      'STALE',
-      { 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
-      [BESS_1, BESS_2],
-    ],
-    [
-      'a site value replaces all of its parts, one of which is missing',
-      'GOOD',
-      { batteryPowerKw: 0, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
-      [BESS_1, BESS_2],
-    ],
-    [
-      'the site value is stale, and its parts are fresh',
-      'GOOD',
-      { batteryPowerKw: STALE_MS, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
-      [BESS_1],
-    ],
-    [
-      'the site value is stale, and a part is missing',
-      'STALE',
-      { batteryPowerKw: STALE_MS, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
-      [BESS_1, BESS_2],
-    ],
+    ['the balance uses an old value', 'STALE', { gridPowerKw: 0, fvePowerKw: OLD }, []],
     ['the consumption is metered', 'GOOD', { gridPowerKw: 0, 'METER-2/powerKw': 0 }, [HOUSE]],
-    [
-      'all known signals are shown by no field',
-      'MISSING',
-      { nonsense: 0, 'FVE-1/productionRegisterKwh': 0 },
-      [FVE_1],
-    ],
+    ['no field shows a known signal', 'MISSING', { nonsense: 0, 'FVE-1/productionRegisterKwh': 0 }, [FVE_1]],
   ])('if %s: %s [C-4.5]', (_what, expected, ages, subDevices) => {
     expect(qualityOf(ages, subDevices)).toBe(expected);
   });

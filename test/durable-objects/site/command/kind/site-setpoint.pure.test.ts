@@ -52,57 +52,24 @@ describe('the target of a setpoint', () => {
 });
 
 describe('the constraint of a setpoint', () => {
-  const both = { maxImportKw: 100, maxExportKw: 80 };
+  const soft = { constraints: { maxImportKw: 100, maxExportKw: 80 } };
+  const hard = { ...soft, hardLimits: { maxImportKw: 60 } };
+  const ofBattery = { constraints: { maxChargeKw: 1, maxDischargeKw: 1 } };
 
-  it.each<[string, SiteSetpoint, FactsOptions, [string, number, number] | undefined]>([
-    ['import at the limit passes', power(100), { constraints: both }, undefined],
-    ['import over the limit is refused', power(100.5), { constraints: both }, ['maxImportKw', 100, 100.5]],
-    ['export at the limit passes', power(80, EXPORT), { constraints: both }, undefined],
-    [
-      'export over the limit is refused, with a positive value',
-      power(81, EXPORT),
-      { constraints: both },
-      ['maxExportKw', 80, 81],
-    ],
-    ['an export of 0 passes a limit of 0', power(0, EXPORT), { constraints: { maxExportKw: 0 } }, undefined],
-    [
-      'import over the hard limit is refused',
-      power(61),
-      { constraints: both, hardLimits: { maxImportKw: 60 } },
-      ['hardLimits.maxImportKw', 60, 61],
-    ],
-    [
-      'import over both limits is refused with the constraint, not with the hard limit',
-      power(101),
-      { constraints: both, hardLimits: { maxImportKw: 60 } },
-      ['maxImportKw', 100, 101],
-    ],
-    [
-      'charge and discharge limits do not apply',
-      power(1_000),
-      { constraints: { maxChargeKw: 1, maxDischargeKw: 1 } },
-      undefined,
-    ],
-    ['any power passes without limits', power(1e9, EXPORT), {}, undefined],
-    ['an energy whose mean power is at the limit passes', energy(25, 15), { constraints: both }, undefined],
-    [
-      'an energy whose mean power is over the limit is refused',
-      energy(25.5, 15),
-      { constraints: both },
-      ['maxImportKw', 100, 102],
-    ],
-    [
-      'an exported energy whose mean power is over the limit is refused',
-      energy(81, 60, EXPORT),
-      { constraints: both },
-      ['maxExportKw', 80, 81],
-    ],
-    [
-      'intervalMinutes of a POWER setpoint changes nothing',
-      power(100, { intervalMinutes: 1 }),
-      { constraints: both },
-      undefined,
-    ],
+  it.each<[string, SiteSetpoint, FactsOptions, [string, number, number]?]>([
+    ['import at the limit passes', power(100), soft],
+    ['import over the limit is refused', power(100.5), soft, ['maxImportKw', 100, 100.5]],
+    ['export at the limit passes', power(80, EXPORT), soft],
+    ['export over its limit is refused, in positive kW', power(81, EXPORT), soft, ['maxExportKw', 80, 81]],
+    ['an export of 0 passes a limit of 0', power(0, EXPORT), { constraints: { maxExportKw: 0 } }],
+    ['import over the hard limit is refused', power(61), hard, ['hardLimits.maxImportKw', 60, 61]],
+    ['import over both limits names the constraint', power(101), hard, ['maxImportKw', 100, 101]],
+    ['charge and discharge limits do not apply', power(1_000), ofBattery],
+    ['any power passes without limits', power(1e9, EXPORT), {}],
+    ['an energy whose mean power is at the limit passes', energy(25, 15), soft],
+    ['energy over the limit on average is refused', energy(25.5, 15), soft, ['maxImportKw', 100, 102]],
+    ['exported energy over its limit is refused', energy(81, 60, EXPORT), soft, ['maxExportKw', 80, 81]],
+    ['intervalMinutes of a POWER setpoint changes nothing', power(100, { intervalMinutes: 1 }), soft],
   ])('%s [C-7.8]', (_what, setpoint, options, expected) => {
     const why = refusalOf(setpoint, options);
     if (!expected) expect(why).toBeUndefined();
