@@ -107,3 +107,15 @@ export async function executionsOf(
   const events = scene.listener.events('execution').filter((event) => event.correlationId === about);
   return events.map(({ payload }) => payload);
 }
+
+/** The statuses of those events, in order, each with its reason if it has one. */
+export async function executionStatuses(scene: ListenedScene, publish: Submission): Promise<string[]> {
+  const events = await executionsOf(scene, publish);
+  return events.map(({ status, reason }) => (reason === undefined ? `${status}` : `${status} ${reason}`));
+}
+
+/** The payloads of the alarms that the partner received, in order. */
+export async function receivedAlarms(scene: ListenedScene): Promise<Record<string, unknown>[]> {
+  await deliverEvents(scene);
+  return scene.listener.events('alarm').map(({ payload }) => payload);
+}

@@ -26,6 +26,12 @@ export async function newestCommand(siteId: string): Promise<Record<string, unkn
   return newest;
 }
 
+/** The status of the newest command, with its reason if it has one. */
+export async function newestEnd(siteId: string): Promise<string> {
+  const { status, reason } = await newestCommand(siteId);
+  return reason === undefined ? String(status) : `${status} ${reason}`;
+}
+
 /** The grid power of the latest telemetry; null if there is none. */
 export async function gridPowerKw(plant: Plant): Promise<number | null> {
   return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;

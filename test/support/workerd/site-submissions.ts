@@ -59,6 +59,11 @@ export function powerSetpoint(targetValueKw: number, changes: Partial<SiteSetpoi
   };
 }
 
+/** The fields of the alarm of a violated limit. */
+export function violation(constraint: string, limit: number, value: number) {
+  return { type: 'CONSTRAINT_VIOLATION', constraint, limit, value };
+}
+
 /** One key's side of a Site: sends submissions and keeps the events that came back. */
 export class Submitter {
   readonly siteId: string;

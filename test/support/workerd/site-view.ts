@@ -1,14 +1,17 @@
 /** The input of the rules as plain data, so that tests of the rules need no object. */
+
 import type { SubDevice } from '../../../durable-objects/registry/plant-copy.ts';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { deviceCommandKind } from '../../../durable-objects/site/command/kind/device-command.ts';
 import type { JudgedItem, Kind } from '../../../durable-objects/site/command/kind/kind.ts';
+import type { DispatchRow } from '../../../durable-objects/site/dispatch/rows.ts';
 import type { Refusal } from '../../../durable-objects/site/refusal.ts';
 import type { ActiveEmergency, SiteView } from '../../../durable-objects/site/site-view.ts';
 import type { DeviceCommandItem } from '../../../protocol/command.ts';
 import type { AssetType, ScheduleStatus } from '../../../protocol/enums.ts';
 import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
+import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
 
 export interface FactsOptions {
   subDevices?: readonly SubDevice[];
@@ -178,3 +181,35 @@ export function subsetsOf<Item>(items: readonly Item[]): Item[][] {
     items.filter((_item, index) => (mask & (1 << index)) !== 0),
   );
 }
+
+/** A waiting dispatch of a device command for the gateway, unless changed. */
+export function dispatchRow(changes: Partial<DispatchRow> = {}): DispatchRow {
+  return {
+    cmd_id: 'cmd-1',
+    owner: 'DEVICE_COMMAND',
+    command_sequence: 1,
+    device_id: GATEWAY,
+    action: 'BESS_CHARGE',
+    payload: '{}',
+    state: 'WAITING',
+    tries: 0,
+    not_before_ms: 0,
+    expires_at_ms: null,
+    due_at_ms: null,
+    reason: null,
+    ...changes,
+  };
+}
+
+/** The telemetry of a plant without data. */
+export const NO_TELEMETRY: CanonicalTelemetry = {
+  gridPowerKw: null,
+  fvePowerKw: null,
+  batteryPowerKw: null,
+  consumptionPowerKw: null,
+  socPercent: null,
+  availableBatteryEnergyKwh: null,
+  batteryTemperatureCelsius: null,
+  currentOperatingMode: 'STANDARD',
+  dataQuality: 'MISSING',
+};

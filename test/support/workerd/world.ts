@@ -160,6 +160,17 @@ export async function createDevice(
   return { id: row.id, hmacSecret: provisioned.security.hmacSecret };
 }
 
+/** A device that serves a sub-device of its own, which is added without notifying the Site. */
+export async function createLinked(
+  organization: Organization,
+  plantId: string,
+  subDevice: SubDeviceOptions = { externalId: 'BESS-2', assetType: 'BESS' },
+): Promise<{ id: string; hmacSecret: string }> {
+  const device = await createDevice(organization, plantId, 'ACTUATOR');
+  await addSubDevice(organization, plantId, { ...subDevice, linkedDeviceId: device.id });
+  return device;
+}
+
 export interface Key {
   id: string;
   key: string;

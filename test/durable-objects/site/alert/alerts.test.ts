@@ -8,7 +8,7 @@ import { MINUTE, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { addSubDevice, createDevice, createPlant } from '#workerd/world.ts';
+import { createDevice, createLinked, createPlant } from '#workerd/world.ts';
 import type { AlertOperator } from '../../../../protocol/alert.ts';
 
 describe('a rule with a comparison operator', () => {
@@ -208,27 +208,20 @@ describe('a rule for the whole organization', () => {
 describe('a rule for a device', () => {
   it('a device rule matches the metric names that the device uses, and ignores those of other devices [C-9], [C-3.1]', async () => {
     const { organization, plant } = await newSite();
-    const sensor = await createDevice(organization, plant.id, 'SENSOR');
-    await addSubDevice(organization, plant.id, {
-      externalId: 'FVE-2',
-      assetType: 'FVE',
-      linkedDeviceId: sensor.id,
-    });
+    const linked = await createLinked(organization, plant.id, { externalId: 'FVE-2', assetType: 'FVE' });
     const loose = await createDevice(organization, plant.id, 'SENSOR');
-    const [gatewayLink, sensorLink, looseLink] = [
-      await connectDevice(plant),
-      await connectTo(plant.id, sensor.id),
-      await connectTo(plant.id, loose.id),
-    ];
+    const gatewayLink = await connectDevice(plant);
+    const linkedLink = await connectTo(plant.id, linked.id);
+    const looseLink = await connectTo(plant.id, loose.id);
     const rule = { metric: 'powerKw', cooldownSeconds: 60 };
-    await putRule(organization, [plant.id], { ...rule, deviceId: sensor.id });
+    await putRule(organization, [plant.id], { ...rule, deviceId: linked.id });
     await putRule(organization, [plant.id], { ...rule, deviceId: loose.id });
     await sendTelemetry(gatewayLink, plant.gateway, { powerKw: 20, 'FVE-1/powerKw': 20 });
     expect(await firedAt(plant.id)).toEqual([]);
-    await sendTelemetry(sensorLink, sensor, { powerKw: 30 });
+    await sendTelemetry(linkedLink, linked, { powerKw: 30 });
     const [first] = await firedAt(plant.id);
     expect(first).toMatchObject({
-      deviceId: sensor.id,
+      deviceId: linked.id,
       plantId: plant.id,
       message: 'Rule: FVE-2/powerKw is 30, over 10',
     });

@@ -5,12 +5,18 @@ import { connectListening, nthCommand } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { newSite } from '#workerd/site-scenes.ts';
-import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+  violation,
+} from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import {
-  addSubDevice,
-  createDevice,
   createKey,
+  createLinked,
   createOrganization,
   createPlant,
   DEFAULT_SUB_DEVICES,
@@ -94,11 +100,8 @@ describe('the results of a batch', () => {
     const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const submit = (one: DeviceCommandItem) => partner.acknowledge(submission('device', batch(one)));
     expect(await submit(item(1, 5))).toMatchObject({ status: 'QUEUED', results: [{ status: 'QUEUED' }] });
-    expect(await submit(item(9, 5))).toMatchObject({
-      status: 'REJECTED',
-      rejectionCode: 'DEVICE_OFFLINE',
-      results: [{ index: 0, status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' }],
-    });
+    const offline = { status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' };
+    expect(await submit(item(9, 5))).toMatchObject({ ...offline, results: [{ index: 0, ...offline }] });
     await connectListening(plant);
     expect(await submit(item(1, 5))).toMatchObject({ status: 'ACCEPTED', results: [{ status: 'ACCEPTED' }] });
   });
@@ -141,12 +144,7 @@ describe('the results of a batch', () => {
 
   it('batch results show which items wait for an offline device, and the batch is QUEUED [C-7.5]', async () => {
     const { organization, plant, partner } = await newSite({ subDevices: SUB_DEVICES });
-    const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addSubDevice(organization, plant.id, {
-      externalId: 'FVE-2',
-      assetType: 'FVE',
-      linkedDeviceId: inverter.id,
-    });
+    await createLinked(organization, plant.id, { externalId: 'FVE-2', assetType: 'FVE' });
     await connectListening(plant);
     const stop: DeviceCommandItem = { deviceId: 'FVE-2', assetType: 'FVE', command: 'FVE_STOP' };
     const ack = await partner.acknowledge(submission('device', batch(item(1, 5), stop)));
@@ -186,15 +184,7 @@ describe('the alarm of a violated limit', () => {
     const one = submission('site-setpoint', powerSetpoint(101), { correlationId: 'corr-7' });
     await partner.submit(one);
     expect(partner.alarms()).toMatchObject([
-      {
-        type: 'CONSTRAINT_VIOLATION',
-        status: 'RAISED',
-        commandType: 'SITE_SETPOINT',
-        constraint: 'maxImportKw',
-        limit: 100,
-        value: 101,
-        unit: 'kW',
-      },
+      { ...violation('maxImportKw', 100, 101), status: 'RAISED', commandType: 'SITE_SETPOINT', unit: 'kW' },
     ]);
     const alarm = await watching.event('alarm', 'RAISED');
     expect(alarm).toMatchObject({ siteId: plant.id });

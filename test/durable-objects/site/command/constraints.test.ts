@@ -19,14 +19,7 @@ import {
   submission,
 } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import {
-  addSubDevice,
-  createDevice,
-  DEFAULT_SUB_DEVICES,
-  LIMITED,
-  type SubDeviceOptions,
-  siteOf,
-} from '#workerd/world.ts';
+import { createLinked, DEFAULT_SUB_DEVICES, LIMITED, type SubDeviceOptions, siteOf } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
 import { type Constraints, UNLIMITED } from '../../../../protocol/site-config.ts';
@@ -254,8 +247,7 @@ describe('the asset, topology and fault checks', () => {
 
   it('while a linked device reports ERROR, only commands for its own sub-device are DEVICE_FAULT [C-7.4]', async () => {
     const { organization, plant, partner } = await newSite();
-    const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addSubDevice(organization, plant.id, { ...SECOND_BATTERY, linkedDeviceId: inverter.id });
+    const inverter = await createLinked(organization, plant.id, SECOND_BATTERY);
     const link = await connectTo(plant.id, inverter.id);
     await sendStatus(link, inverter, 'ERROR');
     const second = batteryCommand(5, { deviceId: 'BESS-2' });

@@ -20,38 +20,26 @@ async function decisionOf(plant: Plant, publish: Submission) {
 }
 
 describe('the decision of a rejected command', () => {
+  const mode = (payload: object, changes: Partial<Submission> = {}) => {
+    return () => submission('mode', { mode: 'STANDARD', ...payload }, changes);
+  };
+  const chargeOf = (deviceId: string) => () => submission('device', batch(batteryCommand(5, { deviceId })));
+  const early = { timestampMs: START_MS - 6 * MINUTE };
+  const ended = { validUntil: formatInstant(START_MS - MINUTE) };
+  const inverter = { assetType: 'FVE', linkedDeviceId: null };
+
   it.for<[string, () => Submission, object]>([
-    [
-      'signature',
-      () => submission('mode', { mode: 'STANDARD' }, { signature: 'missing' }),
-      { signature: 'missing' },
-    ],
-    [
-      'freshness',
-      () => submission('mode', { mode: 'STANDARD' }, { timestampMs: START_MS - 6 * MINUTE }),
-      { timestampMs: START_MS - 6 * MINUTE },
-    ],
-    ['payload', () => submission('mode', { mode: 'NO_MODE' }), {}],
-    [
-      'window',
-      () => submission('mode', { mode: 'STANDARD', validUntil: formatInstant(START_MS - MINUTE) }),
-      {},
-    ],
+    ['signature', mode({}, { signature: 'missing' }), { signature: 'missing' }],
+    ['freshness', mode({}, early), early],
+    ['payload', mode({ mode: 'NO_MODE' }), {}],
+    ['window', mode(ended), {}],
     [
       'constraint',
       () => planned(101, 'HIGH'),
       { constraint: 'maxImportKw', limit: 100, value: 101, unit: 'kW' },
     ],
-    [
-      'target',
-      () => submission('device', batch(batteryCommand(5, { deviceId: 'BESS-9' }))),
-      { deviceId: 'BESS-9', topology: null },
-    ],
-    [
-      'asset',
-      () => submission('device', batch(batteryCommand(5, { deviceId: 'FVE-1' }))),
-      { deviceId: 'FVE-1', topology: { assetType: 'FVE', linkedDeviceId: null } },
-    ],
+    ['target', chargeOf('BESS-9'), { deviceId: 'BESS-9', topology: null }],
+    ['asset', chargeOf('FVE-1'), { deviceId: 'FVE-1', topology: inverter }],
   ])(
     'names the stage %s that rejected the command, and the facts on which that stage decided [C-4.3]',
     async ([stage, make, facts], { plannedSite: { plant, partner } }) => {

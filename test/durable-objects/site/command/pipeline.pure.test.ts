@@ -207,43 +207,33 @@ describe('the window of a submission', () => {
   const backwards = 'validUntil: must be after validFrom';
   const at = (offMs: number) => new Date(NOW_MS + offMs).toISOString();
 
-  it.each<[string, string, CommandFamily, object]>([
-    ['a setpoint that ends now', past, 'site-setpoint', { validFrom: at(-2), validUntil: at(0) }],
-    ['a setpoint that ends in a moment', VALID, 'site-setpoint', { validFrom: at(-2), validUntil: at(1) }],
-    ['a setpoint that ended', past, 'site-setpoint', { validFrom: at(-2), validUntil: at(-1) }],
-    [
-      'a setpoint that ended before it began',
-      past,
-      'site-setpoint',
-      { validFrom: at(-1), validUntil: at(-2) },
-    ],
-    [
-      'a setpoint that ends as it begins',
-      backwards,
-      'site-setpoint',
-      { validFrom: at(5), validUntil: at(5) },
-    ],
-    [
-      'a setpoint that ends before it begins',
-      backwards,
-      'site-setpoint',
-      { validFrom: at(6), validUntil: at(5) },
-    ],
-    ['a setpoint that ends after it begins', VALID, 'site-setpoint', { validFrom: at(5), validUntil: at(6) }],
-    ['a setpoint without an end', VALID, 'site-setpoint', { validFrom: at(-86_400_000) }],
-    [
-      'a setpoint that ended, and would begin later',
-      `${past}; ${backwards}`,
-      'site-setpoint',
-      { validFrom: at(5), validUntil: at(-5) },
-    ],
-    ['a mode that ends now', past, 'mode', { validUntil: at(0) }],
-    ['a mode that ends in a moment', VALID, 'mode', { validUntil: at(1) }],
-    ['a mode that ended, written in another zone', past, 'mode', { validUntil: '2030-03-05T10:59:59+02:00' }],
-  ])('the window of %s gives: %s [C-7.6]', (_what, message, family, window) => {
+  const expectWindow = (family: CommandFamily, window: object, message: string) => {
     const judgement = judgeNow(signedSubmission(family, { ...PAYLOADS[family], ...window }));
     if (message === VALID) expect(judgement.verdict).toBe('valid');
     else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message));
+  };
+
+  it.each([
+    ['that ends now', past, -2, 0],
+    ['that ends in a moment', VALID, -2, 1],
+    ['that ended', past, -2, -1],
+    ['that ended before it began', past, -1, -2],
+    ['that ends as it begins', backwards, 5, 5],
+    ['that ends before it begins', backwards, 6, 5],
+    ['that ends after it begins', VALID, 5, 6],
+    ['without an end', VALID, -86_400_000, undefined],
+    ['that ended, and would begin later', `${past}; ${backwards}`, 5, -5],
+  ])('the window of a setpoint %s gives: %s [C-7.6]', (_what, message, fromMs, untilMs) => {
+    const validUntil = untilMs === undefined ? {} : { validUntil: at(untilMs) };
+    expectWindow('site-setpoint', { validFrom: at(fromMs), ...validUntil }, message);
+  });
+
+  it.each([
+    ['that ends now', past, at(0)],
+    ['that ends in a moment', VALID, at(1)],
+    ['that ended, written in another zone', past, '2030-03-05T10:59:59+02:00'],
+  ])('the window of a mode %s gives: %s [C-7.6]', (_what, message, validUntil) => {
+    expectWindow('mode', { validUntil }, message);
   });
 
   it('an invalid window is listed with the other errors of the payload [C-7.4]', () => {
@@ -255,14 +245,9 @@ describe('the window of a submission', () => {
     const startTime = at(-86_400_000);
     const id = '00000000-0000-4000-8000-00000000000a';
     const over = { scheduleId: id, startTime, slots: [{ slotIndex: 0, mode: 'STANDARD' }] };
+    const both = 'endTime: must be in the future; scheduleId: another schedule has this id';
     expect(judgeNow(signedSubmission('schedule', over), { schedules: { [id]: 'ACTIVE' } })).toEqual(
-      rejected(
-        'INVALID_PAYLOAD',
-        'endTime: must be in the future; scheduleId: another schedule has this id',
-        {
-          stage: 'window',
-        },
-      ),
+      rejected('INVALID_PAYLOAD', both, { stage: 'window' }),
     );
   });
 

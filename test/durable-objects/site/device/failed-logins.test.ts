@@ -2,7 +2,7 @@
  * Which failed logins count toward a suspension, whatever other logins were refused between them [C-3.11].
  */
 import { MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
-import { newMove, whole } from '#workerd/site-move.ts';
+import { newMove, statusOfDial, whole } from '#workerd/site-move.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newSite, type SiteScene } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -30,7 +30,7 @@ async function statusOf({ siteId, gateway }: Scene): Promise<string> {
 }
 
 describe('failed logins', () => {
-  it('the tenth counted failed login suspends a device, even after a hundred uncounted ones and an eviction', async () => {
+  it('the tenth counted failed login within five minutes suspends a device, even after a hundred uncounted ones and an eviction [C-3.11]', async () => {
     const scene = await newScene();
     await refuse(scene, 9);
     await refuse(scene, 100, { counts: false, address: '192.0.2.9' });
@@ -40,6 +40,7 @@ describe('failed logins', () => {
     expect(new Set(connects.map(({ address }) => address))).toEqual(new Set(['192.0.2.9']));
     await refuse(scene, 1, { address: '192.0.2.8' });
     expect(await statusOf(scene)).toBe('SUSPENDED');
+    expect(await statusOfDial(scene.siteId, scene.gateway.id)).toBe(401);
     const reason = `SELECT count(*) FROM device WHERE suspend_reason LIKE
       '10 failed logins%192.0.2.7%192.0.2.8%' AND suspend_reason NOT LIKE '%192.0.2.9%'`;
     expect(await numberOf(scene.siteId, reason)).toBe(1);
@@ -61,15 +62,13 @@ describe('failed logins', () => {
     const other = await createDevice(scene.organization, scene.siteId, 'SENSOR');
     await refuse(scene, 9);
     await refuse({ ...scene, gateway: other }, 9);
-    expect([await statusOf(scene), await statusOf({ ...scene, gateway: other })]).toEqual([
-      'ACTIVE',
-      'ACTIVE',
-    ]);
+    for (const gateway of [scene.gateway, other])
+      expect(await statusOf({ ...scene, gateway })).toBe('ACTIVE');
     await refuse(scene, 1);
     expect(await statusOf({ ...scene, gateway: other })).toBe('ACTIVE');
   });
 
-  it('old failed logins are deleted: at most ten rows are kept', async () => {
+  it('failed logins that are five minutes old do not count, and at most ten rows are kept [C-3.11]', async () => {
     const scene = await newScene();
     for (let round = 0; round < 5; round++) {
       setClock(START_MS + round * 5 * MINUTE);
@@ -77,12 +76,14 @@ describe('failed logins', () => {
       expect(await statusOf(scene)).toBe('ACTIVE');
     }
     expect(await numberOf(scene.siteId, FAILED)).toBe(10);
+    await refuse(scene, 1);
+    expect(await statusOf(scene)).toBe('SUSPENDED');
   });
 });
 
 describe('a reactivation', () => {
   it.each(['in the same moment', 'and an eviction'])(
-    '(%s) clears the failed logins: nine more do not suspend the device, and ten do',
+    '(%s) clears the failed logins, also those during the suspension: nine more do not suspend the device, and ten do [C-3.3], [C-3.11]',
     async (how) => {
       const scene = await newScene();
       const site = siteOf(scene.siteId);

@@ -1,5 +1,7 @@
 /** The rules of a dispatch: its states, its windows, its next due time, and how its command ends. */
+
 import { describe, expect, it } from 'vitest';
+import { dispatchRow } from '#workerd/site-view.ts';
 import {
   ackDue,
   advance,
@@ -27,24 +29,6 @@ function outcomeOf(rows: readonly DispatchRow[]) {
     const targets = targetsOf(row);
     return targets.length > 0 ? targets : [row.device_id];
   });
-}
-
-function dispatch(changes: Partial<DispatchRow> = {}): DispatchRow {
-  return {
-    cmd_id: 'cmd-1',
-    owner: 'DEVICE_COMMAND',
-    command_sequence: 1,
-    device_id: 'gateway-1',
-    action: 'BESS_CHARGE',
-    payload: '{}',
-    state: 'WAITING',
-    tries: 0,
-    not_before_ms: 0,
-    expires_at_ms: null,
-    due_at_ms: null,
-    reason: null,
-    ...changes,
-  };
 }
 
 describe('an ack', () => {
@@ -135,7 +119,7 @@ describe('the due time of a dispatch', () => {
   ])(
     'whether the device may know a dispatch in the state %s after %i tries: %s [C-7.8]',
     (state, tries, expected) => {
-      expect(wasSent(dispatch({ state, tries }))).toBe(expected);
+      expect(wasSent(dispatchRow({ state, tries }))).toBe(expected);
     },
   );
 
@@ -147,7 +131,7 @@ describe('the due time of a dispatch', () => {
   ])(
     'a dispatch has expired from the time in expires_at_ms on: %j is %s [C-7.6]',
     (expires_at_ms, expected) => {
-      expect(isExpired(dispatch({ expires_at_ms }), NOW_MS)).toBe(expected);
+      expect(isExpired(dispatchRow({ expires_at_ms }), NOW_MS)).toBe(expected);
     },
   );
 });
@@ -158,7 +142,7 @@ describe('a command whose dispatches have ended', () => {
     state: 'COMPLETED' | 'FAILED',
     ids: string[] = ['BESS-1'],
     changes: Partial<DispatchRow> = {},
-  ) => dispatch({ state, payload: targets(...ids), ...changes });
+  ) => dispatchRow({ state, payload: targets(...ids), ...changes });
   const [done, failed] = [ended('COMPLETED'), ended('FAILED')];
   const unanswered = ended('FAILED', undefined, { reason: 'NO_ACK' });
   const mode = ended('FAILED', [], { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE' });

@@ -1,4 +1,5 @@
 /** When the next dispatch is due: known in memory, because an index would cost a row for each dispatch. */
+
 import { runInDurableObject } from 'cloudflare:test';
 import fc from 'fast-check';
 import { alarmAt, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -7,26 +8,14 @@ import { evictSite } from '#workerd/site-rows.ts';
 import { newListeningSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
+import { dispatchRow } from '#workerd/site-view.ts';
 import { turnsOf } from '#workerd/turns.ts';
 import { siteOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
 import type { Turn } from '../../../../durable-objects/object/turn.ts';
-import { type DispatchRow, DispatchRows } from '../../../../durable-objects/site/dispatch/rows.ts';
+import { DispatchRows } from '../../../../durable-objects/site/dispatch/rows.ts';
 
-const SENT: DispatchRow = {
-  cmd_id: '',
-  owner: 'DEVICE_COMMAND',
-  command_sequence: 1,
-  device_id: 'gateway-1',
-  action: 'BESS_CHARGE',
-  payload: '{}',
-  state: 'SENT',
-  tries: 1,
-  not_before_ms: 0,
-  expires_at_ms: null,
-  due_at_ms: null,
-  reason: null,
-};
+const SENT = dispatchRow({ state: 'SENT', tries: 1 });
 
 const NAMES = ['a', 'b', 'c'];
 type Step = { cmdId: string; dueMs: number | null | 'ended'; isUndone: boolean } | 'alarm';

@@ -15,7 +15,7 @@ import { numberOf } from '#workerd/site-rows.ts';
 import { newListenedSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { addSubDevice, createDevice, createPlant, type Plant } from '#workerd/world.ts';
+import { createDevice, createLinked, createPlant, type Plant } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 
@@ -203,12 +203,7 @@ describe('the acks of modes and emergencies', () => {
   it('an emergency is COMPLETED when every device that received it has completed [C-7.8]', async () => {
     const { organization, plant, listener, partner, link } = await newRunningSite();
     const other = await createPlant(organization);
-    const linked = await createDevice(organization, other.id, 'ACTUATOR');
-    await addSubDevice(organization, other.id, {
-      externalId: 'BESS-2',
-      assetType: 'BESS',
-      linkedDeviceId: linked.id,
-    });
+    const linked = await createLinked(organization, other.id);
     const gatewayLink = await connectListening(other);
     const linkedLink = await connectListening(other, linked);
     const submitter = new Submitter(other.id, partner.keyId);

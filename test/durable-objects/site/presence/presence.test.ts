@@ -12,7 +12,7 @@ import {
 import { crashSite, numberOf, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { addSubDevice, createDevice, type Plant } from '#workerd/world.ts';
+import { createDevice, createLinked, type Plant } from '#workerd/world.ts';
 
 async function presenceOf(plant: Plant): Promise<{ plant: string; subDevices: Record<string, string> }> {
   const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
@@ -154,12 +154,7 @@ describe('a sub-device', () => {
 
   it('is DEGRADED while its linked device reports ERROR [C-2.5]', async () => {
     const { organization, plant } = await newSite();
-    const device = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addSubDevice(organization, plant.id, {
-      externalId: 'BESS-2',
-      assetType: 'BESS',
-      linkedDeviceId: device.id,
-    });
+    const device = await createLinked(organization, plant.id);
     const link = await connectListening(plant, device);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, device, { powerKw: 1 });

@@ -5,12 +5,12 @@
 import { MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
 import { connectListening } from '#workerd/site-devices.ts';
 import {
-  deliverEvents,
   endOf,
   newPlannedSite,
   obey,
   type PlannedScene,
   planned,
+  receivedAlarms,
   rowOf,
   sentCommands,
   sentTo,
@@ -18,7 +18,7 @@ import {
 import { evictSite } from '#workerd/site-rows.ts';
 import { whole } from '#workerd/site-scenes.ts';
 import { cancel, type ScheduleOptions, type SlotValue, schedule, statuses } from '#workerd/site-schedules.ts';
-import { charge, submission } from '#workerd/site-submissions.ts';
+import { charge, submission, violation } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 
 /** All commands of the gateway so far, each of which is acknowledged here. */
@@ -30,6 +30,14 @@ async function obeyAll(scene: PlannedScene): Promise<unknown[]> {
       answered += 1;
       await obey(scene, answered, 'COMPLETED');
     }
+  }
+}
+
+/** Lets minutes pass, and acknowledges all commands after each. */
+async function obeyFor(scene: PlannedScene, minutes: number): Promise<void> {
+  for (let minute = 0; minute < minutes; minute++) {
+    await passTime(scene.plant.id, MINUTE);
+    await obeyAll(scene);
   }
 }
 
@@ -87,13 +95,10 @@ describe('a slot', () => {
   });
 
   it('is sent again after a change of the mode in force, and stays active [C-7.7]', async () => {
-    const { scene, plant, partner } = await following([1, 2]);
+    const { scene, partner } = await following([1, 2]);
     await partner.submit(submission('mode', { mode: 'ZERO_EXPORT' }));
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'ZERO_EXPORT', 1]);
-    for (let minute = 0; minute < 2; minute++) {
-      await passTime(plant.id, MINUTE);
-      await obeyAll(scene);
-    }
+    await obeyFor(scene, 2);
     expect((await obeyAll(scene)).slice(4)).toEqual([2, 'ZERO_EXPORT']);
   });
 
@@ -153,10 +158,7 @@ describe('a newer schedule', () => {
     const newer = schedule([12, 13], { inMs: MINUTE });
     await partner.submit(newer);
     await obeyAll(scene);
-    for (let minute = 0; minute < 4; minute++) {
-      await passTime(plant.id, MINUTE);
-      await obeyAll(scene);
-    }
+    await obeyFor(scene, 4);
     expect(await obeyAll(scene)).toEqual(['SCHEDULE_SET', 1, 'SCHEDULE_SET', 12, 13, 4, 'STANDARD']);
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'COMPLETED']);
   });
@@ -181,16 +183,13 @@ describe('a newer schedule', () => {
   });
 
   it('that is cancelled does not return its slots to the older: the plant follows the mode in force there [C-7.7]', async () => {
-    const { scene, plant, partner } = await following([1, 2, 3, 4]);
+    const { scene, partner } = await following([1, 2, 3, 4]);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([12, 13], { inMs: MINUTE, scheduleId }));
     await obeyAll(scene);
     await partner.submit(cancel(scheduleId));
     await obeyAll(scene);
-    for (let minute = 0; minute < 3; minute++) {
-      await passTime(plant.id, MINUTE);
-      await obeyAll(scene);
-    }
+    await obeyFor(scene, 3);
     expect((await obeyAll(scene)).slice(2)).toEqual(['SCHEDULE_SET', 'SCHEDULE_CANCEL', 'STANDARD', 4]);
   });
 
@@ -216,30 +215,18 @@ describe('a newer schedule', () => {
 
 describe('a limit that tightens', () => {
   it('a tightened limit ends the current slot with an alarm, and skips later ones at their boundaries [C-7.9]', async () => {
-    const { scene, plant, partner, listener } = await following([60, 20, 70, 30]);
+    const { scene, plant, partner } = await following([60, 20, 70, 30]);
     await partner.submit(set({ constraints: { maxImportKw: 50 } }));
     // The order of commands sent in one turn is not guaranteed.
     expect((await obeyAll(scene)).slice(2)).toEqual(expect.arrayContaining(['CONFIG_SET', 'STANDARD']));
-    for (let minute = 0; minute < 3; minute++) {
-      await passTime(plant.id, MINUTE);
-      await obeyAll(scene);
-    }
+    await obeyFor(scene, 3);
     expect((await obeyAll(scene)).slice(4)).toEqual([20, 'STANDARD', 30]);
     await passTime(plant.id, MINUTE);
     expect(await endOf(plant, scene.set)).toBe('COMPLETED slots 0, 2 skipped: CONSTRAINT_VIOLATION');
-    await deliverEvents(scene);
-    expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
-      {
-        type: 'CONSTRAINT_VIOLATION',
-        message: 'SCHEDULE skipped: slot 0: 60 kW exceeds maxImportKw 50 kW',
-        constraint: 'maxImportKw',
-        limit: 50,
-        value: 60,
-      },
-      { type: 'CONSTRAINT_VIOLATION', constraint: 'maxImportKw', limit: 50, value: 70 },
-    ]);
-    const ids = listener.events('alarm').map(({ payload }) => payload.alarmId);
-    expect(new Set(ids).size).toBe(2);
+    const alarms = await receivedAlarms(scene);
+    expect(alarms).toMatchObject([violation('maxImportKw', 50, 60), violation('maxImportKw', 50, 70)]);
+    expect(alarms[0]?.message).toBe('SCHEDULE skipped: slot 0: 60 kW exceeds maxImportKw 50 kW');
+    expect(new Set(alarms.map(({ alarmId }) => alarmId)).size).toBe(2);
   });
 
   it('a schedule of which no slot fits a tightened limit is FAILED with that reason [C-7.9]', async () => {

@@ -3,7 +3,7 @@
  * [C-3.13].
  */
 import { describe, expect, it } from 'vitest';
-import { subDevice } from '#workerd/site-view.ts';
+import { NO_TELEMETRY, subDevice } from '#workerd/site-view.ts';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
 import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
@@ -34,22 +34,10 @@ function canonical(
   return payload;
 }
 
-const NOTHING: CanonicalTelemetry = {
-  gridPowerKw: null,
-  fvePowerKw: null,
-  batteryPowerKw: null,
-  consumptionPowerKw: null,
-  socPercent: null,
-  availableBatteryEnergyKwh: null,
-  batteryTemperatureCelsius: null,
-  currentOperatingMode: 'STANDARD',
-  dataQuality: 'MISSING',
-};
-
 describe('a plant without data', () => {
   it('has null for each number, and the quality MISSING [C-4.1]', () => {
-    expect(canonical({})).toStrictEqual(NOTHING);
-    expect(canonical({}, [GRID, HOUSE, BESS_1, FVE_1])).toStrictEqual(NOTHING);
+    expect(canonical({})).toStrictEqual(NO_TELEMETRY);
+    expect(canonical({}, [GRID, HOUSE, BESS_1, FVE_1])).toStrictEqual(NO_TELEMETRY);
   });
 });
 
@@ -92,7 +80,7 @@ describe('a value of the site', () => {
   );
 
   it('site values need no sub-device [C-3.13]', () => {
-    expect(canonical(site)).toStrictEqual({ ...NOTHING, ...site, dataQuality: 'GOOD' });
+    expect(canonical(site)).toStrictEqual({ ...NO_TELEMETRY, ...site, dataQuality: 'GOOD' });
   });
 });
 

@@ -1,4 +1,5 @@
 /** The conditions for a valid device message, the values read from it, and readings out of order. */
+
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
@@ -16,6 +17,7 @@ import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
 import { type LinkedScene, newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
+import { NO_TELEMETRY } from '#workerd/site-view.ts';
 import { createOrganization, createPlant, siteOf } from '#workerd/world.ts';
 import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
@@ -173,17 +175,7 @@ describe('the stored data of a device message', () => {
     const { plant, site } = await newConnectedSite();
     const { timestamp, payload } = await site.readLatestTelemetry(plant.id);
     expect(timestamp).toBe(new Date().toISOString());
-    expect(payload).toEqual({
-      gridPowerKw: null,
-      fvePowerKw: null,
-      batteryPowerKw: null,
-      consumptionPowerKw: null,
-      socPercent: null,
-      availableBatteryEnergyKwh: null,
-      batteryTemperatureCelsius: null,
-      currentOperatingMode: 'STANDARD',
-      dataQuality: 'MISSING',
-    });
+    expect(payload).toEqual(NO_TELEMETRY);
   });
 
   it('the latest values are site values first, or else sums by asset type [C-3.13]', async () => {

@@ -21,6 +21,8 @@ describe('the target of an item', () => {
   const unserved = 'no device serves BESS-1';
   const silent = 'BESS-1 is offline';
   const served = { subDevices: [linked], active: ['inverter-1'] };
+  const inactive = { subDevices: [linked], active: [] };
+  const mute = { ...served, offline: ['BESS-1'] };
 
   it.each<[string, string, FactsOptions]>([
     ['the plant does not have', unknown, { subDevices: [] }],
@@ -31,22 +33,10 @@ describe('the target of an item', () => {
     ['is not silent while its device is offline', 'ok', { away: [GATEWAY] }],
     ['is at the plant of another, silent one', 'ok', { offline: ['BESS-2'] }],
     ['only its linked device serves', 'ok', { ...served, gatewayId: undefined }],
-    [
-      'has an inactive linked device and no gateway',
-      unserved,
-      { ...served, active: [], gatewayId: undefined },
-    ],
-    ['has an inactive linked device and a gateway', 'ok', { ...served, active: [] }],
-    [
-      'is silent while its linked device is connected',
-      silent,
-      { ...served, away: [GATEWAY], offline: ['BESS-1'] },
-    ],
-    [
-      'is silent while its linked device is offline',
-      'ok',
-      { ...served, away: ['inverter-1'], offline: ['BESS-1'] },
-    ],
+    ['has an inactive linked device and no gateway', unserved, { ...inactive, gatewayId: undefined }],
+    ['has an inactive linked device and a gateway', 'ok', inactive],
+    ['is silent while its linked device is connected', silent, { ...mute, away: [GATEWAY] }],
+    ['is silent while its linked device is offline', 'ok', { ...mute, away: ['inverter-1'] }],
   ])('a target that %s gives: %s [C-7.4]', (_what, expected, options) => {
     expect(textsOf([chargeItem(5)], options)).toEqual([expected]);
     expect(codesOf([chargeItem(5)], options)).toEqual([expected === 'ok' ? 'ok' : 'DEVICE_OFFLINE']);
@@ -141,19 +131,13 @@ describe('the constraint of an item', () => {
 });
 
 describe('the asset of an item', () => {
+  const METER = { deviceId: 'METER-1', assetType: 'METER' } as const;
+
   it.each<[string, string, Partial<DeviceCommandItem>]>([
-    [
-      'an asset type that is not the one in the topology',
-      'BESS-1 is a BESS, not a FVE',
-      { assetType: 'FVE' },
-    ],
+    ['another asset type than in the topology', 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE' }],
     ['a command for another asset type', 'FVE_STOP is not for a BESS', { command: 'FVE_STOP' }],
     ['both errors', 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE', command: 'FVE_STOP' }],
-    [
-      'a battery command for a meter',
-      'BESS_CHARGE is not for a METER',
-      { deviceId: 'METER-1', assetType: 'METER' },
-    ],
+    ['a battery command for a meter', 'BESS_CHARGE is not for a METER', METER],
     ['a command for its own asset type', 'ok', { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }],
   ])('an item with %s gives: %s [C-7.4]', (_what, expected, changes) => {
     expect(textsOf([chargeItem(5, changes)])).toEqual([expected]);

@@ -40,23 +40,17 @@ describe('the check of an emergency', () => {
 });
 
 describe('the MQTT commands of an emergency', () => {
+  const [ONE, TWO] = ['inverter-1', 'inverter-2'];
+
   it.each<[string, FactsOptions, string[]]>([
     ['the gateway', {}, [GATEWAY]],
+    ['the gateway and every linked device', { active: [ONE, TWO] }, [GATEWAY, ONE, TWO]],
     [
-      'the gateway and every linked device',
-      { active: ['inverter-1', 'inverter-2'] },
-      [GATEWAY, 'inverter-1', 'inverter-2'],
+      'the gateway and an active linked device, which is offline',
+      { active: [TWO], away: [TWO] },
+      [GATEWAY, TWO],
     ],
-    [
-      'the gateway and the active linked device, which is offline',
-      { active: ['inverter-2'], away: ['inverter-2'] },
-      [GATEWAY, 'inverter-2'],
-    ],
-    [
-      'the linked device, if there is no gateway',
-      { gatewayId: undefined, active: ['inverter-1'] },
-      ['inverter-1'],
-    ],
+    ['the linked device, if there is no gateway', { gatewayId: undefined, active: [ONE] }, [ONE]],
     ['a gateway that is a linked device, too, once', { gatewayId: 'inverter-1' }, ['inverter-1']],
     ['the gateway, and no device that is not linked', { active: ['sensor-1'] }, [GATEWAY]],
   ])('the recipients of an emergency, each of one MQTT command: %s [C-2.4]', (_who, options, expected) => {
