@@ -1,6 +1,8 @@
 /** One alert rule as a state machine: when an alert begins, recurs and ends, to the millisecond [C-9]. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/property.ts';
 import {
   dueMs,
   meets,
@@ -183,50 +185,46 @@ describe('any sequence of readings', () => {
   });
 
   it('a rule has at most one open alert, opens none before the last has ended, and keeps its cooldown [C-9]', () => {
-    fc.assert(
-      fc.property(walks, ({ forSeconds, cooldownSeconds, steps }) => {
-        const walk = new Walk({ forSeconds, cooldownSeconds });
-        let atMs = 0;
-        for (const { holds, afterMs } of steps) {
-          atMs += afterMs;
-          walk.feed(holds, atMs);
-        }
-        let open: string | undefined;
-        let endedMs = Number.NEGATIVE_INFINITY;
-        for (const [reportedAtMs, change, id] of walk.changes) {
-          expect(change === 'opened').toBe(open === undefined);
-          if (change === 'opened')
-            expect(reportedAtMs - endedMs).toBeGreaterThanOrEqual(cooldownSeconds * SECOND);
-          else expect(id).toBe(open);
-          open = change === 'resolved' ? undefined : id;
-          if (change === 'resolved') endedMs = reportedAtMs;
-        }
-        expect(walk.state.open?.id).toBe(open);
-        const ids = walk.changes.filter(([, change]) => change === 'opened').map(([, , id]) => id);
-        expect(new Set(ids).size).toBe(ids.length);
-      }),
-    );
+    forAll(walks, ({ forSeconds, cooldownSeconds, steps }) => {
+      const walk = new Walk({ forSeconds, cooldownSeconds });
+      let atMs = 0;
+      for (const { holds, afterMs } of steps) {
+        atMs += afterMs;
+        walk.feed(holds, atMs);
+      }
+      let open: string | undefined;
+      let endedMs = Number.NEGATIVE_INFINITY;
+      for (const [reportedAtMs, change, id] of walk.changes) {
+        expect(change === 'opened').toBe(open === undefined);
+        if (change === 'opened')
+          expect(reportedAtMs - endedMs).toBeGreaterThanOrEqual(cooldownSeconds * SECOND);
+        else expect(id).toBe(open);
+        open = change === 'resolved' ? undefined : id;
+        if (change === 'resolved') endedMs = reportedAtMs;
+      }
+      expect(walk.state.open?.id).toBe(open);
+      const ids = walk.changes.filter(([, change]) => change === 'opened').map(([, , id]) => id);
+      expect(new Set(ids).size).toBe(ids.length);
+    });
   });
 
   it('an alert begins after its condition was true for forSeconds without a break, and ends after it was false as long [C-9]', () => {
-    fc.assert(
-      fc.property(walks, ({ forSeconds, cooldownSeconds, steps }) => {
-        const walk = new Walk({ forSeconds, cooldownSeconds });
-        let atMs = 0;
-        // The current value of the condition, and the time since which it has not changed.
-        let run = { holds: false, sinceMs: 0 };
-        for (const { holds, afterMs } of steps) {
-          atMs += afterMs;
-          if (holds !== run.holds) run = { holds, sinceMs: atMs };
-          const notBeforeMs = walk.state.notBeforeMs ?? 0;
-          const wasOpen = walk.state.open !== undefined;
-          const change = walk.feed(holds, atMs);
-          const isLong = atMs - run.sinceMs >= forSeconds * SECOND;
-          const mayOpen = !wasOpen && holds && isLong && NOW_MS + atMs >= notBeforeMs;
-          expect(change === 'opened').toBe(mayOpen);
-          expect(change === 'resolved').toBe(wasOpen && !holds && isLong);
-        }
-      }),
-    );
+    forAll(walks, ({ forSeconds, cooldownSeconds, steps }) => {
+      const walk = new Walk({ forSeconds, cooldownSeconds });
+      let atMs = 0;
+      // The current value of the condition, and the time since which it has not changed.
+      let run = { holds: false, sinceMs: 0 };
+      for (const { holds, afterMs } of steps) {
+        atMs += afterMs;
+        if (holds !== run.holds) run = { holds, sinceMs: atMs };
+        const notBeforeMs = walk.state.notBeforeMs ?? 0;
+        const wasOpen = walk.state.open !== undefined;
+        const change = walk.feed(holds, atMs);
+        const isLong = atMs - run.sinceMs >= forSeconds * SECOND;
+        const mayOpen = !wasOpen && holds && isLong && NOW_MS + atMs >= notBeforeMs;
+        expect(change === 'opened').toBe(mayOpen);
+        expect(change === 'resolved').toBe(wasOpen && !holds && isLong);
+      }
+    });
   });
 });

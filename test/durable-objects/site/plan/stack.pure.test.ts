@@ -1,6 +1,8 @@
 /** The plan stack: the active setpoint at a time, the setpoints that end, and the next change by time. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/property.ts';
 import {
   isAlreadySent,
   isOpen,
@@ -180,59 +182,49 @@ function boundariesOf(entries: readonly PlanEntry[], until: number): number[] {
 
 describe('any plan at any time', () => {
   it('a site that slept past several starts has the same state as one awake for each of them [C-7.7]', () => {
-    fc.assert(
-      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
-        const asleep = stateAt(entries, [], now);
-        expect(asleep).toEqual(stateAt(entries, boundariesOf(entries, now), now));
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
+      const asleep = stateAt(entries, [], now);
+      expect(asleep).toEqual(stateAt(entries, boundariesOf(entries, now), now));
+    });
   });
 
   it('a site that slept through some boundaries has the same state too [C-7.7]', () => {
     const awake = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 });
-    fc.assert(
-      fc.property(someEntries, awake, fc.integer({ min: 0, max: 26 }), (entries, isAwake, now) => {
-        const some = boundariesOf(entries, now).filter((_atMs, index) => isAwake[index]);
-        expect(stateAt(entries, some, now)).toEqual(stateAt(entries, [], now));
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, someEntries, awake, fc.integer({ min: 0, max: 26 }), (entries, isAwake, now) => {
+      const some = boundariesOf(entries, now).filter((_atMs, index) => isAwake[index]);
+      expect(stateAt(entries, some, now)).toEqual(stateAt(entries, [], now));
+    });
   });
 
   it('the active setpoint is the newest open entry of the highest level that was not replaced [C-7.7]', () => {
-    fc.assert(
-      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
-        const { top, replaced } = stackAt(entries, now);
-        const gone = new Set(replaced.map((one) => one.entry));
-        const open = entries.filter(
-          (one) => one.startsAtMs <= now && (one.endsAtMs === null || now < one.endsAtMs) && !gone.has(one),
-        );
-        const rank = ({ level }: PlanEntry) => LEVELS.indexOf(level);
-        const [best] = open.sort((left, right) => rank(left) - rank(right) || right.sequence - left.sequence);
-        expect(top).toBe(best);
-      }),
-    );
+    forAll(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
+      const { top, replaced } = stackAt(entries, now);
+      const gone = new Set(replaced.map((one) => one.entry));
+      const open = entries.filter(
+        (one) => one.startsAtMs <= now && (one.endsAtMs === null || now < one.endsAtMs) && !gone.has(one),
+      );
+      const rank = ({ level }: PlanEntry) => LEVELS.indexOf(level);
+      const [best] = open.sort((left, right) => rank(left) - rank(right) || right.sequence - left.sequence);
+      expect(top).toBe(best);
+    });
   });
 
   it('an entry is replaced only if it overlapped a newer one of its level, and no two of one level stay open [C-7.7]', () => {
-    fc.assert(
-      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
-        const gone = stackAt(entries, now).replaced;
-        const left = entries.filter((one) => gone.every((two) => two.entry !== one) && isOpen(one, now));
-        expect(new Set(left.map(({ level }) => level)).size).toBe(left.length);
-        for (const { entry: older, by } of gone) {
-          const newer = entries.find(({ sequence }) => sequence === by);
-          if (!newer) throw new Error(`${by} is unknown`);
-          const metAtMs = Math.max(older.startsAtMs, newer.startsAtMs);
-          expect(newer.level).toBe(older.level);
-          expect(newer.sequence).toBeGreaterThan(older.sequence);
-          expect(metAtMs).toBeLessThanOrEqual(now);
-          expect(metAtMs).toBeLessThan(older.endsAtMs ?? Number.POSITIVE_INFINITY);
-          expect(metAtMs).toBeLessThan(newer.endsAtMs ?? Number.POSITIVE_INFINITY);
-        }
-      }),
-    );
+    forAll(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
+      const gone = stackAt(entries, now).replaced;
+      const left = entries.filter((one) => gone.every((two) => two.entry !== one) && isOpen(one, now));
+      expect(new Set(left.map(({ level }) => level)).size).toBe(left.length);
+      for (const { entry: older, by } of gone) {
+        const newer = entries.find(({ sequence }) => sequence === by);
+        if (!newer) throw new Error(`${by} is unknown`);
+        const metAtMs = Math.max(older.startsAtMs, newer.startsAtMs);
+        expect(newer.level).toBe(older.level);
+        expect(newer.sequence).toBeGreaterThan(older.sequence);
+        expect(metAtMs).toBeLessThanOrEqual(now);
+        expect(metAtMs).toBeLessThan(older.endsAtMs ?? Number.POSITIVE_INFINITY);
+        expect(metAtMs).toBeLessThan(newer.endsAtMs ?? Number.POSITIVE_INFINITY);
+      }
+    });
   });
 });
 
@@ -316,11 +308,9 @@ describe('the next change', () => {
   });
 
   it('the active setpoint does not change before the next change [C-7.7]', () => {
-    fc.assert(
-      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (some, now) => {
-        const next = nextChangeMs(some, now) ?? 30;
-        for (let atMs = now; atMs < next; atMs++) expect(topAt(some, atMs)).toBe(topAt(some, now));
-      }),
-    );
+    forAll(someEntries, fc.integer({ min: 0, max: 26 }), (some, now) => {
+      const next = nextChangeMs(some, now) ?? 30;
+      for (let atMs = now; atMs < next; atMs++) expect(topAt(some, atMs)).toBe(topAt(some, now));
+    });
   });
 });

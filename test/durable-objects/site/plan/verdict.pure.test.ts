@@ -2,8 +2,10 @@
  * The verdict on a setpoint: its time, the measurements that count, and the tolerance. The expected numbers
  * are computed by hand.
  */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/property.ts';
 import type { Span } from '../../../../durable-objects/site/plan/state.ts';
 import {
   judge,
@@ -156,24 +158,22 @@ describe('the mean power of a setpoint', () => {
   it('the mean of a constant power is that constant, however it is sampled and cut [C-7.8]', () => {
     const minutes = fc.uniqueArray(fc.integer({ min: 0, max: 100 }), { minLength: 2, maxLength: 12 });
     const constant = fc.integer({ min: -100_000, max: 100_000 }).map((watts) => watts / 1_000);
-    fc.assert(
-      fc.property(minutes, minutes, constant, (cuts, samples, kw) => {
-        const bounds = cuts.sort((left, right) => left - right);
-        const on = spans(
-          ...bounds.flatMap((from, index): [number, number][] => {
-            const to = bounds[index + 1];
-            return index % 2 === 0 && to !== undefined ? [[from, to]] : [];
-          }),
-        );
-        const every = samples.sort((left, right) => left - right).map((minute) => [minute, kw] as const);
-        const verdict = judgePower(
-          power(0),
-          on,
-          points([-1, kw], ...every.map(([at, value]): [number, number] => [at, value])),
-        );
-        expect(verdict.actualValueKw).toBeCloseTo(kw, 3);
-      }),
-    );
+    forAll(minutes, minutes, constant, (cuts, samples, kw) => {
+      const bounds = cuts.sort((left, right) => left - right);
+      const on = spans(
+        ...bounds.flatMap((from, index): [number, number][] => {
+          const to = bounds[index + 1];
+          return index % 2 === 0 && to !== undefined ? [[from, to]] : [];
+        }),
+      );
+      const every = samples.sort((left, right) => left - right).map((minute) => [minute, kw] as const);
+      const verdict = judgePower(
+        power(0),
+        on,
+        points([-1, kw], ...every.map(([at, value]): [number, number] => [at, value])),
+      );
+      expect(verdict.actualValueKw).toBeCloseTo(kw, 3);
+    });
   });
 });
 

@@ -1,6 +1,8 @@
 /** The rules of presence: each status at its limits, and the next change by time [C-2.5]. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/property.ts';
 import {
   isFallbackEngaged,
   NO_PRESENCE,
@@ -154,24 +156,22 @@ describe('the next change', () => {
       afterMs: fc.option(fc.integer({ min: 30_000, max: 2 * GONE_MS }), { nil: undefined }),
       subDevices: fc.array(fc.tuple(ageMs, fc.boolean()), { maxLength: 3 }),
     });
-    fc.assert(
-      fc.property(anyInput, fc.double({ min: 0, max: 1, noNaN: true }), (one, share) => {
-        const whole = input({
-          previous: was(one.plant),
-          connected: one.connected,
-          lastSessionEndMs: one.endedAgoMs === undefined ? undefined : NOW_MS - one.endedAgoMs,
-          fallback: { afterMs: one.afterMs, isActive: false },
-          subDevices: one.subDevices.map(([age, inError], index) => subDevice(`S-${index}`, age, inError)),
-        });
-        const { presence, nextChangeMs } = presenceAt(whole, NOW_MS);
-        if (nextChangeMs !== undefined) expect(nextChangeMs).toBeGreaterThan(NOW_MS);
-        const lastMs = (nextChangeMs ?? NOW_MS + 10 * OFFLINE_MS) - 1;
-        for (const atMs of [lastMs, NOW_MS + Math.floor((lastMs - NOW_MS) * share)]) {
-          expect(presenceAt(whole, atMs).presence).toEqual(presence);
-          expect(isFallbackEngaged(whole, atMs)).toBe(isFallbackEngaged(whole, NOW_MS));
-        }
-      }),
-    );
+    forAll(anyInput, fc.double({ min: 0, max: 1, noNaN: true }), (one, share) => {
+      const whole = input({
+        previous: was(one.plant),
+        connected: one.connected,
+        lastSessionEndMs: one.endedAgoMs === undefined ? undefined : NOW_MS - one.endedAgoMs,
+        fallback: { afterMs: one.afterMs, isActive: false },
+        subDevices: one.subDevices.map(([age, inError], index) => subDevice(`S-${index}`, age, inError)),
+      });
+      const { presence, nextChangeMs } = presenceAt(whole, NOW_MS);
+      if (nextChangeMs !== undefined) expect(nextChangeMs).toBeGreaterThan(NOW_MS);
+      const lastMs = (nextChangeMs ?? NOW_MS + 10 * OFFLINE_MS) - 1;
+      for (const atMs of [lastMs, NOW_MS + Math.floor((lastMs - NOW_MS) * share)]) {
+        expect(presenceAt(whole, atMs).presence).toEqual(presence);
+        expect(isFallbackEngaged(whole, atMs)).toBe(isFallbackEngaged(whole, NOW_MS));
+      }
+    });
   });
 });
 

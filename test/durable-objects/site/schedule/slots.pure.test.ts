@@ -2,8 +2,10 @@
  * The slots of schedules in time: the current slot, the slots that newer schedules leave to older ones, and
  * the text about skipped slots.
  */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/property.ts';
 import {
   cutByNewer,
   cutSlot,
@@ -70,16 +72,14 @@ describe('the next boundary', () => {
 
   it('the slot does not change before the next boundary [C-7.9]', () => {
     const cuts = fc.array(fc.tuple(fc.nat(5), fc.integer({ min: 0, max: 80 })), { maxLength: 4 });
-    fc.assert(
-      fc.property(cuts, fc.integer({ min: -5, max: 70 }), (some, now) => {
-        const wide = windowOf(0, 6);
-        const slots = some.reduce((left, [index, atMs]) => cutSlot(left, index, atMs, 'X'), slotsOf(6));
-        const next = nextBoundaryMs(wide, () => slots, now) ?? 80;
-        expect(next).toBeGreaterThan(now);
-        for (let atMs = now; atMs < next; atMs++)
-          expect(slotAt(wide, slots, atMs)).toEqual(slotAt(wide, slots, now));
-      }),
-    );
+    forAll(cuts, fc.integer({ min: -5, max: 70 }), (some, now) => {
+      const wide = windowOf(0, 6);
+      const slots = some.reduce((left, [index, atMs]) => cutSlot(left, index, atMs, 'X'), slotsOf(6));
+      const next = nextBoundaryMs(wide, () => slots, now) ?? 80;
+      expect(next).toBeGreaterThan(now);
+      for (let atMs = now; atMs < next; atMs++)
+        expect(slotAt(wide, slots, atMs)).toEqual(slotAt(wide, slots, now));
+    });
   });
 });
 

@@ -2,8 +2,10 @@
  * Buckets have the same numbers however the samples are cut and in whatever order the pieces are merged
  * [C-4.5].
  */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/property.ts';
 import {
   aggregateOf,
   type Bucket,
@@ -50,29 +52,27 @@ function cut(own: readonly Sample[], cutsMs: readonly number[]): Series[] {
 
 describe('buckets of a series', () => {
   it('the buckets of each width equal the aggregates computed from the readings one by one [C-3.5]', () => {
-    fc.assert(
-      fc.property(samples, fc.constantFrom(...WIDTHS), (own, widthMs) => {
-        const buckets = bucketsOf(seriesOf(own), widthMs);
-        const groups = [...Map.groupBy(own, ({ atMs }) => Math.floor(atMs / widthMs) * widthMs)];
-        expect(buckets.map(({ startMs }) => startMs)).toEqual(groups.map(([startMs]) => startMs));
-        for (const [index, [, group]] of groups.entries()) {
-          const thousandths = group.map((sample) => sample.thousandths);
-          const sum = thousandths.reduce((left, right) => left + right, 0);
-          const last = group.at(-1);
-          const bucket = buckets[index] as Bucket;
-          const answered = Object.fromEntries(AGGREGATES.map((name) => [name, aggregateOf(bucket, name)]));
-          expect(answered).toEqual({
-            avg: sum / (1_000 * group.length),
-            min: Math.min(...thousandths) / 1_000,
-            max: Math.max(...thousandths) / 1_000,
-            sum: sum / 1_000,
-            count: group.length,
-            last: (last?.thousandths ?? 0) / 1_000,
-          });
-          expect(bucket.lastAtMs).toBe(last?.atMs);
-        }
-      }),
-    );
+    forAll(samples, fc.constantFrom(...WIDTHS), (own, widthMs) => {
+      const buckets = bucketsOf(seriesOf(own), widthMs);
+      const groups = [...Map.groupBy(own, ({ atMs }) => Math.floor(atMs / widthMs) * widthMs)];
+      expect(buckets.map(({ startMs }) => startMs)).toEqual(groups.map(([startMs]) => startMs));
+      for (const [index, [, group]] of groups.entries()) {
+        const thousandths = group.map((sample) => sample.thousandths);
+        const sum = thousandths.reduce((left, right) => left + right, 0);
+        const last = group.at(-1);
+        const bucket = buckets[index] as Bucket;
+        const answered = Object.fromEntries(AGGREGATES.map((name) => [name, aggregateOf(bucket, name)]));
+        expect(answered).toEqual({
+          avg: sum / (1_000 * group.length),
+          min: Math.min(...thousandths) / 1_000,
+          max: Math.max(...thousandths) / 1_000,
+          sum: sum / 1_000,
+          count: group.length,
+          last: (last?.thousandths ?? 0) / 1_000,
+        });
+        expect(bucket.lastAtMs).toBe(last?.atMs);
+      }
+    });
   });
 
   it('buckets begin in UTC, at whole multiples of their width [C-4.5]', () => {
@@ -98,53 +98,46 @@ describe('buckets of a series', () => {
 
 describe('merged buckets', () => {
   it('of 5 min equal those of the whole series at 5 min, 15 min, 1 h and 1 d, wherever the series is cut [C-4.5]', () => {
-    fc.assert(
-      fc.property(samples, fc.array(moment, { maxLength: 8 }), (own, cuts) => {
-        const pieces = cut(
-          own,
-          cuts.map((at) => MIDNIGHT_MS + at),
-        );
-        const packed = pieces.reduce<Bucket[]>(
-          (page, piece) => mergeBuckets(page, bucketsOf(piece, BUCKET_MS['5m']), BUCKET_MS['5m']),
-          [],
-        );
-        for (const widthMs of WIDTHS.slice(1)) {
-          expect(mergeBuckets(packed, [], widthMs)).toEqual(bucketsOf(seriesOf(own), widthMs));
-        }
-      }),
-    );
+    forAll(samples, fc.array(moment, { maxLength: 8 }), (own, cuts) => {
+      const pieces = cut(
+        own,
+        cuts.map((at) => MIDNIGHT_MS + at),
+      );
+      const packed = pieces.reduce<Bucket[]>(
+        (page, piece) => mergeBuckets(page, bucketsOf(piece, BUCKET_MS['5m']), BUCKET_MS['5m']),
+        [],
+      );
+      for (const widthMs of WIDTHS.slice(1)) {
+        expect(mergeBuckets(packed, [], widthMs)).toEqual(bucketsOf(seriesOf(own), widthMs));
+      }
+    });
   });
 
   it('are the same in any order of the pieces, and through any intermediate widths [C-4.5]', () => {
     const order = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
     const cuts = fc.tuple(moment, moment, moment);
-    fc.assert(
-      fc.property(samples, cuts, order, fc.subarray(WIDTHS), (own, at, turns, widths) => {
-        const pieces = cut(
-          own,
-          at.map((one) => MIDNIGHT_MS + one),
-        );
-        let merged: Bucket[] = [];
-        for (const turn of turns) {
-          const piece = pieces[turn] ?? { atMs: [], values: [] };
-          merged = mergeBuckets(merged, bucketsOf(piece, BUCKET_MS['1m']), BUCKET_MS['1m']);
-        }
-        for (const widthMs of widths) merged = mergeBuckets(merged, [], widthMs);
-        expect(mergeBuckets(merged, [], BUCKET_MS['1d'])).toEqual(bucketsOf(seriesOf(own), BUCKET_MS['1d']));
-      }),
-    );
+    forAll(samples, cuts, order, fc.subarray(WIDTHS), (own, at, turns, widths) => {
+      const pieces = cut(
+        own,
+        at.map((one) => MIDNIGHT_MS + one),
+      );
+      let merged: Bucket[] = [];
+      for (const turn of turns) {
+        const piece = pieces[turn] ?? { atMs: [], values: [] };
+        merged = mergeBuckets(merged, bucketsOf(piece, BUCKET_MS['1m']), BUCKET_MS['1m']);
+      }
+      for (const widthMs of widths) merged = mergeBuckets(merged, [], widthMs);
+      expect(mergeBuckets(merged, [], BUCKET_MS['1d'])).toEqual(bucketsOf(seriesOf(own), BUCKET_MS['1d']));
+    });
   });
 
   it('merging does not change its inputs', () => {
-    fc.assert(
-      fc.property(samples, (own) => {
-        const fine = bucketsOf(seriesOf(own), BUCKET_MS['5m']);
-        const before = structuredClone(fine);
-        mergeBuckets(fine, fine, BUCKET_MS['1d']);
-        expect(fine).toEqual(before);
-      }),
-      { numRuns: 20 },
-    );
+    forMany(20, samples, (own) => {
+      const fine = bucketsOf(seriesOf(own), BUCKET_MS['5m']);
+      const before = structuredClone(fine);
+      mergeBuckets(fine, fine, BUCKET_MS['1d']);
+      expect(fine).toEqual(before);
+    });
   });
 
   it('merged sums and means are exact decimals, even with digits that no double can hold [C-4.5]', () => {

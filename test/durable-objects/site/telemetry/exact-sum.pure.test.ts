@@ -1,6 +1,8 @@
 /** Sums of readings are exact decimals, whatever their order, sizes and the roll-ups between [C-4.5]. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forMany } from '#support/property.ts';
 import { ExactSum, sumOf } from '../../../../durable-objects/site/telemetry/exact-sum.ts';
 
 /** Large enough for the digits of the smallest double. */
@@ -69,56 +71,44 @@ const values = fc.array(value, { minLength: 1, maxLength: 60 });
 
 describe('an exact sum', () => {
   it('equals the sum of the decimals, for any values in any order [C-4.5]', () => {
-    fc.assert(
-      fc.property(values, fc.infiniteStream(fc.nat()), (given, keys) => {
-        const shuffled = given
-          .map((one) => ({ one, key: keys.next().value ?? 0 }))
-          .sort((left, right) => left.key - right.key)
-          .map(({ one }) => one);
-        const text = sumUp(given).toString();
-        expect(scaled(text)).toBe(total(given));
-        expect(sumUp(shuffled).toString()).toBe(text);
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, values, fc.infiniteStream(fc.nat()), (given, keys) => {
+      const shuffled = given
+        .map((one) => ({ one, key: keys.next().value ?? 0 }))
+        .sort((left, right) => left.key - right.key)
+        .map(({ one }) => one);
+      const text = sumUp(given).toString();
+      expect(scaled(text)).toBe(total(given));
+      expect(sumUp(shuffled).toString()).toBe(text);
+    });
   });
 
   it('the text of an exact sum is unique: plain digits without an exponent or a needless zero [C-4.5]', () => {
-    fc.assert(
-      fc.property(values, (given) => {
-        const text = sumUp(given).toString();
-        expect(text).toMatch(/^(0|-?(?:0|[1-9]\d*)(?:\.\d*[1-9])?)$/);
-        expect(text).not.toBe('-0');
-        expect(sumOf(text).toString()).toBe(text);
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, values, (given) => {
+      const text = sumUp(given).toString();
+      expect(text).toMatch(/^(0|-?(?:0|[1-9]\d*)(?:\.\d*[1-9])?)$/);
+      expect(text).not.toBe('-0');
+      expect(sumOf(text).toString()).toBe(text);
+    });
   });
 
   it('is the same through any partial sums, as values or as texts [C-4.5]', () => {
-    fc.assert(
-      fc.property(fc.array(values, { minLength: 1, maxLength: 8 }), fc.boolean(), (groups, isReversed) => {
-        const texts = groups.map((group) => sumUp(group).toString());
-        const sum = new ExactSum();
-        for (const text of isReversed ? texts.reverse() : texts) sum.addText(text);
-        expect(sum.toString()).toBe(sumUp(groups.flat()).toString());
-        expect(Object.is(sum.toNumber(), sumUp(groups.flat()).toNumber())).toBe(true);
-      }),
-      { numRuns: 300 },
-    );
+    forMany(300, fc.array(values, { minLength: 1, maxLength: 8 }), fc.boolean(), (groups, isReversed) => {
+      const texts = groups.map((group) => sumUp(group).toString());
+      const sum = new ExactSum();
+      for (const text of isReversed ? texts.reverse() : texts) sum.addText(text);
+      expect(sum.toString()).toBe(sumUp(groups.flat()).toString());
+      expect(Object.is(sum.toNumber(), sumUp(groups.flat()).toNumber())).toBe(true);
+    });
   });
 
   it('returns the nearest double of the sum and of its mean [C-4.5]', () => {
-    fc.assert(
-      fc.property(values, fc.integer({ min: 1, max: 3_000_000 }), (given, count) => {
-        const sum = sumUp(given);
-        expectNearest(sum.toNumber(), total(given), 1);
-        expectNearest(sum.mean(given.length), total(given), given.length);
-        expectNearest(sum.mean(count), total(given), count);
-        expect(sumOf(sum.toString()).mean(count)).toBe(sum.mean(count));
-      }),
-      { numRuns: 500 },
-    );
+    forMany(500, values, fc.integer({ min: 1, max: 3_000_000 }), (given, count) => {
+      const sum = sumUp(given);
+      expectNearest(sum.toNumber(), total(given), 1);
+      expectNearest(sum.mean(given.length), total(given), given.length);
+      expectNearest(sum.mean(count), total(given), count);
+      expect(sumOf(sum.toString()).mean(count)).toBe(sum.mean(count));
+    });
   });
 
   it.each<[string, number[], string, number, number]>([

@@ -2,8 +2,10 @@
  * Registers: the total that a meter has counted since its first reading never falls, whatever its values are
  * [C-4.5].
  */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll, forMany } from '#support/property.ts';
 import {
   advanceRegister,
   isComputed,
@@ -41,26 +43,21 @@ const value = fc.oneof(
 
 describe('a register', () => {
   it('a rising register is returned unchanged [C-4.5]', () => {
-    fc.assert(
-      fc.property(fc.array(value, { minLength: 1 }), (values) => {
-        const rising = values.toSorted((left, right) => left - right);
-        for (const [index, counted] of count(rising).entries()) {
-          expect(counted.total === rising[index], `${counted.total} is ${rising[index]}`).toBe(true);
-          expect(counted.isComputed).toBe(false);
-        }
-      }),
-    );
+    forAll(fc.array(value, { minLength: 1 }), (values) => {
+      const rising = values.toSorted((left, right) => left - right);
+      for (const [index, counted] of count(rising).entries()) {
+        expect(counted.total === rising[index], `${counted.total} is ${rising[index]}`).toBe(true);
+        expect(counted.isComputed).toBe(false);
+      }
+    });
   });
 
   it('the total of a register never falls, for any values [C-4.5]', () => {
-    fc.assert(
-      fc.property(fc.array(value, { minLength: 2, maxLength: 40 }), (values) => {
-        const counted = totalsOf(values);
-        for (const [index, total] of counted.slice(1).entries())
-          expect(total).toBeGreaterThanOrEqual(counted[index] ?? 0);
-      }),
-      { numRuns: 2_000 },
-    );
+    forMany(2_000, fc.array(value, { minLength: 2, maxLength: 40 }), (values) => {
+      const counted = totalsOf(values);
+      for (const [index, total] of counted.slice(1).entries())
+        expect(total).toBeGreaterThanOrEqual(counted[index] ?? 0);
+    });
   });
 
   it('that is reset continues from its previous total, each time [C-4.5]', () => {
@@ -125,19 +122,17 @@ describe('the totals of a series', () => {
   });
 
   it('totals are the same for one piece or many, because the state continues [C-4.5]', () => {
-    fc.assert(
-      fc.property(fc.array(value, { maxLength: 20 }), fc.nat(20), (values, at) => {
-        const atMs = values.map((_value, index) => index);
-        const [whole, cut] = [{}, {}];
-        const expected = totals(whole, METRIC, { atMs, values });
-        const pieces = [
-          totals(cut, METRIC, { atMs: atMs.slice(0, at), values: values.slice(0, at) }),
-          totals(cut, METRIC, { atMs: atMs.slice(at), values: values.slice(at) }),
-        ];
-        expect(pieces.flat()).toEqual(expected);
-        expect(cut).toEqual(whole);
-      }),
-    );
+    forAll(fc.array(value, { maxLength: 20 }), fc.nat(20), (values, at) => {
+      const atMs = values.map((_value, index) => index);
+      const [whole, cut] = [{}, {}];
+      const expected = totals(whole, METRIC, { atMs, values });
+      const pieces = [
+        totals(cut, METRIC, { atMs: atMs.slice(0, at), values: values.slice(0, at) }),
+        totals(cut, METRIC, { atMs: atMs.slice(at), values: values.slice(at) }),
+      ];
+      expect(pieces.flat()).toEqual(expected);
+      expect(cut).toEqual(whole);
+    });
   });
 
   it('a metric that is not a register has no totals and no state [C-4.5]', () => {

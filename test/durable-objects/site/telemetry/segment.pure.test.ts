@@ -1,6 +1,8 @@
 /** Parts: packed data is read back to the last digit, for any names and any number of metrics [C-4.5]. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '#support/property.ts';
 import {
   type Bucket,
   bucketsOf,
@@ -112,22 +114,20 @@ function manyBuckets(metrics: number, buckets: number, fromMs = START_MS): Map<s
 
 describe('samples in segments', () => {
   it('samples are read back unchanged, for any names and values [C-3.13]', () => {
-    fc.assert(
-      fc.property(samples, (given) => {
-        const segments = packSamples(new Map(given)).map(stored);
-        const count = given.reduce((sum, [, { atMs }]) => sum + atMs.length, 0);
-        expect(segments.reduce((sum, segment) => sum + segment.count, 0)).toBe(count);
-        if (given.length > 0) {
-          expectComplete(
-            segments,
-            given.map(([metric]) => metric),
-          );
-        }
-        for (const [metric, own] of given) {
-          expect(segments.map((segment) => unpackSamples(segment, metric))).toContainEqual(own);
-        }
-      }),
-    );
+    forAll(samples, (given) => {
+      const segments = packSamples(new Map(given)).map(stored);
+      const count = given.reduce((sum, [, { atMs }]) => sum + atMs.length, 0);
+      expect(segments.reduce((sum, segment) => sum + segment.count, 0)).toBe(count);
+      if (given.length > 0) {
+        expectComplete(
+          segments,
+          given.map(([metric]) => metric),
+        );
+      }
+      for (const [metric, own] of given) {
+        expect(segments.map((segment) => unpackSamples(segment, metric))).toContainEqual(own);
+      }
+    });
   });
 
   it('an unknown metric has no samples, even with a name that every object has [C-3.13]', () => {
@@ -197,16 +197,14 @@ describe('buckets in segments', () => {
   const width = fc.constantFrom(FIVE, 12 * FIVE, 288 * FIVE);
 
   it('buckets are read back unchanged, for any names, including sums that no double can hold [C-4.5]', () => {
-    fc.assert(
-      fc.property(samples, width, (given, widthMs) => {
-        const buckets = new Map(given.map(([metric, own]) => [metric, bucketsOf(own, widthMs)]));
-        const segments = packBuckets(buckets, widthMs).map(stored);
-        for (const [metric, own] of buckets) {
-          expect(segments.map((segment) => unpackBuckets(segment, metric, widthMs))).toContainEqual(own);
-          expect(segments.map(({ directory }) => countOf(directory, metric))).toContain(own.length);
-        }
-      }),
-    );
+    forAll(samples, width, (given, widthMs) => {
+      const buckets = new Map(given.map(([metric, own]) => [metric, bucketsOf(own, widthMs)]));
+      const segments = packBuckets(buckets, widthMs).map(stored);
+      for (const [metric, own] of buckets) {
+        expect(segments.map((segment) => unpackBuckets(segment, metric, widthMs))).toContainEqual(own);
+        expect(segments.map(({ directory }) => countOf(directory, metric))).toContain(own.length);
+      }
+    });
   });
 
   it("buckets keep the total of a register if it differs from the register's value [C-4.5]", () => {
