@@ -5,15 +5,16 @@ import {
   connectTo,
   type DeviceCredential,
   droppedOf,
+  manySignals,
   publish,
   publishAll,
   rawTelemetry,
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
-import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { evictSite, factOf, numberOf } from '#workerd/site-rows.ts';
 import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { addSubDevice, createDevice, siteOf } from '#workerd/world.ts';
+import { createLinked, siteOf } from '#workerd/world.ts';
 import { MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link/batch.ts';
 import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
 
@@ -25,11 +26,7 @@ const LONGEST_ROW = {
 
 /** 1 000 new signal names in about 100 KB. */
 function inventedSignals(round: number): string {
-  const signals = Array.from({ length: 1_000 }, (_none, index) => [
-    `${'x'.repeat(80)}-${round}-${index}`,
-    index,
-  ]);
-  return JSON.stringify(Object.fromEntries(signals));
+  return manySignals(1_000, `${'x'.repeat(80)}-${round}-`);
 }
 
 /** Sends one message of over a megabyte, and returns the kind of its answer; a closed link answers nothing. */
@@ -54,12 +51,8 @@ describe('one link message', () => {
   it('the Site closes the link after a message longer than any that a bridge sends, and stores nothing of it [rule 1]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const payload = rawTelemetry(gateway, { data: '{"gridPowerKw":1}' });
-    link.send({
-      kind: 'publish',
-      seq: 1,
-      topic: 'telemetry',
-      payload: payload + ' '.repeat(MAX_MESSAGE_CHARS),
-    });
+    const tooLong = payload + ' '.repeat(MAX_MESSAGE_CHARS);
+    link.send({ kind: 'publish', seq: 1, topic: 'telemetry', payload: tooLong });
     expect(await link.untilClosed()).toMatchObject({ code: 4400 });
     expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(0);
   });
@@ -103,11 +96,7 @@ describe('names of signals', () => {
   it('messages with unprintable signal names are dropped and counted, and the next valid message is stored [C-3.13]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     for (let round = 0; round < 4; round++) {
-      const names = Array.from(
-        { length: 1_000 },
-        (_none, index) => `\u0001${'\u0000'.repeat(20)}${round}-${index}`,
-      );
-      const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
+      const data = manySignals(1_000, `\u0001${'\u0000'.repeat(20)}${round}-`);
       expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
     }
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ MALFORMED: 4 });
@@ -131,28 +120,19 @@ describe('names of signals', () => {
       const { payload } = await siteOf(plant.id).readLatestTelemetry(plant.id);
       expect(payload, state).toMatchObject({ gridPowerKw: 7, fvePowerKw: 3, socPercent: 50 });
     }
-    const [fact] = await rowsOf<{ value: string }>(
-      plant.id,
-      `SELECT value FROM fact WHERE name = 'snapshot'`,
-    );
-    const { samples } = JSON.parse(fact?.value ?? '') as { samples: Record<string, unknown> };
-    const invented = Object.keys(samples).filter((name) => name.startsWith('xxx'));
+    const snapshot = await factOf<{ samples: Record<string, unknown> }>(plant.id, 'snapshot');
+    const invented = Object.keys(snapshot?.samples ?? {}).filter((name) => name.startsWith('xxx'));
     expect(invented).toHaveLength(500);
     expect(invented.every((name) => name.includes('-4-'))).toBe(true);
   });
 
   it('signals of a sub-device are accepted only from the gateway and from the device linked to it [C-3.13]', async () => {
     const { organization, plant, gateway } = await newSite();
-    const sensor = await createDevice(organization, plant.id, 'SENSOR');
-    await addSubDevice(organization, plant.id, {
-      externalId: 'METER-2',
-      assetType: 'METER',
-      linkedDeviceId: sensor.id,
-    });
+    const linked = await createLinked(organization, plant.id, { externalId: 'METER-2', assetType: 'METER' });
     const link = await connectTo(plant.id, gateway.id);
-    const other = await connectTo(plant.id, sensor.id);
+    const other = await connectTo(plant.id, linked.id);
     await publish(link, rawTelemetry(gateway, { data: '{"FVE-1/powerKw":5}' }));
-    await publish(other, rawTelemetry(sensor, { data: '{"FVE-1/powerKw":999,"METER-2/powerKw":4}' }));
+    await publish(other, rawTelemetry(linked, { data: '{"FVE-1/powerKw":999,"METER-2/powerKw":4}' }));
     const { payload } = await siteOf(plant.id).readLatestTelemetry(plant.id);
     expect(payload.fvePowerKw).toBe(5);
     expect(payload.devices).toContainEqual({ deviceId: 'METER-2', assetType: 'METER', powerKw: 4 });

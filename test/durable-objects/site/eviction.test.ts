@@ -11,7 +11,7 @@ import {
 } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { type ListenedScene, newListenedSite } from '#workerd/site-scenes.ts';
+import { type ListenedScene, newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
@@ -124,8 +124,7 @@ describe('due work after an eviction', () => {
   );
 
   it('a command without an ack is sent three times and ends FAILED, although the site is evicted between the tries [C-7.8]', async () => {
-    const { plant, partner } = await newListenedSite();
-    const link = await connectListening(plant);
+    const { plant, partner, link } = await newRunningSite();
     await partner.submit(charge());
     for (let tries = 1; tries < 3; tries++) {
       await evictSite(plant.id);

@@ -20,7 +20,7 @@ import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { readCommands } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, openSessions, repair, rowsOf } from '#workerd/site-rows.ts';
-import { newListenedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newRunningSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { addPlant, createKey, createOrganization, createPlant } from '#workerd/world.ts';
@@ -77,8 +77,7 @@ describe('an applied registry change', () => {
   });
 
   it('a new key gets alarms, and a revoked key gets none [C-8.1]', async () => {
-    const { organization, plant, key, listener } = await newListenedSite();
-    const link = await connectListening(plant);
+    const { organization, plant, key, listener, link } = await newRunningSite();
     const late = await createKey(organization);
     const listeners = [listener, await listen(organization, late)];
     // The vhost of the revoked key does not know about it: it would accept every event.

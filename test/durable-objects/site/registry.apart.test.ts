@@ -15,7 +15,7 @@ import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-cloc
 import { commandsOf, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand, readCommands } from '#workerd/site-reads.ts';
-import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
+import { columnOf, evictSite, numberOf, openSessions } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
@@ -269,11 +269,7 @@ describe('the keys that get events', () => {
     const revoked = await createKey(organization, { scopes: ['trading:connect'], revokedAtMs: START_MS });
     const partner = new Submitter(plant.id);
     await partner.submit(charge(51));
-    const rows = await rowsOf<{ lane: string }>(
-      plant.id,
-      `SELECT DISTINCT lane FROM outbox WHERE kind = 'alarm'`,
-    );
-    const lanes = rows.map((row) => row.lane);
+    const lanes = await columnOf(plant.id, `SELECT DISTINCT lane FROM outbox WHERE kind = 'alarm'`);
     expect(lanes).toContain(partner.keyId);
     expect(lanes).not.toContain(reader.id);
     expect(lanes).not.toContain(revoked.id);

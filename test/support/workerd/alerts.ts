@@ -150,6 +150,11 @@ export async function statusesAt(siteId: string): Promise<AlertStatus[]> {
   return (await firedAt(siteId)).map(({ status }) => status);
 }
 
+/** Changes the alerts of a plant in D1, as the Worker does for a user. */
+export async function changeAlerts(siteId: string, assignments: string): Promise<void> {
+  await env.DB.prepare(`UPDATE alerts SET ${assignments} WHERE plant_id = ?`).bind(siteId).run();
+}
+
 /** Counts the rows about alerts that a Site writes for D1 from now on. */
 export async function countReports(siteId: string): Promise<() => Promise<number>> {
   await rowsOf(siteId, 'CREATE TABLE reported (kind TEXT)');

@@ -1,5 +1,5 @@
 /** Makes the budgets of a Site small for one test, so that a test fills them in seconds and not in years. */
-import { afterEach } from 'vitest';
+import { afterEach, onTestFinished } from 'vitest';
 import { SITE_BOUNDS } from '../../../durable-objects/site/bounds.ts';
 import { evictSite } from './site-rows.ts';
 
@@ -7,15 +7,18 @@ type Bounds = { -readonly [Name in keyof typeof SITE_BOUNDS]: number };
 
 const REAL: Bounds = { ...SITE_BOUNDS };
 
-/** Call once per file: after each test the bounds are those of the product again. */
+/** Call once per file that changes the bounds without `boundSite`. */
 export function restoreBounds(): void {
   afterEach(() => {
     Object.assign(SITE_BOUNDS, REAL);
   });
 }
 
-/** Evicts the site, which uses these bounds from its next wake on. */
+/** Evicts the site, which uses these bounds from its next wake on, until the test has ended. */
 export async function boundSite(siteId: string, bounds: Partial<Bounds>): Promise<void> {
+  onTestFinished(() => {
+    Object.assign(SITE_BOUNDS, REAL);
+  });
   Object.assign(SITE_BOUNDS, bounds);
   await evictSite(siteId);
 }

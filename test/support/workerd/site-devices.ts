@@ -97,6 +97,12 @@ export function rawTelemetry(
   return `{"ts":${fields.tsText ?? ts},"nonce":${JSON.stringify(nonce)},"data":${fields.data},"sig":"${sig}"}`;
 }
 
+/** The data of a message with that many signals. */
+export function manySignals(count: number, prefix = 'signal-'): string {
+  const names = Array.from({ length: count }, (_none, index) => [`${prefix}${index}`, index]);
+  return JSON.stringify(Object.fromEntries(names));
+}
+
 /** Opens a link for a device of a site. */
 export async function connectTo(
   siteId: string,

@@ -54,6 +54,13 @@ export async function whole({
   await drop();
 }
 
+/** Moves a device in one go, without the steps of a scene. */
+export async function moveDevice(fromId: string, toId: string, id: string, name: string): Promise<void> {
+  const pack = await siteOf(fromId).releaseDevice(id, name);
+  if (pack) await siteOf(toId).takeDevice(toId, id, pack);
+  await siteOf(fromId).dropDevice(id);
+}
+
 /** The rows that an object has of a device, by table. */
 export async function leftOf(siteId: string, deviceId: string): Promise<Record<string, number>> {
   const left: Record<string, number> = {};

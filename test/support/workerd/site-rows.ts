@@ -19,6 +19,17 @@ export async function numberOf(siteId: string, sql: string): Promise<number> {
   return row?.value ?? 0;
 }
 
+/** The values of one column of a site's own tables. */
+export async function columnOf<Value extends SqlStorageValue>(siteId: string, sql: string): Promise<Value[]> {
+  return (await rowsOf(siteId, sql)).map((row) => Object.values(row)[0] as Value);
+}
+
+/** A JSON value that a site stores; undefined if there is none. */
+export async function factOf<Value>(siteId: string, name: string): Promise<Value | undefined> {
+  const [text] = await columnOf<string>(siteId, `SELECT value FROM fact WHERE name = '${name}'`);
+  return text === undefined ? undefined : (JSON.parse(text) as Value);
+}
+
 /** How many messages a site's journal holds. */
 export async function journalLines(siteId: string): Promise<number> {
   const lines = `SELECT sum(length(data) - length(replace(data, char(10), ''))) FROM journal_block`;
@@ -64,6 +75,14 @@ export async function evictSite(siteId: string): Promise<void> {
 /** Evicts the object and closes its sockets without a close event, like a crash. */
 export async function crashSite(siteId: string): Promise<void> {
   await evict(siteId, 'close');
+}
+
+/** Takes steps, and evicts the object after each. */
+export async function evictBetween(siteId: string, ...steps: (() => Promise<unknown>)[]): Promise<void> {
+  for (const step of steps) {
+    await step();
+    await evictSite(siteId);
+  }
 }
 
 async function evict(siteId: string, webSockets: 'close' | 'hibernate'): Promise<void> {

@@ -54,8 +54,8 @@ export async function newConnectedSite(): Promise<Whole<LinkedScene>> {
 }
 
 /** A site whose gateway is connected and subscribed to commands. */
-export async function newListeningSite(): Promise<Whole<LinkedScene>> {
-  const scene = await newSite();
+export async function newListeningSite(options: PlantOptions = {}): Promise<Whole<LinkedScene>> {
+  const scene = await newSite(options);
   return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
@@ -69,6 +69,14 @@ export async function newKeyedSite(options: PlantOptions = {}): Promise<Whole<Ke
 export async function newListenedSite(options: PlantOptions = {}): Promise<Whole<ListenedScene>> {
   const scene = await newKeyedSite(options);
   return whole({ ...scene, listener: await listen(scene.organization, scene.key) });
+}
+
+/** The same, with a gateway that is subscribed to commands. */
+export async function newRunningSite(
+  options: PlantOptions = {},
+): Promise<Whole<ListenedScene & LinkedScene>> {
+  const scene = await newListenedSite(options);
+  return whole({ ...scene, link: await connectListening(scene.plant) });
 }
 
 function around(organization: Organization, plant: Plant, key?: Key): SiteScene {

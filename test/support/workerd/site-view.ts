@@ -1,5 +1,4 @@
 /** The input of the rules as plain data, so that tests of the rules need no object. */
-
 import type { SubDevice } from '../../../durable-objects/registry/plant-copy.ts';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { deviceCommandKind } from '../../../durable-objects/site/command/kind/device-command.ts';
@@ -7,7 +6,7 @@ import type { JudgedItem, Kind } from '../../../durable-objects/site/command/kin
 import type { DispatchRow } from '../../../durable-objects/site/dispatch/rows.ts';
 import type { Refusal } from '../../../durable-objects/site/refusal.ts';
 import type { ActiveEmergency, SiteView } from '../../../durable-objects/site/site-view.ts';
-import type { DeviceCommandItem } from '../../../protocol/command.ts';
+import type { DeviceCommandItem, SiteSetpoint } from '../../../protocol/command.ts';
 import type { AssetType, ScheduleStatus } from '../../../protocol/enums.ts';
 import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
@@ -213,3 +212,22 @@ export const NO_TELEMETRY: CanonicalTelemetry = {
   currentOperatingMode: 'STANDARD',
   dataQuality: 'MISSING',
 };
+
+export const EXPORT = { direction: 'EXPORT' } as const;
+
+/** The payload of a NORMAL setpoint of a power, an import unless changed. */
+export function power(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
+  const validFrom = new Date(NOW_MS).toISOString();
+  const common = { direction: 'IMPORT', includeConsumption: true, priority: 'NORMAL', validFrom } as const;
+  return { type: 'POWER', targetValueKw, ...common, ...changes };
+}
+
+/** The same of an energy. */
+export function energy(
+  targetValueKwh: number,
+  intervalMinutes: number,
+  changes: Partial<SiteSetpoint> = {},
+): SiteSetpoint {
+  const { targetValueKw: _kw, ...rest } = power(0, changes);
+  return { ...rest, type: 'ENERGY', targetValueKwh, intervalMinutes };
+}

@@ -5,7 +5,7 @@ import { GRANULARITIES, type Granularity } from '../../../protocol/telemetry.ts'
 import { connectDevice, type DeviceTestLink } from './links.ts';
 import { MINUTE, passTime } from './site-clock.ts';
 import { type DeviceCredential, publishAll, rawTelemetry } from './site-devices.ts';
-import { numberOf, rowsOf } from './site-rows.ts';
+import { factOf, numberOf } from './site-rows.ts';
 import { newSite, type SiteScene, type Whole, whole } from './site-scenes.ts';
 import { type Answered, TelemetryModel } from './telemetry-model.ts';
 import { type PlantOptions, siteOf } from './world.ts';
@@ -99,9 +99,8 @@ export async function readOfDevice(
 
 /** The state of the telemetry store. */
 export async function storeState(siteId: string) {
-  const [fact] = await rowsOf<{ value: string }>(siteId, `SELECT value FROM fact WHERE name = 'telemetry'`);
   const nothing = { packedToMs: 0, packedBlock: 1, rolledToMs: 0, bytes: {} as Record<string, number> };
-  return fact ? (JSON.parse(fact.value) as typeof nothing) : nothing;
+  return (await factOf<typeof nothing>(siteId, 'telemetry')) ?? nothing;
 }
 
 /** Lets time pass until all readings so far are packed. */

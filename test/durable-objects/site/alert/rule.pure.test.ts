@@ -1,5 +1,4 @@
 /** One alert rule as a state machine: when an alert begins, recurs and ends, to the millisecond [C-9]. */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';

@@ -162,10 +162,8 @@ describe('the timestamp of a submission', () => {
   });
 
   it('an unsigned submission may have any timestamp [C-7.2]', () => {
-    const one = signedSubmission('emergency', PAYLOADS.emergency, {
-      timestampMs: 0,
-      signature: 'not-needed',
-    });
+    const old = { timestampMs: 0, signature: 'not-needed' } as const;
+    const one = signedSubmission('emergency', PAYLOADS.emergency, old);
     expect(judgeNow(one).verdict).toBe('valid');
   });
 });
@@ -193,11 +191,9 @@ describe('the payload of a submission', () => {
       schedule: 'SCHEDULE',
       config: 'CONFIG',
     }[family];
-    expect(judgement).toMatchObject({
-      verdict: 'valid',
-      command: { commandType, payload: PAYLOADS[family] },
-    });
-    expect(judgement).toMatchObject({ violations: [], items: family === 'device' ? [{}] : [] });
+    const items = family === 'device' ? [{}] : [];
+    const command = { commandType, payload: PAYLOADS[family] };
+    expect(judgement).toMatchObject({ verdict: 'valid', command, violations: [], items });
   });
 });
 

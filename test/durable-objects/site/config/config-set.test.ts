@@ -6,7 +6,7 @@ import { MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
 import { commandsOf, connectListening, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
-import { newSite } from '#workerd/site-scenes.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -31,11 +31,7 @@ const CONFIG_SENT = { constraints: CONFIG.constraints, fallback: FALLBACK, opera
 const set = (payload: object, word = 'set') =>
   submission('config', payload, { routingKey: `acme.config.${word}` });
 
-/** A site whose gateway is connected and subscribed. */
-async function listening(options: PlantOptions = { config: CONFIG }) {
-  const scene = await newSite(options);
-  return { ...scene, link: await connectListening(scene.plant) };
-}
+const listening = (options: PlantOptions = { config: CONFIG }) => newListeningSite(options);
 
 describe('a patch of the configuration', () => {
   const limitedTo = (maxImportKw: number | null) => ({ constraints: { ...CONFIG.constraints, maxImportKw } });

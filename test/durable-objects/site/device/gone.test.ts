@@ -5,26 +5,33 @@
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
-import { endOf, executionsOf, newAwaySite, obey, planned, sentCommands, sentTo } from '#workerd/site-plan.ts';
+import {
+  endOf,
+  executionStatuses,
+  executionsOf,
+  newAwaySite,
+  obey,
+  planned,
+  sentCommands,
+  sentTo,
+} from '#workerd/site-plan.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite, type SiteScene, whole } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import { addSubDevice, createDevice, type Plant, siteOf } from '#workerd/world.ts';
+import { createDevice, createLinked, type Plant, siteOf } from '#workerd/world.ts';
 import type { DevicePack, Submission } from '../../../../durable-objects/rpc.ts';
 
 /** The ways in which a device leaves, and the end reason of its REST commands. */
 const WAYS = {
-  revoked: {
-    why: 'DEVICE_GONE',
-    go: (id: string, siteId: string) => siteOf(siteId).setDeviceStatus(id, 'DECOMMISSIONED'),
-  },
-  deleted: { why: 'DEVICE_GONE', go: (id: string, siteId: string) => siteOf(siteId).forgetDevice(id) },
-  moved: {
-    why: 'MOVED',
-    go: (id: string, siteId: string) => siteOf(siteId).releaseDevice(id, crypto.randomUUID()),
-  },
-} as const;
+  revoked: way('DEVICE_GONE', (id, site) => site.setDeviceStatus(id, 'DECOMMISSIONED')),
+  deleted: way('DEVICE_GONE', (id, site) => site.forgetDevice(id)),
+  moved: way('MOVED', (id, site) => site.releaseDevice(id, crypto.randomUUID())),
+};
+function way(why: string, leave: (id: string, site: ReturnType<typeof siteOf>) => Promise<unknown>) {
+  return { why, go: (id: string, siteId: string) => leave(id, siteOf(siteId)) };
+}
+
 const NAMES = Object.keys(WAYS) as (keyof typeof WAYS)[];
 
 const DISPATCHES = 'SELECT count(*) FROM dispatch';
@@ -44,13 +51,8 @@ async function newTwoGateways() {
 async function newLinkedSite() {
   const scene = await newSite();
   await answerPings(scene.plant.id);
-  const linked = await createDevice(scene.organization, scene.plant.id, 'ACTUATOR');
-  await addSubDevice(scene.organization, scene.plant.id, {
-    externalId: 'BESS-L',
-    assetType: 'BESS',
-    ratedPowerKw: 40,
-    linkedDeviceId: linked.id,
-  });
+  const battery = { externalId: 'BESS-L', assetType: 'BESS', ratedPowerKw: 40 } as const;
+  const linked = await createLinked(scene.organization, scene.plant.id, battery);
   const publish = submission('device', batch(batteryCommand(5, { deviceId: 'BESS-L' })));
   return { ...scene, linked, publish };
 }
@@ -93,35 +95,26 @@ describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
     expect(await endOf(plant, setpoint)).toBe('EXECUTING');
   });
 
-  it('an emergency that the leaving gateway has not answered is sent once to the other gateway, whose ack ends it [C-7.7]', async () => {
-    const { scene, plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
-    const publish = submission('emergency', { type: 'STOP' });
-    await partner.submit(publish);
-    await nthCommand(link, 1);
-    await go(gateway.id, plant.id);
-    expect(await otherSent()).toEqual(['EMERGENCY_STOP']);
-    await sendAck(otherLink, other, (await nthCommand(otherLink, 1)).cmdId, 'COMPLETED');
-    expect(await endOf(plant, publish)).toBe('COMPLETED');
-    expect(await executionsOf(scene, publish)).toMatchObject([
-      { status: 'EXECUTING' },
-      { status: 'COMPLETED' },
-    ]);
-    expect(await otherSent()).toEqual(['EMERGENCY_STOP']);
-  });
-
-  it('a configuration that the leaving gateway has not answered is sent once to the other gateway, whose ack ends it [C-7.9]', async () => {
-    const { plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
-    const publish = submission('config', { constraints: { maxImportKw: 70 } });
-    await partner.submit(publish);
-    await nthCommand(link, 1);
-    await go(gateway.id, plant.id);
-    expect(await otherSent()).toEqual(['CONFIG_SET']);
-    const command = await nthCommand(otherLink, 1);
-    expect(command.payload).toMatchObject({ constraints: { maxImportKw: 70 } });
-    await sendAck(otherLink, other, command.cmdId, 'COMPLETED');
-    expect(await endOf(plant, publish)).toBe('COMPLETED');
-    expect(await otherSent()).toEqual(['CONFIG_SET']);
-  });
+  it.each([
+    ['an emergency', 'emergency', { type: 'STOP' }, 'EMERGENCY_STOP'],
+    ['a configuration', 'config', { constraints: { maxImportKw: 70 } }, 'CONFIG_SET'],
+  ] as const)(
+    '%s that the leaving gateway has not answered is sent once to the other gateway, whose ack ends it [C-7.7], [C-7.9]',
+    async (_what, family, payload, action) => {
+      const { scene, plant, gateway, partner, link, other, otherLink, otherSent } = await newTwoGateways();
+      const publish = submission(family, payload);
+      await partner.submit(publish);
+      await nthCommand(link, 1);
+      await go(gateway.id, plant.id);
+      expect(await otherSent()).toEqual([action]);
+      const command = await nthCommand(otherLink, 1);
+      expect(command.payload).toMatchObject(payload);
+      await sendAck(otherLink, other, command.cmdId, 'COMPLETED');
+      expect(await endOf(plant, publish)).toBe('COMPLETED');
+      expect(await executionStatuses(scene, publish)).toEqual(['EXECUTING', 'COMPLETED']);
+      expect(await otherSent()).toEqual([action]);
+    },
+  );
 
   it('an active emergency that the leaving gateway has completed is sent to the other gateway too [C-7.7]', async () => {
     const { scene, plant, gateway, partner, otherSent } = await newTwoGateways();
@@ -151,10 +144,7 @@ describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
       if (ack) await sendAck(link, gateway, cmdId, ack);
       await go(gateway.id, plant.id);
       expect(await endOf(plant, publish)).toBe('FAILED DEVICE_GONE: BESS-1');
-      expect((await executionsOf(scene, publish)).at(-1)).toMatchObject({
-        status: 'FAILED',
-        reason: 'DEVICE_GONE: BESS-1',
-      });
+      expect((await executionStatuses(scene, publish)).at(-1)).toBe('FAILED DEVICE_GONE: BESS-1');
       expect(await otherSent()).toEqual([]);
       expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
     },

@@ -57,12 +57,8 @@ describe('a device that moves', () => {
     expect(Object.values(await leftOf(fromId, id))).not.toContain(0);
     await whole(move);
     expect(await leftOf(fromId, id)).toEqual(NOTHING);
-    expect(await leftOf(toId, id)).toMatchObject({
-      device: 1,
-      device_secret: 1,
-      rest_command: 1,
-      dispatch: 0,
-    });
+    const moved = { device: 1, device_secret: 1, rest_command: 1, dispatch: 0 };
+    expect(await leftOf(toId, id)).toMatchObject(moved);
     expect(await gridPowerKw(plant)).toBe(5);
     await evictSite(fromId);
     expect(await leftOf(fromId, id)).toEqual(NOTHING);

@@ -9,7 +9,7 @@ import {
   sendStatus,
   sendTelemetry,
 } from '#workerd/site-devices.ts';
-import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
+import { leftOf, moveDevice, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
 import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
 import { ackWith, dropOf, isSignedWith } from '#workerd/site-secrets.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -167,9 +167,7 @@ describe('a device that returns to its previous site', () => {
       [toId, fromId, 'move-2'],
       [fromId, toId, 'move-3'],
     ] as const) {
-      const pack = await siteOf(from).releaseDevice(id, name);
-      if (pack) await siteOf(to).takeDevice(to, id, pack);
-      await siteOf(from).dropDevice(id);
+      await moveDevice(from, to, id, name);
       await stray(to);
     }
     const connects = await stray(toId);
@@ -257,9 +255,7 @@ describe('a gateway that comes back', () => {
     const scene = await newReportedSite();
     await whole(scene.move);
     await sendTelemetry(await connectTo(scene.toId, scene.id), scene.gateway, { gridPowerKw: 9 });
-    const pack = await siteOf(scene.toId).releaseDevice(scene.id, 'move-2');
-    if (pack) await siteOf(scene.fromId).takeDevice(scene.fromId, scene.id, pack);
-    await siteOf(scene.toId).dropDevice(scene.id);
+    await moveDevice(scene.toId, scene.fromId, scene.id, 'move-2');
     await scene.evict();
     expect((await valuesOf(scene.fromId)).gridPowerKw).toBe(7);
     expect((await valuesOf(scene.toId)).gridPowerKw).toBe(9);

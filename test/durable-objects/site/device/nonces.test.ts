@@ -2,7 +2,7 @@
  * The nonce memory at its capacity: further messages wait until nonces expire, and no nonce is forgotten
  * early [C-3.8].
  */
-import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   type DeviceCredential,
@@ -19,8 +19,6 @@ import { newConnectedSite } from '#workerd/site-scenes.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import type { DeviceLinkDown } from '../../../../protocol/link/device.ts';
-
-restoreBounds();
 
 const CAP = 100;
 

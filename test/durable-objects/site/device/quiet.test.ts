@@ -12,15 +12,14 @@ import {
   sendStatus,
 } from '#workerd/site-devices.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
-import { evictSite, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
+import { evictSite, factOf, openSessions, untilRegistered } from '#workerd/site-rows.ts';
 import { type LinkedScene, newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { charge } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
 
 async function plantStatus(plant: Plant): Promise<string> {
-  const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
-  return (JSON.parse(fact?.value ?? '{}') as { plant: string }).plant;
+  return (await factOf<{ plant: string }>(plant.id, 'presence'))?.plant ?? 'PENDING';
 }
 
 /**

@@ -49,49 +49,25 @@ function permutationsOf<Item>(items: readonly Item[]): Item[][] {
 }
 
 describe('the serving gateway of a plant', () => {
+  const [a, b, c] = [connected('a', 1), connected('b', 3), connected('c', 2)];
+  const sensor = connected('s', 9, { type: 'SENSOR' });
+  const suspended = connected('s', 9, { status: 'SUSPENDED' });
+  const [goneA, goneB, goneC] = [gone('a', 1), gone('b', 3), gone('c', 2)];
+
   const cases: [string, string | undefined, DeviceRow[], string[]?][] = [
     ['undefined without a device', undefined, []],
-    [
-      'undefined without a gateway',
-      undefined,
-      [connected('a', 1, { type: 'SENSOR' }), connected('b', 2, { type: 'ACTUATOR' })],
-    ],
-    [
-      'undefined if all are suspended or decommissioned',
-      undefined,
-      [connected('a', 1, { status: 'SUSPENDED' }), device('b', { status: 'DECOMMISSIONED' })],
-    ],
+    ['undefined without a gateway', undefined, [sensor, connected('b', 2, { type: 'ACTUATOR' })]],
+    ['undefined if none is active', undefined, [suspended, device('b', { status: 'DECOMMISSIONED' })]],
     ['its one gateway, before it ever connected', 'a', [device('a')]],
-    [
-      'a controller, if it is the only one',
-      'a',
-      [connected('a', 1, { type: 'CONTROLLER' }), connected('b', 9, { type: 'SENSOR' })],
-    ],
-    [
-      'the one that is connected, even if an offline one connected later',
-      'a',
-      [connected('a', 1), gone('b', 9)],
-    ],
-    [
-      'of several connected, the last to have connected',
-      'b',
-      [connected('a', 1), connected('b', 3), connected('c', 2)],
-    ],
-    ['of none connected, the last to have connected', 'b', [gone('a', 1), gone('b', 3), gone('c', 2)]],
-    ['one that has been connected rather than one that never was', 'a', [gone('a', 1), device('b')]],
-    [
-      'the connected one, though a suspended one connected later',
-      'a',
-      [connected('a', 1), connected('b', 9, { status: 'SUSPENDED' })],
-    ],
-    ['of several connected, the one that still sends', 'a', [connected('a', 1), connected('b', 9)], ['a']],
-    ['of those that send nothing, the one that is connected', 'a', [connected('a', 1), gone('b', 9)], []],
-    [
-      'of several connected that send nothing, the last to have connected',
-      'b',
-      [connected('a', 1), connected('b', 9)],
-      [],
-    ],
+    ['a controller, if it is the only one', 'a', [{ ...a, type: 'CONTROLLER' }, sensor]],
+    ['the one that is connected, even if an offline one connected later', 'a', [a, goneB]],
+    ['of several connected, the last to have connected', 'b', [a, b, c]],
+    ['of none connected, the last to have connected', 'b', [goneA, goneB, goneC]],
+    ['one that has been connected rather than one that never was', 'a', [goneA, device('b')]],
+    ['the connected one, though a suspended one connected later', 'a', [a, suspended]],
+    ['of several connected, the one that still sends', 'a', [a, b], ['a']],
+    ['of those that send nothing, the one that is connected', 'a', [a, goneB], []],
+    ['of several connected that send nothing, the last to have connected', 'b', [a, b], []],
   ];
 
   it.each(cases)(

@@ -54,11 +54,20 @@ async function expectTokens(siteId: string, link: DeviceTestLink, expected: numb
   expect(await tokensOf(siteId, link, expected)).toHaveLength(expected);
 }
 
+async function expectTokensAfter(
+  durationMs: number,
+  siteId: string,
+  link: DeviceTestLink,
+  expected: number,
+): Promise<void> {
+  await passTime(siteId, durationMs);
+  await expectTokens(siteId, link, expected);
+}
+
 describe('a token at 80 % of its life', () => {
   it("at 80 % of a token's life, and not before, a signed and valid token of the same life is pushed [C-3.12]", async () => {
     const { plant, gateway, link } = await newTokenSite();
-    await passTime(plant.id, DUE_MS - 1);
-    await expectTokens(plant.id, link, 0);
+    await expectTokensAfter(DUE_MS - 1, plant.id, link, 0);
     await passTime(plant.id, 1);
     const command = await nthCommand(link, 1);
     expect(command.action).toBe('TOKEN_REFRESH');
@@ -68,10 +77,8 @@ describe('a token at 80 % of its life', () => {
     expect(rest).toEqual({});
     const verdict = await verifyDeviceToken(env.TOKEN_KEYS, String(token));
     const expiresAtMs = START_MS + DUE_MS + LIFE_MS;
-    expect(verdict).toEqual({
-      ok: true,
-      token: { deviceId: gateway.id, issuedAtMs: START_MS + DUE_MS, expiresAtMs },
-    });
+    const issued = { deviceId: gateway.id, issuedAtMs: START_MS + DUE_MS, expiresAtMs };
+    expect(verdict).toEqual({ ok: true, token: issued });
     expect(Date.parse(String(expiresAt))).toBe(expiresAtMs);
     await passTime(plant.id, SECOND);
     await untilRegistered('devices', gateway.id, { token_expires_at_ms: expiresAtMs });
@@ -92,19 +99,15 @@ describe('a token at 80 % of its life', () => {
   it('the life counts from the issue: a device that connects after 80 % gets a new token immediately', async () => {
     const token = { issuedAtMs: START_MS - 50 * MINUTE, expiresAtMs: START_MS + 10 * MINUTE };
     const { plant, link } = await newTokenSite(token);
-    await passTime(plant.id, SECOND);
-    await expectTokens(plant.id, link, 1);
+    await expectTokensAfter(SECOND, plant.id, link, 1);
   });
 
   it('each device gets its new token at the time of its own token', async () => {
     const { organization, plant, link } = await newTokenSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
-    const otherLink = await connectListening(plant, other, {
-      issuedAtMs: START_MS,
-      expiresAtMs: START_MS + 2 * LIFE_MS,
-    });
-    await passTime(plant.id, DUE_MS);
-    await expectTokens(plant.id, link, 1);
+    const token = { issuedAtMs: START_MS, expiresAtMs: START_MS + 2 * LIFE_MS };
+    const otherLink = await connectListening(plant, other, token);
+    await expectTokensAfter(DUE_MS, plant.id, link, 1);
     await expectTokens(plant.id, otherLink, 0);
     await passTime(plant.id, DUE_MS);
     const [command] = await tokensOf(plant.id, otherLink, 1);
@@ -122,8 +125,7 @@ describe('a pushed token', () => {
       const { cmdId } = await nthCommand(link, 1);
       expect(await sendAck(link, gateway, cmdId, status)).toBe(true);
       await evictSite(plant.id);
-      await passTime(plant.id, LIFE_MS - DUE_MS - 1);
-      await expectTokens(plant.id, link, 1);
+      await expectTokensAfter(LIFE_MS - DUE_MS - 1, plant.id, link, 1);
     },
   );
 
@@ -133,8 +135,7 @@ describe('a pushed token', () => {
     const { cmdId } = await nthCommand(link, 1);
     for (const status of ['RECEIVED', 'FAILED'] as const) await sendAck(link, gateway, cmdId, status);
     await evictSite(plant.id);
-    await passTime(plant.id, LIFE_MS - DUE_MS - 1);
-    await expectTokens(plant.id, link, 3);
+    await expectTokensAfter(LIFE_MS - DUE_MS - 1, plant.id, link, 3);
   });
 
   it('without an ack is pushed three times in all, each time as a new token with a new cmdId [C-3.12]', async () => {
@@ -142,8 +143,7 @@ describe('a pushed token', () => {
     await passTime(plant.id, DUE_MS);
     for (const count of [1, 2, 3]) {
       await expectTokens(plant.id, link, count);
-      await passTime(plant.id, AGAIN_MS - 1);
-      await expectTokens(plant.id, link, count);
+      await expectTokensAfter(AGAIN_MS - 1, plant.id, link, count);
       if (count < 3) await passTime(plant.id, 1);
     }
     const sent = await tokensOf(plant.id, link, 3);
@@ -159,26 +159,22 @@ describe('a pushed token', () => {
     await passTime(plant.id, DUE_MS);
     const first = await nthCommand(link, 1);
     await sendAck(link, gateway, crypto.randomUUID(), 'COMPLETED');
-    await passTime(plant.id, AGAIN_MS);
-    await expectTokens(plant.id, link, 2);
+    await expectTokensAfter(AGAIN_MS, plant.id, link, 2);
     await sendAck(link, gateway, first.cmdId, 'COMPLETED');
-    await passTime(plant.id, AGAIN_MS);
-    await expectTokens(plant.id, link, 3);
+    await expectTokensAfter(AGAIN_MS, plant.id, link, 3);
   });
 
   it('is pushed at the same times, and not after its ack, if the site is evicted between all steps', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await evictSite(plant.id);
-    await passTime(plant.id, DUE_MS);
-    await expectTokens(plant.id, link, 1);
+    await expectTokensAfter(DUE_MS, plant.id, link, 1);
     await evictSite(plant.id);
     await passTime(plant.id, AGAIN_MS);
     const [, second] = await tokensOf(plant.id, link, 2);
     await evictSite(plant.id);
     await sendAck(link, gateway, second?.cmdId ?? '', 'COMPLETED');
     await evictSite(plant.id);
-    await passTime(plant.id, AGAIN_MS);
-    await expectTokens(plant.id, link, 2);
+    await expectTokensAfter(AGAIN_MS, plant.id, link, 2);
   });
 
   it('is followed by another at 80 % of the life of the token with which the device connects next', async () => {
@@ -186,16 +182,13 @@ describe('a pushed token', () => {
     await passTime(plant.id, DUE_MS);
     const token = { issuedAtMs: START_MS + DUE_MS, expiresAtMs: START_MS + DUE_MS + LIFE_MS };
     const link = await connectListening(plant, gateway, token);
-    await passTime(plant.id, DUE_MS - 1);
-    await expectTokens(plant.id, link, 0);
-    await passTime(plant.id, 1);
-    await expectTokens(plant.id, link, 1);
+    await expectTokensAfter(DUE_MS - 1, plant.id, link, 0);
+    await expectTokensAfter(1, plant.id, link, 1);
   });
 
   it('is in no list of commands, neither in the command log nor among the REST commands [C-7.10]', async () => {
     const { plant, gateway, site, link } = await newTokenSite();
-    await passTime(plant.id, DUE_MS);
-    await expectTokens(plant.id, link, 1);
+    await expectTokensAfter(DUE_MS, plant.id, link, 1);
     expect((await readCommands(plant.id)).total).toBe(0);
     expect(await site.pageRestCommands(gateway.id, 1, 10)).toEqual({ commands: [], total: 0 });
     expect(await site.findRestCommand(gateway.id, (await nthCommand(link, 1)).cmdId)).toBeUndefined();
@@ -208,11 +201,9 @@ describe('devices that get no token', () => {
     const { plant, gateway } = await newSite();
     await answerPings(plant.id);
     const link = await connectTo(plant.id, gateway.id, TOKEN);
-    await passTime(plant.id, DUE_MS + MINUTE);
-    await expectTokens(plant.id, link, 0);
+    await expectTokensAfter(DUE_MS + MINUTE, plant.id, link, 0);
     await subscribe(link, gateway);
-    await passTime(plant.id, SECOND);
-    await expectTokens(plant.id, link, 1);
+    await expectTokensAfter(SECOND, plant.id, link, 1);
   });
 
   it('a token is not pushed to a device that has unsubscribed or is quiet', async () => {
@@ -223,8 +214,7 @@ describe('devices that get no token', () => {
     for (const { plant, gateway, link } of [unsubscribed, quiet]) {
       await sendAck(link, gateway, 'none', 'RECEIVED');
       setClock(START_MS);
-      await passTime(plant.id, LIFE_MS - 1);
-      await expectTokens(plant.id, link, 0);
+      await expectTokensAfter(LIFE_MS - 1, plant.id, link, 0);
     }
   });
 
@@ -235,8 +225,7 @@ describe('devices that get no token', () => {
     ]) {
       setClock(START_MS);
       const { plant, link } = await newTokenSite(token);
-      await passTime(plant.id, LIFE_MS - 1);
-      await expectTokens(plant.id, link, 0);
+      await expectTokensAfter(LIFE_MS - 1, plant.id, link, 0);
     }
   });
 
@@ -244,7 +233,6 @@ describe('devices that get no token', () => {
     const { plant, gateway, site, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS - 1);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');
-    await passTime(plant.id, LIFE_MS);
-    await expectTokens(plant.id, link, 0);
+    await expectTokensAfter(LIFE_MS, plant.id, link, 0);
   });
 });

@@ -1,5 +1,4 @@
 /** The rules of a dispatch: its states, its windows, its next due time, and how its command ends. */
-
 import { describe, expect, it } from 'vitest';
 import { dispatchRow } from '#workerd/site-view.ts';
 import {

@@ -122,9 +122,7 @@ describe('a command with a future validFrom', () => {
   it('is QUEUED and sent at that moment, not before [C-7.6]', async () => {
     const { plant, partner, link } = await newListeningSite();
     const payload = powerSetpoint(5, { validFrom: formatInstant(START_MS + 10 * MINUTE) });
-    expect(await partner.acknowledge(submission('site-setpoint', payload))).toMatchObject({
-      status: 'QUEUED',
-    });
+    expect((await partner.acknowledge(submission('site-setpoint', payload))).status).toBe('QUEUED');
     await stayConnected(plant, link, 10 * MINUTE - 1);
     expect(commandsOf(link)).toEqual([]);
     await passTime(plant.id, 1);

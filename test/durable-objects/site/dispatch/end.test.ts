@@ -15,17 +15,12 @@ import {
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand, newestEnd } from '#workerd/site-reads.ts';
 import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
-import { type ListenedScene, newListenedSite, whole } from '#workerd/site-scenes.ts';
+import { type ListenedScene, newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
 import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, type Plant } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
-
-async function newRunningSite() {
-  const scene = await newListenedSite();
-  return whole({ ...scene, link: await connectListening(scene.plant) });
-}
 
 /** Lets time pass while a device other than the gateway sends messages. */
 async function stayAlive(plant: Plant, link: DeviceTestLink, device: DeviceCredential, durationMs: number) {

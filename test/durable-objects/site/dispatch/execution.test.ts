@@ -12,18 +12,12 @@ import {
 import { listen } from '#workerd/site-listener.ts';
 import { newestCommand } from '#workerd/site-reads.ts';
 import { numberOf } from '#workerd/site-rows.ts';
-import { newListenedSite } from '#workerd/site-scenes.ts';
+import { newRunningSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createLinked, createPlant, type Plant } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-
-/** A site whose partner is connected and whose gateway is subscribed. */
-async function newRunningSite() {
-  const scene = await newListenedSite();
-  return { ...scene, link: await connectListening(scene.plant) };
-}
 
 const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
 

@@ -26,6 +26,10 @@ async function submitAll(partner: Submitter, submissions: readonly Submission[])
   }
 }
 
+function charges(length: number): Submission[] {
+  return Array.from({ length }, (_none, index) => charge((index % 40) + 1));
+}
+
 function setpoint(kw: number, changes: Parameters<typeof powerSetpoint>[1] = {}): Submission {
   return submission('site-setpoint', powerSetpoint(kw, changes));
 }
@@ -46,34 +50,26 @@ function powersOf(link: DeviceTestLink): unknown[] {
 describe('the commands that wait for a plant', () => {
   it('at most 50 commands wait: each further one ends the oldest FAILED QUEUE_FULL, with an event to its partner [C-7.6]', async () => {
     const { plant, partner } = await newKeyedSite();
-    const sent = Array.from({ length: MAX_DUE + 3 }, (_none, index) => charge((index % 40) + 1));
+    const sent = charges(MAX_DUE + 3);
     for (const one of sent.slice(0, MAX_DUE))
       expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
     expect(await endedOf(plant.id)).toEqual([]);
     for (const one of sent.slice(MAX_DUE))
       expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
     const ended = await endedOf(plant.id);
-    expect(ended.map(([messageId]) => messageId)).toEqual(sent.slice(0, 3).map((one) => one.messageId));
+    const oldest = sent.slice(0, 3).map((one) => one.messageId);
+    expect(ended.map(([messageId]) => messageId)).toEqual(oldest);
     for (const [, reason] of ended) expect(reason).toMatch(/^QUEUE_FULL/);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(MAX_DUE);
     const executions = partner.events.filter((event) => event.kind === 'execution');
-    expect(executions.map((event) => event.correlationId)).toEqual(
-      sent.slice(0, 3).map((one) => one.messageId),
-    );
-    for (const { payloadText } of executions) {
-      expect(JSON.parse(payloadText)).toMatchObject({
-        status: 'FAILED',
-        reason: expect.stringMatching(/^QUEUE_FULL/),
-      });
-    }
+    expect(executions.map((event) => event.correlationId)).toEqual(oldest);
+    const failed = { status: 'FAILED', reason: expect.stringMatching(/^QUEUE_FULL/) };
+    for (const { payloadText } of executions) expect(JSON.parse(payloadText)).toMatchObject(failed);
   });
 
   it('the limit of 50 waiting commands survives an eviction [C-7.6]', async () => {
     const { plant, partner } = await newSite();
-    await submitAll(
-      partner,
-      Array.from({ length: MAX_DUE }, (_none, index) => charge((index % 40) + 1)),
-    );
+    await submitAll(partner, charges(MAX_DUE));
     await evictSite(plant.id);
     await partner.submit(charge(1));
     expect(await endedOf(plant.id)).toHaveLength(1);
@@ -94,10 +90,7 @@ describe('the commands that wait for a plant', () => {
 
   it('commands that were sent to a subscribed device do not count as waiting [C-7.6]', async () => {
     const { plant, link, partner } = await newListeningSite();
-    await submitAll(
-      partner,
-      Array.from({ length: MAX_DUE + 10 }, (_none, index) => charge((index % 40) + 1)),
-    );
+    await submitAll(partner, charges(MAX_DUE + 10));
     await nthCommand(link, MAX_DUE + 10);
     expect(await endedOf(plant.id)).toEqual([]);
   });
@@ -123,27 +116,14 @@ describe('the commands that wait for a plant', () => {
     const { plant, partner } = await newSite();
     const validFrom = formatInstant(START_MS + HOUR);
     const priorities = ['NORMAL', 'HIGH'] as const;
-    await submitAll(
-      partner,
-      Array.from({ length: MAX_DUE }, (_none, index) => charge((index % 40) + 1)),
-    );
-    await submitAll(
-      partner,
-      priorities.map((priority) => setpoint(1, { validFrom, priority })),
-    );
+    await submitAll(partner, charges(MAX_DUE));
+    await partner.submit(...priorities.map((priority) => setpoint(1, { validFrom, priority })));
     // The charges have expired by then; others take their place.
     await passTime(plant.id, 50 * MINUTE);
-    await submitAll(
-      partner,
-      Array.from({ length: MAX_DUE }, (_none, index) => charge((index % 40) + 1)),
-    );
+    await submitAll(partner, charges(MAX_DUE));
     await passTime(plant.id, 10 * MINUTE);
-    expect(
-      await numberOf(
-        plant.id,
-        `SELECT count(*) FROM dispatch WHERE state = 'WAITING' AND command_sequence > 0`,
-      ),
-    ).toBe(MAX_DUE);
+    const waiting = `SELECT count(*) FROM dispatch WHERE state = 'WAITING' AND command_sequence > 0`;
+    expect(await numberOf(plant.id, waiting)).toBe(MAX_DUE);
   });
 });
 

@@ -8,7 +8,7 @@ import { connectPartner } from '#workerd/links.ts';
 import { alarmAt, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
-import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { columnOf, evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newKeyedSite, newSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -165,7 +165,7 @@ describe('an event that its Vhost does not accept', () => {
     await ack('COMPLETED');
     await passMinutes(plant.id, 5);
     expect(await waiting(plant.id, 'registry')).toBe(0);
-    const lanes = await rowsOf<{ lane: string }>(plant.id, 'SELECT DISTINCT lane FROM outbox');
+    const lanes = await columnOf(plant.id, 'SELECT DISTINCT lane FROM outbox');
     expect(lanes).toHaveLength(1);
   });
 
@@ -184,11 +184,8 @@ describe('an event in the answer of a submit', () => {
     const [first] = partner.events;
     expect(await waiting(plant.id, key.id)).toBe(1);
     await partner.submit(submission('device', batch(batteryCommand(6))));
-    const left = await rowsOf<{ sequence: number }>(
-      plant.id,
-      `SELECT sequence FROM outbox WHERE lane = '${key.id}'`,
-    );
-    expect(left.map((row) => row.sequence)).toEqual([partner.events.at(-1)?.sequence]);
+    const left = await columnOf(plant.id, `SELECT sequence FROM outbox WHERE lane = '${key.id}'`);
+    expect(left).toEqual([partner.events.at(-1)?.sequence]);
     await passMinutes(plant.id, 1);
     const sent = calls.flatMap(({ events }) => events.map(({ sequence }) => sequence));
     expect(sent).not.toContain(first?.sequence);

@@ -8,8 +8,8 @@ import { HOUR, MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } fro
 import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { newListenedSite } from '#workerd/site-scenes.ts';
-import { charge, submission } from '#workerd/site-submissions.ts';
+import { newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
+import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createKey, createOrganization } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
@@ -21,8 +21,7 @@ function alarmsOf(listener: Listener): unknown[][] {
 
 describe('a plant that goes silent', () => {
   it('SITE_OFFLINE is raised once after 90 s, across evictions, and cleared when the plant returns [C-2.5]', async () => {
-    const { organization, key, plant } = await newListenedSite();
-    const link = await connectListening(plant);
+    const { organization, key, plant, link } = await newRunningSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     await crashSite(plant.id);
     await passTime(plant.id, 89 * SECOND);
@@ -63,8 +62,7 @@ describe('a plant that goes silent', () => {
 
 describe('a sub-device', () => {
   it('DEVICE_OFFLINE names a sub-device silent for 15 minutes, and is cleared when it sends again [C-2.5]', async () => {
-    const { organization, key, plant } = await newListenedSite();
-    const link = await connectListening(plant);
+    const { organization, key, plant, link } = await newRunningSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await stayConnected(plant, link, 15 * MINUTE);
     await passTime(plant.id, 2 * SECOND);
@@ -80,8 +78,7 @@ describe('a sub-device', () => {
   });
 
   it('DEVICE_FAULT is raised once while the fault signal is not 0, and then cleared [C-7.4]', async () => {
-    const { plant, listener } = await newListenedSite();
-    const link = await connectListening(plant);
+    const { plant, listener, link } = await newRunningSite();
     for (const fault of [1, 2, 0]) {
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': fault });
       await passTime(plant.id, 2 * SECOND);
@@ -100,8 +97,7 @@ describe('two plants with the same fault at the same moment', () => {
   it('have different alarm ids and messageIds [C-8.3]', async () => {
     const ids = new Set<unknown>();
     for (let count = 0; count < 2; count++) {
-      const { plant, listener } = await newListenedSite();
-      const link = await connectListening(plant);
+      const { plant, listener, link } = await newRunningSite();
       await passTime(plant.id, 2 * SECOND);
       await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
       const { messageId, payload } = await listener.event('alarm', 'RAISED');
@@ -115,8 +111,7 @@ describe('two plants with the same fault at the same moment', () => {
 
 describe('a sub-device that is removed from the registry', () => {
   it('the DEVICE_FAULT of a removed sub-device is cleared, even if its plant is offline [C-8.3]', async () => {
-    const { organization, key, plant, listener } = await newListenedSite();
-    const link = await connectListening(plant);
+    const { organization, key, plant, listener, link } = await newRunningSite();
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
@@ -139,12 +134,8 @@ describe('the recipients of an alarm', () => {
     const other = await createKey(organization);
     const blind = await createKey(organization, { allowedPlantIds: [crypto.randomUUID()] });
     const foreign = await createOrganization();
-    const foreignKey = await createKey(foreign);
-    const listeners = [
-      await listen(organization, other),
-      await listen(organization, blind),
-      await listen(foreign, foreignKey),
-    ];
+    const listeners = [await listen(organization, other), await listen(organization, blind)];
+    listeners.push(await listen(foreign, await createKey(foreign)));
     const link = await connectListening(plant);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
@@ -159,15 +150,7 @@ describe('a key that violates a limit repeatedly', () => {
   it('the violating key gets each alarm, and another key at most one per limit and ten seconds [C-8.3]', async () => {
     const { organization, plant, partner, listener } = await newListenedSite();
     const other = await listen(organization, await createKey(organization));
-    const over = () =>
-      submission('site-setpoint', {
-        type: 'POWER',
-        targetValueKw: 100_000,
-        direction: 'IMPORT',
-        includeConsumption: true,
-        priority: 'NORMAL',
-        validFrom: formatInstant(Date.now()),
-      });
+    const over = () => submission('site-setpoint', powerSetpoint(100_000, { priority: 'NORMAL' }));
     await partner.submit(...Array.from({ length: 20 }, over));
     await partner.submit(...Array.from({ length: 5 }, () => charge(100_000)));
     await passTime(plant.id, 9 * SECOND);
@@ -187,16 +170,15 @@ describe('a key that violates a limit repeatedly', () => {
 const REGISTER = { 'METER-1/importRegisterKwh': 12.5 };
 
 async function newMeteredSite(data: Record<string, number>) {
-  const scene = await newListenedSite();
-  const link = await connectListening(scene.plant);
+  const scene = await newRunningSite();
   await passTime(scene.plant.id, 2 * SECOND);
-  await sendTelemetry(link, scene.plant.gateway, data);
+  await sendTelemetry(scene.link, scene.gateway, data);
   const listening = async () => {
     const listener = await listen(scene.organization, scene.key);
     const stale = () => listener.events('alarm').filter(({ payload }) => payload.type === 'METER_STALE');
     return { listener, stale };
   };
-  return { ...scene, link, listening };
+  return { ...scene, listening };
 }
 
 describe('a meter', () => {

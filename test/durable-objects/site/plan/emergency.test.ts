@@ -13,7 +13,7 @@ import {
   sentTo,
 } from '#workerd/site-plan.ts';
 import { readConfig } from '#workerd/site-reads.ts';
-import { evictSite } from '#workerd/site-rows.ts';
+import { evictBetween, evictSite } from '#workerd/site-rows.ts';
 import { charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 
@@ -202,24 +202,19 @@ describe('a second emergency', () => {
 describe('an emergency across evictions', () => {
   it('an emergency behaves the same when the site is evicted between all steps [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
-    const evict = () => evictSite(plant.id);
-    await stop(scene);
-    await evict();
+    await evictBetween(plant.id, () => stop(scene));
     const normal = planned(5, 'NORMAL');
     expect(await partner.acknowledge(normal)).toMatchObject({ status: 'QUEUED' });
-    await evict();
-    await partner.submit(planned(9, 'EMERGENCY', { forMs: MINUTE }));
-    await evict();
-    await obey(scene, 2);
-    await evict();
-    await passTime(plant.id, MINUTE);
-    await evict();
-    await obey(scene, 3, 'COMPLETED');
-    await evict();
-    await change(scene);
-    await evict();
-    await obey(scene, 4, 'RECEIVED');
-    await evict();
+    await evictSite(plant.id);
+    await evictBetween(
+      plant.id,
+      () => partner.submit(planned(9, 'EMERGENCY', { forMs: MINUTE })),
+      () => obey(scene, 2),
+      () => passTime(plant.id, MINUTE),
+      () => obey(scene, 3, 'COMPLETED'),
+      () => change(scene),
+      () => obey(scene, 4, 'RECEIVED'),
+    );
     await obey(scene, 5);
     expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
     expect(await endOf(plant, normal)).toBe('EXECUTING');

@@ -2,10 +2,10 @@
  * The verdict on a setpoint: its time, the measurements that count, and the tolerance. The expected numbers
  * are computed by hand.
  */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';
+import { EXPORT, energy, power } from '#workerd/site-view.ts';
 import type { Span } from '../../../../durable-objects/site/plan/state.ts';
 import {
   judge,
@@ -19,26 +19,6 @@ import type { SiteSetpoint } from '../../../../protocol/command.ts';
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
-
-function power(targetValueKw: number, direction: SiteSetpoint['direction'] = 'IMPORT'): SiteSetpoint {
-  return {
-    type: 'POWER',
-    targetValueKw,
-    direction,
-    includeConsumption: true,
-    priority: 'NORMAL',
-    validFrom: '2030-03-05T09:00:00.000Z',
-  };
-}
-
-function energy(
-  targetValueKwh: number,
-  intervalMinutes: number,
-  direction: SiteSetpoint['direction'] = 'IMPORT',
-): SiteSetpoint {
-  const { targetValueKw: _kw, ...rest } = power(0, direction);
-  return { ...rest, type: 'ENERGY', targetValueKwh, intervalMinutes };
-}
 
 /** Times in minutes, each with its value. */
 function points(...some: [minute: number, value: number | null][]): Point[] {
@@ -150,9 +130,9 @@ describe('the mean power of a setpoint', () => {
 
   it('an unmeasured setpoint is COMPLETED with the reason unmeasured and only its target as a number [C-7.8]', () => {
     const nothing = { status: 'COMPLETED', reason: 'unmeasured', targetValueKw: -7 };
-    expect(judgePower(power(7, 'EXPORT'), spans([0, 10]), [])).toEqual(nothing);
-    expect(judgePower(power(7, 'EXPORT'), spans([0, 10]), points([10, 5]))).toEqual(nothing);
-    expect(judgePower(power(7, 'EXPORT'), [], points([0, 5]))).toEqual(nothing);
+    expect(judgePower(power(7, EXPORT), spans([0, 10]), [])).toEqual(nothing);
+    expect(judgePower(power(7, EXPORT), spans([0, 10]), points([10, 5]))).toEqual(nothing);
+    expect(judgePower(power(7, EXPORT), [], points([0, 5]))).toEqual(nothing);
   });
 
   it('the mean of a constant power is that constant, however it is sampled and cut [C-7.8]', () => {
@@ -178,8 +158,8 @@ describe('the mean power of a setpoint', () => {
 });
 
 describe('the verdict on POWER', () => {
-  const at = (targetKw: number, kw: number, direction: SiteSetpoint['direction'] = 'IMPORT') =>
-    judgePower(power(targetKw, direction), spans([0, 10]), points([0, kw]));
+  const at = (targetKw: number, kw: number, changes: Partial<SiteSetpoint> = {}) =>
+    judgePower(power(targetKw, changes), spans([0, 10]), points([0, kw]));
 
   it.each([
     [100, 105, 'COMPLETED'],
@@ -200,22 +180,22 @@ describe('the verdict on POWER', () => {
   );
 
   it('the target and the measurement of an export are negative [C-7.8]', () => {
-    expect(at(40, -42, 'EXPORT')).toEqual({
+    expect(at(40, -42, EXPORT)).toEqual({
       status: 'COMPLETED',
       reason: null,
       targetValueKw: -40,
       actualValueKw: -42,
       deviationKw: -2,
     });
-    expect(at(40, 40, 'EXPORT')).toMatchObject({ status: 'DEVIATED', deviationKw: 80 });
-    expect(at(40, -37.9, 'EXPORT')).toMatchObject({ status: 'DEVIATED', deviationKw: 2.1 });
+    expect(at(40, 40, EXPORT)).toMatchObject({ status: 'DEVIATED', deviationKw: 80 });
+    expect(at(40, -37.9, EXPORT)).toMatchObject({ status: 'DEVIATED', deviationKw: 2.1 });
   });
 
   it('the verdict is rounded to watts, and zero has no sign [C-7.8]', () => {
     // 10 kW for 1 minute and 0 for 2: 3.3333… kW.
     const third = judgePower(power(3.3333), spans([0, 3]), points([0, 10], [1, 0]));
     expect(third).toMatchObject({ actualValueKw: 3.333, targetValueKw: 3.333, deviationKw: 0 });
-    const nothing = at(0, -0.0001, 'EXPORT');
+    const nothing = at(0, -0.0001, EXPORT);
     expect(Object.is(nothing.actualValueKw, 0)).toBe(true);
     expect(Object.is(nothing.deviationKw, 0)).toBe(true);
     expect(Object.is(nothing.targetValueKw, 0)).toBe(true);
@@ -286,7 +266,7 @@ describe('the verdict on ENERGY', () => {
 
   it('the energy of an export is negative in kWh and kW [C-7.8]', () => {
     const registers = points([0, 500], [30, 490]);
-    const verdict = judge(energy(10, 30, 'EXPORT'), spans([0, 30]), 0, measured([], registers));
+    const verdict = judge(energy(10, 30, EXPORT), spans([0, 30]), 0, measured([], registers));
     expect(verdict).toMatchObject({ targetValueKwh: -10, actualValueKwh: -10, targetValueKw: -20 });
     expect(verdict).toMatchObject({ status: 'COMPLETED', actualValueKw: -20, deviationKwh: 0 });
   });

@@ -7,7 +7,7 @@ import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-de
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { readConfig } from '#workerd/site-reads.ts';
 import { crashSite, evictSite } from '#workerd/site-rows.ts';
-import { newListenedSite } from '#workerd/site-scenes.ts';
+import { newListenedSite, newRunningSite } from '#workerd/site-scenes.ts';
 import { submission } from '#workerd/site-submissions.ts';
 import { expect, it } from '#workerd/site-test.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig } from '../../../../protocol/site-config.ts';
@@ -23,8 +23,7 @@ const statusesOf = (...listeners: Listener[]) =>
     .map(({ payload }) => payload.status);
 
 it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cleared by the next session [C-2.3]', async () => {
-  const { organization, key, plant } = await newListenedSite({ config });
-  await connectListening(plant);
+  const { organization, key, plant } = await newRunningSite({ config });
   await crashSite(plant.id);
   await passTime(plant.id, 119 * SECOND);
   const listener = await listen(organization, key);
@@ -45,8 +44,8 @@ it('FALLBACK_ENGAGED is raised once after afterSeconds without a session, and cl
 });
 
 it('FALLBACK_ENGAGED is raised by a site that slept past afterSeconds, even if a read wakes it before its alarm [C-2.3]', async () => {
-  const { organization, key, plant, partner } = await newListenedSite({ config });
-  (await connectListening(plant)).socket.close(1000, 'bye');
+  const { organization, key, plant, partner, link } = await newRunningSite({ config });
+  link.socket.close(1000, 'bye');
   // The waiting command is due tomorrow.
   await partner.submit(submission('mode', { mode: 'STANDARD' }));
   await passTime(plant.id, 110 * SECOND);
@@ -73,8 +72,7 @@ it.each<[string, SiteConfig, boolean]>([
 });
 
 it('FALLBACK_ENGAGED is raised while a connected plant reports its fallback [C-2.3]', async () => {
-  const { plant, listener } = await newListenedSite({ config: DEFAULT_SITE_CONFIG });
-  const link = await connectListening(plant);
+  const { plant, listener, link } = await newRunningSite({ config: DEFAULT_SITE_CONFIG });
   await sendTelemetry(link, plant.gateway, { fallbackActive: 1 });
   await stayConnected(plant, link, MINUTE);
   await listener.quiet();
@@ -92,10 +90,10 @@ it('FALLBACK_ENGAGED is raised while a connected plant reports its fallback [C-2
 });
 
 it('FALLBACK_ENGAGED follows the current configuration: raised by a shorter time, cleared if no fallback is set [C-2.3]', async () => {
-  const { plant, listener, partner } = await newListenedSite({
+  const { plant, listener, partner, link } = await newRunningSite({
     config: { ...config, fallback: { ...FALLBACK, afterSeconds: 3_600 } },
   });
-  (await connectListening(plant)).socket.close(1000, 'bye');
+  link.socket.close(1000, 'bye');
   await passTime(plant.id, 10 * MINUTE);
   const statusesAfter = async (patch: object) => {
     await partner.submit(submission('config', patch));

@@ -1,5 +1,4 @@
 /** The rules of presence: each status at its limits, and the next change by time [C-2.5]. */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';

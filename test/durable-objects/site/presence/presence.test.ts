@@ -9,14 +9,13 @@ import {
   sendTelemetry,
   stayConnected,
 } from '#workerd/site-devices.ts';
-import { crashSite, numberOf, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
+import { crashSite, factOf, numberOf, openSessions, untilRegistered } from '#workerd/site-rows.ts';
 import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createLinked, type Plant } from '#workerd/world.ts';
 
 async function presenceOf(plant: Plant): Promise<{ plant: string; subDevices: Record<string, string> }> {
-  const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
-  return fact ? JSON.parse(fact.value) : { plant: 'PENDING', subDevices: {} };
+  return (await factOf(plant.id, 'presence')) ?? { plant: 'PENDING', subDevices: {} };
 }
 
 async function untilPlantIs(plant: Plant, status: string): Promise<void> {
@@ -25,11 +24,9 @@ async function untilPlantIs(plant: Plant, status: string): Promise<void> {
 }
 
 async function subDeviceId(plant: Plant, externalId: string): Promise<string> {
-  const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'registry'`);
-  const { subDevices } = JSON.parse(fact?.value ?? '{}') as {
-    subDevices: { id: string; externalId: string }[];
-  };
-  return subDevices.find((subDevice) => subDevice.externalId === externalId)?.id ?? '';
+  type Copy = { subDevices: { id: string; externalId: string }[] };
+  const copy = await factOf<Copy>(plant.id, 'registry');
+  return copy?.subDevices.find((subDevice) => subDevice.externalId === externalId)?.id ?? '';
 }
 
 async function untilSubDeviceIs(plant: Plant, externalId: string, status: string): Promise<void> {
@@ -176,11 +173,8 @@ describe('samples within a second of the last evaluation', () => {
   it('a sample within a second of the last evaluation takes effect with the next alarm [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     await passTime(plant.id, 2 * SECOND);
-    await sendTelemetry(link, plant.gateway, {
-      'BESS-1/powerKw': 1,
-      'FVE-1/powerKw': 1,
-      'METER-1/powerKw': 1,
-    });
+    const powers = { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1, 'METER-1/powerKw': 1 };
+    await sendTelemetry(link, plant.gateway, powers);
     await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
     await passTime(plant.id, SECOND / 2);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });

@@ -102,15 +102,8 @@ describe('too many schedules', () => {
       const text = JSON.stringify(slots(672).map((kw) => ['LOCAL_OPTIMIZATION', kw]));
       for (let index = 0; index < ended; index++) {
         const startMs = Date.now() - 2 * DAY + index * MINUTE;
-        const window = [
-          startMs,
-          startMs + 672 * MINUTE,
-          MINUTE,
-          672,
-          startMs + 672 * MINUTE,
-          startMs,
-          startMs,
-        ];
+        const endMs = startMs + 672 * MINUTE;
+        const window = [startMs, endMs, MINUTE, 672, endMs, startMs, startMs];
         storage.sql.exec(
           `INSERT INTO schedule (id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
              created_at_ms, ended_at_ms, slots) VALUES (?, ?, 'COMPLETED', ?, ?, ?, ?, ?, ?, ?, ?)`,

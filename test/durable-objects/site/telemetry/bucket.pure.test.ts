@@ -2,7 +2,6 @@
  * Buckets have the same numbers however the samples are cut and in whatever order the pieces are merged
  * [C-4.5].
  */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll, forMany } from '#support/property.ts';

@@ -1,5 +1,4 @@
 /** Sums of readings are exact decimals, whatever their order, sizes and the roll-ups between [C-4.5]. */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forMany } from '#support/property.ts';

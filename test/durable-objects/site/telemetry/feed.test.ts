@@ -1,31 +1,15 @@
-/**
- * The telemetry events of a plant: their content, their times and the keys that receive them [C-8.1] [C-8.2].
- */
-import type { DeviceTestLink } from '#workerd/links.ts';
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings, connectListening, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { type Listener, listen } from '#workerd/site-listener.ts';
 import { evictSite, rowsOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Key,
-  type Organization,
-  type Plant,
-} from '#workerd/world.ts';
+import { createKey, createOrganization, createPlant, type Key } from '#workerd/world.ts';
 import { NO_PUBLISH_MS } from '../../../../protocol/link/live.ts';
 
-interface Scene {
-  organization: Organization;
-  plant: Plant;
-  link: DeviceTestLink;
-  listener: Listener;
-}
+type Scene = Awaited<ReturnType<typeof scene>>;
 
-async function scene(settings: Record<string, unknown> = {}): Promise<Scene> {
+async function scene(settings: Record<string, unknown> = {}) {
   const organization = await createOrganization(settings);
   const listener = await listen(organization, await createKey(organization));
   const plant = await createPlant(organization);

@@ -5,6 +5,7 @@ import { MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-cloc
 import {
   connectTo,
   droppedOf,
+  manySignals,
   publish,
   publishAll,
   rawTelemetry,
@@ -12,15 +13,13 @@ import {
   sendTelemetry,
 } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
-import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { columnOf, evictSite, numberOf } from '#workerd/site-rows.ts';
 import { newConnectedSite } from '#workerd/site-scenes.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, createOrganization, createPlant, type Plant } from '#workerd/world.ts';
 
 const BLOCK_BYTES = 8 * 1024;
-const LARGE_DATA = JSON.stringify(
-  Object.fromEntries(Array.from({ length: 800 }, (_none, index) => [`signal-${index}`, index])),
-);
+const LARGE_DATA = manySignals(800);
 
 async function timesStored(siteId: string, text: string): Promise<number> {
   const removed = `sum(length(data) - length(replace(data, '${text}', '')))`;
@@ -47,10 +46,8 @@ describe('a nonce', () => {
     async (one, { connectedSite: { plant, link, gateway } }) => {
       const nonce = 'a "nonce" \\ of\nč 😀';
       const original = rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce, data: '{"gridPowerKw":1}' });
-      await publishAll(link, [
-        original,
-        ...(one.stored === 'two blocks by size' ? largeMessages(plant) : []),
-      ]);
+      const others = one.stored === 'two blocks by size' ? largeMessages(plant) : [];
+      await publishAll(link, [original, ...others]);
       for (let after = 61; one.stored === 'blocks by time' && after < one.after; after += 60) {
         setClock(START_MS + after * SECOND);
         await sendTelemetry(link, gateway, { fvePowerKw: 1 });
@@ -70,10 +67,8 @@ describe('a nonce', () => {
 
   it('of a message dated 5 min ahead counts as new again after ten minutes [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
-    await publish(
-      link,
-      rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce: 'n', data: '{"gridPowerKw":1}' }),
-    );
+    const ahead = { ts: START_MS + 5 * MINUTE, nonce: 'n', data: '{"gridPowerKw":1}' };
+    await publish(link, rawTelemetry(gateway, ahead));
     setClock(START_MS + 10 * MINUTE + SECOND);
     await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }));
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
@@ -90,9 +85,8 @@ describe('a nonce', () => {
 
   it('used several times in one batch is valid only for the first message [C-3.8]', async () => {
     const { plant, link, gateway, site } = await newConnectedSite();
-    const messages = [1, 2, 3].map((kw) =>
-      rawTelemetry(gateway, { nonce: 'n', data: `{"gridPowerKw":${kw}}` }),
-    );
+    const values = [1, 2, 3].map((kw) => ({ nonce: 'n', data: `{"gridPowerKw":${kw}}` }));
+    const messages = values.map((fields) => rawTelemetry(gateway, fields));
     expect(await publishAll(link, messages)).toEqual([true, true, true]);
     expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 2 });
     expect((await site.readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(1);
@@ -158,18 +152,10 @@ describe('the rows of the journal', () => {
       setClock(START_MS + minute * MINUTE);
       await sendTelemetry(link, gateway, { gridPowerKw: minute });
     }
-    const rows = await rowsOf<{ opened_at_ms: number; last_at_ms: number }>(
-      plant.id,
-      'SELECT opened_at_ms, last_at_ms FROM journal_block ORDER BY id',
-    );
-    const minutes = rows.map((row) =>
-      [row.opened_at_ms, row.last_at_ms].map((at) => (at - START_MS) / MINUTE),
-    );
-    expect(minutes).toEqual([
-      [0, 4],
-      [5, 9],
-      [12, 12],
-    ]);
+    const minuteOf = (column: string) => `((${column} - ${START_MS}) / ${MINUTE})`;
+    const span = `${minuteOf('opened_at_ms')} || '-' || ${minuteOf('last_at_ms')}`;
+    const spans = await columnOf(plant.id, `SELECT ${span} FROM journal_block ORDER BY id`);
+    expect(spans).toEqual(['0-4', '5-9', '12-12']);
   });
 });
 
@@ -188,12 +174,12 @@ describe('the latest values after a wake', () => {
 
   it('include those of a batch that closed a block in its middle [rule 3]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
-    const messages = [
-      rawTelemetry(gateway, { data: '{"BESS-1/socPercent":40}' }),
-      ...largeMessages(plant),
-      rawTelemetry(gateway, { data: '{"gridPowerKw":4}' }),
+    const [first, last] = ['{"BESS-1/socPercent":40}', '{"gridPowerKw":4}'];
+    const [opening, closing] = [
+      rawTelemetry(gateway, { data: first }),
+      rawTelemetry(gateway, { data: last }),
     ];
-    await publishAll(link, messages);
+    await publishAll(link, [opening, ...largeMessages(plant), closing]);
     expect(await blocks(plant.id)).toBeGreaterThan(1);
     await evictSite(plant.id);
     const { payload } = await site.readLatestTelemetry(plant.id);

@@ -2,7 +2,7 @@
  * The register readings of a site over time: the reading of a quarter of an hour is what was known at that
  * time [C-4.1], [C-4.5].
  */
-import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { countRowsRead } from '#workerd/site-statements.ts';
@@ -10,8 +10,6 @@ import { describe, expect, it } from '#workerd/site-test.ts';
 import { newTelemetrySite, storeState, type TelemetrySite, untilPacked } from '#workerd/telemetry-site.ts';
 import { siteOf } from '#workerd/world.ts';
 import type { MeterReading } from '../../../../protocol/meter.ts';
-
-restoreBounds();
 
 const QUARTER = 15 * MINUTE;
 const IMPORT = 'METER-1/importRegisterKwh';

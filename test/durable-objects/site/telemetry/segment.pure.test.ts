@@ -1,5 +1,4 @@
 /** Parts: packed data is read back to the last digit, for any names and any number of metrics [C-4.5]. */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';
@@ -118,12 +117,8 @@ describe('samples in segments', () => {
       const segments = packSamples(new Map(given)).map(stored);
       const count = given.reduce((sum, [, { atMs }]) => sum + atMs.length, 0);
       expect(segments.reduce((sum, segment) => sum + segment.count, 0)).toBe(count);
-      if (given.length > 0) {
-        expectComplete(
-          segments,
-          given.map(([metric]) => metric),
-        );
-      }
+      const names = given.map(([metric]) => metric);
+      if (names.length > 0) expectComplete(segments, names);
       for (const [metric, own] of given) {
         expect(segments.map((segment) => unpackSamples(segment, metric))).toContainEqual(own);
       }
@@ -146,21 +141,14 @@ describe('samples in segments', () => {
       { length: 720 },
       (_none, index) => START_MS + index * 5_000 + ((index * 37) % 101),
     );
-    const together = packSamples(
-      new Map(
-        Array.from({ length: 50 }, (_none, index) => [`m${index}`, { atMs, values: atMs.map(() => 1) }]),
-      ),
-    );
+    const fifty = (stepMs: number) =>
+      Array.from({ length: 50 }, (_none, index): [string, Series] => {
+        const own = atMs.map((at) => at + index * stepMs);
+        return [`m${index}`, { atMs: own, values: own.map(() => 1) }];
+      });
+    const [together, apart] = [packSamples(new Map(fifty(0))), packSamples(new Map(fifty(1)))];
     expect(together).toHaveLength(1);
     expect(together[0]?.directory.times).toHaveLength(1);
-    const apart = packSamples(
-      new Map(
-        Array.from({ length: 50 }, (_none, index) => {
-          const own = atMs.map((at) => at + index);
-          return [`m${index}`, { atMs: own, values: own.map(() => 1) }];
-        }),
-      ),
-    );
     const bytes = (segments: readonly Segment[]) => segments.reduce((sum, { data }) => sum + data.length, 0);
     expect(bytes(together) * 5).toBeLessThan(bytes(apart));
   });

@@ -2,7 +2,6 @@
  * The latest value of every signal: the owner of a name, the order of values, and the data kept of a
  * sub-device.
  */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';
@@ -111,30 +110,20 @@ describe('a signal', () => {
 describe('the number of signals', () => {
   const named = (count: number, nameOf: (index: number) => string) =>
     Object.fromEntries(Array.from({ length: count }, (_none, index) => [nameOf(index), index]));
+  const applyNamed = (to: Snapshot, atMs: number, count: number, nameOf: (index: number) => string) =>
+    to.apply(GATEWAY, at(atMs), named(count, nameOf));
   const names = (snapshot: Snapshot) => Object.keys(snapshot.toJSON());
 
   it('a site keeps at most 2 000 signals, from one message or many, those with the newest values [C-3.13]', () => {
     const snapshot = new Snapshot(() => true);
-    snapshot.apply(
-      GATEWAY,
-      at(T),
-      named(SIGNALS_PER_SITE, (index) => `D-${index}/powerKw`),
-    );
+    applyNamed(snapshot, T, SIGNALS_PER_SITE, (index) => `D-${index}/powerKw`);
     snapshot.apply(GATEWAY, at(T + 1), { 'D-0/powerKw': 1 });
-    snapshot.apply(
-      GATEWAY,
-      at(T + 2),
-      named(100, (index) => `E-${index}/powerKw`),
-    );
+    applyNamed(snapshot, T + 2, 100, (index) => `E-${index}/powerKw`);
     expect(names(snapshot)).toHaveLength(SIGNALS_PER_SITE);
     expect(names(snapshot).filter((name) => name.startsWith('E-'))).toHaveLength(100);
     expect(snapshot.get('D-0/powerKw')).toMatchObject({ value: 1, atMs: T + 1 });
     const one = new Snapshot(() => true);
-    one.apply(
-      GATEWAY,
-      at(T),
-      named(2_500, (index) => `D-${index}/powerKw`),
-    );
+    applyNamed(one, T, 2_500, (index) => `D-${index}/powerKw`);
     expect(names(one)).toHaveLength(SIGNALS_PER_SITE);
   });
 
@@ -150,11 +139,7 @@ describe('the number of signals', () => {
       for (const state of ['as it came', 'read back']) {
         const current = state === 'read back' ? readBack(snapshot) : snapshot;
         for (let round = 0; round < 3; round++) {
-          current.apply(
-            GATEWAY,
-            at(T + 1 + round),
-            named(400, (index) => nameOf(index + 400 * round)),
-          );
+          applyNamed(current, T + 1 + round, 400, (index) => nameOf(index + 400 * round));
         }
         expect(names(current), state).toHaveLength(UNKNOWN_PER_SITE + 2);
         expect(current.get(nameOf(1_199))?.atMs).toBe(T + 3);

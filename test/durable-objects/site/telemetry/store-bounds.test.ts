@@ -5,7 +5,7 @@
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, changeSettings } from '#workerd/registry-changes.ts';
-import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -20,8 +20,6 @@ import {
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
-
-restoreBounds();
 
 const METRIC = 'gridPowerKw';
 const MAX_ROW_BYTES = 1024 * 1024;

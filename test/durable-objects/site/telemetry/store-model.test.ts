@@ -2,7 +2,7 @@
  * The telemetry store compared with a model of the sent data: late, out of order, across midnights, gaps and
  * wakes [C-4.5].
  */
-import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
@@ -15,8 +15,6 @@ import {
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { AGGREGATES, BUCKETS, GRANULARITIES } from '../../../../protocol/telemetry.ts';
-
-restoreBounds();
 
 const TOLERANCE = 5 * MINUTE;
 const NAMES = [

@@ -3,6 +3,7 @@ import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, linkSubDevice } from '#workerd/registry-changes.ts';
 import { DAY, HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectTo, type DeviceCredential } from '#workerd/site-devices.ts';
+import { moveDevice } from '#workerd/site-move.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import {
@@ -22,11 +23,8 @@ async function newSiteWithSensor() {
   const scene = await newTelemetrySite({ subDevices: [{ externalId: 'METER-2', assetType: 'METER' }] });
   const sensor = await createDevice(scene.organization, scene.plant.id, 'SENSOR');
   const link = async (deviceId: string | null) => {
-    await changeAndNotifySite(
-      scene.organization,
-      scene.plant.id,
-      linkSubDevice(scene.plant, 'METER-2', deviceId),
-    );
+    const change = linkSubDevice(scene.plant, 'METER-2', deviceId);
+    await changeAndNotifySite(scene.organization, scene.plant.id, change);
   };
   return { ...scene, sensor, link };
 }
@@ -47,10 +45,10 @@ async function valuesOf(siteId: string, metric: string): Promise<number[]> {
   return (await readPoints(siteId, metric, 'raw', ALWAYS)).map(({ value }) => value);
 }
 
-async function rowsOfDevice(siteId: string, deviceId: string, metric?: string): Promise<[string, number][]> {
+async function rowsOfDevice(siteId: string, deviceId: string, metric?: string): Promise<string[]> {
   const query = { fromMs: ALWAYS[0], toMs: ALWAYS[1], bucket: 'raw', metric } as const;
   const { rows } = await readOfDevice(siteId, deviceId, query);
-  return rows.map((row) => [row.metric, row.value]);
+  return rows.map((row) => `${row.metric} ${row.value}`);
 }
 
 /** Runs a check before packing, after a wake, and after packing. */
@@ -103,14 +101,12 @@ describe('bare names', () => {
     const { id: toId } = await createPlant(organization);
     const fromId = plant.id;
     await say({ plant }, gateway, 'gridPowerKw', 1);
-    const pack = await siteOf(fromId).releaseDevice(gateway.id, 'move-1');
-    if (pack) await siteOf(toId).takeDevice(toId, gateway.id, pack);
-    await siteOf(fromId).dropDevice(gateway.id);
+    await moveDevice(fromId, toId, gateway.id, 'move-1');
     await say({ plant: { ...plant, id: toId } }, gateway, 'gridPowerKw', 2);
     await each(fromId, async () => expect(await valuesOf(fromId, 'gridPowerKw')).toEqual([1]));
     await each(toId, async () => expect(await valuesOf(toId, 'gridPowerKw')).toEqual([2]));
     expect(await rowsOfDevice(fromId, gateway.id)).toEqual([]);
-    expect(await rowsOfDevice(toId, gateway.id)).toEqual([['gridPowerKw', 2]]);
+    expect(await rowsOfDevice(toId, gateway.id)).toEqual(['gridPowerKw 2']);
   });
 });
 
@@ -124,24 +120,14 @@ describe('the history of a device', () => {
     await say(scene, gateway, 'gridPowerKw', 3);
     await say(scene, gateway, 'BESS-1/powerKw', 4);
     await each(plant.id, async () => {
-      expect(await rowsOfDevice(plant.id, sensor.id)).toEqual([
-        ['powerKw', 1],
-        ['temperatureCelsius', 2],
-      ]);
-      expect(await rowsOfDevice(plant.id, gateway.id)).toEqual([
-        ['gridPowerKw', 3],
-        ['BESS-1/powerKw', 4],
-      ]);
-      expect(await rowsOfDevice(plant.id, sensor.id, 'temperatureCelsius')).toEqual([
-        ['temperatureCelsius', 2],
-      ]);
-      expect(await rowsOfDevice(plant.id, sensor.id, 'METER-2/temperatureCelsius')).toEqual([
-        ['temperatureCelsius', 2],
-      ]);
-      expect(await rowsOfDevice(plant.id, sensor.id, 'gridPowerKw')).toEqual([]);
-      expect(await rowsOfDevice(plant.id, sensor.id, 'BESS-1/powerKw')).toEqual([]);
-      expect(await rowsOfDevice(plant.id, gateway.id, 'METER-2/temperatureCelsius')).toEqual([]);
-      expect(await rowsOfDevice(plant.id, gateway.id, 'temperatureCelsius')).toEqual([]);
+      expect(await rowsOfDevice(plant.id, sensor.id)).toEqual(['powerKw 1', 'temperatureCelsius 2']);
+      expect(await rowsOfDevice(plant.id, gateway.id)).toEqual(['gridPowerKw 3', 'BESS-1/powerKw 4']);
+      for (const name of ['temperatureCelsius', 'METER-2/temperatureCelsius'])
+        expect(await rowsOfDevice(plant.id, sensor.id, name)).toEqual(['temperatureCelsius 2']);
+      for (const name of ['gridPowerKw', 'BESS-1/powerKw'])
+        expect(await rowsOfDevice(plant.id, sensor.id, name)).toEqual([]);
+      for (const name of ['METER-2/temperatureCelsius', 'temperatureCelsius'])
+        expect(await rowsOfDevice(plant.id, gateway.id, name)).toEqual([]);
     });
   });
 

@@ -1,5 +1,5 @@
 /** Reading a history: the points of a range, and the number of calls [C-4.5]. */
-import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import {
@@ -14,8 +14,6 @@ import {
   untilPacked,
 } from '#workerd/telemetry-site.ts';
 import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
-
-restoreBounds();
 
 const METRIC = 'gridPowerKw';
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');

@@ -2,7 +2,7 @@
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
-import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { alarmAt, DAY, HOUR, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { droppedOf, publishAll, rawTelemetry } from '#workerd/site-devices.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
@@ -18,8 +18,6 @@ import {
 } from '#workerd/telemetry-site.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 import { GRANULARITIES } from '../../../../protocol/telemetry.ts';
-
-restoreBounds();
 
 const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
 const METRIC = 'gridPowerKw';

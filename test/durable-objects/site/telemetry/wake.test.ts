@@ -4,7 +4,14 @@
  */
 import { vi } from 'vitest';
 import { HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
-import { droppedOf, publish, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
+import {
+  droppedOf,
+  manySignals,
+  publish,
+  publishAll,
+  rawTelemetry,
+  sendTelemetry,
+} from '#workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
 import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
 import { newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
@@ -34,6 +41,14 @@ function noteBlocks(): number[][] {
   return readings;
 }
 
+/** Evicts the site, and records its statements from then on. */
+async function statementsSinceWake(siteId: string) {
+  const statements = await noteStatements(siteId);
+  await evictSite(siteId);
+  statements.length = 0;
+  return statements;
+}
+
 async function latest(siteId: string) {
   return (await siteOf(siteId).readLatestTelemetry(siteId)).payload;
 }
@@ -42,9 +57,7 @@ describe('a wake', () => {
   it('does not read the journal until it is needed, even with a connected device [rule 9]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
-    const statements = await noteStatements(plant.id);
-    await evictSite(plant.id);
-    statements.length = 0;
+    const statements = await statementsSinceWake(plant.id);
     await siteOf(plant.id).diagnostics(gateway.id);
     expect(statements.length).toBeGreaterThan(0);
     expect(ofJournal(statements)).toEqual([]);
@@ -58,18 +71,14 @@ describe('a wake', () => {
   ])('for a read of %s does not read the journal [rule 9]', async (_what, read) => {
     const { plant, link, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
-    const statements = await noteStatements(plant.id);
-    await evictSite(plant.id);
-    statements.length = 0;
+    const statements = await statementsSinceWake(plant.id);
     await read(plant.id);
     expect(ofJournal(statements)).toEqual([]);
   });
 
   it('reads one block at a time, and only the blocks of the last ten minutes [rule 9]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
-    const filler = JSON.stringify(
-      Object.fromEntries(Array.from({ length: 300 }, (_none, index) => [`signal-${index}`, index])),
-    );
+    const filler = manySignals(300);
     for (let minute = 0; minute < 40; minute++) {
       setClock(START_MS + minute * MINUTE);
       await publishAll(
@@ -157,9 +166,7 @@ describe('the latest values of a plant', () => {
 describe('the nonces of the last ten minutes', () => {
   it('all nonces of the last ten minutes are known after a wake, and other messages with them are rejected [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
-    const filler = JSON.stringify(
-      Object.fromEntries(Array.from({ length: 100 }, (_none, index) => [`signal-${index}`, index])),
-    );
+    const filler = manySignals(100);
     const sent: string[] = [];
     for (let second = 0; second < 300; second += 5) {
       setClock(START_MS + second * SECOND);

@@ -1,6 +1,16 @@
 /** The rules of a site setpoint: target, constraint, topology, window, log columns, MQTT command and end. */
 import { describe, expect, it } from 'vitest';
-import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice, subsetsOf } from '#workerd/site-view.ts';
+import {
+  EXPORT,
+  energy,
+  type FactsOptions,
+  GATEWAY,
+  judgeBy,
+  power,
+  siteView,
+  subDevice,
+  subsetsOf,
+} from '#workerd/site-view.ts';
 import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import { siteSetpointKind } from '../../../../../durable-objects/site/command/kind/site-setpoint.ts';
 import type { SiteSetpoint } from '../../../../../protocol/command.ts';
@@ -9,28 +19,6 @@ import { ASSET_TYPES, type AssetType, PRIORITIES } from '../../../../../protocol
 const FROM = '2030-03-05T09:00:00.000Z';
 const FROM_MS = Date.parse(FROM);
 
-function power(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
-  return {
-    type: 'POWER',
-    targetValueKw,
-    direction: 'IMPORT',
-    includeConsumption: true,
-    priority: 'NORMAL',
-    validFrom: FROM,
-    ...changes,
-  };
-}
-
-function energy(
-  targetValueKwh: number,
-  intervalMinutes: number,
-  changes: Partial<SiteSetpoint> = {},
-): SiteSetpoint {
-  const { targetValueKw: _kw, ...rest } = power(0, changes);
-  return { ...rest, type: 'ENERGY', targetValueKwh, intervalMinutes };
-}
-
-const EXPORT = { direction: 'EXPORT' } as const;
 const METER_ALONE = { subDevices: [subDevice('METER-1', 'METER')] };
 
 function refusalOf(setpoint: SiteSetpoint, options: FactsOptions = {}) {
