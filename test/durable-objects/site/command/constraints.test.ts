@@ -209,16 +209,11 @@ describe('the asset, topology and fault checks', () => {
   });
 
   const exporting = powerSetpoint(5, { direction: 'EXPORT' });
+  const excessive = { ...exporting, targetValueKw: 81 };
   const unsupported = 'UNSUPPORTED_FOR_TOPOLOGY';
   it.each<[string, SubDeviceOptions['assetType'], string, CommandFamily, unknown]>([
     ['EXPORT', 'METER', unsupported, 'site-setpoint', exporting],
-    [
-      'EXPORT over the limit',
-      'METER',
-      'CONSTRAINT_VIOLATION',
-      'site-setpoint',
-      { ...exporting, targetValueKw: 81 },
-    ],
+    ['EXPORT over the limit', 'METER', 'CONSTRAINT_VIOLATION', 'site-setpoint', excessive],
     ['EXPORT', 'INVERTER', 'QUEUED', 'site-setpoint', exporting],
     ['MAX_EXPORT', 'HEAT_PUMP', unsupported, 'mode', { mode: 'MAX_EXPORT' }],
     ['ZERO_EXPORT', 'FVE', 'QUEUED', 'mode', { mode: 'ZERO_EXPORT' }],

@@ -26,6 +26,7 @@ describe('the decision of a rejected command', () => {
   const chargeOf = (deviceId: string) => () => submission('device', batch(batteryCommand(5, { deviceId })));
   const early = { timestampMs: START_MS - 6 * MINUTE };
   const ended = { validUntil: formatInstant(START_MS - MINUTE) };
+  const over = { constraint: 'maxImportKw', limit: 100, value: 101, unit: 'kW' };
   const inverter = { assetType: 'FVE', linkedDeviceId: null };
 
   it.for<[string, () => Submission, object]>([
@@ -33,11 +34,7 @@ describe('the decision of a rejected command', () => {
     ['freshness', mode({}, early), early],
     ['payload', mode({ mode: 'NO_MODE' }), {}],
     ['window', mode(ended), {}],
-    [
-      'constraint',
-      () => planned(101, 'HIGH'),
-      { constraint: 'maxImportKw', limit: 100, value: 101, unit: 'kW' },
-    ],
+    ['constraint', () => planned(101, 'HIGH'), over],
     ['target', chargeOf('BESS-9'), { deviceId: 'BESS-9', topology: null }],
     ['asset', chargeOf('FVE-1'), { deviceId: 'FVE-1', topology: inverter }],
   ])(
@@ -124,11 +121,8 @@ describe('the decision of an accepted command', () => {
 
   it('for a setpoint it shows the level, whether the setpoint is active, and what is active instead [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
-    const [high, normal, ahead] = [
-      planned(9, 'HIGH'),
-      planned(5, 'NORMAL'),
-      planned(7, 'HIGH', { inMs: MINUTE }),
-    ];
+    const [high, normal] = [planned(9, 'HIGH'), planned(5, 'NORMAL')];
+    const ahead = planned(7, 'HIGH', { inMs: MINUTE });
     await partner.submit(high);
     await obey(scene, 1);
     await partner.submit(normal, ahead);

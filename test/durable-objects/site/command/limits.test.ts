@@ -180,15 +180,9 @@ describe('the power of an earlier battery command in the sum of all batteries', 
   });
 
   it.each<[string, (scene: PlannedScene) => Promise<unknown>]>([
-    [
-      'its battery is commanded to stop',
-      (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP')),
-    ],
+    ['its battery must stop', (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP'))],
     ['its device answers FAILED', (scene) => obey(scene, 1, 'FAILED')],
-    [
-      'it ends NO_RESULT because its device sends no further ack',
-      ({ plant }) => passTime(plant.id, 15 * MINUTE),
-    ],
+    ['it ends NO_RESULT without a further ack', ({ plant }) => passTime(plant.id, 15 * MINUTE)],
     [
       'an emergency ended it, and a mode change has ended the emergency',
       async (scene) => {

@@ -14,28 +14,19 @@ const BATTERIES = Array.from({ length: 32 }, (_none, index) => ({
 }));
 
 describe('the payload of a command', () => {
+  const energy = { ...powerSetpoint(5), type: 'ENERGY', targetValueKwh: 1 };
+  const later = formatInstant(START_MS + HOUR);
   const invalid: [string, CommandFamily, unknown][] = [
     ['an unknown field', 'site-setpoint', { ...powerSetpoint(5), watts: 1 }],
     ['a negative target', 'site-setpoint', powerSetpoint(-1)],
     ['1e308', 'site-setpoint', powerSetpoint(1e308)],
     ['a number over 1e9', 'site-setpoint', powerSetpoint(1e9 + 1)],
     ['no target for POWER', 'site-setpoint', { ...powerSetpoint(5), targetValueKw: undefined }],
-    [
-      'ENERGY without intervalMinutes',
-      'site-setpoint',
-      { ...powerSetpoint(5), type: 'ENERGY', targetValueKwh: 1 },
-    ],
+    ['ENERGY without intervalMinutes', 'site-setpoint', energy],
     ['validFrom without a zone', 'site-setpoint', powerSetpoint(5, { validFrom: '2030-03-05T09:00:00' })],
     ['validUntil that is now', 'site-setpoint', powerSetpoint(5, { validUntil: formatInstant(START_MS) })],
     ['validUntil in the past', 'mode', { mode: 'STANDARD', validUntil: formatInstant(START_MS - 1) }],
-    [
-      'validUntil equal to validFrom',
-      'site-setpoint',
-      powerSetpoint(5, {
-        validFrom: formatInstant(START_MS + HOUR),
-        validUntil: formatInstant(START_MS + HOUR),
-      }),
-    ],
+    ['validUntil is validFrom', 'site-setpoint', powerSetpoint(5, { validFrom: later, validUntil: later })],
     ['no items', 'device', batch()],
     ['33 items', 'device', batch(...Array.from({ length: 33 }, () => batteryCommand(1)))],
     ['negative powerKw', 'device', batch(batteryCommand(-1))],
@@ -52,7 +43,7 @@ describe('the payload of a command', () => {
     [
       '32 items',
       'device',
-      batch(...BATTERIES.map(({ externalId }) => batteryCommand(1, { deviceId: externalId }))),
+      batch(...BATTERIES.map(({ externalId: deviceId }) => batteryCommand(1, { deviceId }))),
     ],
     ['a reason of 500 characters', 'emergency', { type: 'STOP', reason: '😀'.repeat(500) }],
   ] satisfies [string, CommandFamily, unknown][])(

@@ -34,17 +34,14 @@ const set = (payload: object, word = 'set') =>
 const listening = (options: PlantOptions = { config: CONFIG }) => newListeningSite(options);
 
 describe('a patch of the configuration', () => {
+  const stopping = { fallback: { ...FALLBACK, action: 'STOP' } };
   const limitedTo = (maxImportKw: number | null) => ({ constraints: { ...CONFIG.constraints, maxImportKw } });
 
   it.each<[string, object, object]>([
     ['one limit', { constraints: { maxImportKw: 50 } }, limitedTo(50)],
     ['one limit to none', { constraints: { maxImportKw: null } }, limitedTo(null)],
     ['all limits to none', { constraints: null }, { constraints: null }],
-    [
-      'a field of the fallback',
-      { fallback: { action: 'STOP' } },
-      { fallback: { ...FALLBACK, action: 'STOP' } },
-    ],
+    ['one field of the fallback', { fallback: { action: 'STOP' } }, stopping],
     [
       'fields of the fallback to their defaults',
       { fallback: { afterSeconds: null, setpointKw: null } },

@@ -65,17 +65,14 @@ describe('a sub-device', () => {
 
 describe('a plant', () => {
   const stale = subDevice('BESS-1', FRESH_MS);
+  const silent = subDevice('BESS-1', OFFLINE_MS);
 
   it.each<[string, string, PresenceInput['subDevices']]>([
     ['without sub-devices', 'ONLINE', []],
     ['whose sub-devices send samples', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', 1)]],
     ['with a sub-device without a sample', 'ONLINE', [subDevice('BESS-1', 0), subDevice('FVE-1', undefined)]],
     ['with a sub-device silent for 5 min', 'DEGRADED', [subDevice('FVE-1', 0), stale]],
-    [
-      'with a sub-device silent for 15 min',
-      'DEGRADED',
-      [subDevice('FVE-1', 0), subDevice('BESS-1', OFFLINE_MS)],
-    ],
+    ['with a sub-device silent for 15 min', 'DEGRADED', [subDevice('FVE-1', 0), silent]],
     ['with a sub-device in error', 'DEGRADED', [subDevice('FVE-1', 0), subDevice('BESS-1', 0, true)]],
   ])('a connected plant %s is %s, whatever its previous status [C-2.5]', (_what, expected, subDevices) => {
     for (const status of PLANT_STATUSES) {
@@ -135,11 +132,7 @@ describe('a device', () => {
 
 describe('the next change', () => {
   it('is the earliest future one [C-2.5]', () => {
-    const subDevices = [
-      subDevice('A', 2 * 60_000),
-      subDevice('B', 4 * 60_000),
-      subDevice('C', OFFLINE_MS + 1),
-    ];
+    const subDevices = [subDevice('A', 120_000), subDevice('B', 240_000), subDevice('C', OFFLINE_MS + 1)];
     const { nextChangeMs } = presenceAt(input({ subDevices }), NOW_MS);
     expect(nextChangeMs).toBe(NOW_MS + 60_000);
     const away = input({ subDevices, connected: false, lastSessionEndMs: NOW_MS - GONE_MS + 7 });
@@ -176,23 +169,16 @@ describe('the next change', () => {
 
 describe('the fallback of a plant', () => {
   const agreed = { afterMs: 120_000, isActive: false };
+  const reported = { afterMs: undefined, isActive: true };
   const away = (agoMs: number) => ({ connected: false, lastSessionEndMs: NOW_MS - agoMs });
 
   it.each<[string, Partial<PresenceInput>, boolean]>([
     ['is not engaged while the plant is connected', { fallback: agreed }, false],
-    [
-      'is not engaged after less than its time without a session',
-      { ...away(119_999), fallback: agreed },
-      false,
-    ],
+    ['is not engaged before its time without a session', { ...away(119_999), fallback: agreed }, false],
     ['is engaged after its time without a session', { ...away(120_000), fallback: agreed }, true],
     ['is not engaged if none is configured, however long the plant is away', away(10 * OFFLINE_MS), false],
     ['is not engaged if the plant never connected', { connected: false, fallback: agreed }, false],
-    [
-      'is engaged if the connected plant reports it',
-      { fallback: { afterMs: undefined, isActive: true } },
-      true,
-    ],
+    ['is engaged if the connected plant reports it', { fallback: reported }, true],
   ])('%s [C-2.3]', (_what, changes, isEngaged) => {
     expect(isFallbackEngaged(input(changes), NOW_MS)).toBe(isEngaged);
   });

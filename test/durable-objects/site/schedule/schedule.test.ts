@@ -269,27 +269,20 @@ describe('an invalid schedule', () => {
   const slot = (slotIndex: number, more: object = {}) => ({ slotIndex, mode: 'STANDARD', ...more });
   const AT_ONCE = formatInstant(START_MS);
   const slots = [slot(0)];
+  const tooMany = Array.from({ length: 673 }, (_none, index) => slot(index));
   const withSetpoint = (setpoint: object) => [slot(0, { setpoint })];
   const sixteenMinutesLater = formatInstant(START_MS + 16 * MINUTE);
 
   it.for<[string, object, RegExp, word?: string]>([
     ['no slots', { slots: [] }, /^slots: /],
-    [
-      'more than 672 slots',
-      { slots: Array.from({ length: 673 }, (_none, index) => slot(index)) },
-      /^slots: /,
-    ],
+    ['more than 672 slots', { slots: tooMany }, /^slots: /],
     ['slots that do not begin at 0', { slots: [slot(1)] }, /^slots\.0\.slotIndex: /],
     ['slots with a gap', { slots: [slot(0), slot(2)] }, /^slots\.1\.slotIndex: must be 1/],
     ['slots of 0 minutes', { slotDurationMinutes: 0, slots }, /^slotDurationMinutes: /],
     ['slots of 61 minutes', { slotDurationMinutes: 61, slots }, /^slotDurationMinutes: /],
     ['an end that differs from the end of its slots', { endTime: sixteenMinutesLater, slots }, /^endTime: /],
     ['a time without a zone', { startTime: '2030-03-05T09:00:00', slots }, /^startTime: /],
-    [
-      'a window that is over',
-      { startTime: '2030-03-05T08:45:00Z', slots },
-      /^endTime: must be in the future/,
-    ],
+    ['a past window', { startTime: '2030-03-05T08:45:00Z', slots }, /^endTime: must be in the future/],
     ['an unknown mode', { slots: [slot(0, { mode: 'DANCE' })] }, /^slots\.0\.mode: /],
     ['a setpoint without a value', { slots: withSetpoint({}) }, /^slots\.0\.setpoint\.value: /],
     ['a value over a billion', { slots: withSetpoint({ value: 1.1e9 }) }, /^slots\.0\.setpoint\.value: /],

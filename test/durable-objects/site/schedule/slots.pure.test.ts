@@ -91,11 +91,7 @@ describe('a newer schedule', () => {
     ['of one slot takes that one', windowOf(110, 1), [...range(0, 10), ...range(20, 40)]],
     ['that begins in a slot leaves its beginning', windowOf(115, 3), range(0, 15)],
     ['that ends in a slot takes that whole', windowOf(95, 1, 10), range(10, 40)],
-    [
-      'of shorter slots takes a slot from its start on',
-      windowOf(112, 1, 2),
-      [...range(0, 12), ...range(20, 40)],
-    ],
+    ['of short slots takes slots from their start', windowOf(112, 1, 2), [...range(0, 12), ...range(20, 40)]],
     ['around the older leaves none', windowOf(0, 100), []],
   ])('%s [C-7.9]', (_what, newer, expected) => {
     expect(left(newer)).toEqual(expected);

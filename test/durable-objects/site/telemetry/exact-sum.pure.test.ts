@@ -116,13 +116,7 @@ describe('an exact sum', () => {
     ['the largest and the smallest value', [1e12, 1e-7, -1e12], '0.0000001', 1e-7, 1e-7 / 3],
     ['values that cancel out', [1e12, -0.3, -1e12, 0.3], '0', 0, 0],
     ['negative zeros', [-0, -0], '0', 0, 0],
-    [
-      'more digits than a double holds',
-      [9e11, 9e11, 9e11, 0.000001],
-      '2700000000000.000001',
-      2.7e12,
-      6.75e11,
-    ],
+    ['more digits than a double', [9e11, 9e11, 9e11, 0.000001], '2700000000000.000001', 2.7e12, 6.75e11],
     ['values with a periodic mean', [1, 0, 0], '1', 1, 1 / 3],
   ])('has the right text, number and mean: %s [C-4.5]', (_what, given, text, asNumber, mean) => {
     const sum = sumUp(given);

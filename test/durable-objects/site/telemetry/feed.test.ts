@@ -39,17 +39,11 @@ describe('the telemetry events of a plant', () => {
     const { plant, link, listener } = await scene();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
     expect(await gridPowersOf(listener, 1)).toEqual([1]);
-    for (const [second, gridPowerKw] of [
-      [2, 2],
-      [9, 3],
-      [10, 4],
-      [19, 5],
-      [20, 6],
-    ] as const) {
+    for (const second of [2, 9, 10, 19, 20]) {
       setClock(START_MS + second * SECOND);
-      await sendTelemetry(link, plant.gateway, { gridPowerKw });
+      await sendTelemetry(link, plant.gateway, { gridPowerKw: second });
     }
-    expect(await gridPowersOf(listener, 3)).toEqual([1, 4, 6]);
+    expect(await gridPowersOf(listener, 3)).toEqual([1, 10, 20]);
   });
 
   it('the interval of telemetry is a setting of the organization [C-8.2]', async () => {

@@ -109,11 +109,7 @@ describe('the quality of a meter reading', () => {
     ['is GOOD if one is not shown and the others are new', { [IMPORT]: [GONE], [EXPORT]: [0] }, 'GOOD'],
     ['is GOOD if a meter is not shown and the others are new', { [IMPORT]: [GONE], [CHARGE]: [0] }, 'GOOD'],
     ['is ESTIMATED if one is computed', { [IMPORT]: COMPUTED, [CHARGE]: [0] }, 'ESTIMATED'],
-    [
-      'is ESTIMATED if one is computed, another 5 min old',
-      { [IMPORT]: COMPUTED, [CHARGE]: [OLD] },
-      'ESTIMATED',
-    ],
+    ['is ESTIMATED if one is computed, one is old', { [IMPORT]: COMPUTED, [CHARGE]: [OLD] }, 'ESTIMATED'],
     ['is ESTIMATED if one is computed and 5 min old', { [IMPORT]: [OLD, 1, true] }, 'ESTIMATED'],
     ['is GOOD if the computed one is not shown', { [IMPORT]: [GONE, 1, true], [CHARGE]: [0] }, 'GOOD'],
   ])('%s [C-4.6]', (_what, ages, expected) => {

@@ -45,11 +45,7 @@ describe('the MQTT commands of an emergency', () => {
   it.each<[string, FactsOptions, string[]]>([
     ['the gateway', {}, [GATEWAY]],
     ['the gateway and every linked device', { active: [ONE, TWO] }, [GATEWAY, ONE, TWO]],
-    [
-      'the gateway and an active linked device, which is offline',
-      { active: [TWO], away: [TWO] },
-      [GATEWAY, TWO],
-    ],
+    ['the gateway and an offline linked device', { active: [TWO], away: [TWO] }, [GATEWAY, TWO]],
     ['the linked device, if there is no gateway', { gatewayId: undefined, active: [ONE] }, [ONE]],
     ['a gateway that is a linked device, too, once', { gatewayId: 'inverter-1' }, ['inverter-1']],
     ['the gateway, and no device that is not linked', { active: ['sensor-1'] }, [GATEWAY]],
