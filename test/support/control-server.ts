@@ -3,7 +3,7 @@
  * so its caller stops there until the test releases or kills it.
  */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Step } from './step.ts';
 
@@ -21,20 +21,12 @@ interface Held extends Hold {
 }
 
 export class ControlServer {
-  readonly #server: Server;
+  readonly #server = createServer((request, response) => this.#answer(request, response));
   readonly #holds = new Set<Held>();
 
-  private constructor(server: Server) {
-    this.#server = server;
-  }
-
-  static async start(): Promise<ControlServer> {
-    const server = createServer();
-    const control = new ControlServer(server);
-    server.on('request', (request, response) => control.#answer(request, response));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return control;
+  async start(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
   }
 
   /** The bindings that the faulty Worker needs. */

@@ -79,42 +79,33 @@ function newPlant(seed: Partial<PlantSeed>): PlantSeed {
 export type StackCredentials = StackSecrets & Omit<Seeded, 'gatewayId'> & { gateway: SeededDevice };
 
 export class TestStack {
-  readonly folder: string;
+  readonly folder = mkdtempSync(join(tmpdir(), 'sitewire-test-'));
   /** An admin of the first organization, in its context. */
-  readonly admin: AdminClient;
-  readonly credentials: StackCredentials;
-  readonly certificates: CertificateFiles;
-  readonly ca: string;
-  edge: Edge;
-  bridge: RunningBridge;
-  readonly #edgeOptions: EdgeOptions;
+  admin!: AdminClient;
+  credentials!: StackCredentials;
+  certificates!: CertificateFiles;
+  ca!: string;
+  edge!: Edge;
+  bridge!: RunningBridge;
+  #edgeOptions!: EdgeOptions;
   readonly #options: StackOptions;
 
-  private constructor(
-    folder: string,
-    admin: AdminClient,
-    credentials: StackCredentials,
-    certificates: CertificateFiles,
-    edge: Edge,
-    edgeOptions: EdgeOptions,
-    bridge: RunningBridge,
-    options: StackOptions,
-  ) {
-    this.#edgeOptions = edgeOptions;
-    this.folder = folder;
-    this.admin = admin;
-    this.credentials = credentials;
-    this.certificates = certificates;
-    this.ca = readFileSync(certificates.ca, 'utf8');
-    this.edge = edge;
-    this.bridge = bridge;
+  /** Nothing runs until `begin`. */
+  constructor(options: StackOptions = {}) {
     this.#options = options;
   }
 
   static async start(options: StackOptions = {}): Promise<TestStack> {
-    const folder = mkdtempSync(join(tmpdir(), 'sitewire-test-'));
+    const stack = new TestStack(options);
+    await stack.begin();
+    return stack;
+  }
+
+  async begin(): Promise<void> {
+    const { entry, bindings, bridgeProcess = false } = this.#options;
     const secrets = makeSecrets(`acme-${randomBytes(3).toString('hex')}`);
-    const certificates = await ensureCertificates(sharedFolder('certificates'));
+    this.certificates = await ensureCertificates(sharedFolder('certificates'));
+    this.ca = readFileSync(this.certificates.ca, 'utf8');
     // Chosen, not any: the system may give an ephemeral port to another socket while what listens on it restarts.
     const [amqps, mqtts, mtls, metrics] = [
       await freePort(),
@@ -123,24 +114,23 @@ export class TestStack {
       await freePort(),
     ];
     const ports = { amqps, mqtts, mtls, metrics };
-    const { ca, deviceCa } = certificates;
-    const edgeOptions: EdgeOptions = {
-      dataFolder: join(folder, 'edge'),
+    const { ca, deviceCa } = this.certificates;
+    this.#edgeOptions = {
+      dataFolder: join(this.folder, 'edge'),
       port: await freePort(),
       secrets: edgeSecrets(secrets),
       amqp: { host: 'localhost', port: ports.amqps, ca },
       mqtt: { host: 'localhost', port: ports.mqtts, mtlsPort: ports.mtls, ca, deviceCa },
-      ...(options.entry ? { entry: options.entry } : {}),
-      ...(options.bindings ? { bindings: options.bindings } : {}),
+      ...(entry ? { entry } : {}),
+      ...(bindings ? { bindings } : {}),
     };
-    const edge = await startEdge(edgeOptions);
-    const asProcess = options.bridgeProcess ?? false;
-    const bridge = await startBridge(edge.url, secrets, certificates, asProcess, ports);
-    const admin = await seedOrganization(edge.url, secrets, UNMET_RATES, UNMET_CEILINGS);
-    const { id: plantId, gateway } = await seedPlant(admin, newPlant({}));
-    const organization = { id: admin.organizationId ?? '', slug: secrets.organization.slug };
-    const credentials = { ...secrets, organization, plantId, gateway, apiKey: await seedApiKey(admin) };
-    return new TestStack(folder, admin, credentials, certificates, edge, edgeOptions, bridge, options);
+    this.edge = await startEdge(this.#edgeOptions);
+    this.bridge = await startBridge(this.edge.url, secrets, this.certificates, bridgeProcess, ports);
+    this.admin = await seedOrganization(this.edge.url, secrets, UNMET_RATES, UNMET_CEILINGS);
+    const { id: plantId, gateway } = await seedPlant(this.admin, newPlant({}));
+    const organization = { id: this.admin.organizationId ?? '', slug: secrets.organization.slug };
+    const apiKey = await seedApiKey(this.admin);
+    this.credentials = { ...secrets, organization, plantId, gateway, apiKey };
   }
 
   async stop(): Promise<void> {
@@ -149,8 +139,8 @@ export class TestStack {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Starts the edge again on the same data and port, with other secrets. */
-  async restartEdge(secrets: Partial<EdgeSecrets>): Promise<void> {
+  /** Starts the edge again on the same data and port, with the same secrets except for these. */
+  async restartEdge(secrets: Partial<EdgeSecrets> = {}): Promise<void> {
     await this.edge.stop();
     const { secrets: before } = this.#edgeOptions;
     this.edge = await startEdge({ ...this.#edgeOptions, secrets: { ...before, ...secrets } });

@@ -1,28 +1,16 @@
 /** A site's agenda continues after a failed call to a Vhost, and after a crash with unsent events. */
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { areWhole } from '#support/command-history.ts';
-import { ControlServer } from '#support/control-server.ts';
 import { Device } from '#support/device.ts';
 import { chargeOrder, type Order, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { faultyStack } from '#support/suite-stack.ts';
 
-const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const ROUNDS = 4;
 const HELD_FOR_MS = 1_500;
 
 describe('the agenda of a site', () => {
-  let control: ControlServer;
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    control = await ControlServer.start();
-    stack = await TestStack.start({ entry: ENTRY, bindings: control.bindings });
-  });
-  afterAll(async () => {
-    await stack.stop();
-    await control.stop();
-  });
+  const { control, stack } = faultyStack();
 
   /** A plant with its device and its partner, both connected. */
   const populate = async () => {

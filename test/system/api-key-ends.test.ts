@@ -1,9 +1,10 @@
 /** The test and the end of a key: a deleted or expired key is invalid everywhere from the next request on. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { audited, KEYS, optionsOf, recordOf, wanted, withoutBridge } from '#support/api-keys.ts';
 import { type Closable, openPartner, type Pace } from '#support/closable.ts';
 import { openConnection } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import type { ConnectionTest, CreatedApiKey } from '../../protocol/api-key-record.ts';
 import { vhostOf } from '../../tools/objects.ts';
 import { VCP_SCOPES } from '../../tools/seed.ts';
@@ -11,17 +12,11 @@ import { VCP_SCOPES } from '../../tools/seed.ts';
 const CLOSED_WITHIN_MS = 1_000;
 const LIFE_MS = 4_000;
 
-let stack: TestStack;
+const stack = suiteStack();
 const clients: Closable[] = [];
 
-beforeAll(async () => {
-  stack = await TestStack.start();
-});
 afterEach(() => {
   for (const client of clients.splice(0)) client.stop();
-});
-afterAll(async () => {
-  await stack.stop();
 });
 
 async function clientOf(created: CreatedApiKey, pace: Pace): Promise<Closable> {

@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import { connect } from 'amqplib';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   audited,
   connectAsPasted,
@@ -15,7 +15,8 @@ import {
 } from '#support/api-keys.ts';
 import { setpointOrder } from '#support/returning-partner.ts';
 import { SilentListener } from '#support/silent-listener.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import type { ApiKeyRecord, CreatedApiKey } from '../../protocol/api-key-record.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { vhostOf } from '../../tools/objects.ts';
@@ -24,18 +25,7 @@ import { VCP_SCOPES } from '../../tools/seed.ts';
 
 const FAILED = { statusCode: 500, code: 'INTERNAL_SERVER_ERROR', error: 'Internal Server Error' };
 
-let stack: TestStack;
-const open: { close(): Promise<void> }[] = [];
-
-beforeAll(async () => {
-  stack = await TestStack.start();
-});
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close();
-});
-afterAll(async () => {
-  await stack.stop();
-});
+const stack = suiteStack();
 
 async function rowsOf({ name }: { name: string }): Promise<Record<string, unknown>[]> {
   const database = await stack.edge.miniflare.getD1Database('DB');
@@ -46,7 +36,7 @@ async function rowsOf({ name }: { name: string }): Promise<Record<string, unknow
 /** A partner of a key, which receives the events of its commands. */
 async function partnerOf(created: CreatedApiKey): Promise<Partner> {
   const partner = await Partner.connect(optionsOf(stack, created));
-  open.push(partner);
+  onTestFinished(() => partner.close());
   await partner.consume('event.status');
   return partner;
 }
@@ -136,7 +126,7 @@ describe('a key with broker scopes', () => {
 
     const fromMs = Date.now();
     const connection = await connectAsPasted(stack, created);
-    open.push(connection);
+    onTestFinished(() => connection.close());
     const channel = await connection.createChannel();
     const { telemetry, alarms, ack } = connectionBundle?.queues ?? { telemetry: '', alarms: '', ack: '' };
     for (const queue of [telemetry, alarms, ack]) expect((await channel.checkQueue(queue)).queue).toBe(queue);

@@ -3,10 +3,11 @@
  * costs the edge no significant memory, neither during delivery nor when the object wakes with all of it
  * leased (rule 9).
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { residentMib } from '#support/process-memory.ts';
 import { openConnection } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { VhostCaller } from '#support/vhost-caller.ts';
 import type { SeededKey } from '../../tools/seed.ts';
 
@@ -17,14 +18,7 @@ const GROWTH_MIB = 100;
 const READ_WITHIN_MS = 60_000;
 
 describe('a backlog of 64 MiB', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start({ bridgeProcess: true });
-  });
-  afterAll(async () => {
-    await stack.stop();
-  });
+  const stack = suiteStack({ bridgeProcess: true });
 
   /** The memory of the edge's process. The runtime may keep garbage, so the bound is generous. */
   const edgeMib = () => {

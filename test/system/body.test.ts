@@ -1,8 +1,9 @@
 /** A body that is too large gets 413 and its error body over a real socket, never a reset [C-4.7]. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { TestStack } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 
 const BYTES = 5_000_000;
 const CHUNK = 64 * 1024;
@@ -15,14 +16,7 @@ interface Answer {
 }
 
 describe('a body of 5 MB', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start();
-  });
-  afterAll(async () => {
-    await stack.stop();
-  });
+  const stack = suiteStack();
 
   /** A client that sends everything before it reads a byte, as simple clients do. */
   const send = async (head: string[], parts: Iterable<Buffer>): Promise<Answer> => {

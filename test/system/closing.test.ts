@@ -2,9 +2,10 @@
  * A client whose object closes its connection learns it within a second, idle or busy, with its object awake
  * or asleep.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { type Closable, openDevice, openPartner, type Pace } from '#support/closable.ts';
-import { eventually, type RunningBridge, TestStack } from '#support/stack.ts';
+import { eventually, type RunningBridge } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { VhostCaller } from '#support/vhost-caller.ts';
 import { siteOf } from '../../tools/objects.ts';
 
@@ -28,19 +29,13 @@ interface Scene {
 }
 
 describe('a client that its object closes', () => {
-  let stack: TestStack;
+  const stack = suiteStack();
   const clients: Closable[] = [];
   const bridges: RunningBridge[] = [];
 
-  beforeAll(async () => {
-    stack = await TestStack.start();
-  });
   afterEach(async () => {
     for (const client of clients.splice(0)) client.stop();
     await Promise.all(bridges.splice(0).map((bridge) => bridge.stop()));
-  });
-  afterAll(async () => {
-    await stack.stop();
   });
 
   /** A bridge with its own name, and the same bridge rebooted while the clients of the first still live. */

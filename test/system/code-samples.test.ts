@@ -6,9 +6,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { KEYS, recordOf, wanted } from '#support/api-keys.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import type { CreatedApiKey } from '../../protocol/api-key-record.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
@@ -60,24 +61,14 @@ interface Running {
   end: number | undefined;
 }
 
-let stack: TestStack;
-let folder: string;
-const samples: Running[] = [];
+const stack = suiteStack();
+const folder = mkdtempSync(join(tmpdir(), 'sitewire-samples-'));
 
 beforeAll(async () => {
-  stack = await TestStack.start();
   const settings = { telemetryIntervalSeconds: LIMIT.telemetryIntervalSecondsMin };
   await stack.admin.call('PATCH', `/organizations/${stack.admin.organizationId}`, { settings });
-  folder = mkdtempSync(join(tmpdir(), 'sitewire-samples-'));
 });
-afterEach(async () => {
-  for (const { child } of samples) child.kill('SIGKILL');
-  await Promise.all(samples.splice(0).map((one) => eventually(() => one.end !== undefined || undefined)));
-});
-afterAll(async () => {
-  rmSync(folder, { recursive: true, force: true });
-  await stack.stop();
-});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function run(language: Language, { connectionBundle }: CreatedApiKey): Running {
   const { file, command, environment } = SETTINGS[language];
@@ -90,7 +81,10 @@ function run(language: Language, { connectionBundle }: CreatedApiKey): Running {
   child.on('close', (code) => {
     running.end = code ?? -1;
   });
-  samples.push(running);
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await eventually(() => running.end !== undefined);
+  });
   return running;
 }
 

@@ -1,8 +1,9 @@
 /** A data key is retired: everything that it sealed is sealed again with the newest one, and then it is not needed [C-14.7]. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { Operator } from '../../tools/admin-client.ts';
 
 interface Counts {
@@ -10,14 +11,7 @@ interface Counts {
   next: string | null;
 }
 
-let stack: TestStack;
-
-beforeAll(async () => {
-  stack = await TestStack.start();
-});
-afterAll(async () => {
-  await stack.stop();
-});
+const stack = suiteStack();
 
 async function counts(): Promise<Counts> {
   const operator = new Operator(stack.edge.url, stack.credentials.operatorToken);

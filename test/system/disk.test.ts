@@ -3,11 +3,12 @@
  * there is room (rule 7).
  */
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openDevice } from '#support/closable.ts';
 import { emptyDisk, fillDisk, surviveFullDisks } from '#support/full-disk.ts';
 import { ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
 import { eventually, TestStack } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import type { PlantRecord } from '../../protocol/plant-record.ts';
 
 const ABORTING = join(import.meta.dirname, '..', 'support', 'workerd', 'aborting-worker.ts');
@@ -35,18 +36,13 @@ describe('an object that restarts during a request', () => {
 });
 
 describe('a full disk', () => {
-  let stack: TestStack;
-  let runtime: { restore(): void };
-
-  beforeAll(async () => {
-    runtime = surviveFullDisks();
-    stack = await TestStack.start();
+  // Before the stack starts, until it has stopped.
+  beforeAll(() => {
+    const runtime = surviveFullDisks();
+    return () => runtime.restore();
   });
+  const stack = suiteStack();
   afterEach(() => emptyDisk(stack.edge.pid()));
-  afterAll(async () => {
-    await stack.stop();
-    runtime.restore();
-  });
 
   const get = async (path: string) =>
     await fetch(`${stack.edge.url}/api/v1${path}`, {

@@ -2,17 +2,15 @@
  * A revocation is complete when it returns: no client stays connected, none can connect, and nothing more is
  * recorded.
  */
-import { join } from 'node:path';
 import type { ChannelModel } from 'amqplib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readLog } from '#support/command-history.ts';
-import { ControlServer } from '#support/control-server.ts';
 import { envelopeOf, openConnection, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { faultyStack } from '#support/suite-stack.ts';
 import { VhostCaller } from '#support/vhost-caller.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 
-const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const CLIENTS = 100;
 /** [C-6.3] */
 const CONNECTIONS_PER_KEY = 10;
@@ -21,17 +19,7 @@ const BUSY_WITHIN_MS = 20_000;
 const GONE_WITHIN_MS = 1_000;
 
 describe('the revocation of a key', () => {
-  let control: ControlServer;
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    control = await ControlServer.start();
-    stack = await TestStack.start({ entry: ENTRY, bindings: control.bindings });
-  });
-  afterAll(async () => {
-    await stack.stop();
-    await control.stop();
-  });
+  const { control, stack } = faultyStack();
 
   it('ends a hundred clients that connect and publish in parallel [C-5.6]', async () => {
     const plant = await stack.addPlant();

@@ -7,7 +7,8 @@ import { areWhole } from '#support/command-history.ts';
 import { Device } from '#support/device.ts';
 import { ProxiedBridge } from '#support/proxied-bridge.ts';
 import { chargeOrder, ReturningPartner } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { TcpProxy } from '#support/tcp-proxy.ts';
 
 const CUTS = 20;
@@ -28,13 +29,12 @@ const BREAKS: Record<string, (session: Session) => void> = {
 };
 
 describe('a device on two bridges', () => {
-  let stack: TestStack;
+  const stack = suiteStack();
   let bridges: [ProxiedBridge, ProxiedBridge];
   let partner: ReturningPartner;
   const sessions: Session[] = [];
 
   beforeAll(async () => {
-    stack = await TestStack.start();
     bridges = [await ProxiedBridge.start(stack, 'bridge-a'), await ProxiedBridge.start(stack, 'bridge-b')];
     partner = new ReturningPartner(stack.partnerOptions());
     await eventually(() => partner.connected || undefined);
@@ -44,7 +44,6 @@ describe('a device on two bridges', () => {
     await Promise.all(sessions.map(({ client }) => client.stop()));
     await partner.stop();
     await Promise.all(bridges.map((bridge) => bridge.stop()));
-    await stack.stop();
   });
 
   const dial = async (): Promise<Session> => {

@@ -2,22 +2,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TestStack } from '#support/stack.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { suiteStack } from '#support/suite-stack.ts';
 import type { OrganizationRecord } from '../../protocol/organization.ts';
 import { AdminClient } from '../../tools/admin-client.ts';
 
 const TOOL = join(import.meta.dirname, '..', '..', 'tools', 'admin.ts');
 const HOUR_MS = 3_600_000;
 
-let stack: TestStack;
-
-beforeAll(async () => {
-  stack = await TestStack.start();
-});
-afterAll(async () => {
-  await stack.stop();
-});
+const stack = suiteStack();
 
 /** The tool's output and exit code. */
 async function admin(...given: string[]): Promise<{ code: number | null; said: string }> {

@@ -3,9 +3,10 @@
  * continue meanwhile [C-6.5].
  */
 import type { ChannelModel } from 'amqplib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { envelopeOf, type Order, openConnection, setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually, type TestStack } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import type { SeededKey, SeededPlant } from '../../tools/seed.ts';
@@ -28,14 +29,7 @@ async function setRate({ admin }: TestStack, publishRatePerSecond: number = LIMI
 }
 
 describe('a key that publishes at full speed', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start({ bridgeProcess: true });
-  });
-  afterAll(async () => {
-    await stack.stop();
-  });
+  const stack = suiteStack({ bridgeProcess: true });
 
   /** The client gets all publishes at once; `confirmed` counts the confirms. */
   const flood = async (plant: SeededPlant, key: SeededKey) => {
@@ -116,14 +110,7 @@ describe('a key that publishes at full speed', () => {
 });
 
 describe('a key over its rate', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start();
-  });
-  afterAll(async () => {
-    await stack.stop();
-  });
+  const stack = suiteStack();
 
   it('has every publish recorded, each once and in order, emergencies first, and no connection closed [C-6.5]', async () => {
     await setRate(stack);

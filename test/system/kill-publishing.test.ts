@@ -2,11 +2,12 @@
  * kill -9 while a partner publishes a thousand commands: no confirmed command is lost, and none is executed
  * twice.
  */
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { expectNoSecondEffect, expectNothingLost, type Scene } from '#support/command-history.ts';
 import { Device } from '#support/device.ts';
 import { chargeOrder, ReturningPartner } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 
 const COMMANDS = 1_000;
 /** Unconfirmed publishes that the partner allows itself. */
@@ -14,14 +15,7 @@ const IN_FLIGHT = 100;
 const CONFIRMED_BEFORE_THE_KILL = 300;
 
 describe('a kill -9 during a thousand publishes', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start({ bridgeProcess: true });
-  });
-  afterAll(async () => {
-    await stack.stop();
-  });
+  const stack = suiteStack({ bridgeProcess: true });
 
   const kills = {
     bridge: () => stack.bridge.kill(),

@@ -1,14 +1,12 @@
 /** kill -9 at each exact step of a publish: the object stops at the step while its process is killed. */
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectNoSecondEffect, expectNothingLost, type Scene } from '#support/command-history.ts';
-import { ControlServer } from '#support/control-server.ts';
 import { Device } from '#support/device.ts';
 import { chargeOrder, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
 import type { Step } from '#support/step.ts';
+import { faultyStack } from '#support/suite-stack.ts';
 
-const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 /** The first publish stops at the step; later ones wait, in its batch or in the next. */
 const COMMANDS = 3;
 
@@ -28,14 +26,11 @@ const UNCONFIRMED_STEPS: Step[] = [...LANE_STEPS, 'before-confirm'];
 const VICTIMS = ['bridge', 'edge', 'both'] as const;
 
 describe('a kill -9 at a step of a publish', () => {
-  let control: ControlServer;
-  let stack: TestStack;
+  const { control, stack } = faultyStack({ bridgeProcess: true });
   let scene: Scene;
   let otherSiteId: string;
 
   beforeAll(async () => {
-    control = await ControlServer.start();
-    stack = await TestStack.start({ entry: ENTRY, bindings: control.bindings, bridgeProcess: true });
     const { plantId: siteId, apiKey } = stack.credentials;
     otherSiteId = (await stack.addPlant()).id;
     const device = await Device.start(stack);
@@ -44,8 +39,6 @@ describe('a kill -9 at a step of a publish', () => {
   });
   afterAll(async () => {
     await Promise.all([scene.partner.stop(), scene.device.stop()]);
-    await stack.stop();
-    await control.stop();
   });
 
   const kill = async (victim: (typeof VICTIMS)[number], release: () => void) => {

@@ -1,13 +1,11 @@
 /** A site that does not answer delays only its own publishes. */
 import { randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readLog } from '#support/command-history.ts';
-import { ControlServer } from '#support/control-server.ts';
 import { type Order, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { faultyStack } from '#support/suite-stack.ts';
 
-const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const OTHER_PLANTS = 20;
 /** Below the eight seconds after which the publishes are returned unstored. */
 const WAVES = 6;
@@ -15,14 +13,11 @@ const WAVE_MS = 500;
 const CONFIRMED_WITHIN_MS = 1_000;
 
 describe('a site that does not answer', () => {
-  let control: ControlServer;
-  let stack: TestStack;
+  const { control, stack } = faultyStack();
   let partner: ReturningPartner;
   let others: string[];
 
   beforeAll(async () => {
-    control = await ControlServer.start();
-    stack = await TestStack.start({ entry: ENTRY, bindings: control.bindings });
     const plants = await Promise.all(Array.from({ length: OTHER_PLANTS }, () => stack.addPlant()));
     others = plants.map((plant) => plant.id);
     partner = new ReturningPartner(stack.partnerOptions());
@@ -32,8 +27,6 @@ describe('a site that does not answer', () => {
   });
   afterAll(async () => {
     await partner.stop();
-    await stack.stop();
-    await control.stop();
   });
 
   it.each(['before-rpc', 'after-commit'] as const)(

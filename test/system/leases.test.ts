@@ -6,7 +6,8 @@ import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ProxiedBridge } from '#support/proxied-bridge.ts';
 import { openConnection, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 
 const UNACKED = 1_000;
 const REDELIVERED_WITHIN_MS = 5_000;
@@ -22,19 +23,17 @@ interface Consumer {
 }
 
 describe('an unacknowledged message', () => {
-  let stack: TestStack;
+  const stack = suiteStack({ bridgeProcess: true });
   let publisher: ReturningPartner;
   let queue: string;
 
   beforeAll(async () => {
-    stack = await TestStack.start({ bridgeProcess: true });
     queue = `vcp.${stack.credentials.organization.slug}.event.status`;
     publisher = new ReturningPartner(stack.partnerOptions(), []);
     await eventually(() => publisher.connected || undefined);
   });
   afterAll(async () => {
     await publisher.stop();
-    await stack.stop();
   });
 
   /** Consumes the acknowledgements without acknowledging them. */

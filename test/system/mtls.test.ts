@@ -3,23 +3,13 @@
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { eventually, TestStack } from '#support/stack.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import type { DeviceDiagnostics, DeviceRecord, ProvisioningPackage } from '../../protocol/device-record.ts';
 import { telemetrySigningString } from '../../protocol/signing.ts';
 
-let stack: TestStack;
-const clients: MqttClient[] = [];
-
-beforeAll(async () => {
-  stack = await TestStack.start({ bridgeProcess: true });
-});
-afterEach(async () => {
-  for (const client of clients.splice(0)) await client.endAsync(true);
-});
-afterAll(async () => {
-  await stack.stop();
-});
+const stack = suiteStack({ bridgeProcess: true });
 
 async function provision(): Promise<ProvisioningPackage> {
   const { plantId } = stack.credentials;
@@ -51,7 +41,7 @@ async function logIn(
     reconnectPeriod: 0,
     ...(username === undefined ? {} : { username, password: 'ignored' }),
   });
-  clients.push(client);
+  onTestFinished(() => client.endAsync(true));
   return client;
 }
 

@@ -1,43 +1,25 @@
 /** The edge stopped and started again on the same data: the command log is unchanged. */
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { areWhole, chainsOf, expectOneChain, readLog } from '#support/command-history.ts';
 import { Device } from '#support/device.ts';
 import { chargeOrder, ReturningPartner } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
-import { edgeSecrets } from '../../tools/credentials.ts';
-import { type Edge, startEdge } from '../../tools/edge.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 
 const COMMANDS = 30;
 
 describe('a restart of the edge', () => {
-  let stack: TestStack;
-  let edge: Edge;
+  const stack = suiteStack();
   let device: Device;
   let partner: ReturningPartner;
 
   beforeAll(async () => {
-    stack = await TestStack.start();
-    edge = stack.edge;
     device = await Device.start(stack);
     partner = new ReturningPartner(stack.partnerOptions());
   });
   afterAll(async () => {
     await Promise.all([partner.stop(), device.stop()]);
-    await stack.bridge.stop();
-    await edge.stop();
-    rmSync(stack.folder, { recursive: true, force: true });
   });
-
-  /** On the same folder and port as the stack's first edge. */
-  const startAgain = async (): Promise<Edge> => {
-    return await startEdge({
-      dataFolder: join(stack.folder, 'edge'),
-      port: Number(new URL(stack.edge.url).port),
-      secrets: edgeSecrets(stack.credentials),
-    });
-  };
 
   it('keeps the command log and its total, and still recognises each messageId [C-7.3]', async () => {
     const { plantId } = stack.credentials;
@@ -48,8 +30,7 @@ describe('a restart of the edge', () => {
     const before = await readLog(stack, plantId);
     expect(before).toHaveLength(COMMANDS);
 
-    await edge.stop();
-    edge = await startAgain();
+    await stack.restartEdge();
     expect(await readLog(stack, plantId)).toEqual(before);
 
     await eventually(() => (device.listening && partner.connected) || undefined);

@@ -1,10 +1,11 @@
 /** A consumer that never reads its socket costs one window of memory, and affects no other client. */
 import type { Duplex } from 'node:stream';
 import type { ChannelModel } from 'amqplib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { residentMib } from '#support/process-memory.ts';
 import { openConnection } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually, type TestStack } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { VhostCaller } from '#support/vhost-caller.ts';
 import type { SeededKey } from '../../tools/seed.ts';
 
@@ -21,14 +22,7 @@ const LARGE_PAYLOAD_CHARS = 16 * 1024;
 const LARGE_BATCH = 32;
 
 describe('a consumer that never reads', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start({ bridgeProcess: true });
-  });
-  afterAll(async () => {
-    await stack.stop();
-  });
+  const stack = suiteStack({ bridgeProcess: true });
 
   const open = async (key: SeededKey, name: string) => {
     const connection = await openConnection(stack.partnerOptions(key));

@@ -1,24 +1,21 @@
 /** Two clients that take each other's place repeatedly leave no session, no link and no socket. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type Closable, openDevice, openPartner } from '#support/closable.ts';
 import { Device } from '#support/device.ts';
 import { heldConnections } from '#support/sockets.ts';
-import { eventually, type RunningBridge, TestStack } from '#support/stack.ts';
+import { eventually, type RunningBridge } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 
 const TAKEOVERS = 40;
 /** Everything that is no longer needed has ended after that time. */
 const GONE_WITHIN_MS = 1_000;
 
 describe('forty mutual take-overs', () => {
-  let stack: TestStack;
+  const stack = suiteStack();
   let edgePort: number;
 
   beforeAll(async () => {
-    stack = await TestStack.start();
     edgePort = Number(new URL(stack.edge.url).port);
-  });
-  afterAll(async () => {
-    await stack.stop();
   });
 
   const links = async (protocol: 'amqp' | 'mqtt') => {

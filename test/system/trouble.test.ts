@@ -6,19 +6,18 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Device } from '#support/device.ts';
 import { ProxiedBridge } from '#support/proxied-bridge.ts';
 import { openConnection, ReturningPartner } from '#support/returning-partner.ts';
-import { eventually, TestStack } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 
 describe('a bridge whose edge is unavailable', () => {
-  let stack: TestStack;
+  const stack = suiteStack();
   let bridge: ProxiedBridge;
 
   beforeAll(async () => {
-    stack = await TestStack.start();
     bridge = await ProxiedBridge.start(stack, 'bridge-alone');
   });
   afterAll(async () => {
     await bridge.stop();
-    await stack.stop();
   });
 
   const edgeGoesAway = () => {

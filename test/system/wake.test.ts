@@ -3,10 +3,10 @@
  * 9].
  */
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Filling } from '#support/filling.ts';
 import { forgetPeak, peakMib, residentMib } from '#support/process-memory.ts';
-import { TestStack } from '#support/stack.ts';
+import { suiteStack } from '#support/suite-stack.ts';
 import { siteOf } from '../../tools/objects.ts';
 import type { SeededPlant } from '../../tools/seed.ts';
 
@@ -16,12 +16,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
 describe('a site with a heavy journal', () => {
-  let stack: TestStack;
-
-  beforeAll(async () => {
-    stack = await TestStack.start({ entry: ENTRY });
-  });
-  afterAll(() => stack.stop());
+  const stack = suiteStack({ entry: ENTRY });
 
   const fill = async (plant: SeededPlant, filling: Omit<Filling, 'deviceId'>) => {
     const site = (await siteOf(stack.edge.miniflare, plant.id)) as unknown as {
