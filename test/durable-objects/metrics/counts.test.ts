@@ -3,7 +3,7 @@
  * undone steps [rule 3].
  */
 import { runInDurableObject } from 'cloudflare:test';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { siteOf } from '#workerd/world.ts';
 import { OwnCounts } from '../../../durable-objects/metrics/counts.ts';
 import type { Counts } from '../../../durable-objects/metrics/families.ts';
@@ -45,10 +45,6 @@ async function onBench(work: (bench: Bench) => Promise<void>): Promise<void> {
     await work({ counts, turns, reported, answer, pass: (ms) => (now += ms) });
   });
 }
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 it('counts are reported after their turn and write no row; counts made during a report are sent together in the next one', async () => {
   await onBench(async ({ counts, turns, reported, answer }) => {

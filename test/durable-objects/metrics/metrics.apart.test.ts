@@ -8,7 +8,17 @@ import { figure, metricsStub } from '#workerd/metrics.ts';
 import { hand, outboxEvents } from '#workerd/outbox-events.ts';
 import { charge as chargePayload } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import {
+  DAY,
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  passVhostTime,
+  SECOND,
+  setClock,
+  vhostAlarmAt,
+} from '#workerd/site-clock.ts';
 import { nthCommand, publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { newKeyedSite, newListeningSite } from '#workerd/site-scenes.ts';
@@ -24,20 +34,6 @@ beforeEach(async () => {
   await metricsStub().expose('');
   await evictDurableObject(metricsStub());
 });
-
-/** Each alarm of a vhost runs at its own moment. */
-async function passTimeOf(key: Key, ms: number): Promise<void> {
-  const untilMs = Date.now() + ms;
-  for (;;) {
-    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-    if (dueMs === null || dueMs > untilMs) {
-      setClock(untilMs);
-      return;
-    }
-    setClock(Math.max(dueMs, Date.now()));
-    await runDurableObjectAlarm(vhostOf(key.id));
-  }
-}
 
 /** The metrics of one queue of a key. */
 async function ofQueue(name: string, key: Key, queue: string, more: Record<string, string> = {}) {
@@ -58,7 +54,7 @@ describe('a queue in the metrics', () => {
     partner.link.socket.close();
     await partner.link.untilClosed();
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    await passTimeOf(key, MINUTE);
+    await passVhostTime(key, MINUTE);
     const queue = partner.queueName('event.alarm');
     await untilFigure(() => ofQueue('queue_messages', key, queue, { state: 'ready' }), 7);
     setClock(Date.now() + HOUR);
@@ -80,13 +76,13 @@ describe('a queue in the metrics', () => {
     await partner.consume('event.status', { prefetch: 3 });
     const held = await partner.delivered(3);
     await partner.quiet();
-    await passTimeOf(key, MINUTE);
+    await passVhostTime(key, MINUTE);
     await vi.waitFor(async () => expect(await read()).toEqual([2, 3, expect.closeTo(60, -1)]), 5_000);
     partner.settle('ack', held);
     partner.settle('ack', (await partner.delivered(5)).slice(3));
     await vi.waitFor(async () => expect(await partner.readyCount('event.status')).toBe(0));
     await partner.quiet();
-    await passTimeOf(key, 2 * MINUTE);
+    await passVhostTime(key, 2 * MINUTE);
     await vi.waitFor(async () => expect(await read()).toEqual([0, 0, 0]), 5_000);
   });
 
@@ -99,7 +95,7 @@ describe('a queue in the metrics', () => {
     }
     const passing = outboxEvents(1, 4, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
     await vhostOf(key.id).receivePassing(siteId, passing);
-    await passTimeOf(key, MINUTE);
+    await passVhostTime(key, MINUTE);
     for (const [queue, ready] of [
       [partner.queueName('event.telemetry'), 4],
       ['own', 8],
@@ -122,7 +118,7 @@ describe('a queue in the metrics', () => {
     await partner.quiet();
     expect((await partner.get('event.status')).delivery).not.toBeNull();
     partner.link.socket.close();
-    await passTimeOf(key, 8 * DAY);
+    await passVhostTime(key, 8 * DAY);
     const queue = partner.queueName('event.status');
     await vi.waitFor(async () => {
       const drops = await Promise.all(
@@ -137,29 +133,28 @@ describe('a queue in the metrics', () => {
   it('of a revoked key disappears', async () => {
     const { key, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
-    await passTimeOf(key, MINUTE);
+    await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), 2);
     await vhostOf(key.id).revoke();
-    await passTimeOf(key, 2 * MINUTE);
+    await passVhostTime(key, 2 * MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), undefined);
   });
 
   it('whose messages are acknowledged as they arrive makes its vhost send no report and set no alarm for a report', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status');
-    await passTimeOf(key, 61 * SECOND);
+    await passVhostTime(key, 61 * SECOND);
     // The client shows a sign of life, or the vhost would send it nothing.
     await partner.quiet();
     const report = vi.spyOn(Metrics.prototype, 'report');
-    const alarmAt = () => runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-    const before = await alarmAt();
+    const before = await vhostAlarmAt(key);
     for (let index = 1; index <= 5; index++) {
       await hand(key, siteId, index, 1);
       partner.settle('ack', (await partner.delivered(index)).slice(-1));
       await partner.quiet();
-      expect(await alarmAt()).toBe(before);
+      expect(await vhostAlarmAt(key)).toBe(before);
     }
-    await passTimeOf(key, 90 * SECOND);
+    await passVhostTime(key, 90 * SECOND);
     expect(report).not.toHaveBeenCalled();
   });
 });
@@ -210,7 +205,7 @@ describe('commands in the metrics', () => {
     const OFFLINE = { status: 'REJECTED', code: 'DEVICE_OFFLINE' };
     const before = (await figure('command_acknowledgements_total', OFFLINE)) ?? 0;
     await partner.ask(partner.command(crypto.randomUUID(), 'device', chargePayload()));
-    await passTimeOf(key, MINUTE);
+    await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('command_acknowledgements_total', OFFLINE), before + 1);
   });
 });
@@ -236,7 +231,7 @@ describe('the metrics object', () => {
     await passTime(plant.id, 2 * MINUTE);
     const { key, siteId } = await openPartner();
     await hand(key, siteId, 1, 3);
-    await passTimeOf(key, MINUTE);
+    await passVhostTime(key, MINUTE);
     await untilFigure(() => figure('queue_messages', { key: key.id }), 3);
     const total = async () => await figure('command_acknowledgements_total');
     const before = await total();
@@ -348,7 +343,7 @@ describe('a failing metrics object', () => {
       // The same for a vhost: events arrive and leave while its reports fail.
       const scene = await openPartner();
       await hand(scene.key, scene.siteId, 1, 3);
-      await passTimeOf(scene.key, 2 * MINUTE);
+      await passVhostTime(scene.key, 2 * MINUTE);
       await scene.partner.consume('event.status');
       expect(await scene.partner.delivered(3)).toHaveLength(3);
       expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed);

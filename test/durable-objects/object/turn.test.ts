@@ -3,7 +3,7 @@
  * that fails as a whole [rule 3].
  */
 import { runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { siteOf } from '#workerd/world.ts';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
 
@@ -12,10 +12,6 @@ const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 beforeEach(() => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
 /** Turns in their own object, which records what happens to them. Its clock is a millisecond later each time. */
 interface Bench {
   turns: Turns;

@@ -5,15 +5,12 @@ import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
 import { untilStored, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 describe('a vhost that sleeps with its sockets open', () => {
   it('keeps leases: no message is delivered twice, and an acknowledgement still settles its message (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
-    await partner.consume('event.status', { prefetch: 3 });
-    await hand(key, siteId, 1, 5);
-    const held = await partner.delivered(3);
+    const { key, partner, restart, held } = await openHolder(5, { prefetch: 3 });
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
     expect(markedNumbers(partner)).toEqual(['1', '2', '3']);
@@ -22,17 +19,14 @@ describe('a vhost that sleeps with its sockets open', () => {
     expect(markedNumbers(partner)).toEqual(['1', '2', '3', '4', '5']);
     partner.settle('ack', partner.deliveries().slice(2));
     await partner.quiet();
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     expect(await again.get('event.status')).toMatchObject({ delivery: null, messageCount: 0 });
     expect(await vhostRows(key, 'SELECT * FROM chunk')).toEqual([]);
   });
 
   it('keeps leases over several sleeps: the client can still requeue one and discard another (rule 8)', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume('event.status', { prefetch: 2 });
-    await hand(key, siteId, 1, 2);
-    const [first, second] = await partner.delivered(2);
+    const { key, partner, held } = await openHolder(2, { prefetch: 2 });
+    const [first, second] = held;
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
     await evictDurableObject(vhostOf(key.id));
@@ -70,9 +64,7 @@ describe('a vhost that sleeps with its sockets open', () => {
   });
 
   it('keeps the count of deliveries: the 20th is the last, over all sleeps [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume('event.status', { prefetch: 1 });
-    await hand(key, siteId, 1, 1);
+    const { key, partner } = await openHolder(1, { prefetch: 1 });
     for (let count = 1; count <= 20; count++) {
       const last = (await partner.delivered(count)).slice(-1);
       if (count % 5 === 0) await evictDurableObject(vhostOf(key.id));
@@ -85,14 +77,11 @@ describe('a vhost that sleeps with its sockets open', () => {
 
 describe('a vhost that restarts after a crash that closed its sockets', () => {
   it('delivers leased messages again as redelivered, and undelivered ones as new (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
-    await partner.consume('event.status', { prefetch: 3 });
-    await hand(key, siteId, 1, 5);
+    const { partner, restart } = await openHolder(5, { prefetch: 3 });
     partner.settle('ack', (await partner.delivered(3)).slice(0, 1));
     await partner.delivered(4);
     await partner.quiet();
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     await again.consume('event.status');
     await again.delivered(4);
     await again.quiet();
@@ -100,11 +89,10 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
   });
 
   it('has none of the earlier consumers and connections (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, restart } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await partner.consume('event.status', { exclusive: true });
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     expect(await again.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
     await hand(key, siteId, 1, 2);
     await again.delivered(2);
@@ -114,25 +102,17 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
   });
 
   it('ignores acknowledgements that name leases of the lost connection (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
-    await partner.consume('event.status');
-    await hand(key, siteId, 1, 2);
-    const stale = await partner.delivered(2);
+    const { key, restart, held: stale } = await openHolder(2);
     await untilStored(key, 2);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     again.settle('ack', stale);
     expect(await again.readyCount('event.status')).toBe(2);
   });
 
   it('does not restore leases of the lost connection when it sleeps and wakes again (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
-    await partner.consume('event.status');
-    await hand(key, siteId, 1, 2);
-    await partner.delivered(2);
+    const { key, restart } = await openHolder(2);
     await untilStored(key, 2);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     await again.quiet();
     await evictDurableObject(vhostOf(key.id));
     expect(await again.readyCount('event.status')).toBe(2);

@@ -2,24 +2,17 @@
  * A vhost that has nothing to do is idle: no timer survives a handler, the alarm is set only for due work,
  * and the object sleeps.
  */
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { evictDurableObject } from 'cloudflare:test';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numbers, outboxEvents, range } from '#workerd/outbox-events.ts';
-import { type Partner, publishOf, vhostRows } from '#workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '#workerd/world.ts';
+import { publishOf, vhostRows } from '#workerd/partner.ts';
+import { openHolder, openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { MINUTE, passVhostTime, SECOND, vhostAlarmAt } from '#workerd/site-clock.ts';
+import { vhostOf } from '#workerd/world.ts';
 import type { PassingEvent } from '../../../durable-objects/rpc.ts';
-
-const SECOND = 1_000;
-const MINUTE = 60 * SECOND;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
 });
 
 /** Timers of running objects, each with its delay. */
@@ -41,29 +34,6 @@ function timersOfObjects(): Map<unknown, number | undefined> {
     stop(id as Parameters<typeof stop>[0]);
   });
   return running;
-}
-
-async function alarmAt(key: Key): Promise<number | null> {
-  return await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-}
-
-/** Moves the clock to the alarm if it is due before the given time, and runs it, until no alarm is due. */
-async function passTime(key: Key, ms: number): Promise<number> {
-  const untilMs = Date.now() + ms;
-  for (let runs = 0; ; runs++) {
-    const dueMs = await alarmAt(key);
-    if (dueMs === null || dueMs > untilMs || runs > 200) {
-      vi.setSystemTime(untilMs);
-      return runs;
-    }
-    vi.setSystemTime(Math.max(dueMs, Date.now()));
-    await runDurableObjectAlarm(vhostOf(key.id));
-  }
-}
-
-/** Shows signs of life for the clients, so that they do not count as silent. */
-async function showLife(...partners: Partner[]): Promise<void> {
-  for (const partner of partners) await partner.quiet();
 }
 
 describe('no timer of a vhost runs', () => {
@@ -89,10 +59,7 @@ describe('no timer of a vhost runs', () => {
   });
 
   it('after acknowledgements and credit that change only memory (rule 10)', async () => {
-    const { key, siteId, partner } = await openPartner();
-    await partner.consume('event.status');
-    await hand(key, siteId, 1, 10);
-    const held = await partner.delivered(10);
+    const { partner, held } = await openHolder(10);
     const timers = timersOfObjects();
     partner.settle('ack', held.slice(0, 5));
     partner.link.send({ kind: 'credit', drainedBytes: 10_000 });
@@ -115,7 +82,7 @@ describe('no timer of a vhost runs', () => {
 
 describe('a moment after a handler', () => {
   it('leased telemetry is stored and no timer is left, so a crash does not lose it [C-6.4]', async () => {
-    const { key, siteId, partner, connect } = await openPartner();
+    const { key, siteId, partner, restart } = await openPartner();
     const timers = timersOfObjects();
     await partner.consume('event.telemetry');
     await hand(key, siteId, 1, 5, { kind: 'telemetry' });
@@ -129,26 +96,24 @@ describe('a moment after a handler', () => {
       },
       { timeout: 3 * SECOND },
     );
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     await again.consume('event.telemetry');
     await again.delivered(5);
     expect(markedNumbers(again)).toEqual(['1*', '2*', '3*', '4*', '5*']);
   });
 
   it('an acknowledgement is written, so the message does not come again after a crash [C-6.4]', async () => {
-    const { key, siteId, partner, connect } = await openPartner();
+    const { key, siteId, partner, restart } = await openPartner();
     for (const [index, kind] of (['ack', 'telemetry'] as const).entries()) {
       await hand(key, siteId, 1 + index * 10, 4, { kind });
     }
     await partner.consume('event.status');
     await partner.consume('event.telemetry');
-    await passTime(key, 2 * SECOND);
+    await passVhostTime(key, 2 * SECOND);
     partner.settle('ack', await partner.delivered(8));
     await partner.quiet();
-    await passTime(key, 2 * SECOND);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    await passVhostTime(key, 2 * SECOND);
+    const again = await restart();
     expect(await again.readyCount('event.status')).toBe(0);
     expect(await again.readyCount('event.telemetry')).toBe(0);
   });
@@ -161,9 +126,10 @@ describe('the alarm of a vhost', () => {
     for (let round = 0; round < 6; round++) {
       await hand(key, siteId, 1 + round, 1, { kind: 'telemetry' });
       partner.settle('ack', (await partner.delivered(round + 1)).slice(-1));
-      await showLife(partner);
+      // A sign of life, so that the client does not count as silent.
+      await partner.quiet();
       // Messages that were settled at once leave at most one alarm a second later, which finds nothing to do.
-      expect(await passTime(key, 10 * SECOND)).toBeLessThanOrEqual(2);
+      expect(await passVhostTime(key, 10 * SECOND)).toBeLessThanOrEqual(2);
     }
     expect(numbers(partner)).toEqual(range(1, 6));
     expect(await vhostRows(key, 'SELECT 1 AS one FROM chunk')).toEqual([]);
@@ -172,8 +138,8 @@ describe('the alarm of a vhost', () => {
   it('is not set when no client is connected and nothing waits (rule 10)', async () => {
     const { key, partner } = await openPartner();
     partner.link.socket.close(1000, 'bye');
-    for (let minute = 0; minute < 3; minute++) await passTime(key, MINUTE);
-    expect(await alarmAt(key)).toBeNull();
+    for (let minute = 0; minute < 3; minute++) await passVhostTime(key, MINUTE);
+    expect(await vhostAlarmAt(key)).toBeNull();
   });
 });
 

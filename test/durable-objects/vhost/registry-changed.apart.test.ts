@@ -5,7 +5,7 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { eventOf, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';
+import { ackOf, breakWrites, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import {
   changeAndNotifyVhost,
@@ -34,11 +34,7 @@ const UNSIGNED = { status: 'REJECTED', message: 'signature missing' };
 const NO_SITE = { status: 'REJECTED', message: 'no such site' };
 
 async function publishUnsigned(partner: Partner, siteId: string): Promise<unknown> {
-  const before = partner.deliveries().length;
-  const question = partner.command(siteId, 'site-setpoint', setpoint(), { signingKey: null });
-  expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
-  const ack = (await partner.delivered(before + 1)).at(-1);
-  return ack && eventOf(ack).payload;
+  return await ackOf(partner, partner.command(siteId, 'site-setpoint', setpoint(), { signingKey: null }));
 }
 
 /** A vhost that has read its copy and used it to decide; signatures are optional. */
@@ -243,12 +239,10 @@ describe('a change that a vhost cannot apply', () => {
   it('because its own disk fails also fails the notification, and the next one applies it (rule 3)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization, withSignatures);
-    const breaking = `CREATE TRIGGER broken BEFORE INSERT ON fact WHEN NEW.name = 'registry'
-      BEGIN SELECT RAISE(ABORT, 'broken'); END`;
-    await vhostRows(key, breaking);
+    const mend = await breakWrites(key, 'fact', { when: `NEW.name = 'registry'` });
     await expect(notifyVhost(key.id, version)).rejects.toThrow();
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
-    await vhostRows(key, 'DROP TRIGGER broken');
+    await mend();
     await notifyVhost(key.id, version);
     expect(await storedVersion(key)).toBe(version);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);

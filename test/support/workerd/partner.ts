@@ -74,8 +74,7 @@ export class Partner {
 
   /** From a queue by its full name. */
   async consumeFrom(queue: string, options: ConsumeOptions = {}): Promise<VhostLinkDown> {
-    const defaults = { channel: 1, tag: queue, noAck: false, exclusive: false, prefetch: 0, priority: 0 };
-    return await this.ask({ kind: 'consume', queue, ...defaults, ...options });
+    return await this.ask(consumption(queue, { tag: queue, ...options }));
   }
 
   async get(
@@ -95,8 +94,13 @@ export class Partner {
 
   /** Messages that wait for a consumer. */
   async readyCount(queue: QueueName): Promise<number> {
-    const answer = await this.declare(this.queueName(queue), { passive: true });
-    return answer.kind === 'ok' ? (answer.messageCount ?? 0) : 0;
+    return (await this.countOf(this.queueName(queue))) ?? 0;
+  }
+
+  /** The same of a queue by its full name; undefined if it does not exist. */
+  async countOf(queue: string): Promise<number | undefined> {
+    const answer = await this.declare(queue, { passive: true });
+    return answer.kind === 'ok' ? answer.messageCount : undefined;
   }
 
   deliveries(tag?: string): Delivery[] {
@@ -112,8 +116,13 @@ export class Partner {
     return this.deliveries(tag).slice(0, count);
   }
 
-  settle(outcome: 'ack' | 'requeue' | 'discard', deliveries: readonly { lease: number }[]): void {
-    this.link.send({ kind: 'settle', outcome, leases: deliveries.map(({ lease }) => lease) });
+  /** Of deliveries that never came, none is settled. */
+  settle(
+    outcome: 'ack' | 'requeue' | 'discard',
+    deliveries: readonly ({ lease: number } | null | undefined)[],
+  ): void {
+    const leases = deliveries.flatMap((one) => one?.lease ?? []);
+    this.link.send({ kind: 'settle', outcome, leases });
   }
 
   /** Returns when all pending deliveries have arrived: what the first request causes precedes the second answer. */
@@ -156,6 +165,17 @@ export function publishOf(
 ): PublishQuestion {
   const plain = { kind: 'publish', exchange: EXCHANGE, properties: '', encoding: 'utf8' } as const;
   return { ...plain, routingKey, body, ...options };
+}
+
+/** A basic.consume without limits, unless the options say otherwise. */
+export function consumption(queue: string, options: ConsumeOptions = {}) {
+  const defaults = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0, priority: 0 };
+  return { kind: 'consume', queue, ...defaults, ...options } as const;
+}
+
+/** A refusal that closes the channel. `text`: the whole text, or what it matches. */
+export function refused(code: number, text: unknown) {
+  return { kind: 'refused', severity: 'channel', code, text };
 }
 
 /** The fields of a valid envelope, without its payload and signature. */
@@ -237,10 +257,32 @@ export async function untilStored(key: Key, count: number): Promise<void> {
   await vi.waitFor(async () => expect(await storedMessages(key)).toBe(count), 10_000);
 }
 
-/** Publishes one message and returns the payload of its acknowledgement. The partner consumes `event.status`. */
-export async function ackOf(partner: Partner, question: PublishQuestion): Promise<Record<string, unknown>> {
+/** Publishes one message and returns the event that acknowledges it. The partner consumes `event.status`. */
+export async function eventOfAck(partner: Partner, question: PublishQuestion) {
   const before = partner.deliveries('event.status').length;
   expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
   const ack = (await partner.delivered(before + 1, 'event.status')).at(-1);
-  return ack ? eventOf(ack).payload : {};
+  if (!ack) throw new Error('no acknowledgement');
+  return eventOf(ack);
+}
+
+/** The payload of that event. */
+export async function ackOf(partner: Partner, question: PublishQuestion): Promise<Record<string, unknown>> {
+  return (await eventOfAck(partner, question)).payload;
+}
+
+/** Makes some writes to a table of a vhost fail, as a full disk would; the returned function mends it. */
+export async function breakWrites(
+  key: Key,
+  table: string,
+  options: { writes?: readonly ('INSERT' | 'UPDATE' | 'DELETE')[]; when?: string } = {},
+): Promise<() => Promise<void>> {
+  const { writes = ['INSERT'], when = 'true' } = options;
+  for (const write of writes) {
+    const trigger = `CREATE TRIGGER broken_${write} BEFORE ${write} ON ${table} WHEN ${when}`;
+    await vhostRows(key, `${trigger} BEGIN SELECT RAISE(ABORT, 'broken'); END`);
+  }
+  return async () => {
+    for (const write of writes) await vhostRows(key, `DROP TRIGGER broken_${write}`);
+  };
 }

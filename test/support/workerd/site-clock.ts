@@ -5,7 +5,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, expect, vi } from 'vitest';
 import { numberOf } from './site-rows.ts';
-import { siteOf } from './world.ts';
+import { siteOf, vhostOf } from './world.ts';
 
 export const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
 export const SECOND = 1_000;
@@ -37,22 +37,40 @@ export function setClock(epochMs: number): void {
 
 /** When a site's alarm is due; null where none is set. */
 export async function alarmAt(siteId: string): Promise<number | null> {
-  return await runInDurableObject(siteOf(siteId), (_site, state) => state.storage.getAlarm());
+  return await alarmOf(siteOf(siteId));
+}
+
+/** When the alarm of a key's vhost is due; null where none is set. */
+export async function vhostAlarmAt({ id }: { id: string }): Promise<number | null> {
+  return await alarmOf(vhostOf(id));
+}
+
+async function alarmOf(stub: DurableObjectStub): Promise<number | null> {
+  return await runInDurableObject(stub, (_object, state) => state.storage.getAlarm());
 }
 
 /** Lets time pass for a site: each alarm runs at its own moment, as on the platform. Returns how many ran. */
 export async function passTime(siteId: string, durationMs: number): Promise<number> {
+  return await passTimeOf(siteOf(siteId), durationMs);
+}
+
+/** The same for the vhost of a key. */
+export async function passVhostTime({ id }: { id: string }, durationMs: number): Promise<number> {
+  return await passTimeOf(vhostOf(id), durationMs);
+}
+
+async function passTimeOf(stub: DurableObjectStub, durationMs: number): Promise<number> {
   const untilMs = Date.now() + durationMs;
   for (let runs = 0; runs < MAX_RUNS; runs++) {
-    const dueMs = await alarmAt(siteId);
+    const dueMs = await alarmOf(stub);
     if (dueMs === null || dueMs > untilMs) {
       vi.setSystemTime(untilMs);
       return runs;
     }
     vi.setSystemTime(Math.max(dueMs, Date.now()));
-    await runDurableObjectAlarm(siteOf(siteId));
+    await runDurableObjectAlarm(stub);
   }
-  throw new Error(`the agenda of ${siteId} does not come to rest`);
+  throw new Error('the agenda does not come to rest');
 }
 
 /** Lets a site deliver its whole outbox, which takes a few seconds of the clock. */

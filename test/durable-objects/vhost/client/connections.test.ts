@@ -3,7 +3,7 @@
  * closes.
  */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { Partner, vhostRows } from '#workerd/partner.ts';
@@ -12,10 +12,6 @@ import { DIAL_HEADER } from '../../../../durable-objects/dial.ts';
 import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { VHOST_HEADER } from '../../../../protocol/link/proof.ts';
-
-afterEach(() => {
-  vi.useRealTimers();
-});
 
 async function openKey() {
   const organization = await createOrganization();

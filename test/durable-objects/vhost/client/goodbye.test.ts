@@ -3,19 +3,14 @@
  * close [C-5.6].
  */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { VhostTestLink } from '#workerd/links.ts';
-import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { breakWrites, consumption, type Partner } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '#workerd/world.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 const LIFE_MS = 30_000;
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
 
 /** A key with two clients, which expires after LIFE_MS. */
 async function twoClients() {
@@ -35,12 +30,6 @@ async function expectGoodbye(link: VhostTestLink, code: number): Promise<void> {
 
 async function expectGoodbyes(clients: readonly Partner[], code: number): Promise<void> {
   for (const { link } of clients) await expectGoodbye(link, code);
-}
-
-/** Makes a write that a client's frame causes fail. */
-async function breakConsumers(key: Key): Promise<void> {
-  const sql = `CREATE TRIGGER broken BEFORE INSERT ON consumer BEGIN SELECT RAISE(ABORT, 'broken'); END`;
-  await vhostRows(key, sql);
 }
 
 describe('a client receives goodbye before its link is closed', () => {
@@ -100,10 +89,9 @@ describe('a client receives goodbye before its link is closed', () => {
   it('when its frames cannot be handled (rule 3)', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const { key, clients } = await twoClients();
-    await breakConsumers(key);
+    await breakWrites(key, 'consumer');
     const [client] = clients;
-    const settings = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0, priority: 0 };
-    client.link.send({ kind: 'consume', seq: 1, queue: client.queueName('event.alarm'), ...settings });
+    client.link.send({ ...consumption(client.queueName('event.alarm')), seq: 1 });
     await expectGoodbye(client.link, CLOSE_CODES.protocolError);
   });
 });

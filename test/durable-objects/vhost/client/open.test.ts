@@ -3,7 +3,7 @@
  * [C-6.1].
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
 import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
@@ -12,10 +12,6 @@ import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../../protocol/api-key.ts';
 
 const ADDRESS = '192.0.2.7';
-
-afterEach(() => {
-  vi.useRealTimers();
-});
 
 /** A key whose client dialled through the Worker. */
 async function dialled() {

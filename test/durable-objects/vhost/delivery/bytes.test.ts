@@ -2,7 +2,7 @@
  * A delivery counts as its transmitted size: body in UTF-8, routing key, properties and headers, plus 64
  * (rule 9).
  */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { outboxEvents } from '#workerd/outbox-events.ts';
 import { type Partner, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
@@ -16,10 +16,6 @@ const PROPERTIES_BYTES = 15 * 1024;
 const RAW_PROPERTIES = btoa('\x7f'.repeat(PROPERTIES_BYTES));
 /** [C-6.4] */
 const DEAD_LETTER_BYTES = 16 * 1024 * 1024;
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 interface Counted {
   bytes: number;

@@ -3,15 +3,13 @@ import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import { Partner } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, messageBytes } from '../../../../protocol/link/vhost.ts';
 
 describe('the prefetch of a consumer', () => {
   it('limits its unacknowledged messages: after each acknowledgement it receives one more [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume('event.status', { prefetch: 2 });
-    await hand(key, siteId, 1, 5);
+    const { partner } = await openHolder(5, { prefetch: 2 });
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2]);
     partner.settle('ack', partner.deliveries().slice(0, 1));

@@ -1,34 +1,30 @@
 /** Consumers: exclusive and cancelled ones, their tags and number, and the queues that they may read. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf } from '#workerd/outbox-events.ts';
-import { Partner } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { hand, numberOf, range } from '#workerd/outbox-events.ts';
+import { consumption, Partner, refused } from '#workerd/partner.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
 
-function channelRefusal(code: number, text: string) {
-  return { kind: 'refused', severity: 'channel', code, text };
-}
-
 describe('an exclusive consumer', () => {
-  async function inUse(partner: Partner) {
+  function inUse(partner: Partner) {
     const where = `queue '${partner.queueName('event.status')}' in vhost 'partner-${partner.key.id}'`;
-    return channelRefusal(403, `ACCESS_REFUSED - ${where} in exclusive use`);
+    return refused(403, `ACCESS_REFUSED - ${where} in exclusive use`);
   }
 
   it('is refused for a queue that already has a consumer [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     await other.consume('event.status');
-    expect(await partner.consume('event.status', { exclusive: true })).toMatchObject(await inUse(partner));
+    expect(await partner.consume('event.status', { exclusive: true })).toMatchObject(inUse(partner));
   });
 
   it('excludes every other consumer, on its own channel too [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
-    expect(await partner.consume('event.status', { tag: 'b' })).toMatchObject(await inUse(partner));
-    expect(await other.consume('event.status')).toMatchObject(await inUse(partner));
+    expect(await partner.consume('event.status', { tag: 'b' })).toMatchObject(inUse(partner));
+    expect(await other.consume('event.status')).toMatchObject(inUse(partner));
     expect(await other.consume('event.alarm', { exclusive: true })).toMatchObject({ kind: 'ok' });
   });
 
@@ -37,7 +33,7 @@ describe('an exclusive consumer', () => {
     await partner.consume('event.status', { exclusive: true });
     await evictDurableObject(vhostOf(key.id));
     const other = await Partner.connect(organization, key);
-    expect(await other.consume('event.status')).toMatchObject(await inUse(partner));
+    expect(await other.consume('event.status')).toMatchObject(inUse(partner));
   });
 
   it('frees the queue when it is cancelled, and when its connection ends [C-6.3]', async () => {
@@ -54,18 +50,15 @@ describe('an exclusive consumer', () => {
 
 describe('a cancelled consumer', () => {
   it('gets nothing more; its leases stay and can be settled [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume('event.status', { prefetch: 2 });
-    await hand(key, siteId, 1, 4);
-    const [first, second] = await partner.delivered(2);
-    expect(await partner.ask({ kind: 'cancel', channel: 1, tag: 'event.status' })).toMatchObject({
-      kind: 'ok',
-    });
+    const { partner, held } = await openHolder(4, { prefetch: 2 });
+    const [first, second] = held;
+    const cancel = { kind: 'cancel', channel: 1, tag: 'event.status' } as const;
+    expect(await partner.ask(cancel)).toMatchObject({ kind: 'ok' });
     await partner.quiet();
     expect(partner.deliveries()).toHaveLength(2);
     expect(await partner.readyCount('event.status')).toBe(2);
-    if (first) partner.settle('ack', [first]);
-    if (second) partner.settle('requeue', [second]);
+    partner.settle('ack', [first]);
+    partner.settle('requeue', [second]);
     expect(await partner.readyCount('event.status')).toBe(3);
     const again = await partner.get('event.status');
     expect(again.delivery && numberOf(again.delivery)).toBe(2);
@@ -96,17 +89,7 @@ describe('a consumer tag', () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status', { tag: 'ct' });
-    partner.link.send({
-      kind: 'consume',
-      seq: 1,
-      channel: 1,
-      tag: 'ct',
-      queue: partner.queueName('event.alarm'),
-      noAck: false,
-      exclusive: false,
-      prefetch: 0,
-      priority: 0,
-    });
+    partner.link.send({ ...consumption(partner.queueName('event.alarm'), { tag: 'ct' }), seq: 1 });
     const answer = await Promise.race([
       partner.link.next((frame) => frame.kind === 'refused'),
       other.link.untilClosed(),
@@ -126,10 +109,7 @@ describe('the consumers of a connection', () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     const queue = partner.queueName('event.status');
-    const consumers = Array.from({ length: 256 }, (_, index) => {
-      const settings = { noAck: true, exclusive: false, prefetch: 0, priority: 0 };
-      return { kind: 'consume', channel: 1, tag: `${index}`, queue, ...settings } as const;
-    });
+    const consumers = range(1, 256).map((number) => consumption(queue, { tag: `${number}`, noAck: true }));
     const answers = await partner.askAll(...consumers);
     expect(answers.every(({ kind }) => kind === 'ok')).toBe(true);
     const oneMore = await partner.consume('event.alarm', { channel: 2 });
@@ -153,19 +133,18 @@ describe('the rule on which queues a partner may read', () => {
   it.each(names)('refuses a queue %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
     const { organization, key, partner } = await openPartner();
     const queue = nameOf(organization.slug);
-    const expected = channelRefusal(
+    const expected = refused(
       403,
       `ACCESS_REFUSED - access to queue '${queue}' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
     );
-    const consumer = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0, priority: 0 };
-    expect(await partner.ask({ kind: 'consume', queue, ...consumer })).toMatchObject(expected);
+    expect(await partner.ask(consumption(queue))).toMatchObject(expected);
     expect(await partner.ask({ kind: 'get', queue, channel: 1, noAck: false })).toMatchObject(expected);
   });
 
   it('answers 404 for a partner queue that does not exist [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     expect(await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: true })).toMatchObject(
-      channelRefusal(404, `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`),
+      refused(404, `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`),
     );
   });
 

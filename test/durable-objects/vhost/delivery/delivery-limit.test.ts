@@ -5,7 +5,7 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
 
 const LIMIT = 20;
@@ -71,9 +71,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
   });
 
   it('keeps its requeue count while the object sleeps [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume(queue, { prefetch: 1 });
-    await hand(key, siteId, 1, 2, { kind });
+    const { key, partner } = await openHolder(2, { queue, prefetch: 1 });
     for (let count = 1; count <= LIMIT; count++) {
       partner.settle('requeue', (await partner.delivered(count)).slice(-1));
       if (count === LIMIT / 2) {

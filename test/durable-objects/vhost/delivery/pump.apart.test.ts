@@ -1,7 +1,8 @@
 /** A pump delivers a limited number of messages in one turn, and the rest in further turns (rule 9). */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
 import type { Partner } from '#workerd/partner.ts';
+import { consumption } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 
@@ -10,10 +11,6 @@ const EVENTS = 2_000;
 const IN_ONE_TURN = 512;
 /** Rows that a turn writes besides one for each delivery. */
 const OTHER_ROWS = 20;
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 /** The most rows that any turn of any object has written since then; each lease is one row. */
 function watchTurns(): { most: number; turns: number } {
@@ -29,27 +26,24 @@ function watchTurns(): { most: number; turns: number } {
   return seen;
 }
 
-async function fill(scene: { key: Parameters<typeof hand>[0]; siteId: string }): Promise<void> {
-  for (let from = 1; from <= EVENTS; from += 250) await hand(scene.key, scene.siteId, from, 250);
+/** A partner whose events wait for a consumer. */
+async function openWithEvents(): Promise<Partner> {
+  const { key, partner, siteId } = await openPartner();
+  for (let from = 1; from <= EVENTS; from += 250) await hand(key, siteId, from, 250);
+  return partner;
 }
 
 /** Grants credit like a bridge whose client reads, until every message has arrived. */
-async function readAll(...partners: Partner[]): Promise<void> {
-  const count = () => partners.reduce((sum, partner) => sum + partner.deliveries().length, 0);
-  await vi.waitFor(
-    () => {
-      for (const partner of partners) partner.link.send({ kind: 'credit', drainedBytes: 100_000_000 });
-      expect(count()).toBe(EVENTS);
-    },
-    { timeout: 10_000 },
-  );
+async function readAll(partner: Partner): Promise<void> {
+  await vi.waitFor(() => {
+    partner.link.send({ kind: 'credit', drainedBytes: 100_000_000 });
+    expect(partner.deliveries()).toHaveLength(EVENTS);
+  }, 10_000);
 }
 
 describe('two thousand waiting messages', () => {
   it('go to a consumer without prefetch in turns of at most 512, in order (rule 9)', async () => {
-    const scene = await openPartner();
-    const { partner } = scene;
-    await fill(scene);
+    const partner = await openWithEvents();
     const seen = watchTurns();
     await partner.consume('event.status');
     await readAll(partner);
@@ -59,22 +53,17 @@ describe('two thousand waiting messages', () => {
   });
 
   it('are all delivered to a consumer whose client sends no further frame (rule 9)', async () => {
-    const scene = await openPartner();
-    const { partner } = scene;
-    await fill(scene);
+    const partner = await openWithEvents();
     await partner.consume('event.status', { noAck: true });
     await partner.delivered(EVENTS);
     expect(numbers(partner)).toEqual(range(1, EVENTS));
   });
 
   it('go in equal parts to two consumers, each message once, in turns of at most 512 (rule 9)', async () => {
-    const scene = await openPartner();
-    const { partner } = scene;
-    await fill(scene);
+    const partner = await openWithEvents();
     const seen = watchTurns();
-    const settings = { channel: 1, noAck: false, exclusive: false, prefetch: 0, priority: 0 };
     const queue = partner.queueName('event.status');
-    await partner.askAll(...['a', 'b'].map((tag) => ({ kind: 'consume', queue, tag, ...settings }) as const));
+    await partner.askAll(consumption(queue, { tag: 'a' }), consumption(queue, { tag: 'b' }));
     await readAll(partner);
     expect(seen.most).toBeLessThanOrEqual(IN_ONE_TURN + OTHER_ROWS);
     expect(numbers(partner)).toEqual(range(1, EVENTS));

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';
 import { Partner, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
 
 const KINDS = [
   { queue: 'event.status', kind: 'ack' },
@@ -15,9 +15,7 @@ const KINDS = [
  */
 describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   it('ack: the message is permanently deleted [C-6.4]', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
-    await partner.consume(queue);
-    await hand(key, siteId, 1, 3, { kind });
+    const { organization, key, partner } = await openHolder(3, { queue });
     partner.settle('ack', await partner.delivered(3));
     await partner.quiet();
     partner.link.socket.close();
@@ -29,10 +27,8 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('requeue: the message is delivered again, as redelivered, before messages that were never delivered [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume(queue, { prefetch: 4 });
-    await hand(key, siteId, 1, 6, { kind });
-    const [first, second, third] = await partner.delivered(4);
+    const { partner, held } = await openHolder(6, { queue, prefetch: 4 });
+    const [first, second, third] = held;
     if (third) partner.settle('requeue', [third]);
     await partner.delivered(5);
     if (first && second) partner.settle('requeue', [second, first]);
@@ -57,11 +53,9 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('discard: the message moves to the dead-letter queue with the reason, and a discard there deletes it [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume(queue);
-    await hand(key, siteId, 1, 2, { kind });
-    const [first] = await partner.delivered(2);
-    if (first) partner.settle('discard', [first]);
+    const { partner, held } = await openHolder(2, { queue });
+    const [first] = held;
+    partner.settle('discard', [first]);
     const dead = await partner.get('dead-letter');
     expect(dead.delivery).toMatchObject({
       body: first?.body,
@@ -79,9 +73,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('20 deliveries: a requeue after the 20th sends the message to the dead-letter queue instead [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume(queue, { prefetch: 1 });
-    await hand(key, siteId, 1, 2, { kind });
+    const { partner } = await openHolder(2, { queue, prefetch: 1 });
     for (let count = 1; count <= 20; count++) {
       partner.settle('requeue', (await partner.delivered(count)).slice(-1));
     }
@@ -94,10 +86,8 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
   });
 
   it('a lease settles once: settling it again, or settling an unknown one, changes nothing [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume(queue, { prefetch: 1 });
-    await hand(key, siteId, 1, 4, { kind });
-    const [first] = await partner.delivered(1);
+    const { partner, held } = await openHolder(4, { queue, prefetch: 1 });
+    const [first] = held;
     if (!first) throw new Error('nothing came');
     partner.settle('ack', [first, first]);
     partner.settle('requeue', [first]);

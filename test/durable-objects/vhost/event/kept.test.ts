@@ -3,10 +3,10 @@
  * written.
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { hand, numbers, range } from '#workerd/outbox-events.ts';
-import { Partner, storedMessages, untilStored, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { storedMessages, untilStored, vhostRows } from '#workerd/partner.ts';
+import { openHolder } from '#workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
 
@@ -20,30 +20,17 @@ function stopTimers(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 }
 
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A partner that does not acknowledge, and a site that has sent it the given number of events. */
-async function holding(count: number, prefetch = 0) {
-  const scene = await openPartner();
-  await scene.partner.consume('event.status', { prefetch });
-  const receipt = await hand(scene.key, scene.siteId, 1, count);
-  return { ...scene, receipt };
-}
-
 describe('events that are delivered as they arrive', () => {
   it('are not stored, and their site is asked to keep them (rule 5)', async () => {
     stopTimers();
-    const { key, partner, receipt } = await holding(3);
-    expect(await partner.delivered(3)).toHaveLength(3);
+    const { key, receipt } = await openHolder(3);
     expect(receipt).toEqual({ received: 0, seen: 3, gone: false });
     expect([await storedMessages(key), await storedThrough(key)]).toEqual([0, undefined]);
   });
 
   it('and acknowledged within a second are never written; their site may delete them (rule 9)', async () => {
-    const { key, partner, siteId } = await holding(3);
-    partner.settle('ack', await partner.delivered(3));
+    const { key, partner, siteId, held } = await openHolder(3);
+    partner.settle('ack', held);
     await partner.quiet();
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
     expect(await storedMessages(key)).toBe(0);
@@ -58,16 +45,14 @@ describe('events that are delivered as they arrive', () => {
 
   it('and acknowledged in part are kept by their site from the first unacknowledged one on (rule 5)', async () => {
     stopTimers();
-    const { key, partner, siteId } = await holding(3);
-    const [first, , third] = await partner.delivered(3);
-    partner.settle('ack', first && third ? [first, third] : []);
+    const { key, partner, siteId, held } = await openHolder(3);
+    partner.settle('ack', [held[0], held[2]]);
     await partner.quiet();
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 1, seen: 3, gone: false });
   });
 
   it('and not acknowledged for a second are stored with their leases, which survive a sleep (rule 8)', async () => {
-    const { key, partner, siteId } = await holding(3);
-    const held = await partner.delivered(3);
+    const { key, partner, siteId, held } = await openHolder(3);
     await untilStored(key, 3);
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
     await evictDurableObject(vhostOf(key.id));
@@ -79,11 +64,10 @@ describe('events that are delivered as they arrive', () => {
   });
 
   it('are lost when the object crashes, come again from their site, and are then delivered once (rule 5)', async () => {
-    const { organization, key, partner, siteId } = await holding(3);
-    await partner.delivered(3);
+    const { key, siteId, connect } = await openHolder(3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     expect(await hand(key, siteId, 1, 4)).toEqual({ received: 4, gone: false });
-    const again = await Partner.connect(organization, key);
+    const again = await connect();
     await again.consume('event.status', { noAck: true });
     await again.delivered(4);
     await again.quiet();
@@ -91,25 +75,24 @@ describe('events that are delivered as they arrive', () => {
   });
 
   it('are all stored as soon as one more event arrives that has to wait for the client (rule 5)', async () => {
-    const { key, siteId } = await holding(1, 1);
+    const { key, siteId } = await openHolder(1, { prefetch: 1 });
     expect(await hand(key, siteId, 2, 1)).toEqual({ received: 2, gone: false });
     expect([await storedMessages(key), await storedThrough(key)]).toEqual([2, 2]);
   });
 
   it('are stored when their client disconnects, and go to the next client, redelivered (rule 8)', async () => {
-    const { organization, key, partner, siteId } = await holding(2);
-    await partner.delivered(2);
+    const { key, partner, siteId, connect } = await openHolder(2);
     partner.link.socket.close();
     await untilStored(key, 2);
     expect(await hand(key, siteId, 1, 2)).toEqual({ received: 2, gone: false });
-    const again = await Partner.connect(organization, key);
+    const again = await connect();
     await again.consume('event.status');
     const all = await again.delivered(2);
     expect(all.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
   it('are stored when too many are unacknowledged, and none is lost when the object sleeps (rule 9)', async () => {
-    const { key, siteId, partner } = await holding(200);
+    const { key, siteId, partner } = await openHolder(200);
     for (let from = 201; from <= VHOST_BOUNDS.unstoredMessages + 200; from += 200) {
       await hand(key, siteId, from, 200);
     }

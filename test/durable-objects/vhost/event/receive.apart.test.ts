@@ -3,37 +3,20 @@
  * all.
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { hand, numberOf, numbers, outboxEvents, range } from '#workerd/outbox-events.ts';
-import { commandLog, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
+import { breakWrites, commandLog, consumption, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { createKey, createOrganization, type Key, siteOf, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
 
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
 function telemetry(from: number, count: number): PassingEvent[] {
   return outboxEvents(from, count, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
 }
 
-/** Makes every write of a message fail, as a full disk would. */
-async function breakStorage(key: Key): Promise<void> {
-  for (const write of ['INSERT', 'UPDATE']) {
-    await vhostRows(
-      key,
-      `CREATE TRIGGER broken_${write} BEFORE ${write} ON chunk BEGIN SELECT RAISE(ABORT, 'broken'); END`,
-    );
-  }
-}
-
-async function mendStorage(key: Key): Promise<void> {
-  for (const write of ['INSERT', 'UPDATE']) await vhostRows(key, `DROP TRIGGER broken_${write}`);
-}
+const EVERY = { writes: ['INSERT', 'UPDATE'] } as const;
 
 describe('events that many sites send concurrently', () => {
   /** Calls that all arrive before the first of them is durable. */
@@ -181,10 +164,10 @@ describe('a write that fails', () => {
   it('restarts the object before it answers; events that it did not store come again and are stored once (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
-    await breakStorage(key);
+    const mend = await breakWrites(key, 'chunk', EVERY);
     await expect(hand(key, siteId, 3, 2)).rejects.toThrow();
     await partner.link.untilClosed();
-    await mendStorage(key);
+    await mend();
     expect(await hand(key, siteId, 3, 2)).toEqual({ received: 4, gone: false });
     const again = await Partner.connect(organization, key);
     await again.consume('event.status');
@@ -194,7 +177,7 @@ describe('a write that fails', () => {
 
   it("confirms no publish; the site's outbox sends the acknowledgements again, once each (rule 5)", async () => {
     const { organization, plant, key, partner } = await openPartnerWithPlant();
-    await breakStorage(key);
+    const mend = await breakWrites(key, 'chunk', EVERY);
     const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>
       partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { correlationId }),
     );
@@ -203,7 +186,7 @@ describe('a write that fails', () => {
     expect(partner.link.received.some(({ kind }) => kind === 'stored')).toBe(false);
     expect((await commandLog(plant.id)).total).toBe(3);
 
-    await mendStorage(key);
+    await mend();
     const again = await Partner.connect(organization, key);
     await again.consume('event.status', { noAck: true });
     vi.setSystemTime(Date.now() + 10_000);
@@ -226,12 +209,12 @@ describe('a write that fails', () => {
 
   it('of a dead letter leaves its publish unconfirmed; the restarted object stores it when it is sent again (rule 3)', async () => {
     const { organization, key, partner } = await openPartner();
-    await breakStorage(key);
+    const mend = await breakWrites(key, 'chunk', EVERY);
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
     partner.link.send({ ...malformed, seq: 1 });
     await partner.link.untilClosed();
     expect(partner.link.received.filter(({ kind }) => kind === 'stored')).toEqual([]);
-    await mendStorage(key);
+    await mend();
     const again = await Partner.connect(organization, key);
     expect(await again.ask(malformed)).toMatchObject({ kind: 'stored' });
     expect(await again.readyCount('dead-letter')).toBe(1);
@@ -240,21 +223,11 @@ describe('a write that fails', () => {
   it('of a lease delivers nothing; the restarted object delivers the messages, and not as redelivered (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
-    await breakStorage(key);
-    partner.link.send({
-      kind: 'consume',
-      seq: 1,
-      channel: 1,
-      tag: 't',
-      queue: partner.queueName('event.status'),
-      noAck: false,
-      exclusive: false,
-      prefetch: 0,
-      priority: 0,
-    });
+    const mend = await breakWrites(key, 'chunk', EVERY);
+    partner.link.send({ ...consumption(partner.queueName('event.status')), seq: 1 });
     await partner.link.untilClosed();
     expect(partner.deliveries()).toEqual([]);
-    await mendStorage(key);
+    await mend();
     const again = await Partner.connect(organization, key);
     await again.consume('event.status');
     const all = await again.delivered(2);

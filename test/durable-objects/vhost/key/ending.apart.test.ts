@@ -1,12 +1,13 @@
 /** The end of a key: only its Vhost writes it to D1. A key whose creation failed leaves nothing. */
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { dialVhost } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
+import { HOUR, holdClock, passVhostTime, SECOND, START_MS, vhostAlarmAt } from '#workerd/site-clock.ts';
 import {
   ALL_VCP_SCOPES,
   createKey,
@@ -18,18 +19,7 @@ import {
 } from '#workerd/world.ts';
 import type { VhostGrant } from '../../../../durable-objects/rpc.ts';
 
-/** Years ahead, so that no alarm runs by itself. */
-const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
-const SECOND = 1_000;
-const HOUR = 3_600 * SECOND;
-
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+holdClock();
 
 interface Ended {
   revokedAtMs: number | null;
@@ -43,25 +33,6 @@ async function endOf({ id }: { id: string }): Promise<Ended | null> {
   )
     .bind(id)
     .first<Ended>();
-}
-
-async function alarmAt({ id }: { id: string }): Promise<number | null> {
-  return await runInDurableObject(vhostOf(id), (_vhost, { storage }) => storage.getAlarm());
-}
-
-/** Moves the clock; each alarm of the vhost runs at its own moment. */
-async function passTime(key: { id: string }, durationMs: number): Promise<void> {
-  const untilMs = Date.now() + durationMs;
-  for (let runs = 0; runs < 200; runs++) {
-    const dueMs = await alarmAt(key);
-    if (dueMs === null || dueMs > untilMs) {
-      vi.setSystemTime(untilMs);
-      return;
-    }
-    vi.setSystemTime(Math.max(dueMs, Date.now()));
-    await runDurableObjectAlarm(vhostOf(key.id));
-  }
-  throw new Error('the agenda does not come to rest');
 }
 
 /** Decides the result of D1 writes until `vi.restoreAllMocks()`; returns the moments of the attempts. */
@@ -105,22 +76,22 @@ describe('the revocation of a key', () => {
   it('is written to D1 once, after five seconds, with the time of the revocation [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     await vhostOf(key.id).revoke(key.id);
-    expect(await alarmAt(key)).toBe(START_MS + 5 * SECOND);
-    await passTime(key, 5 * SECOND - 1);
+    expect(await vhostAlarmAt(key)).toBe(START_MS + 5 * SECOND);
+    await passVhostTime(key, 5 * SECOND - 1);
     expect(await endOf(key)).toMatchObject({ revokedAtMs: null });
-    await passTime(key, 1);
+    await passVhostTime(key, 1);
     await vi.waitFor(async () =>
       expect(await endOf(key)).toEqual({ revokedAtMs: START_MS, updatedAtMs: START_MS }),
     );
     const tries = whenWritten(TROUBLES.fails as () => Promise<never>);
-    await passTime(key, HOUR);
-    expect([tries, await alarmAt(key)]).toEqual([[], null]);
+    await passVhostTime(key, HOUR);
+    expect([tries, await vhostAlarmAt(key)]).toEqual([[], null]);
   });
 
   it('is written to D1 even when the caller passes no key id [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     await vhostOf(key.id).revoke();
-    await passTime(key, 5 * SECOND);
+    await passVhostTime(key, 5 * SECOND);
     await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
   });
 
@@ -129,16 +100,16 @@ describe('the revocation of a key', () => {
     const before = await endOf(key);
     vi.setSystemTime(START_MS + HOUR);
     await vhostOf(key.id).revoke(key.id);
-    await passTime(key, HOUR);
+    await passVhostTime(key, HOUR);
     expect(await endOf(key)).toEqual(before);
-    expect([before?.revokedAtMs, await alarmAt(key)]).toEqual([7, null]);
+    expect([before?.revokedAtMs, await vhostAlarmAt(key)]).toEqual([7, null]);
   });
 
   it.each(Object.keys(TROUBLES))('is retried with longer pauses while D1 %s [C-5.6]', async (trouble) => {
     const key = await createKey(await createOrganization());
     const tries = whenWritten(TROUBLES[trouble] as () => Promise<never>);
     await vhostOf(key.id).revoke(key.id);
-    await passTime(key, HOUR);
+    await passVhostTime(key, HOUR);
     const pauses = tries.map((atMs, index) => atMs - (tries[index - 1] ?? START_MS));
     expect(pauses[0]).toBe(5 * SECOND);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
@@ -148,31 +119,31 @@ describe('the revocation of a key', () => {
     expect(pauses.length).toBeGreaterThan(10);
 
     vi.restoreAllMocks();
-    await passTime(key, 305 * SECOND);
+    await passVhostTime(key, 305 * SECOND);
     await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
-    await passTime(key, HOUR);
-    expect(await alarmAt(key)).toBeNull();
+    await passVhostTime(key, HOUR);
+    expect(await vhostAlarmAt(key)).toBeNull();
   });
 
   it('is still written, with its original time, after the object was evicted [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     const tries = whenWritten(TROUBLES.fails as () => Promise<never>);
     await vhostOf(key.id).revoke(key.id);
-    await passTime(key, 30 * SECOND);
+    await passVhostTime(key, 30 * SECOND);
     await evictDurableObject(vhostOf(key.id));
     expect(tries.length).toBeGreaterThan(1);
     vi.restoreAllMocks();
-    await passTime(key, HOUR);
+    await passVhostTime(key, HOUR);
     await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
     await evictDurableObject(vhostOf(key.id));
-    expect(await alarmAt(key)).toBeNull();
+    expect(await vhostAlarmAt(key)).toBeNull();
   });
 
   it('of a key that was never opened is written too, and the key stays revoked when it is opened [C-5.6]', async () => {
     const rows = await RegistryRows.create();
     const id = String((await rows.insert('api_keys')).id);
     await vhostOf(id).revoke(id);
-    await passTime({ id }, 5 * SECOND);
+    await passVhostTime({ id }, 5 * SECOND);
     await vi.waitFor(async () => expect(await endOf({ id })).toMatchObject({ revokedAtMs: START_MS }));
     await vhostOf(id).open(grantOf(id, rows.organization));
     await expectShut(id);
@@ -201,8 +172,8 @@ describe('a key that is discarded', () => {
       expect([table, await vhostRows(key, `SELECT * FROM ${table}`)]).toEqual([table, []]);
     }
     // The discard also removes the agenda's work, and writes nothing to D1, which has no such key.
-    await passTime(key, HOUR);
-    expect([await alarmAt(key), (await endOf(key))?.revokedAtMs]).toEqual([null, null]);
+    await passVhostTime(key, HOUR);
+    expect([await vhostAlarmAt(key), (await endOf(key))?.revokedAtMs]).toEqual([null, null]);
   });
 
   it("leaves no copy of its organization's plants [C-5.4]", async () => {

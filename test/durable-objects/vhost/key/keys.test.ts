@@ -3,19 +3,15 @@
  * are refused [C-5.6].
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, outboxEvents } from '#workerd/outbox-events.ts';
 import { commandLog, publishOf, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { SiteCalls } from '#workerd/site-calls.ts';
+import { vhostAlarmAt } from '#workerd/site-clock.ts';
 import { ALL_VCP_SCOPES, createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
 
 const TABLES = ['chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
 
@@ -149,8 +145,7 @@ describe('an expired key', () => {
 
   it('has its sockets closed by the agenda, its queues deleted, and new connections refused [C-5.6]', async () => {
     const { key, partner, other, expiresAtMs } = await expiringKey();
-    const alarmAtMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-    expect(alarmAtMs).toBeLessThanOrEqual(expiresAtMs);
+    expect(await vhostAlarmAt(key)).toBeLessThanOrEqual(expiresAtMs);
     vi.setSystemTime(expiresAtMs);
     await runDurableObjectAlarm(vhostOf(key.id));
     expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });

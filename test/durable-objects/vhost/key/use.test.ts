@@ -3,7 +3,7 @@
  * message [C-5.2].
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { lastUsedAtMs } from '#workerd/door.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { Partner } from '#workerd/partner.ts';
@@ -13,10 +13,6 @@ const START_MS = Date.UTC(2026, 0, 15, 10);
 const MINUTE_MS = 60_000;
 const OPENED_MS = START_MS - MINUTE_MS;
 const NOBODYS_SITE = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
-
-afterEach(() => {
-  vi.useRealTimers();
-});
 
 /** A client that opened its connection a minute before the clock starts, and has done nothing since. */
 async function connected(): Promise<{ key: Key; partner: Partner }> {

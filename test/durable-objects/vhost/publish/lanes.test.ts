@@ -3,16 +3,11 @@
  * 4).
  */
 import { runInDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { SiteCalls, turn } from '#workerd/site-calls.ts';
 import { createOrganization, createPlant, type Plant, siteOf } from '#workerd/world.ts';
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
 
 /** A partner that reads its acknowledgements, in an organization with the given number of plants. */
 async function openReader(plantCount: number) {

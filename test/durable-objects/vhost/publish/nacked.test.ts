@@ -1,11 +1,12 @@
 /**
  * A publish that was answered basic.nack is never recorded later, and a retried publish counts once [C-6.4].
  */
-import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { runDurableObjectAlarm } from 'cloudflare:test';
+import { describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { SiteCalls } from '#workerd/site-calls.ts';
+import { vhostAlarmAt } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
 
@@ -15,11 +16,6 @@ interface Dated {
 interface Named {
   publishId?: string;
 }
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
 
 async function openReader() {
   const scene = await openPartnerWithPlant();
@@ -85,8 +81,7 @@ describe('a call to a site', () => {
     const release = calls.hold(siteId);
     const given = partner.ask(mode(partner, siteId));
     await calls.arrived(siteId, 1);
-    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, state) => state.storage.getAlarm());
-    expect(dueMs).toBeLessThanOrEqual(Date.now() + LIMIT.confirmMs);
+    expect(await vhostAlarmAt(key)).toBeLessThanOrEqual(Date.now() + LIMIT.confirmMs);
     vi.setSystemTime(Date.now() + LIMIT.confirmMs + 1);
     await runDurableObjectAlarm(vhostOf(key.id));
     expect(await given).toMatchObject({ kind: 'unstored' });

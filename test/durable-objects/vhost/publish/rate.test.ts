@@ -2,7 +2,7 @@
  * The publish rate of a key: publishes over it wait at the bridge, nothing is dropped, and emergencies pass
  * [C-6.5].
  */
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { commandLog, type Partner, type PublishQuestion } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { createOrganization, createPlant } from '#workerd/world.ts';
@@ -16,10 +16,6 @@ const IN_ONE_MESSAGE = 250;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
 });
 
 /** A plant, and a key with a client. The registry is already read. */

@@ -1,14 +1,10 @@
 /** The same messageId published again in any way has one effect and one acknowledgement [C-7.3]. */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import { charge, commandLog, eventOf, Partner, setpoint } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { createKey, siteOf, vhostOf } from '#workerd/world.ts';
-
-afterEach(() => {
-  vi.useRealTimers();
-});
 
 /** A partner that reads its acknowledgements, with a device that listens for its commands. */
 async function openWithDevice() {

@@ -2,15 +2,15 @@
  * Signatures: of publishes, as their family and organization require them, and of outgoing events [C-7.2].
  */
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '#workerd/links.ts';
 import {
+  ackOf,
   charge,
   commandLog,
   envelopeFields,
   eventOf,
   Partner,
-  type PublishQuestion,
   publishOf,
   setpoint,
   sign,
@@ -23,23 +23,11 @@ import { sliceMembers } from '../../../../protocol/compact-json.ts';
 import type { Delivery } from '../../../../protocol/link/vhost.ts';
 import { envelopeSigningString } from '../../../../protocol/signing.ts';
 
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
 /** A partner that reads its acknowledgements. */
 async function openReader(settings: Record<string, unknown> = {}) {
   const scene = await openPartnerWithPlant({ settings });
   await scene.partner.consume('event.status');
   return scene;
-}
-
-async function payloadOfAck(partner: Partner, question: PublishQuestion): Promise<Record<string, unknown>> {
-  const before = partner.deliveries('event.status').length;
-  expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
-  const ack = (await partner.delivered(before + 1, 'event.status')).at(-1);
-  return ack ? eventOf(ack).payload : {};
 }
 
 function rejectedAs(message: string) {
@@ -66,7 +54,7 @@ describe('the signature of a publish', () => {
       const device = await connectDevice(plant);
       device.send({ kind: 'subscribed', commands: true });
       const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
-      expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+      expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
       expect((await commandLog(plant.id)).items).toMatchObject([
         { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 'signature missing' },
       ]);
@@ -80,9 +68,9 @@ describe('the signature of a publish', () => {
   ] as const)('is optional for %s, but checked when present [C-7.2]', async (family, payload) => {
     const { plant, partner } = await openReader();
     const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
-    expect(await payloadOfAck(partner, unsigned)).toMatchObject({ status: 'QUEUED' });
+    expect(await ackOf(partner, unsigned)).toMatchObject({ status: 'QUEUED' });
     const forged = partner.command(plant.id, family, payload, { signingKey: '00'.repeat(32) });
-    expect(await payloadOfAck(partner, forged)).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, forged)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
   const spoiled: [string, (whole: Record<string, unknown>) => Record<string, unknown>][] = [
@@ -104,9 +92,7 @@ describe('the signature of a publish', () => {
     device.send({ kind: 'subscribed', commands: true });
     const question = partner.command(plant.id, 'device', charge());
     const body = JSON.stringify(spoil(JSON.parse(question.body)));
-    expect(await payloadOfAck(partner, { ...question, body })).toMatchObject(
-      rejectedAs('signature mismatch'),
-    );
+    expect(await ackOf(partner, { ...question, body })).toMatchObject(rejectedAs('signature mismatch'));
     expect((await commandLog(plant.id)).items).toMatchObject([{ status: 'REJECTED' }]);
     expect(device.received.filter(({ kind }) => kind === 'command')).toEqual([]);
   });
@@ -117,28 +103,24 @@ describe('the signature of a publish', () => {
     const partner = await Partner.connect(organization, await createKey(organization));
     await partner.consume('event.status');
     const signed = partner.command(plant.id, 'device', charge());
-    await payloadOfAck(partner, signed);
+    await ackOf(partner, signed);
     const moved = signed.body.replace(plant.id, other.id);
-    expect(await payloadOfAck(partner, { ...signed, body: moved })).toMatchObject(
-      rejectedAs('signature mismatch'),
-    );
+    expect(await ackOf(partner, { ...signed, body: moved })).toMatchObject(rejectedAs('signature mismatch'));
     const routingKey = `${signed.routingKey}.BESS-1`;
-    expect(await payloadOfAck(partner, { ...signed, routingKey })).toMatchObject(
-      rejectedAs('signature mismatch'),
-    );
+    expect(await ackOf(partner, { ...signed, routingKey })).toMatchObject(rejectedAs('signature mismatch'));
   });
 
   it('made with the signing key of another API key of the same organization is a mismatch [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
     const { signingKey } = await createKey(organization);
     const question = partner.command(plant.id, 'device', charge(), { signingKey });
-    expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
   it('is a mismatch when a signed field contains the separator | [C-7.2]', async () => {
     const { plant, partner } = await openReader();
     const question = partner.command(plant.id, 'device', charge(), { correlationId: 'a|b' });
-    expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
   it('is checked over the payload as it was sent, without whitespace [C-3.7]', async () => {
@@ -149,7 +131,7 @@ describe('the signature of a publish', () => {
     const routingKey = partner.routingKey('device');
     const signature = sign(key.signingKey, fields, routingKey, payloadText);
     const body = `${JSON.stringify({ signature, ...fields }).slice(0, -1)}, "payload": ${payloadText} }`;
-    expect(await payloadOfAck(partner, publishOf(routingKey, body))).toMatchObject({ status: 'QUEUED' });
+    expect(await ackOf(partner, publishOf(routingKey, body))).toMatchObject({ status: 'QUEUED' });
   });
 
   it.each([
@@ -165,7 +147,7 @@ describe('the signature of a publish', () => {
     const routingKey = partner.routingKey('device');
     const signature = sign(key.signingKey, fields, routingKey, JSON.stringify(charge()));
     const body = JSON.stringify({ ...fields, payload: charge(), signature });
-    const payload = await payloadOfAck(partner, publishOf(routingKey, body));
+    const payload = await ackOf(partner, publishOf(routingKey, body));
     expect(payload.status).toBe(status);
     if (status === 'REJECTED') expect(payload.message).toBe('signature timestamp outside tolerance');
   });
@@ -179,11 +161,11 @@ describe('an organization that requires signed commands', () => {
     'has %s rejected without a signature and accepted with one [C-7.2]',
     async (family, payload) => {
       const { plant, key, partner } = await openReader({ requireSignedCommands: true });
-      await payloadOfAck(partner, partner.command(plant.id, 'device', charge()));
+      await ackOf(partner, partner.command(plant.id, 'device', charge()));
       const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
-      expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+      expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
       const signed = partner.command(plant.id, family, payload, { signingKey: key.signingKey });
-      expect(await payloadOfAck(partner, signed)).toMatchObject({ status: 'QUEUED' });
+      expect(await ackOf(partner, signed)).toMatchObject({ status: 'QUEUED' });
     },
   );
 
@@ -201,16 +183,16 @@ describe('an organization that requires signed commands', () => {
     prepare.mockRestore();
     vi.setSystemTime(Date.now() + 2_000);
     const unsigned = partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
-    expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+    expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
   });
 
   it('has a changed setting applied on an open connection as soon as the vhost of its key is notified [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
     const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
-    expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
+    expect(await ackOf(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
     const settings = changeSettings({ requireSignedCommands: true });
     await changeAndNotifyVhost(organization, key.id, settings);
-    expect(await payloadOfAck(partner, unsigned())).toMatchObject(rejectedAs('signature missing'));
+    expect(await ackOf(partner, unsigned())).toMatchObject(rejectedAs('signature missing'));
   });
 });
 
@@ -220,14 +202,14 @@ describe('an organization with signatureHints', () => {
   it('gets the text that should have been signed: the same publish is accepted with a signature over it [C-7.2]', async () => {
     const { plant, key, partner } = await openReader({ signatureHints: true });
     const forged = partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
-    const payload = await payloadOfAck(partner, forged);
+    const payload = await ackOf(partner, forged);
     expect(payload).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
     expect((await commandLog(plant.id)).items).toMatchObject([
       { status: 'REJECTED', message: payload.message, decision: { stage: 'signature' } },
     ]);
     const [, text = ''] = HINT.exec(String(payload.message)) ?? [];
     const body = { ...JSON.parse(forged.body), signature: hmacHex(key.signingKey, text) };
-    expect(await payloadOfAck(partner, publishOf(forged.routingKey, JSON.stringify(body)))).toMatchObject({
+    expect(await ackOf(partner, publishOf(forged.routingKey, JSON.stringify(body)))).toMatchObject({
       status: 'QUEUED',
     });
   });
@@ -235,10 +217,10 @@ describe('an organization with signatureHints', () => {
   it('gets no hint without a signature, and a truncated text for a long message [C-7.2]', async () => {
     const { plant, partner } = await openReader({ signatureHints: true });
     const unsigned = partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { signingKey: null });
-    expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+    expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
     const long = { mode: 'STANDARD', reason: 'x'.repeat(200_000) };
     const forged = partner.command(plant.id, 'mode', long, { signingKey: '00'.repeat(32) });
-    const { message } = await payloadOfAck(partner, forged);
+    const { message } = await ackOf(partner, forged);
     expect(message).toMatch(/x… \(200\d\d\d characters\)$/);
     expect(String(message).length).toBeLessThan(2_200);
   });
@@ -246,29 +228,20 @@ describe('an organization with signatureHints', () => {
   it('gets hints as soon as the vhost is notified of the setting, and none after it is switched off [C-1.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
     const forged = () => partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
-    expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
     await changeAndNotifyVhost(organization, key.id, changeSettings({ signatureHints: true }));
-    expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
+    expect(await ackOf(partner, forged())).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
     await changeAndNotifyVhost(organization, key.id, changeSettings({ signatureHints: false }));
-    expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
   });
 });
 
 describe('the signature of an event', () => {
   it('is made with the signing key of the receiving key, over the event as it is sent [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
-    await payloadOfAck(
-      partner,
-      partner.command(plant.id, 'device', charge(), { correlationId: 'objednávka č. 7' }),
-    );
-    await payloadOfAck(
-      partner,
-      partner.command(crypto.randomUUID(), 'device', charge(), { correlationId: null }),
-    );
-    await payloadOfAck(
-      partner,
-      partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1_000 }),
-    );
+    await ackOf(partner, partner.command(plant.id, 'device', charge(), { correlationId: 'objednávka č. 7' }));
+    await ackOf(partner, partner.command(crypto.randomUUID(), 'device', charge(), { correlationId: null }));
+    await ackOf(partner, partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1_000 }));
     await partner.consume('event.alarm');
     await partner.delivered(1, 'event.alarm');
     const deliveries = partner.deliveries();

@@ -3,22 +3,10 @@
  */
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
-import {
-  charge,
-  commandLog,
-  eventOf,
-  type Partner,
-  type PublishQuestion,
-  setpoint,
-} from '#workerd/partner.ts';
+import { describe, expect, it, vi } from 'vitest';
+import { charge, commandLog, eventOfAck, setpoint } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { createOrganization, createPlant } from '#workerd/world.ts';
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
 
 /** A partner that reads its acknowledgements, in an organization of two plants with external ids. */
 async function openReader(options: { allowed?: 'first' } = {}) {
@@ -30,14 +18,6 @@ async function openReader(options: { allowed?: 'first' } = {}) {
   const scene = await openPartner({ organization, allowedPlantIds });
   await scene.partner.consume('event.status');
   return { ...scene, plant, other, externalPlantId };
-}
-
-async function eventOfAck(partner: Partner, question: PublishQuestion) {
-  const before = partner.deliveries().length;
-  expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
-  const ack = (await partner.delivered(before + 1)).at(-1);
-  if (!ack) throw new Error('no acknowledgement');
-  return eventOf(ack);
 }
 
 describe('a command for a site that the partner may not command', () => {

@@ -5,7 +5,7 @@
  */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { commandLog, eventOf, type Partner, setpoint } from '#workerd/partner.ts';
+import { ackOf, commandLog, type Partner, setpoint } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { changeRegistry, changeSettings, removePlant } from '#workerd/registry-changes.ts';
 import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
@@ -40,10 +40,7 @@ function unsigned(partner: Partner, siteId: string) {
 }
 
 async function acknowledged(partner: Partner, siteId: string) {
-  const before = partner.deliveries().length;
-  expect(await partner.ask(unsigned(partner, siteId))).toMatchObject({ kind: 'stored' });
-  const ack = (await partner.delivered(before + 1)).at(-1);
-  return ack && eventOf(ack).payload;
+  return await ackOf(partner, unsigned(partner, siteId));
 }
 
 describe('a copy of the registry that is 20 minutes old', () => {

@@ -1,38 +1,15 @@
 /** The alarm enforces the maximum age of messages, whether or not the queue has consumers [C-6.4]. */
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers } from '#workerd/outbox-events.ts';
-import { publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { breakWrites, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { DAY, HOUR, passVhostTime, vhostAlarmAt } from '#workerd/site-clock.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
-
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
-const MAX_RUNS = 200;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
 });
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
-/** Each alarm runs at its own moment, as on the platform; no client is connected. */
-async function passTime(key: Key, ms: number): Promise<void> {
-  const untilMs = Date.now() + ms;
-  for (let runs = 0; runs < MAX_RUNS; runs++) {
-    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-    if (dueMs === null || dueMs > untilMs) {
-      vi.setSystemTime(untilMs);
-      return;
-    }
-    vi.setSystemTime(Math.max(dueMs, Date.now()));
-    await runDurableObjectAlarm(vhostOf(key.id));
-  }
-  throw new Error('the alarm does not come to rest');
-}
 
 interface Left {
   messages: number;
@@ -58,10 +35,10 @@ describe('in a queue without consumers', () => {
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 3, { kind });
     partner.link.socket.close();
-    await passTime(key, ageMs - HOUR);
+    await passVhostTime(key, ageMs - HOUR);
     const before = await left(key);
     expect(before).toEqual({ messages: 3, dropped: 0 });
-    await passTime(key, 2 * HOUR);
+    await passVhostTime(key, 2 * HOUR);
     expect(await left(key)).toEqual({ messages: 0, dropped: 3 });
   });
 
@@ -69,9 +46,9 @@ describe('in a queue without consumers', () => {
     const { key, partner } = await openPartner();
     await partner.ask(publishOf(partner.routingKey('mode'), 'not JSON'));
     partner.link.socket.close();
-    await passTime(key, 7 * DAY - HOUR);
+    await passVhostTime(key, 7 * DAY - HOUR);
     expect(await left(key)).toMatchObject({ messages: 1 });
-    await passTime(key, 2 * HOUR);
+    await passVhostTime(key, 2 * HOUR);
     expect(await left(key)).toMatchObject({ messages: 0 });
   });
 
@@ -82,7 +59,7 @@ describe('in a queue without consumers', () => {
     partner.link.socket.close();
     await partner.link.untilClosed();
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    await passTime(key, 8 * DAY);
+    await passVhostTime(key, 8 * DAY);
     expect(await left(key)).toEqual({ messages: 0, dropped: 4 });
   });
 
@@ -90,9 +67,9 @@ describe('in a queue without consumers', () => {
     const { key, siteId, partner, connect } = await openPartner();
     await hand(key, siteId, 1, 2);
     partner.link.socket.close();
-    await passTime(key, 4 * DAY);
+    await passVhostTime(key, 4 * DAY);
     await hand(key, siteId, 3, 2);
-    await passTime(key, 4 * DAY);
+    await passVhostTime(key, 4 * DAY);
     expect(await left(key)).toMatchObject({ messages: 2, dropped: 2 });
     const again = await connect();
     expect(await again.readyCount('event.status')).toBe(2);
@@ -104,10 +81,7 @@ describe('in a queue without consumers', () => {
 
 describe('a message that was delivered and is not acknowledged', () => {
   it('stays leased while the client is connected, however old it gets [C-6.4]', async () => {
-    const { key, siteId, partner } = await openPartner();
-    await partner.consume('event.status', { prefetch: 1 });
-    await hand(key, siteId, 1, 2);
-    const held = await partner.delivered(1);
+    const { key, partner, held } = await openHolder(2, { prefetch: 1 });
     for (let passed = 0; passed < 8 * DAY; passed += 12 * HOUR) {
       vi.setSystemTime(Date.now() + 12 * HOUR);
       await partner.quiet();
@@ -135,8 +109,7 @@ describe('the alarm for old messages', () => {
     await partner.quiet();
     for (let runs = 0; runs < 10; runs++) await runDurableObjectAlarm(vhostOf(key.id));
     expect(await partner.readyCount('event.status')).toBe(0);
-    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-    expect(dueMs).toBeGreaterThan(Date.now() + 1_000);
+    expect(await vhostAlarmAt(key)).toBeGreaterThan(Date.now() + 1_000);
   });
 
   it('that cannot write changes nothing, and drops the messages at a later alarm when it can [C-6.4]', async () => {
@@ -145,12 +118,10 @@ describe('the alarm for old messages', () => {
     await hand(key, siteId, 1, 5);
     vi.setSystemTime(Date.now() + 7 * DAY + 1);
     await partner.quiet();
-    const trigger = `CREATE TRIGGER broken BEFORE DELETE ON chunk
-      BEGIN SELECT RAISE(ABORT, 'broken'); END`;
-    await vhostRows(key, trigger);
+    const mend = await breakWrites(key, 'chunk', { writes: ['DELETE'] });
     await runDurableObjectAlarm(vhostOf(key.id));
     expect(await left(key)).toMatchObject({ messages: 5, dropped: 0 });
-    await vhostRows(key, 'DROP TRIGGER broken');
+    await mend();
     expect(await partner.readyCount('event.status')).toBe(5);
     vi.setSystemTime(Date.now() + 61_000);
     await partner.quiet();

@@ -2,7 +2,7 @@
  * Telemetry chunks in storage: lines are appended and never changed; the leases are in a separate, small column.
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, markedNumbers, numberOf, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
@@ -18,10 +18,6 @@ const WRITTEN_CHARS = 16 * 1024;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
 });
 
 /** Waits until storage has the leases: at most a second later. */
@@ -64,9 +60,8 @@ async function backlog(count = EVENTS) {
 
 describe('telemetry events that no client takes', () => {
   it('are stored when the call that brought them returns, so a crash loses none [C-6.4]', async () => {
-    const { key, connect } = await backlog(250);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const { restart } = await backlog(250);
+    const again = await restart();
     expect(await again.readyCount('event.telemetry')).toBe(250);
     await again.consume('event.telemetry', { noAck: true });
     expect((await again.delivered(250)).map(numberOf)).toEqual(range(1, 250));
@@ -162,7 +157,7 @@ describe('leases of a backlog', () => {
   });
 
   it('of a connection that a crash of the object closed are released: unacknowledged events are delivered again, in order (rule 8)', async () => {
-    const { key, partner, connect } = await backlog(50);
+    const { key, partner, restart } = await backlog(50);
     await partner.consume('event.telemetry', { prefetch: 30 });
     const held = await partner.delivered(30);
     partner.settle(
@@ -171,8 +166,7 @@ describe('leases of a backlog', () => {
     );
     await partner.quiet();
     await untilHeld(key, 30);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     await again.consume('event.telemetry');
     const expected = range(1, 50).filter((number) => ![2, 4, 30].includes(number));
     expect((await again.delivered(47)).map(numberOf)).toEqual(expected);

@@ -3,10 +3,10 @@
  * [C-6.4].
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { publishOf, untilStored, vhostRows } from '#workerd/partner.ts';
-import { openPartner } from '#workerd/partner-scenes.ts';
+import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { onQueue } from '#workerd/queues.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
@@ -16,10 +16,6 @@ const DAY_MS = 24 * 3_600_000;
 const MIB = 1024 * 1024;
 /** The body of a message that counts as less than 1 MiB. */
 const ALMOST_A_MIB = MIB - 1_000;
-
-afterEach(() => {
-  vi.useRealTimers();
-});
 
 async function droppedCount(key: Parameters<typeof vhostRows>[0], queue: QueueName): Promise<number> {
   const rows = await vhostRows<{ name: string; dropped_count: number }>(key, 'SELECT * FROM queue');
@@ -67,10 +63,7 @@ describe('the size of an event queue', () => {
   });
 
   it('is zero again after a sleep, acknowledgements and a discard: no stored row is left', async () => {
-    const { key, partner, siteId } = await openPartner();
-    await partner.consume('event.status', { prefetch: 3 });
-    await hand(key, siteId, 1, 4);
-    const held = await partner.delivered(3);
+    const { key, partner, held } = await openHolder(4, { prefetch: 3 });
     await evictDurableObject(vhostOf(key.id));
     partner.settle('ack', held);
     partner.settle('discard', (await partner.delivered(4)).slice(3));
@@ -97,12 +90,11 @@ describe('the size of an event queue', () => {
   });
 
   it('allows the longest body of control characters: the dead letter is stored and delivered unchanged', async () => {
-    const { key, partner, connect } = await openPartner();
+    const { partner, restart } = await openPartner();
     const body = '\u0001'.repeat(LIMIT.amqpBodyBytes);
     await partner.ask(publishOf(partner.routingKey('mode'), body));
     partner.link.socket.close();
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const { delivery } = await (await connect()).get('dead-letter');
+    const { delivery } = await (await restart()).get('dead-letter');
     expect(delivery?.encoding).toBe('base64');
     expect(atob(delivery?.body ?? '')).toBe(body);
   });

@@ -1,24 +1,15 @@
 /** The limits of partner queues in size and age, and their cost [C-6.6], [C-6.4]. */
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { evictDurableObject } from 'cloudflare:test';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numberOf, outboxEvents } from '#workerd/outbox-events.ts';
 import { type Partner, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
+import { DAY, HOUR, passVhostTime } from '#workerd/site-clock.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
-const FLAGS = { passive: false, durable: true, exclusive: false, autoDelete: false };
-
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
 });
 
 /** A partner with queues that receive all of its events. */
@@ -26,17 +17,10 @@ async function openPartnerQueues(names: readonly string[], ttlMs?: number) {
   const scene = await openPartner();
   const typed = ttlMs === undefined ? [] : [{ name: 'x-message-ttl', type: 'signedint', value: ttlMs }];
   for (const queue of names) {
-    expect(await scene.partner.ask({ kind: 'declare', queue, ...FLAGS, arguments: typed })).toMatchObject({
-      kind: 'ok',
-    });
+    expect(await scene.partner.declare(queue, { arguments: typed })).toMatchObject({ kind: 'ok' });
     await scene.partner.ask({ kind: 'bind', queue, pattern: `${scene.organization.slug}.event.#` });
   }
   return scene;
-}
-
-async function countOf(partner: Partner, queue: string): Promise<number> {
-  const answer = await partner.declare(queue, { passive: true });
-  return answer.kind === 'ok' ? (answer.messageCount ?? -1) : -1;
 }
 
 async function takeOne(partner: Partner, queue: string): Promise<number | undefined> {
@@ -44,33 +28,13 @@ async function takeOne(partner: Partner, queue: string): Promise<number | undefi
   return answer.kind === 'got' && answer.delivery ? numberOf(answer.delivery) : undefined;
 }
 
-interface Stored {
-  chunks: number;
-  dropped: number;
-}
-
-async function stored(key: Key, queue: string): Promise<Stored | undefined> {
+async function stored(key: Key, queue: string) {
   const [row] = await vhostRows<{ chunks: number; dropped: number }>(
     key,
     `SELECT (SELECT count(*) FROM chunk WHERE queue = 'partner/${queue}') AS chunks,
       (SELECT coalesce(sum(dropped_count), 0) FROM queue WHERE name = 'partner/${queue}') AS dropped`,
   );
   return row;
-}
-
-/** Runs the object's alarm as often as it is due until then. */
-async function passTime(key: Key, ms: number): Promise<number> {
-  const untilMs = Date.now() + ms;
-  for (let rings = 0; rings < 100; rings++) {
-    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
-    if (dueMs === null || dueMs > untilMs) {
-      vi.setSystemTime(untilMs);
-      return rings;
-    }
-    vi.setSystemTime(Math.max(dueMs, Date.now()));
-    await runDurableObjectAlarm(vhostOf(key.id));
-  }
-  throw new Error('the alarm does not come to rest');
 }
 
 describe('x-message-ttl', () => {
@@ -80,7 +44,7 @@ describe('x-message-ttl', () => {
     vi.setSystemTime(Date.now() + 8_000);
     await hand(key, siteId, 3, 1);
     vi.setSystemTime(Date.now() + 3_000);
-    expect(await countOf(partner, 'mine')).toBe(1);
+    expect(await partner.countOf('mine')).toBe(1);
     expect(await takeOne(partner, 'mine')).toBe(3);
     expect(await takeOne(partner, 'mine')).toBeUndefined();
   });
@@ -100,7 +64,7 @@ describe('x-message-ttl', () => {
     partner.link.socket.close();
     await partner.link.untilClosed();
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const rings = await passTime(key, HOUR);
+    const rings = await passVhostTime(key, HOUR);
     expect(await stored(key, 'mine')).toEqual({ chunks: 0, dropped: 3 });
     expect(rings).toBeLessThan(10);
   });
@@ -111,9 +75,9 @@ it('messages of a partner queue without x-message-ttl are dropped after seven da
   await hand(key, siteId, 1, 3);
   partner.link.socket.close();
   await partner.link.untilClosed();
-  await passTime(key, 7 * DAY - HOUR);
+  await passVhostTime(key, 7 * DAY - HOUR);
   expect(await stored(key, 'mine')).toMatchObject({ chunks: 1 });
-  await passTime(key, 2 * HOUR);
+  await passVhostTime(key, 2 * HOUR);
   expect(await stored(key, 'mine')).toEqual({ chunks: 0, dropped: 3 });
 });
 
@@ -125,14 +89,15 @@ describe('all partner queues together', () => {
     const total = Math.ceil((VHOST_BOUNDS.partnerQueueBytes / CHARS / 2) * 1.2);
     for (let from = 1; from <= total; from += 10)
       await hand(key, siteId, from, Math.min(10, total - from + 1), { kind: 'telemetry', chars: CHARS });
-    const counts = [await countOf(partner, 'one'), await countOf(partner, 'two')];
-    const held = counts.reduce((sum, count) => sum + count, 0);
+    const counts = async () => [(await partner.countOf('one')) ?? 0, (await partner.countOf('two')) ?? 0];
+    const [one = 0, two = 0] = await counts();
+    const held = one + two;
     expect(held * CHARS).toBeLessThanOrEqual(VHOST_BOUNDS.partnerQueueBytes);
     expect((held + 2) * (CHARS + 1_000)).toBeGreaterThan(VHOST_BOUNDS.partnerQueueBytes);
-    expect(Math.abs((counts[0] ?? 0) - (counts[1] ?? 0))).toBeLessThanOrEqual(1);
+    expect(Math.abs(one - two)).toBeLessThanOrEqual(1);
     await evictDurableObject(vhostOf(key.id));
-    expect([await countOf(partner, 'one'), await countOf(partner, 'two')]).toEqual(counts);
-    expect(await takeOne(partner, 'one')).toBe(total - (counts[0] ?? 0) + 1);
+    expect(await counts()).toEqual([one, two]);
+    expect(await takeOne(partner, 'one')).toBe(total - one + 1);
   });
 
   it('hold about 64 MiB at most, also when every message is leased and none is acknowledged', async () => {
@@ -149,7 +114,7 @@ describe('all partner queues together', () => {
       "SELECT sum(length(data)) AS bytes FROM chunk WHERE queue = 'partner/one'",
     );
     expect(rows[0]?.bytes ?? 0).toBeLessThan(VHOST_BOUNDS.partnerQueueBytes + 3 * CHARS);
-    expect(await countOf(partner, 'one')).toBe(0);
+    expect(await partner.countOf('one')).toBe(0);
   });
 });
 

@@ -247,10 +247,9 @@ describe('messages of a partner queue', () => {
   });
 
   it('that no client takes are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
-    const { key, siteId, connect } = await openPartnerQueues(['$.event.command.ack']);
+    const { key, siteId, restart } = await openPartnerQueues(['$.event.command.ack']);
     await hand(key, siteId, 1, 3);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect({ boot: 'boot-2' });
+    const again = await restart({ boot: 'boot-2' });
     expect(await countOf(again)).toBe(3);
     await hand(key, siteId, 1, 3);
     expect(await drain(again)).toEqual([1, 2, 3]);

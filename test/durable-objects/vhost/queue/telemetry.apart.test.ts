@@ -1,6 +1,6 @@
 /** Telemetry events in memory and in chunks: their cost in rows, and what survives a sleep or a crash. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numberOf, outboxEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
@@ -14,11 +14,6 @@ const PAYLOAD_CHARS = 700;
 beforeEach(() => {
   // The flush is a timer, so the clock stops until a test moves it.
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
 });
 
 /** Hands over events like a Site that does not keep them. */
@@ -108,11 +103,10 @@ describe('telemetry events that a client takes', () => {
 
 describe('telemetry events that no client takes', () => {
   it('are written in the turn in which they arrive, and survive a crash of the object [C-6.4]', async () => {
-    const { key, siteId, connect } = await openPartner();
+    const { key, siteId, restart } = await openPartner();
     await pass(key, siteId, 1, 20);
     expect(await chunks(key)).toMatchObject([{ message_count: 20 }]);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     await again.consume('event.telemetry');
     await again.delivered(20);
     expect(again.deliveries().map(numberOf)).toEqual(range(1, 20));
@@ -191,15 +185,14 @@ describe('telemetry events, before and after a sleep or a crash', () => {
   });
 
   it('that a client holds are delivered again, as redelivered, after a crash of the object closed its connection (rule 8)', async () => {
-    const { key, partner, siteId, connect } = await openPartner();
+    const { key, partner, siteId, restart } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
     await partner.delivered(3);
     await advance(key, 50_000);
     await partner.quiet();
     await advance(key, 10_000);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     await again.consume('event.telemetry');
     await again.delivered(5);
     expect(again.deliveries().map(numberOf)).toEqual(range(1, 5));
@@ -213,12 +206,11 @@ describe('telemetry events, before and after a sleep or a crash', () => {
   });
 
   it('that arrived a minute before a crash survive it, and later events are delivered after them [C-6.4]', async () => {
-    const { key, siteId, connect } = await openPartner();
+    const { key, siteId, restart } = await openPartner();
     await pass(key, siteId, 1, 5);
     await advance(key, 60_000);
     await pass(key, siteId, 6, 5);
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    const again = await connect();
+    const again = await restart();
     const count = await again.readyCount('event.telemetry');
     expect(count).toBeGreaterThanOrEqual(5);
     await hand(key, siteId, 11, 1, { kind: 'telemetry' });
