@@ -2,9 +2,9 @@
  * A client whose object closes its connection learns it within a second, idle or busy, with its object awake
  * or asleep.
  */
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Closable, openDevice, openPartner, type Pace } from '#support/closable.ts';
-import { eventually, type RunningBridge } from '#support/stack.ts';
+import { eventually } from '#support/stack.ts';
 import { suiteStack } from '#support/suite-stack.ts';
 import { VhostCaller } from '#support/vhost-caller.ts';
 import { siteOf } from '../../tools/objects.ts';
@@ -30,25 +30,22 @@ interface Scene {
 
 describe('a client that its object closes', () => {
   const stack = suiteStack();
-  const clients: Closable[] = [];
-  const bridges: RunningBridge[] = [];
 
-  afterEach(async () => {
-    for (const client of clients.splice(0)) client.stop();
-    await Promise.all(bridges.splice(0).map((bridge) => bridge.stop()));
-  });
+  /** Stops the client after the test. */
+  const kept = (client: Closable) => {
+    onTestFinished(() => client.stop());
+    return client;
+  };
 
   /** A bridge with its own name, and the same bridge rebooted while the clients of the first still live. */
   const bridgeTwice = async () => {
     const name = `bridge-${crypto.randomUUID()}`;
-    const first = await stack.addBridge(name);
-    bridges.push(first);
-    const second = async () => {
-      const again = await stack.addBridge(name);
-      bridges.push(again);
-      return again;
+    const boot = async () => {
+      const bridge = await stack.addBridge(name);
+      onTestFinished(() => bridge.stop());
+      return bridge;
     };
-    return { first, second };
+    return { first: await boot(), second: boot };
   };
 
   const isOver = (atMs: number) => eventually(() => Date.now() >= atMs || undefined, 2 * LIFE_MS);
@@ -65,8 +62,7 @@ describe('a client that its object closes', () => {
     const key = await stack.addKey(lifeMs === undefined ? {} : { expiresAtMs });
     await letGo(want);
     const target = { ...stack.partnerOptions(key), port };
-    const client = await openPartner(target, plant.id, want.pace);
-    clients.push(client);
+    const client = kept(await openPartner(target, plant.id, want.pace));
     return { expiresAtMs, key, plant, target, client, sleep: () => stack.putToSleep('Vhost', key.id) };
   };
 
@@ -74,8 +70,7 @@ describe('a client that its object closes', () => {
     const plant = await stack.addPlant();
     const other = await stack.addDevice(plant.id);
     await letGo(want);
-    const client = await openDevice(stack, plant.gateway, want.pace, options);
-    clients.push(client);
+    const client = kept(await openDevice(stack, plant.gateway, want.pace, options));
     const site = async () => await siteOf(stack.edge.miniflare, plant.id);
     return { plant, other, site, client, sleep: () => stack.putToSleep('Site', plant.id) };
   };
@@ -94,7 +89,7 @@ describe('a client that its object closes', () => {
       const scene = await partnerOf(want, { port: first.ports.amqps });
       const close = async () => {
         const { ports } = await second();
-        clients.push(await openPartner({ ...scene.target, port: ports.amqps }, scene.plant.id, 'idle'));
+        kept(await openPartner({ ...scene.target, port: ports.amqps }, scene.plant.id, 'idle'));
       };
       return { ...scene, close };
     },
@@ -123,7 +118,7 @@ describe('a client that its object closes', () => {
     'another session takes over': async (want) => {
       const scene = await deviceOf(want);
       const close = async () => {
-        clients.push(await openDevice(stack, scene.plant.gateway, 'idle'));
+        kept(await openDevice(stack, scene.plant.gateway, 'idle'));
       };
       return { ...scene, close };
     },
@@ -132,7 +127,7 @@ describe('a client that its object closes', () => {
       const scene = await deviceOf(want, { port: first.ports.mqtts });
       const close = async () => {
         const { ports } = await second();
-        clients.push(await openDevice(stack, scene.other, 'idle', { port: ports.mqtts }));
+        kept(await openDevice(stack, scene.other, 'idle', { port: ports.mqtts }));
       };
       return { ...scene, close };
     },

@@ -2,24 +2,17 @@
  * The simulated plant without contact: it follows its schedules, and its fallback where they have no slot.
  */
 import { describe, expect, it } from 'vitest';
+import { LIMITS } from '#support/simulated-plant.ts';
 import { type Alone, alone, obey } from '../../tools/simulator/orders.ts';
-import { initialState, NO_ORDERS, type PlantLimits, type PlantOrders } from '../../tools/simulator/plant.ts';
+import { initialState, NO_ORDERS, type PlantOrders } from '../../tools/simulator/plant.ts';
 
 const START = Date.UTC(2026, 5, 21, 12);
 const MINUTE = 60_000;
-const LIMITS: PlantLimits = {
-  batteryPowerKw: 50,
-  batteryCapacityKwh: 100,
-  minSocPercent: 10,
-  maxSocPercent: 95,
-  pvPeakKw: 60,
-  maxImportKw: 80,
-  maxExportKw: 40,
-};
+const AT_START = { limits: LIMITS, state: initialState(START), share: 1 };
 
 function applied(...actions: [string, Record<string, unknown>][]): PlantOrders {
   return actions.reduce<PlantOrders>((orders, [action, payload]) => {
-    const next = obey(orders, { action, payload }, { limits: LIMITS, state: initialState(START), share: 1 });
+    const next = obey(orders, { action, payload }, AT_START);
     if (!next) throw new Error(`${action} was not obeyed`);
     return next;
   }, NO_ORDERS);
@@ -87,15 +80,7 @@ describe('a plant that is out of contact', () => {
   it('keeps its schedules through an emergency, and follows none while it is active [C-7.7]', () => {
     const stopped = applied(scheduled('a', 1, [5, 6]), ['EMERGENCY_STOP', { type: 'STOP' }]);
     expect(powers(stopped, 0)).toEqual([undefined]);
-    const later = obey(
-      stopped,
-      { action: 'MODE_CHANGE', payload: { mode: 'STANDARD' } },
-      {
-        limits: LIMITS,
-        state: initialState(START),
-        share: 1,
-      },
-    );
+    const later = obey(stopped, { action: 'MODE_CHANGE', payload: { mode: 'STANDARD' } }, AT_START);
     expect(powers(later ?? NO_ORDERS, 1)).toEqual([6]);
   });
 
@@ -122,19 +107,14 @@ describe('a plant that is out of contact', () => {
   });
 
   it('does not obey a SCHEDULE_SET without slots', () => {
-    const state = initialState(START);
     const nothing = { action: 'SCHEDULE_SET', payload: { scheduleId: 'a' } };
-    expect(obey(NO_ORDERS, nothing, { limits: LIMITS, state, share: 1 })).toBeUndefined();
+    expect(obey(NO_ORDERS, nothing, AT_START)).toBeUndefined();
   });
 
   it('keeps no schedule that has ended [rule 9]', () => {
     const state = { ...initialState(START), atMs: START + 10 * MINUTE };
     const [action, payload] = scheduled('b', 2, [1], 10);
-    const next = obey(
-      applied(scheduled('a', 1, [1])),
-      { action, payload },
-      { limits: LIMITS, state, share: 1 },
-    );
+    const next = obey(applied(scheduled('a', 1, [1])), { action, payload }, { ...AT_START, state });
     expect(next?.schedules.map(({ scheduleId }) => scheduleId)).toEqual(['b']);
   });
 });

@@ -1,5 +1,6 @@
 /** The simulated plant: a day within its limits, and its response to commands. */
 import { describe, expect, it } from 'vitest';
+import { LIMITS } from '#support/simulated-plant.ts';
 import { fallBack, obey, type PlantAtCommand } from '../../tools/simulator/orders.ts';
 import {
   advance,
@@ -7,20 +8,10 @@ import {
   heldPowerKw,
   initialState,
   NO_ORDERS,
-  type PlantLimits,
   type PlantOrders,
   type PlantState,
 } from '../../tools/simulator/plant.ts';
 
-const LIMITS: PlantLimits = {
-  batteryPowerKw: 50,
-  batteryCapacityKwh: 100,
-  minSocPercent: 10,
-  maxSocPercent: 95,
-  pvPeakKw: 60,
-  maxImportKw: 80,
-  maxExportKw: 40,
-};
 const AT_NOON: PlantAtCommand = {
   limits: LIMITS,
   state: { ...initialState(0), batteryPowerKw: -7, pvPowerKw: 31, evPowerKw: 11 },
@@ -96,9 +87,7 @@ describe('the simulated plant', () => {
   });
 
   it('follows a grid target with its battery', () => {
-    const orders = applied(['SITE_SETPOINT', { targetSignedKw: 20 }]);
-    expect(orders).toBeDefined();
-    const states = run(orders ?? NO_ORDERS, 0, 1);
+    const states = run(applied(['SITE_SETPOINT', { targetSignedKw: 20 }]) ?? NO_ORDERS, 0, 1);
     for (const state of states) expect(state.gridPowerKw).toBeCloseTo(20, 9);
   });
 

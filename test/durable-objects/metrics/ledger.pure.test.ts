@@ -58,32 +58,24 @@ it('the metrics ledger ignores a report that is older than the last one of its o
 });
 
 describe('the answer to a scrape', () => {
+  const sample = (labels: Record<string, string>, value: number) =>
+    expect.objectContaining({ labels, value });
+
   it('has every series whose labels are known in advance, with 0, before anything was counted', () => {
     const families = parseExposition(expose(new Ledger({}, []), 'v', NOW));
     const acknowledgements = families.get('sitewire_edge_command_acknowledgements_total');
     expect(acknowledgements?.samples).toHaveLength(9);
-    expect(acknowledgements?.samples).toContainEqual(
-      expect.objectContaining({
-        labels: { status: 'REJECTED', code: 'DEVICE_FAULT' },
-        value: 0,
-      }),
-    );
-    expect(families.get('sitewire_edge_http_answers_total')?.samples).toContainEqual(
-      expect.objectContaining({
-        labels: { code: '503' },
-        value: 0,
-      }),
-    );
+    expect(acknowledgements?.samples).toContainEqual(sample({ status: 'REJECTED', code: 'DEVICE_FAULT' }, 0));
+    const answers = families.get('sitewire_edge_http_answers_total');
+    expect(answers?.samples).toContainEqual(sample({ code: '503' }, 0));
   });
 
   it('includes counts with labels that this code does not know, as newer code sends them', () => {
     const ledger = ledgerOf();
     ledger.add({ 'alarms/NEW': 2 });
     const families = parseExposition(expose(ledger, 'v', NOW));
-    const labels = { type: 'NEW' };
-    expect(families.get('sitewire_edge_alarms_raised_total')?.samples).toContainEqual(
-      expect.objectContaining({ labels, value: 2 }),
-    );
+    const alarms = families.get('sitewire_edge_alarms_raised_total');
+    expect(alarms?.samples).toContainEqual(sample({ type: 'NEW' }, 2));
   });
 
   it('gives the age of the oldest message at the time of the scrape', () => {

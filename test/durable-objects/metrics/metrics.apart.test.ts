@@ -5,7 +5,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { figure, metricsStub } from '#workerd/metrics.ts';
-import { hand, outboxEvents } from '#workerd/outbox-events.ts';
+import { hand, passingEvents } from '#workerd/outbox-events.ts';
 import { charge as chargePayload } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import {
@@ -49,11 +49,9 @@ async function untilFigure(
 
 describe('a queue in the metrics', () => {
   it('that filled quickly and then does not change appears a minute later, with its depth and age, though its vhost sleeps', async () => {
-    const { key, siteId, partner, organization } = await openPartner();
+    const { key, siteId, partner, organization, leave } = await openPartner();
     await hand(key, siteId, 1, 7, { kind: 'alarm' });
-    partner.link.socket.close();
-    await partner.link.untilClosed();
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    await leave();
     await passVhostTime(key, MINUTE);
     const queue = partner.queueName('event.alarm');
     await untilFigure(() => ofQueue('queue_messages', key, queue, { state: 'ready' }), 7);
@@ -93,8 +91,7 @@ describe('a queue in the metrics', () => {
       await partner.declare(queue);
       await partner.ask({ kind: 'bind', queue, pattern });
     }
-    const passing = outboxEvents(1, 4, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
-    await vhostOf(key.id).receivePassing(siteId, passing);
+    await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 4));
     await passVhostTime(key, MINUTE);
     for (const [queue, ready] of [
       [partner.queueName('event.telemetry'), 4],

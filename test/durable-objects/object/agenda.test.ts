@@ -57,6 +57,12 @@ function done(_turn: Turn, source: Source): void {
   source.dueAtMs = undefined;
 }
 
+/** Writes the name of the source. */
+function whole(turn: Turn, source: Source): void {
+  turn.write('INSERT INTO note (text) VALUES (?)', source.name);
+  done(turn, source);
+}
+
 function fail(): never {
   throw new Error('poison');
 }
@@ -120,6 +126,15 @@ async function onBench(
   });
 }
 
+/** The same with the agenda loaded, as in an object that is awake. */
+async function onLoaded(...[sources, work, ending]: Parameters<typeof onBench>): Promise<void> {
+  const loaded = async (bench: Bench) => {
+    await bench.agenda.load();
+    await work(bench);
+  };
+  await onBench(sources, loaded, ending);
+}
+
 const T = START_MS;
 
 describe('the alarm', () => {
@@ -131,16 +146,14 @@ describe('the alarm', () => {
     [[], null],
   ])('of sources due at %j is set for the earliest, %j [rule 10]', async (dueMs, expected) => {
     const sources = dueMs.map((atMs) => new Source(atMs));
-    await onBench(sources, async ({ agenda, storage }) => {
-      await agenda.load();
+    await onLoaded(sources, async ({ storage }) => {
       expect(await storage.getAlarm()).toBe(expected);
     });
   });
 
   it('is set again only for an earlier time than the current one [rule 10]', async () => {
     const source = new Source(T + 10_000);
-    await onBench([source], async ({ agenda, storage, sets }) => {
-      await agenda.load();
+    await onLoaded([source], async ({ agenda, storage, sets }) => {
       for (const later of [T + 10_000, T + 20_000, undefined]) {
         source.dueAtMs = later;
         agenda.arm();
@@ -181,15 +194,13 @@ describe('the alarm', () => {
   );
 
   it('is set for now when something is overdue, never for the past [rule 10]', async () => {
-    await onBench([new Source(T - MINUTE)], async ({ agenda, sets }) => {
-      await agenda.load();
+    await onLoaded([new Source(T - MINUTE)], ({ sets }) => {
       expect(sets).toEqual([T]);
     });
   });
 
   it('that has not rung a second after its time is set again when the agenda is armed next [rule 10]', async () => {
-    await onBench([new Source(T + 10_000)], async ({ agenda, sets }) => {
-      await agenda.load();
+    await onLoaded([new Source(T + 10_000)], ({ agenda, sets }) => {
       setClock(T + 10_000 + SECOND - 1);
       agenda.arm();
       expect(sets).toEqual([T + 10_000]);
@@ -213,8 +224,7 @@ describe('the alarm', () => {
 
   it('is set a millisecond later while a source stays due: the runtime would drop the time that just rang [rule 10]', async () => {
     const source = new Source(T + 10_000, () => {});
-    await onBench([source], async ({ agenda, storage, sets, ringAt }) => {
-      await agenda.load();
+    await onLoaded([source], async ({ storage, sets, ringAt }) => {
       ringAt(T + 10_000);
       expect(source.runsAtMs).toEqual([T + 10_000]);
       expect(sets).toEqual([T + 10_000, T + 10_001]);
@@ -236,48 +246,33 @@ describe('the alarm', () => {
 
 describe('a source of an agenda', () => {
   it('runs when it is due, exactly at its time too, and otherwise not [rule 10]', async () => {
-    const [past, now, ahead, idle] = [
-      new Source(T - 1),
-      new Source(T),
-      new Source(T + 1),
-      new Source(undefined),
-    ];
-    await onBench([past, now, ahead, idle], async ({ agenda, sets, ringAt }) => {
-      await agenda.load();
+    const sources = [T - 1, T, T + 1, undefined].map((dueAtMs) => new Source(dueAtMs));
+    await onLoaded(sources, ({ sets, ringAt }) => {
       ringAt(T);
-      expect([past, now, ahead, idle].map((source) => source.runsAtMs)).toEqual([[T], [T], [], []]);
+      expect(sources.map((source) => source.runsAtMs)).toEqual([[T], [T], [], []]);
       expect(sets).toEqual([T, T + 1]);
     });
   });
 
   it('runs with the other due ones in one turn, in the listed order, whatever the order of their due times [rule 10]', async () => {
     let endings = 0;
-    const write = (turn: Turn, source: Source) => {
-      turn.write('INSERT INTO note (text) VALUES (?)', source.name);
-      done(turn, source);
+    const sources = [new Source(T, whole, 'a'), new Source(T - 2, whole, 'b'), new Source(T - 1, whole, 'c')];
+    const work = ({ ringAt, notes }: Bench) => {
+      ringAt(T);
+      expect(notes()).toEqual(['a', 'b', 'c']);
+      expect(new Set(sources.flatMap((source) => source.turns)).size).toBe(1);
+      expect(endings).toBe(1);
     };
-    const sources = [new Source(T, write, 'a'), new Source(T - 2, write, 'b'), new Source(T - 1, write, 'c')];
-    await onBench(
-      sources,
-      async ({ agenda, ringAt, notes }) => {
-        await agenda.load();
-        ringAt(T);
-        expect(notes()).toEqual(['a', 'b', 'c']);
-        expect(new Set(sources.flatMap((source) => source.turns)).size).toBe(1);
-        expect(endings).toBe(1);
-      },
-      () => {
-        endings += 1;
-      },
-    );
+    await onLoaded(sources, work, () => {
+      endings += 1;
+    });
   });
 
   it('that sets itself a later due time runs again at that time, not before, and the alarm is set for it [rule 10]', async () => {
     const call = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 8 * SECOND;
     });
-    await onBench([call], async ({ agenda, storage, ringAt }) => {
-      await agenda.load();
+    await onLoaded([call], async ({ storage, ringAt }) => {
       ringAt(T);
       expect(await storage.getAlarm()).toBe(T + 8 * SECOND);
       ringAt(T + 8 * SECOND - 1);
@@ -288,8 +283,7 @@ describe('a source of an agenda', () => {
   });
 
   it('leaves no alarm when nothing is due any more [rule 10]', async () => {
-    await onBench([new Source(T)], async ({ agenda, sets, ringAt }) => {
-      await agenda.load();
+    await onLoaded([new Source(T)], ({ sets, ringAt }) => {
       ringAt(T);
       expect(sets).toEqual([T]);
     });
@@ -304,15 +298,10 @@ describe('a source that throws', () => {
     });
     fail();
   };
-  const whole = (turn: Turn, source: Source) => {
-    turn.write('INSERT INTO note (text) VALUES (?)', source.name);
-    done(turn, source);
-  };
 
   it('loses only its own changes; the sources before and after it keep theirs [rule 10]', async () => {
     const sources = [new Source(T, whole, 'a'), new Source(T, halfway), new Source(T, whole, 'c')];
-    await onBench(sources, async ({ agenda, ringAt, notes }) => {
-      await agenda.load();
+    await onLoaded(sources, ({ ringAt, notes }) => {
       ringAt(T);
       expect(notes()).toEqual(['a', 'c']);
     });
@@ -322,8 +311,7 @@ describe('a source that throws', () => {
     const note = (text: string) => (turn: Turn) => turn.write('INSERT INTO note (text) VALUES (?)', text);
     const riders = [new Rider((turn) => void note('first')(turn)), new Rider(fail)];
     const sources = [...riders, new Rider((turn) => void note('last')(turn)), new Source(T, whole, 'due')];
-    await onBench(sources, async ({ agenda, ringAt, notes }) => {
-      await agenda.load();
+    await onLoaded(sources, ({ ringAt, notes }) => {
       ringAt(T);
       expect(notes()).toEqual(['due', 'first', 'last']);
     });
@@ -334,8 +322,7 @@ describe('a source that throws', () => {
     const steady = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 25 * SECOND;
     });
-    await onBench([broken, steady], async ({ agenda, storage, sets, ringAt }) => {
-      await agenda.load();
+    await onLoaded([broken, steady], async ({ storage, sets, ringAt }) => {
       const rings: number[] = [];
       for (let ring = 0; ring < 7; ring++) {
         const atMs = (await storage.getAlarm()) ?? 0;
@@ -351,8 +338,7 @@ describe('a source that throws', () => {
 
   it('while nothing else is due has the alarm set 60 s ahead, and does not run at an earlier one [rule 10]', async () => {
     const broken = new Source(T, fail);
-    await onBench([broken], async ({ agenda, sets, ringAt }) => {
-      await agenda.load();
+    await onLoaded([broken], ({ sets, ringAt }) => {
       ringAt(T);
       expect(sets).toEqual([T, T + MINUTE]);
       ringAt(T + MINUTE - 1);
@@ -367,8 +353,7 @@ describe('a source that throws', () => {
       source.dueAtMs = T + 90 * SECOND;
       fail();
     });
-    await onBench([broken], async ({ agenda, sets, ringAt }) => {
-      await agenda.load();
+    await onLoaded([broken], ({ sets, ringAt }) => {
       ringAt(T);
       expect(sets.at(-1)).toBe(T + 90 * SECOND);
     });
@@ -380,8 +365,7 @@ describe('a source that throws', () => {
       if (isBroken) fail();
       self.dueAtMs = turn.now + SECOND;
     });
-    await onBench([source], async ({ agenda, sets, ringAt }) => {
-      await agenda.load();
+    await onLoaded([source], ({ sets, ringAt }) => {
       ringAt(T);
       isBroken = false;
       ringAt(T + MINUTE);
@@ -395,10 +379,9 @@ describe('a source that throws', () => {
 describe('an agenda whose turn fails as a whole', () => {
   it('does not throw out of the alarm handler, and sets the alarm again [rule 10]', async () => {
     const write = (turn: Turn) => turn.write(`INSERT INTO note (text) VALUES ('lost')`);
-    await onBench(
+    await onLoaded(
       [new Source(T, write)],
-      async ({ agenda, sets, ringAt, notes }) => {
-        await agenda.load();
+      ({ sets, ringAt, notes }) => {
         ringAt(T);
         expect(notes()).toEqual([]);
         expect(sets).toEqual([T, T + 1]);

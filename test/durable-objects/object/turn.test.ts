@@ -330,25 +330,10 @@ describe('a turn that succeeds', () => {
 });
 
 describe('a turn that fails', () => {
-  const poisoned = new Error('poison');
   const failures: [string, (turn: Turn) => void, (turn: Turn) => void, RegExp][] = [
-    [
-      'during its work',
-      () => {
-        throw poisoned;
-      },
-      () => {},
-      /^poison$/,
-    ],
+    ['during its work', fail, () => {}, /^poison$/],
     ['in a write that the database refuses', (turn) => note(turn, ''), () => {}, /CHECK constraint failed/],
-    [
-      'during its ending',
-      () => {},
-      () => {
-        throw poisoned;
-      },
-      /^poison$/,
-    ],
+    ['during its ending', () => {}, fail, /^poison$/],
   ];
 
   it.each(failures)(

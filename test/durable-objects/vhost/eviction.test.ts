@@ -30,10 +30,10 @@ describe('a vhost that sleeps with its sockets open', () => {
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
     await evictDurableObject(vhostOf(key.id));
-    if (first) partner.settle('requeue', [first]);
+    partner.settle('requeue', [first]);
     await partner.delivered(3);
     await evictDurableObject(vhostOf(key.id));
-    if (second) partner.settle('discard', [second]);
+    partner.settle('discard', [second]);
     const dead = await partner.get('dead-letter');
     expect(dead.delivery && numberOf(dead.delivery)).toBe(2);
     expect(markedNumbers(partner)).toEqual(['1', '2', '1*']);
@@ -45,7 +45,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     const got = await partner.get('event.status');
     await evictDurableObject(vhostOf(key.id));
     expect(await partner.readyCount('event.status')).toBe(1);
-    if (got.delivery) partner.settle('requeue', [got.delivery]);
+    partner.settle('requeue', [got.delivery]);
     expect(await partner.get('event.status')).toMatchObject({
       delivery: { body: got.delivery?.body, redelivered: true },
     });

@@ -4,12 +4,11 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { hand, markedNumbers, numbers, outboxEvents, range } from '#workerd/outbox-events.ts';
+import { hand, markedNumbers, numbers, passingEvents, range } from '#workerd/outbox-events.ts';
 import { publishOf, vhostRows } from '#workerd/partner.ts';
 import { openHolder, openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { MINUTE, passVhostTime, SECOND, vhostAlarmAt } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
-import type { PassingEvent } from '../../../durable-objects/rpc.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
@@ -40,9 +39,7 @@ describe('no timer of a vhost runs', () => {
   it('after telemetry arrives that no client takes (rule 10)', async () => {
     const { key, siteId } = await openPartner();
     const timers = timersOfObjects();
-    const events = outboxEvents(1, 10, { kind: 'telemetry' });
-    const passing = events.map(({ sequence: _, ...event }): PassingEvent => event);
-    expect(await vhostOf(key.id).receivePassing(siteId, passing)).toBe('taken');
+    expect(await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 10))).toBe('taken');
     expect([...timers.values()]).toEqual([]);
   });
 

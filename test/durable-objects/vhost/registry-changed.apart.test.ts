@@ -3,7 +3,6 @@
  * the periodic refresh, and once (rule 6).
  */
 import { evictDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ackOf, breakWrites, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
@@ -11,6 +10,7 @@ import {
   changeAndNotifyVhost,
   changeRegistry,
   changeSettings,
+  fillWithPlants,
   notifyVhost,
   removePlant,
   restoreVersion,
@@ -92,13 +92,7 @@ describe('a change that a vhost has applied', () => {
 
   it('still applies after a sleep, also when the plants no longer fit into one row (rule 9)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
-    await env.DB.prepare(
-      `WITH RECURSIVE counter(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 10000)
-       INSERT INTO plants (id, organization_id, name, external_plant_id, created_at_ms)
-       SELECT 'plant-' || substr(?1, 1, 8) || '-' || printf('%021d', n), ?1, 'Plant', printf('%064d', n), 1 FROM counter`,
-    )
-      .bind(organization.id)
-      .run();
+    await fillWithPlants(organization);
     await changeAndNotifyVhost(organization, key.id, withSignatures);
     await sleep(key);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);

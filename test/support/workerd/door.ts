@@ -1,6 +1,7 @@
 /** Dials of a bridge: upgrade requests to the Worker with a proof, valid or tampered with. */
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
+import type { VhostGrant } from '../../../durable-objects/rpc.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,
@@ -12,7 +13,7 @@ import {
   proofSigningString,
 } from '../../../protocol/link/proof.ts';
 import { restRequest, sendRequest } from './rest.ts';
-import type { Key, Organization } from './world.ts';
+import { ALL_VCP_SCOPES, type Key, type Organization, randomHex } from './world.ts';
 
 export interface Dial {
   path: string;
@@ -146,4 +147,12 @@ export async function rowCounts(
       ]),
     );
   });
+}
+
+/** What the Worker hands to the vhost of a key that may do everything, with a new signing key. */
+export function grantOf(keyId: string, { slug, id: organizationId }: Organization): VhostGrant {
+  return {
+    ...{ keyId, keyPrefix: 'sw_abc', slug, vhost: `partner-${keyId}`, organizationId },
+    ...{ scopes: ALL_VCP_SCOPES, allowedPlantIds: null, expiresAtMs: null, signingKey: randomHex(32) },
+  };
 }

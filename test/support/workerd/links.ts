@@ -111,6 +111,13 @@ export async function connectDevice(plant: Plant, options: DialOptions = {}): Pr
   return openLink(await dialSite(plant.id, plant.gateway.id, options));
 }
 
+/** The same with a subscription to commands. */
+export async function connectListener(plant: Plant): Promise<DeviceTestLink> {
+  const device = await connectDevice(plant);
+  device.send({ kind: 'subscribed', commands: true });
+  return device;
+}
+
 /** Dials a key's Vhost as the Worker does, and returns its answer. */
 export async function dialVhost(keyId: string, options: DialOptions = {}): Promise<Response> {
   const dial: ClientDial = {

@@ -1,5 +1,5 @@
 /** Events as a Site's outbox sends them to a Vhost. A number in their payload lets tests check the order. */
-import type { OutboxEvent, Receipt } from '../../../durable-objects/rpc.ts';
+import type { OutboxEvent, PassingEvent, Receipt } from '../../../durable-objects/rpc.ts';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
 import type { Partner } from './partner.ts';
@@ -22,6 +22,11 @@ export function outboxEvents(from: number, count: number, options: EventOptions 
     atMs: Date.now(),
     payloadText: `{"n":${from + index},"filler":"${'x'.repeat(chars)}"}`,
   }));
+}
+
+/** Telemetry as a Site sends it that does not keep it. */
+export function passingEvents(from: number, count: number, chars = 0): PassingEvent[] {
+  return outboxEvents(from, count, { kind: 'telemetry', chars }).map(({ sequence: _, ...event }) => event);
 }
 
 /** Sends a Vhost the events `from`, `from + 1`, … of one site. */

@@ -24,6 +24,8 @@ export interface PartnerScene {
   siteId: string;
   /** Opens another link of the key. */
   connect(options?: DialOptions): Promise<Partner>;
+  /** Closes the link, and lets the object leave memory without a client. */
+  leave(): Promise<void>;
   /** Restarts the object after a crash that closed its sockets, and opens a link. */
   restart(options?: DialOptions): Promise<Partner>;
 }
@@ -36,31 +38,43 @@ export async function openPartner(
   const key = await createKey(organization, keyOptions);
   const connect = (dial?: DialOptions) => Partner.connect(organization, key, dial);
   const siteId = keyOptions.allowedPlantIds?.[0] ?? crypto.randomUUID();
+  const crash = () => evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
   const restart = async (dial?: DialOptions) => {
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    await crash();
     return await connect(dial);
   };
-  return { organization, key, partner: await connect(), siteId, connect, restart };
+  const partner = await connect();
+  const leave = async () => {
+    partner.link.socket.close();
+    await partner.link.untilClosed();
+    await crash();
+  };
+  return { organization, key, partner, siteId, connect, leave, restart };
 }
 
 /** The events that a queue gets. */
-const EVENTS_OF: Partial<Record<QueueName, EventKind>> = {
+export const EVENTS_OF: Record<Exclude<QueueName, 'dead-letter'>, EventKind> = {
+  'event.status': 'ack',
   'event.alarm': 'alarm',
   'event.execution': 'execution',
   'event.telemetry': 'telemetry',
 };
 
 /**
- * A partner whose consumer got numbered events from `siteId`: all `count`, or as many as its prefetch allows. It has
+ * A partner whose consumer got numbered events from `siteId`: all `count`, or as many as prefetch and limit allow. It has
  * acknowledged none of them.
  */
-export async function openHolder(count: number, options: { queue?: QueueName; prefetch?: number } = {}) {
-  const { queue = 'event.status', prefetch = 0 } = options;
+export async function openHolder(
+  count: number,
+  options: { queue?: keyof typeof EVENTS_OF; prefetch?: number; channelLimit?: number } = {},
+) {
+  const { queue = 'event.status', prefetch = 0, channelLimit = 0 } = options;
   const scene = await openPartner();
   const { key, partner, siteId } = scene;
+  if (channelLimit > 0) partner.link.send({ kind: 'qos', channel: 1, prefetch: channelLimit });
   await partner.consume(queue, { prefetch });
-  const receipt = await hand(key, siteId, 1, count, { kind: EVENTS_OF[queue] ?? 'ack' });
-  const held = await partner.delivered(Math.min(prefetch || count, count));
+  const receipt = await hand(key, siteId, 1, count, { kind: EVENTS_OF[queue] });
+  const held = await partner.delivered(Math.min(prefetch || count, channelLimit || count, count));
   return { ...scene, receipt, held };
 }
 

@@ -178,6 +178,12 @@ export function refused(code: number, text: unknown) {
   return { kind: 'refused', severity: 'channel', code, text };
 }
 
+/** The refusal of a topic, an exchange or a queue to which a partner has no right. */
+export function forbidden({ key, organization }: Partner, what: string) {
+  const where = `in vhost 'partner-${key.id}'`;
+  return refused(403, `ACCESS_REFUSED - access to ${what} ${where} refused for user '${organization.slug}'`);
+}
+
 /** The fields of a valid envelope, without its payload and signature. */
 export function envelopeFields(siteId: string) {
   return {

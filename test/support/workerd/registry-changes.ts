@@ -102,6 +102,17 @@ export function changeSettings(settings: OrganizationChange['settings']): Step {
   };
 }
 
+/** Inserts 10 000 plants with long external ids, without a new version. */
+export async function fillWithPlants({ id }: Organization): Promise<void> {
+  await env.DB.prepare(
+    `WITH RECURSIVE counter(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 10000)
+     INSERT INTO plants (id, organization_id, name, external_plant_id, created_at_ms)
+     SELECT 'plant-' || substr(?1, 1, 8) || '-' || printf('%021d', n), ?1, 'Plant', printf('%064d', n), 1 FROM counter`,
+  )
+    .bind(id)
+    .run();
+}
+
 /** Sets the registry version back, as if D1 had been restored; objects keep their newer copies. */
 export async function restoreVersion(organization: Organization, version: number): Promise<void> {
   await env.DB.prepare('UPDATE organizations SET registry_version = ? WHERE id = ?')

@@ -6,8 +6,9 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
-import { Partner, vhostRows } from '#workerd/partner.ts';
-import { createKey, createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
+import { breakWrites, consumption, Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner, type PartnerScene } from '#workerd/partner-scenes.ts';
+import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
 import { DIAL_HEADER } from '../../../../durable-objects/dial.ts';
 import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
@@ -18,10 +19,17 @@ async function openKey() {
   return { organization, key: await createKey(organization), siteId: crypto.randomUUID() };
 }
 
-async function connectMany(organization: Organization, key: Key, count: number): Promise<Partner[]> {
+/** Further links of a key. */
+async function connectMany({ connect }: PartnerScene, count: number): Promise<Partner[]> {
   const partners: Partner[] = [];
-  for (let index = 0; index < count; index++) partners.push(await Partner.connect(organization, key));
+  for (let index = 0; index < count; index++) partners.push(await connect());
   return partners;
+}
+
+/** A key with two links. */
+async function openTwo() {
+  const scene = await openPartner();
+  return { ...scene, other: await scene.connect() };
 }
 
 describe('a dial', () => {
@@ -62,8 +70,9 @@ describe('a dial', () => {
 
 describe('the eleventh connection of a key', () => {
   it('is refused with 409 until one of the ten ends; another key is not affected [C-6.3]', async () => {
-    const { organization, key } = await openKey();
-    const partners = await connectMany(organization, key, 10);
+    const scene = await openPartner();
+    const { organization, key, partner, connect } = scene;
+    const partners = [partner, ...(await connectMany(scene, 9))];
     const refusal = async () => (await dialVhost(key.id)).json();
     expect(await refusal()).toMatchObject({ statusCode: 409, code: 'CONFLICT' });
     const elsewhere = await Partner.connect(organization, await createKey(organization));
@@ -72,23 +81,22 @@ describe('the eleventh connection of a key', () => {
     expect(await refusal()).toMatchObject({ statusCode: 409 });
     partners[3]?.link.socket.close();
     await partners[0]?.quiet();
-    const eleventh = await Partner.connect(organization, key);
-    await eleventh.quiet();
+    await (await connect()).quiet();
     for (const partner of partners.filter((_, index) => index !== 3)) {
       expect(partner.link.closed).toBeUndefined();
     }
   });
 
   it('is accepted when the ten belong to an older boot of its bridge (rule 8)', async () => {
-    const { organization, key } = await openKey();
-    await connectMany(organization, key, 10);
-    const again = await Partner.connect(organization, key, { boot: 'boot-2' });
-    await again.quiet();
+    const scene = await openPartner();
+    await connectMany(scene, 9);
+    await (await scene.connect({ boot: 'boot-2' })).quiet();
   });
 
   it('is accepted once the agenda has closed the silent ones (rule 2)', async () => {
-    const { organization, key } = await openKey();
-    const partners = await connectMany(organization, key, 10);
+    const scene = await openPartner();
+    const { key, partner } = scene;
+    const partners = [partner, ...(await connectMany(scene, 9))];
     vi.setSystemTime(Date.now() + 100_000);
     await partners[0]?.quiet();
     vi.setSystemTime(Date.now() + 21_000);
@@ -97,62 +105,59 @@ describe('the eleventh connection of a key', () => {
       expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
     }
     expect(partners[0]?.link.closed).toBeUndefined();
-    await connectMany(organization, key, 9);
+    await connectMany(scene, 9);
     expect((await dialVhost(key.id)).status).toBe(409);
   });
 
   it('is accepted as soon as one of the ten has been silent for a minute (rule 2)', async () => {
-    const { organization, key } = await openKey();
-    await connectMany(organization, key, 10);
+    const scene = await openPartner();
+    await connectMany(scene, 9);
     vi.setSystemTime(Date.now() + 61_000);
-    expect((await dialVhost(key.id)).status).toBe(101);
+    expect((await dialVhost(scene.key.id)).status).toBe(101);
   });
 });
 
 describe('a silent connection', () => {
   it('gets no message after a minute of silence: the other connection gets them (rule 2)', async () => {
-    const { organization, key, siteId } = await openKey();
-    const [silent, live] = await connectMany(organization, key, 2);
-    await silent?.consume('event.status');
+    const { key, siteId, partner: silent, other: live } = await openTwo();
+    await silent.consume('event.status');
     vi.setSystemTime(Date.now() + 61_000);
-    await live?.consume('event.status');
+    await live.consume('event.status');
     await hand(key, siteId, 1, 4);
-    await live?.delivered(4);
-    expect(live?.deliveries().map(numberOf)).toEqual([1, 2, 3, 4]);
-    expect(silent?.deliveries()).toEqual([]);
+    await live.delivered(4);
+    expect(live.deliveries().map(numberOf)).toEqual([1, 2, 3, 4]);
+    expect(silent.deliveries()).toEqual([]);
   });
 
   it('is closed after two minutes, and its leased messages go to another connection (rule 8)', async () => {
-    const { organization, key, siteId } = await openKey();
-    const [silent, live] = await connectMany(organization, key, 2);
-    await silent?.consume('event.status');
+    const { key, siteId, partner: silent, other: live } = await openTwo();
+    await silent.consume('event.status');
     await hand(key, siteId, 1, 2);
-    await silent?.delivered(2);
+    await silent.delivered(2);
     vi.setSystemTime(Date.now() + 121_000);
-    await live?.consume('event.status');
+    await live.consume('event.status');
     await runDurableObjectAlarm(vhostOf(key.id));
-    const taken = await live?.delivered(2);
-    expect(taken?.map(({ redelivered }) => redelivered)).toEqual([true, true]);
+    const taken = await live.delivered(2);
+    expect(taken.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
   it('is not a connection whose client pings: the runtime answers pings while the object sleeps, and they are signs of life (rule 2)', async () => {
     // The runtime stamps pings with the true time: the clients connect a minute before it.
     vi.setSystemTime(Date.now() - 61_000);
-    const { organization, key, siteId } = await openKey();
-    const [silent, pinging] = await connectMany(organization, key, 2);
-    await silent?.consume('event.status');
-    await pinging?.consume('event.status');
+    const { key, siteId, partner: silent, other: pinging } = await openTwo();
+    await silent.consume('event.status');
+    await pinging.consume('event.status');
     await evictDurableObject(vhostOf(key.id));
     vi.useRealTimers();
     const pong = new Promise((resolve) => {
-      pinging?.link.socket.addEventListener('message', (event) => resolve(event.data), { once: true });
+      pinging.link.socket.addEventListener('message', (event) => resolve(event.data), { once: true });
     });
-    pinging?.link.socket.send('ping');
+    pinging.link.socket.send('ping');
     expect(await pong).toBe('pong');
     await hand(key, siteId, 1, 2);
-    await pinging?.delivered(2);
-    expect(pinging?.deliveries().map(numberOf)).toEqual([1, 2]);
-    expect(silent?.deliveries()).toEqual([]);
+    await pinging.delivered(2);
+    expect(pinging.deliveries().map(numberOf)).toEqual([1, 2]);
+    expect(silent.deliveries()).toEqual([]);
   });
 });
 
@@ -177,14 +182,13 @@ describe('a link that breaks the rules', () => {
   it.each(broken)(
     '%s is closed, and no other link; its leases return to the queue (rule 1)',
     async (_, message) => {
-      const { organization, key, siteId } = await openKey();
-      const [partner, other] = await connectMany(organization, key, 2);
-      await partner?.consume('event.status');
+      const { key, siteId, partner, other } = await openTwo();
+      await partner.consume('event.status');
       await hand(key, siteId, 1, 2);
-      await partner?.delivered(2);
-      partner?.link.socket.send(message);
-      expect(await partner?.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
-      expect(await other?.readyCount('event.status')).toBe(2);
+      await partner.delivered(2);
+      partner.link.socket.send(message);
+      expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
+      expect(await other.readyCount('event.status')).toBe(2);
     },
   );
 
@@ -192,56 +196,31 @@ describe('a link that breaks the rules', () => {
     ['a frame without a kind', '[{}]'],
     ['an unknown frame', '[{"kind":"reboot"}]'],
   ])('with %s is closed with a protocol error, too (rule 1)', async (_, message) => {
-    const { organization, key } = await openKey();
-    const [partner, other] = await connectMany(organization, key, 2);
-    partner?.link.socket.send(message);
-    await other?.quiet();
-    await other?.quiet();
-    expect(partner?.link.closed).toMatchObject({ code: CLOSE_CODES.protocolError });
+    const { partner, other } = await openTwo();
+    partner.link.socket.send(message);
+    await other.quiet();
+    await other.quiet();
+    expect(partner.link.closed).toMatchObject({ code: CLOSE_CODES.protocolError });
   });
 
   it('has no frame of a batch handled if one of them is malformed (rule 1)', async () => {
-    const { organization, key } = await openKey();
-    const [partner, other] = await connectMany(organization, key, 2);
-    const publish = { ...partner?.command('x', 'mode', {}), body: 'not JSON', seq: 1 };
-    partner?.link.socket.send(JSON.stringify([publish, { kind: 'qos' }]));
-    await partner?.link.untilClosed();
-    expect(await other?.readyCount('dead-letter')).toBe(0);
+    const { partner, other } = await openTwo();
+    const publish = { ...partner.command('x', 'mode', {}), body: 'not JSON', seq: 1 };
+    partner.link.socket.send(JSON.stringify([publish, { kind: 'qos' }]));
+    await partner.link.untilClosed();
+    expect(await other.readyCount('dead-letter')).toBe(0);
   });
 
   it('with a frame that cannot be handled is the only one closed, and the counts of the queues stay correct (rule 3)', async () => {
-    const { organization, key, siteId } = await openKey();
-    const [partner, other] = await connectMany(organization, key, 2);
-    if (!partner || !other) throw new Error('not connected');
+    const { key, siteId, partner, other } = await openTwo();
     await hand(key, siteId, 1, 3);
     await partner.consume('event.status', { prefetch: 2 });
-    await partner.delivered(2);
-    await vhostRows(
-      key,
-      `CREATE TRIGGER poison BEFORE INSERT ON consumer WHEN NEW.tag = 'poison'
-        BEGIN SELECT RAISE(ABORT, 'poison'); END`,
-    );
-    const consumer = {
-      kind: 'consume',
-      seq: 2,
-      channel: 1,
-      noAck: false,
-      exclusive: false,
-      prefetch: 0,
-      priority: 0,
-    } as const;
-    const queue = partner.queueName('event.alarm');
+    const [first] = await partner.delivered(2);
+    await breakWrites(key, 'consumer', { when: `NEW.tag = 'poison'` });
     partner.link.send(
       { ...partner.command('x', 'mode', {}), body: 'not JSON', seq: 1 },
-      {
-        kind: 'settle',
-        outcome: 'ack',
-        leases: partner
-          .deliveries()
-          .map(({ lease }) => lease)
-          .slice(0, 1),
-      },
-      { ...consumer, tag: 'poison', queue },
+      { kind: 'settle', outcome: 'ack', leases: [first?.lease ?? 0] },
+      { ...consumption(partner.queueName('event.alarm'), { tag: 'poison' }), seq: 2 },
     );
     expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
     const ready = await other.readyCount('event.status');

@@ -17,8 +17,7 @@ const ADDRESS = '192.0.2.7';
 async function dialled() {
   const organization = await createOrganization();
   const key = await createKey(organization);
-  const response = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
-  const link: VhostTestLink = openLink(response);
+  const link: VhostTestLink = openLink(await dialAmqp(organization, key, { proof: { address: ADDRESS } }));
   const open = (vhost: string) => link.send({ kind: 'open', vhost });
   return { organization, key, link, open, vhost: `partner-${key.id}` };
 }

@@ -77,10 +77,7 @@ describe('the shared limit of a channel', () => {
   });
 
   it('allows further deliveries as soon as it is raised or removed [C-6.4]', async () => {
-    const { key, partner, siteId } = await openPartner();
-    partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
-    await partner.consume('event.status');
-    await hand(key, siteId, 1, 9);
+    const { partner } = await openHolder(9, { channelLimit: 1 });
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 4 });
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2, 3, 4]);
@@ -89,11 +86,7 @@ describe('the shared limit of a channel', () => {
   });
 
   it('still applies after the object has slept', async () => {
-    const { key, partner, siteId } = await openPartner();
-    partner.link.send({ kind: 'qos', channel: 1, prefetch: 2 });
-    await partner.consume('event.status');
-    await hand(key, siteId, 1, 9);
-    await partner.delivered(2);
+    const { key, partner } = await openHolder(9, { channelLimit: 2 });
     await evictDurableObject(vhostOf(key.id));
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2]);
@@ -171,8 +164,8 @@ describe('the byte credit of a connection', () => {
 
 describe('consumers of one queue', () => {
   it('get the messages alternately, also on different connections [C-6.4]', async () => {
-    const { organization, key, partner, siteId } = await openPartner();
-    const other = await Partner.connect(organization, key);
+    const { key, partner, siteId, connect } = await openPartner();
+    const other = await connect();
     await partner.consume('event.status');
     await other.consume('event.status');
     await hand(key, siteId, 1, 6);

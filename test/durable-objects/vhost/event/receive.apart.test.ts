@@ -4,17 +4,12 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import { hand, numberOf, numbers, outboxEvents, range } from '#workerd/outbox-events.ts';
+import { hand, numberOf, numbers, outboxEvents, passingEvents, range } from '#workerd/outbox-events.ts';
 import { breakWrites, commandLog, consumption, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { createKey, createOrganization, type Key, siteOf, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
-import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
-
-function telemetry(from: number, count: number): PassingEvent[] {
-  return outboxEvents(from, count, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
-}
 
 const EVERY = { writes: ['INSERT', 'UPDATE'] } as const;
 
@@ -128,7 +123,7 @@ describe("events from a site's outbox", () => {
       await hand(key, crypto.randomUUID(), 1, 1, { kind });
     }
     expect(await hand(key, other, 1, 3, { kind: 'alarm' })).toEqual({ received: 3, gone: false });
-    expect(await vhostOf(key.id).receivePassing(other, telemetry(1, 3))).toBe('taken');
+    expect(await vhostOf(key.id).receivePassing(other, passingEvents(1, 3))).toBe('taken');
     for (const queue of ['event.alarm', 'event.telemetry', 'event.status', 'event.execution'] as const) {
       expect(await partner.readyCount(queue)).toBe(0);
     }
@@ -141,7 +136,7 @@ describe("events from a site's outbox", () => {
     const key = await createKey(organization);
     const siteId = crypto.randomUUID();
     expect(await hand(key, siteId, 1, 2)).toEqual({ received: 2, gone: false });
-    await vhostOf(key.id).receivePassing(siteId, telemetry(1, 2));
+    await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 2));
     const first = await Partner.connect(organization, key);
     expect(await first.readyCount('event.status')).toBe(0);
     expect(await first.readyCount('event.telemetry')).toBe(0);
@@ -156,7 +151,7 @@ describe("events from a site's outbox", () => {
   it('for a vhost that was never opened get the answer "gone"', async () => {
     const stranger = vhostOf(crypto.randomUUID());
     expect(await stranger.receive('site', outboxEvents(1, 1))).toEqual({ received: 0, gone: true });
-    expect(await stranger.receivePassing('site', telemetry(1, 1))).toBe('gone');
+    expect(await stranger.receivePassing('site', passingEvents(1, 1))).toBe('gone');
   });
 });
 

@@ -2,22 +2,14 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
+import { grantOf } from '#workerd/door.ts';
 import { dialVhost } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
 import { HOUR, holdClock, passVhostTime, SECOND, START_MS, vhostAlarmAt } from '#workerd/site-clock.ts';
-import {
-  ALL_VCP_SCOPES,
-  createKey,
-  createOrganization,
-  type Key,
-  type Organization,
-  randomHex,
-  vhostOf,
-} from '#workerd/world.ts';
-import type { VhostGrant } from '../../../../durable-objects/rpc.ts';
+import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
 
 holdClock();
 
@@ -51,20 +43,6 @@ const TROUBLES: Record<string, () => Promise<never>> = {
   fails: () => Promise.reject(new Error('D1_ERROR: the test wants it so')),
   hangs: () => new Promise(() => {}),
 };
-
-function grantOf(id: string, { slug, id: organizationId }: Organization): VhostGrant {
-  return {
-    keyId: id,
-    keyPrefix: 'sw_abc',
-    slug,
-    vhost: `partner-${id}`,
-    organizationId,
-    scopes: ALL_VCP_SCOPES,
-    allowedPlantIds: null,
-    expiresAtMs: null,
-    signingKey: randomHex(32),
-  };
-}
 
 async function expectShut(id: string): Promise<void> {
   const refused = await dialVhost(id);

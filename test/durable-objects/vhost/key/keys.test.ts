@@ -4,13 +4,14 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
+import { grantOf } from '#workerd/door.ts';
 import { dialVhost } from '#workerd/links.ts';
 import { hand, outboxEvents } from '#workerd/outbox-events.ts';
 import { commandLog, publishOf, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { SiteCalls } from '#workerd/site-calls.ts';
 import { vhostAlarmAt } from '#workerd/site-clock.ts';
-import { ALL_VCP_SCOPES, createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
+import { createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 const TABLES = ['chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
@@ -62,17 +63,7 @@ describe('a revoked key', () => {
     await vhostOf(key.id).revoke();
     await evictDurableObject(vhostOf(key.id));
     await expectNoWayIn(key);
-    await vhostOf(key.id).open({
-      keyId: key.id,
-      keyPrefix: 'sw_abc',
-      slug: organization.slug,
-      vhost: `partner-${key.id}`,
-      organizationId: organization.id,
-      scopes: ALL_VCP_SCOPES,
-      allowedPlantIds: null,
-      expiresAtMs: null,
-      signingKey: key.signingKey,
-    });
+    await vhostOf(key.id).open(grantOf(key.id, organization));
     await expectNoWayIn(key);
   });
 

@@ -34,33 +34,19 @@ async function expectUsedAt(key: Key, atMs: number): Promise<void> {
   await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBe(atMs));
 }
 
-async function publish(partner: Partner, messageId: string): Promise<void> {
-  const body = {
-    version: '1.1',
-    messageId,
-    timestamp: new Date().toISOString(),
-    source: 't',
-    siteId: NOBODYS_SITE,
-  };
-  await partner.ask({
-    kind: 'publish',
-    exchange: 'vcp',
-    routingKey: `${partner.organization.slug}.command.emergency`,
-    properties: '',
-    body: JSON.stringify({ ...body, payload: { type: 'STOP' } }),
-    encoding: 'utf8',
-  });
+async function publish(partner: Partner): Promise<void> {
+  await partner.ask(partner.command(NOBODYS_SITE, 'emergency', { type: 'STOP' }));
 }
 
 it('lastUsedAt is the time of a publish; only a publish a minute or more later updates it again', async () => {
   const { key, partner } = await connected();
-  await publish(partner, crypto.randomUUID());
+  await publish(partner);
   await expectUsedAt(key, START_MS);
   at(MINUTE_MS - 1);
-  await publish(partner, crypto.randomUUID());
+  await publish(partner);
   const nextMs = at(MINUTE_MS);
   expect(await lastUsedAtMs(key.id)).toBe(START_MS);
-  await publish(partner, crypto.randomUUID());
+  await publish(partner);
   await expectUsedAt(key, nextMs);
 });
 
@@ -86,12 +72,12 @@ it('lastUsedAt is the time of a basic.get that returns a message; an empty one d
 
 it('lastUsedAt does not change by a publish less than a minute after the last change, even after a sleep', async () => {
   const { key, partner } = await connected();
-  await publish(partner, crypto.randomUUID());
+  await publish(partner);
   await expectUsedAt(key, START_MS);
   await evictDurableObject(vhostOf(key.id));
   at(MINUTE_MS - 1);
-  await publish(partner, crypto.randomUUID());
+  await publish(partner);
   const nextMs = at(MINUTE_MS);
-  await publish(partner, crypto.randomUUID());
+  await publish(partner);
   await expectUsedAt(key, nextMs);
 });

@@ -4,12 +4,12 @@
  */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import { commandLog, eventOf, Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
+import { commandLog, eventOf, type Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { SiteCalls, turn } from '#workerd/site-calls.ts';
 import { createOrganization, createPlant, type Plant, siteOf } from '#workerd/world.ts';
 
-/** A partner that reads its acknowledgements, in an organization with the given number of plants. */
+/** A partner that reads its acknowledgements, in an organization with the given number of plants, and the calls to them. */
 async function openReader(plantCount: number) {
   const organization = await createOrganization();
   const plants: Plant[] = [];
@@ -19,8 +19,9 @@ async function openReader(plantCount: number) {
   await partner.consume('event.status', { noAck: true });
   // The registry is already read, so the test waits only for the sites.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
-  const [slow, ...others] = plants.map(({ id }) => id);
-  return { ...scene, slow: slow ?? '', others };
+  const [slow = '', ...others] = plants.map(({ id }) => id);
+  const calls = SiteCalls.watch();
+  return { ...scene, slow, others, calls };
 }
 
 function mode(partner: Partner, siteId: string): PublishQuestion {
@@ -38,8 +39,7 @@ function confirmed(partner: Partner): number[] {
 
 describe('a site that does not answer', () => {
   it('delays only the confirms of its own publishes; those of other sites continue (rule 4)', async () => {
-    const { partner, slow, others } = await openReader(4);
-    const calls = SiteCalls.watch();
+    const { partner, slow, others, calls } = await openReader(4);
     const release = calls.hold(slow);
     const held = partner.askAll(mode(partner, slow), mode(partner, slow));
     await calls.arrived(slow, 1);
@@ -54,8 +54,7 @@ describe('a site that does not answer', () => {
   });
 
   it('does not delay the rest of a batch of frames: each publish is confirmed when its own site answers (rule 4)', async () => {
-    const { partner, slow, others } = await openReader(3);
-    const calls = SiteCalls.watch();
+    const { partner, slow, others, calls } = await openReader(3);
     const release = calls.hold(slow);
     const frames = [slow, ...others, slow, ...others].map((siteId, index) => ({
       ...mode(partner, siteId),
@@ -73,8 +72,7 @@ describe('a site that does not answer', () => {
   });
 
   it('does not delay an emergency, for another site or for itself (rule 4)', async () => {
-    const { partner, slow, others } = await openReader(2);
-    const calls = SiteCalls.watch();
+    const { partner, slow, others, calls } = await openReader(2);
     const release = calls.hold(slow);
     const held = partner.ask(mode(partner, slow));
     await calls.arrived(slow, 1);
@@ -87,8 +85,7 @@ describe('a site that does not answer', () => {
   });
 
   it('to an emergency delays neither its next emergency nor its other publishes (rule 4)', async () => {
-    const { partner, slow } = await openReader(1);
-    const calls = SiteCalls.watch();
+    const { partner, slow, calls } = await openReader(1);
     let isHeld = true;
     calls.before(slow, async (_batch, call) => {
       while (call === 1 && isHeld) await turn();
@@ -104,8 +101,7 @@ describe('a site that does not answer', () => {
 
 describe('the lane of a site', () => {
   it('has one call in progress; publishes that arrive meanwhile go together in the next call, in order (rule 4)', async () => {
-    const { partner, slow } = await openReader(1);
-    const calls = SiteCalls.watch();
+    const { partner, slow, calls } = await openReader(1);
     const release = calls.hold(slow);
     const questions = Array.from({ length: 40 }, () => mode(partner, slow));
     const first = partner.askAll(...questions.slice(0, 10));
@@ -124,9 +120,8 @@ describe('the lane of a site', () => {
   });
 
   it('is shared by the connections of a key; each connection gets its own confirms (rule 4)', async () => {
-    const { organization, key, partner, slow } = await openReader(1);
-    const other = await Partner.connect(organization, key);
-    const calls = SiteCalls.watch();
+    const { partner, connect, slow, calls } = await openReader(1);
+    const other = await connect();
     const release = calls.hold(slow);
     const first = partner.ask(mode(partner, slow));
     await calls.arrived(slow, 1);
@@ -144,8 +139,7 @@ describe('the lane of a site', () => {
   });
 
   it('sends at most 256 publishes in one call (rule 9)', async () => {
-    const { partner, slow } = await openReader(1);
-    const calls = SiteCalls.watch();
+    const { partner, slow, calls } = await openReader(1);
     const release = calls.hold(slow);
     const held = partner.ask(mode(partner, slow));
     await calls.arrived(slow, 1);
@@ -175,8 +169,7 @@ describe('a call that fails', () => {
   });
 
   it('once is retried, and its publishes are stored once (rule 4)', async () => {
-    const { partner, slow } = await openReader(1);
-    const calls = SiteCalls.watch();
+    const { partner, slow, calls } = await openReader(1);
     calls.before(slow, (_batch, call) => {
       if (call === 1) throw new Error('the site is away');
     });
@@ -187,8 +180,7 @@ describe('a call that fails', () => {
   });
 
   it('after the site stored its publishes is retried: one effect, the same acknowledgement [C-7.3]', async () => {
-    const { partner, slow } = await openReader(1);
-    const calls = SiteCalls.watch();
+    const { partner, slow, calls } = await openReader(1);
     calls.after(slow, (_batch, call) => {
       if (call === 1) throw new Error('the answer was lost');
     });
@@ -204,8 +196,7 @@ describe('a call that fails', () => {
 
   it("at each attempt until the bridge's deadline leaves its publishes unstored, and the lane continues (rule 4)", async () => {
     vi.setSystemTime(Date.now());
-    const { partner, slow } = await openReader(1);
-    const calls = SiteCalls.watch();
+    const { partner, slow, calls } = await openReader(1);
     let isAway = true;
     calls.before(slow, () => {
       if (!isAway) return;
@@ -222,8 +213,7 @@ describe('a call that fails', () => {
   });
 
   it('for one site delays no other site (rule 4)', async () => {
-    const { partner, slow, others } = await openReader(2);
-    const calls = SiteCalls.watch();
+    const { partner, slow, others, calls } = await openReader(2);
     let isAway = true;
     calls.before(slow, () => {
       if (isAway) throw new Error('the site is away');

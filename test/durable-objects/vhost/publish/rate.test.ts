@@ -3,6 +3,7 @@
  * [C-6.5].
  */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { range } from '#workerd/outbox-events.ts';
 import { commandLog, type Partner, type PublishQuestion } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { createOrganization, createPlant } from '#workerd/world.ts';
@@ -46,23 +47,18 @@ function storedSeqs(partner: Partner): number[] {
   return partner.link.received.flatMap((frame) => (frame.kind === 'stored' ? frame.seqs : []));
 }
 
-/** Sends one message with publishes under sequences `from`, `from + 1`, … */
-function sendPublishes(partner: Partner, from: number, publishes: readonly PublishQuestion[]): void {
-  partner.link.send(...publishes.map((publish, index) => ({ ...publish, seq: from + index })));
-}
-
-/** Returns once each of the sequences was answered: stored, unstored, or to wait. */
-async function allAnswered(partner: Partner, seqs: readonly number[]): Promise<void> {
+/**
+ * Sends one message with publishes under sequences `from`, `from + 1`, … Returns once each was answered: stored,
+ * unstored, or to wait.
+ */
+async function publishAll(partner: Partner, publishes: readonly PublishQuestion[], from = 1): Promise<void> {
   const { link } = partner;
+  link.send(...publishes.map((publish, index) => ({ ...publish, seq: from + index })));
   await link.next((frame) => {
     if (frame !== link.received.at(-1)) return false;
     const answered = new Set(link.received.flatMap((one) => ('seqs' in one ? one.seqs : [])));
-    return seqs.every((seq) => answered.has(seq));
+    return range(from, publishes.length).every((seq) => answered.has(seq));
   });
-}
-
-function range(from: number, count: number): number[] {
-  return Array.from({ length: count }, (_, index) => from + index);
 }
 
 /**
@@ -104,8 +100,7 @@ async function sendAgain(
 describe('a key that publishes faster than its rate', () => {
   it('has its first 200 publishes accepted; the bridge must hold the others and resend them at the rate [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
-    sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
-    await allAnswered(partner, range(1, IN_ONE_MESSAGE));
+    await publishAll(partner, cheap(partner, plant.id, IN_ONE_MESSAGE));
     expect(storedSeqs(partner).filter((seq) => seq <= IN_ONE_MESSAGE)).toEqual(range(1, BURST));
     const waits = waitsOf(partner);
     expect(waits.flatMap(({ seqs }) => seqs)).toEqual(range(BURST + 1, IN_ONE_MESSAGE - BURST));
@@ -120,8 +115,7 @@ describe('a key that publishes faster than its rate', () => {
     const { plant, partner } = await openPublisher();
     const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
     const startedAtMs = Date.now();
-    sendPublishes(partner, 1, publishes);
-    await allAnswered(partner, range(1, IN_ONE_MESSAGE));
+    await publishAll(partner, publishes);
     expect(await sendAgain(partner, publishes, 1)).toBeGreaterThan(0);
     const secondsTaken = (Date.now() - startedAtMs) / 1_000;
     expect(secondsTaken).toBeGreaterThanOrEqual((IN_ONE_MESSAGE - BURST) / PER_SECOND - 0.1);
@@ -134,8 +128,7 @@ describe('a key that publishes faster than its rate', () => {
 
   it('has an emergency accepted while its other publishes are held [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
-    sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
-    await allAnswered(partner, range(1, IN_ONE_MESSAGE));
+    await publishAll(partner, cheap(partner, plant.id, IN_ONE_MESSAGE));
     for (let count = 0; count < 5; count++) {
       const emergency = partner.command(plant.id, 'emergency', { type: 'STOP' });
       expect(await partner.ask(emergency)).toMatchObject({ kind: 'stored' });
@@ -150,10 +143,8 @@ describe('a key that publishes faster than its rate', () => {
     const emergencies = Array.from({ length: 100 }, () =>
       partner.command(plant.id, 'emergency', { type: 'STOP' }),
     );
-    sendPublishes(partner, 1, emergencies);
-    await allAnswered(partner, range(1, 100));
-    sendPublishes(partner, 101, cheap(partner, plant.id, BURST));
-    await allAnswered(partner, range(101, BURST));
+    await publishAll(partner, emergencies);
+    await publishAll(partner, cheap(partner, plant.id, BURST), 101);
     expect(waitsOf(partner)).toEqual([]);
   });
 
@@ -162,8 +153,8 @@ describe('a key that publishes faster than its rate', () => {
     const second = await connect();
     const third = await openPartner({ organization });
     const other = await third.connect();
-    for (const one of [partner, second, other]) sendPublishes(one, 1, cheap(one, plant.id, 150));
-    for (const one of [partner, second, other]) await allAnswered(one, range(1, 150));
+    const all = [partner, second, other];
+    await Promise.all(all.map((one) => publishAll(one, cheap(one, plant.id, 150))));
     const taken = [partner, second].flatMap(storedSeqs).filter((seq) => seq <= 150);
     expect(taken).toHaveLength(BURST);
     expect(waitsOf(other)).toEqual([]);
@@ -172,16 +163,13 @@ describe('a key that publishes faster than its rate', () => {
   it('has its malformed publishes limited, too: only its burst reaches the dead-letter queue [C-6.5]', async () => {
     const { partner } = await openPublisher();
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
-    sendPublishes(partner, 1, Array(IN_ONE_MESSAGE).fill(malformed));
-    await allAnswered(partner, range(1, IN_ONE_MESSAGE));
+    await publishAll(partner, Array(IN_ONE_MESSAGE).fill(malformed));
     expect(await partner.readyCount('dead-letter')).toBe(BURST);
   });
 
   it("is limited by its organization's setting [C-1.1]", async () => {
     const { plant, partner } = await openPublisher({ publishRatePerSecond: 10 });
-    const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
-    sendPublishes(partner, 1, publishes);
-    await allAnswered(partner, range(1, IN_ONE_MESSAGE));
+    await publishAll(partner, cheap(partner, plant.id, IN_ONE_MESSAGE));
     const [wait] = waitsOf(partner);
     expectPace(wait, 10);
   });
@@ -189,12 +177,10 @@ describe('a key that publishes faster than its rate', () => {
   it('has its full burst again after 50 seconds of silence, and not more [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
-    sendPublishes(partner, 1, publishes);
-    await allAnswered(partner, range(1, IN_ONE_MESSAGE));
+    await publishAll(partner, publishes);
     await sendAgain(partner, publishes, 1);
     vi.setSystemTime(Date.now() + 50_000);
-    sendPublishes(partner, 5_001, cheap(partner, plant.id, IN_ONE_MESSAGE));
-    await allAnswered(partner, range(5_001, IN_ONE_MESSAGE));
+    await publishAll(partner, cheap(partner, plant.id, IN_ONE_MESSAGE), 5_001);
     expect(storedSeqs(partner).filter((seq) => seq > 5_000)).toHaveLength(BURST);
   });
 });

@@ -1,7 +1,7 @@
 /** The same messageId published again in any way has one effect and one acknowledgement [C-7.3]. */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import { connectDevice } from '#workerd/links.ts';
+import { connectListener } from '#workerd/links.ts';
 import { charge, commandLog, eventOf, Partner, setpoint } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { createKey, siteOf, vhostOf } from '#workerd/world.ts';
@@ -10,15 +10,19 @@ import { createKey, siteOf, vhostOf } from '#workerd/world.ts';
 async function openWithDevice() {
   const scene = await openPartnerWithPlant();
   const { plant, partner } = scene;
-  const device = await connectDevice(plant);
-  device.send({ kind: 'subscribed', commands: true });
+  const device = await connectListener(plant);
   await partner.consume('event.status', { noAck: true });
-  const expectOneEffect = async () => {
+  /** The first acknowledgement; all `count` of them are the same. */
+  const expectOneEffect = async (count: number) => {
+    await partner.delivered(count);
+    const [first, ...repeats] = acknowledgements(partner);
+    for (const repeat of repeats) expect(repeat).toEqual(first);
     await device.next((frame) => frame.kind === 'command');
     expect((await commandLog(plant.id)).total).toBe(1);
     expect(device.received.filter(({ kind }) => kind === 'command')).toHaveLength(1);
+    return first;
   };
-  return { ...scene, device, expectOneEffect };
+  return { ...scene, device, question: partner.command(plant.id, 'device', charge()), expectOneEffect };
 }
 
 /** The identity and content of an acknowledgement; its time may differ. */
@@ -31,58 +35,43 @@ function acknowledgements(partner: Partner) {
 
 describe('a repeated messageId', () => {
   it('published again after its confirm has one effect and the same acknowledgement [C-7.3]', async () => {
-    const { plant, partner, expectOneEffect } = await openWithDevice();
-    const question = partner.command(plant.id, 'device', charge());
+    const { partner, question, expectOneEffect } = await openWithDevice();
     for (let time = 0; time < 3; time++)
       expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
-    await partner.delivered(3);
-    const [first, ...repeats] = acknowledgements(partner);
-    expect(first?.payload).toMatchObject({ status: 'ACCEPTED' });
-    for (const repeat of repeats) expect(repeat).toEqual(first);
-    await expectOneEffect();
+    expect((await expectOneEffect(3))?.payload).toMatchObject({ status: 'ACCEPTED' });
   });
 
   it('published four times in one batch of frames has one effect and the same acknowledgement [C-7.3]', async () => {
-    const { plant, partner, expectOneEffect } = await openWithDevice();
-    const question = partner.command(plant.id, 'device', charge());
+    const { partner, question, expectOneEffect } = await openWithDevice();
     const answers = await partner.askAll(question, question, question, question);
     expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'stored', 'stored']);
-    await partner.delivered(4);
-    const [first, ...repeats] = acknowledgements(partner);
-    for (const repeat of repeats) expect(repeat).toEqual(first);
-    await expectOneEffect();
+    await expectOneEffect(4);
   });
 
   it('that two connections publish in parallel has one effect [C-7.3]', async () => {
-    const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
-    const twin = await Partner.connect(organization, key);
-    const question = partner.command(plant.id, 'device', charge());
+    const { partner, connect, question, expectOneEffect } = await openWithDevice();
+    const twin = await connect();
     const answers = await Promise.all([partner.ask(question), twin.ask(question)]);
     expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
-    await partner.delivered(2);
-    const [first, second] = acknowledgements(partner);
-    expect(second).toEqual(first);
-    await expectOneEffect();
+    await expectOneEffect(2);
   });
 
   it('published again by a client that reconnects before it got the confirm has one effect [C-7.3]', async () => {
-    const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
-    const question = partner.command(plant.id, 'device', charge());
+    const { partner, connect, question, expectOneEffect } = await openWithDevice();
     partner.link.send({ ...question, seq: 1 });
     partner.link.socket.close();
-    const again = await Partner.connect(organization, key);
+    const again = await connect();
     await again.consume('event.status', { noAck: true });
     expect(await again.ask(question)).toMatchObject({ kind: 'stored' });
     const acks = await again.delivered(1);
     await again.quiet();
     const ids = new Set([...acks, ...again.deliveries()].map((delivery) => eventOf(delivery).messageId));
     expect(ids.size).toBe(1);
-    await expectOneEffect();
+    await expectOneEffect(0);
   });
 
   it('published again after the objects have slept has one effect and the same acknowledgement [C-7.3]', async () => {
-    const { plant, key, partner, expectOneEffect } = await openWithDevice();
-    const question = partner.command(plant.id, 'device', charge());
+    const { plant, key, partner, question, expectOneEffect } = await openWithDevice();
     await partner.ask(question);
     await partner.delivered(1);
     await evictDurableObject(vhostOf(key.id));
@@ -93,10 +82,7 @@ describe('a repeated messageId', () => {
     }
     await evictDurableObject(siteOf(plant.id));
     await partner.ask(question);
-    await partner.delivered(2);
-    const [first, second] = acknowledgements(partner);
-    expect(second).toEqual(first);
-    await expectOneEffect();
+    await expectOneEffect(2);
   });
 
   it('in upper case is the same messageId [C-7.3]', async () => {
@@ -105,10 +91,7 @@ describe('a repeated messageId', () => {
     await partner.ask(partner.command(plant.id, 'device', charge(), { messageId, correlationId: null }));
     const upper = { messageId: messageId.toUpperCase(), correlationId: null };
     await partner.ask(partner.command(plant.id, 'device', charge(), upper));
-    await partner.delivered(2);
-    const [first, second] = acknowledgements(partner);
-    expect(second).toEqual(first);
-    await expectOneEffect();
+    await expectOneEffect(2);
   });
 
   it('with another payload or routing key is rejected as reused, and the first stays valid [C-7.3]', async () => {

@@ -1,9 +1,8 @@
 /**
  * Signatures: of publishes, as their family and organization require them, and of outgoing events [C-7.2].
  */
-import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { connectDevice } from '#workerd/links.ts';
+import { connectListener } from '#workerd/links.ts';
 import {
   ackOf,
   charge,
@@ -17,6 +16,7 @@ import {
 } from '#workerd/partner.ts';
 import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { changeAndNotifyVhost, changeSettings } from '#workerd/registry-changes.ts';
+import { failRegistry } from '#workerd/registry-reads.ts';
 import { createKey, createOrganization, createPlant, vhostOf } from '#workerd/world.ts';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { sliceMembers } from '../../../../protocol/compact-json.ts';
@@ -33,6 +33,11 @@ async function openReader(settings: Record<string, unknown> = {}) {
 function rejectedAs(message: string) {
   return { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
 }
+
+const MISMATCH = rejectedAs('signature mismatch');
+/** Signs with a key that is not the partner's. */
+const FORGED = { signingKey: '00'.repeat(32) };
+const UNSIGNED = { signingKey: null };
 
 /** Checks the signature of an event as a partner does: over the slices as received. */
 function verifies(delivery: Delivery, signingKey: string): boolean {
@@ -51,9 +56,8 @@ describe('the signature of a publish', () => {
     'is required for %s: an unsigned one is rejected, logged and not dispatched [C-7.2]',
     async (family, payload) => {
       const { plant, partner } = await openReader();
-      const device = await connectDevice(plant);
-      device.send({ kind: 'subscribed', commands: true });
-      const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+      const device = await connectListener(plant);
+      const unsigned = partner.command(plant.id, family, payload, UNSIGNED);
       expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
       expect((await commandLog(plant.id)).items).toMatchObject([
         { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 'signature missing' },
@@ -67,10 +71,10 @@ describe('the signature of a publish', () => {
     ['emergency', { type: 'HOLD' }],
   ] as const)('is optional for %s, but checked when present [C-7.2]', async (family, payload) => {
     const { plant, partner } = await openReader();
-    const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+    const unsigned = partner.command(plant.id, family, payload, UNSIGNED);
     expect(await ackOf(partner, unsigned)).toMatchObject({ status: 'QUEUED' });
-    const forged = partner.command(plant.id, family, payload, { signingKey: '00'.repeat(32) });
-    expect(await ackOf(partner, forged)).toMatchObject(rejectedAs('signature mismatch'));
+    const forged = partner.command(plant.id, family, payload, FORGED);
+    expect(await ackOf(partner, forged)).toMatchObject(MISMATCH);
   });
 
   const spoiled: [string, (whole: Record<string, unknown>) => Record<string, unknown>][] = [
@@ -88,11 +92,10 @@ describe('the signature of a publish', () => {
 
   it.each(spoiled)('%s is a mismatch and nothing is dispatched [C-7.2]', async (_, spoil) => {
     const { plant, partner } = await openReader();
-    const device = await connectDevice(plant);
-    device.send({ kind: 'subscribed', commands: true });
+    const device = await connectListener(plant);
     const question = partner.command(plant.id, 'device', charge());
     const body = JSON.stringify(spoil(JSON.parse(question.body)));
-    expect(await ackOf(partner, { ...question, body })).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, { ...question, body })).toMatchObject(MISMATCH);
     expect((await commandLog(plant.id)).items).toMatchObject([{ status: 'REJECTED' }]);
     expect(device.received.filter(({ kind }) => kind === 'command')).toEqual([]);
   });
@@ -105,22 +108,22 @@ describe('the signature of a publish', () => {
     const signed = partner.command(plant.id, 'device', charge());
     await ackOf(partner, signed);
     const moved = signed.body.replace(plant.id, other.id);
-    expect(await ackOf(partner, { ...signed, body: moved })).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, { ...signed, body: moved })).toMatchObject(MISMATCH);
     const routingKey = `${signed.routingKey}.BESS-1`;
-    expect(await ackOf(partner, { ...signed, routingKey })).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, { ...signed, routingKey })).toMatchObject(MISMATCH);
   });
 
   it('made with the signing key of another API key of the same organization is a mismatch [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
     const { signingKey } = await createKey(organization);
     const question = partner.command(plant.id, 'device', charge(), { signingKey });
-    expect(await ackOf(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, question)).toMatchObject(MISMATCH);
   });
 
   it('is a mismatch when a signed field contains the separator | [C-7.2]', async () => {
     const { plant, partner } = await openReader();
     const question = partner.command(plant.id, 'device', charge(), { correlationId: 'a|b' });
-    expect(await ackOf(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, question)).toMatchObject(MISMATCH);
   });
 
   it('is checked over the payload as it was sent, without whitespace [C-3.7]', async () => {
@@ -162,7 +165,7 @@ describe('an organization that requires signed commands', () => {
     async (family, payload) => {
       const { plant, key, partner } = await openReader({ requireSignedCommands: true });
       await ackOf(partner, partner.command(plant.id, 'device', charge()));
-      const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+      const unsigned = partner.command(plant.id, family, payload, UNSIGNED);
       expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
       const signed = partner.command(plant.id, family, payload, { signingKey: key.signingKey });
       expect(await ackOf(partner, signed)).toMatchObject({ status: 'QUEUED' });
@@ -174,21 +177,19 @@ describe('an organization that requires signed commands', () => {
     const plant = await createPlant(organization);
     const key = await createKey(organization);
     // The registry is unavailable for a moment: the read at connect fails, so the publish reads it.
-    const prepare = vi.spyOn(Object.getPrototypeOf(env.DB), 'prepare');
-    prepare.mockImplementation(() => {
-      throw new Error('the registry is away');
-    });
+    const reads = failRegistry();
     const partner = await Partner.connect(organization, key);
     await partner.consume('event.status');
-    prepare.mockRestore();
+    expect(reads.count).toBeGreaterThan(0);
+    vi.restoreAllMocks();
     vi.setSystemTime(Date.now() + 2_000);
-    const unsigned = partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
+    const unsigned = partner.command(plant.id, 'site-setpoint', setpoint(), UNSIGNED);
     expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
   });
 
   it('has a changed setting applied on an open connection as soon as the vhost of its key is notified [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
-    const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
+    const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), UNSIGNED);
     expect(await ackOf(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
     const settings = changeSettings({ requireSignedCommands: true });
     await changeAndNotifyVhost(organization, key.id, settings);
@@ -201,7 +202,7 @@ describe('an organization with signatureHints', () => {
 
   it('gets the text that should have been signed: the same publish is accepted with a signature over it [C-7.2]', async () => {
     const { plant, key, partner } = await openReader({ signatureHints: true });
-    const forged = partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
+    const forged = partner.command(plant.id, 'device', charge(), FORGED);
     const payload = await ackOf(partner, forged);
     expect(payload).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
     expect((await commandLog(plant.id)).items).toMatchObject([
@@ -216,10 +217,10 @@ describe('an organization with signatureHints', () => {
 
   it('gets no hint without a signature, and a truncated text for a long message [C-7.2]', async () => {
     const { plant, partner } = await openReader({ signatureHints: true });
-    const unsigned = partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { signingKey: null });
+    const unsigned = partner.command(plant.id, 'mode', { mode: 'STANDARD' }, UNSIGNED);
     expect(await ackOf(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
     const long = { mode: 'STANDARD', reason: 'x'.repeat(200_000) };
-    const forged = partner.command(plant.id, 'mode', long, { signingKey: '00'.repeat(32) });
+    const forged = partner.command(plant.id, 'mode', long, FORGED);
     const { message } = await ackOf(partner, forged);
     expect(message).toMatch(/x… \(200\d\d\d characters\)$/);
     expect(String(message).length).toBeLessThan(2_200);
@@ -227,12 +228,12 @@ describe('an organization with signatureHints', () => {
 
   it('gets hints as soon as the vhost is notified of the setting, and none after it is switched off [C-1.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
-    const forged = () => partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
-    expect(await ackOf(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
+    const forged = () => partner.command(plant.id, 'device', charge(), FORGED);
+    expect(await ackOf(partner, forged())).toMatchObject(MISMATCH);
     await changeAndNotifyVhost(organization, key.id, changeSettings({ signatureHints: true }));
     expect(await ackOf(partner, forged())).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
     await changeAndNotifyVhost(organization, key.id, changeSettings({ signatureHints: false }));
-    expect(await ackOf(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
+    expect(await ackOf(partner, forged())).toMatchObject(MISMATCH);
   });
 });
 

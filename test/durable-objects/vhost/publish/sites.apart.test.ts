@@ -6,6 +6,8 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { charge, commandLog, eventOfAck, setpoint } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
+import { fillWithPlants } from '#workerd/registry-changes.ts';
+import { failRegistry } from '#workerd/registry-reads.ts';
 import { createOrganization, createPlant } from '#workerd/world.ts';
 
 /** A partner that reads its acknowledgements, in an organization of two plants with external ids. */
@@ -143,12 +145,10 @@ describe('the copy of the registry', () => {
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);
     vi.setSystemTime(Date.now() + 2_000);
-    const prepare = vi.spyOn(Object.getPrototypeOf(env.DB), 'prepare').mockImplementation(() => {
-      throw new Error('the registry is away');
-    });
+    failRegistry();
     const question = partner.command(plant.id, 'site-setpoint', setpoint());
     expect(await partner.ask(question)).toMatchObject({ kind: 'unstored' });
-    prepare.mockRestore();
+    vi.restoreAllMocks();
     expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
     expect((await commandLog(plant.id)).total).toBe(1);
   });
@@ -156,13 +156,7 @@ describe('the copy of the registry', () => {
   it('may list 10 000 sites with long external ids (rule 9)', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
-    await env.DB.prepare(
-      `WITH RECURSIVE counter(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 10000)
-       INSERT INTO plants (id, organization_id, name, external_plant_id, created_at_ms)
-       SELECT 'plant-' || substr(?1, 1, 8) || '-' || printf('%021d', n), ?1, 'Plant', printf('%064d', n), 1 FROM counter`,
-    )
-      .bind(organization.id)
-      .run();
+    await fillWithPlants(organization);
     const { partner } = await openPartner({ organization });
     const question = partner.command(plant.id, 'mode', { mode: 'STANDARD' });
     expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });

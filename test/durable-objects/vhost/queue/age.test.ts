@@ -1,5 +1,5 @@
 /** The alarm enforces the maximum age of messages, whether or not the queue has consumers [C-6.4]. */
-import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
+import { runDurableObjectAlarm } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers } from '#workerd/outbox-events.ts';
 import { breakWrites, publishOf, storedMessages, vhostRows } from '#workerd/partner.ts';
@@ -53,12 +53,10 @@ describe('in a queue without consumers', () => {
   });
 
   it('old messages are dropped and counted although the object slept all the time [C-6.4]', async () => {
-    const { key, siteId, partner } = await openPartner();
+    const { key, siteId, leave } = await openPartner();
     await hand(key, siteId, 1, 2);
     await hand(key, siteId, 3, 2, { kind: 'telemetry' });
-    partner.link.socket.close();
-    await partner.link.untilClosed();
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    await leave();
     await passVhostTime(key, 8 * DAY);
     expect(await left(key)).toEqual({ messages: 0, dropped: 4 });
   });

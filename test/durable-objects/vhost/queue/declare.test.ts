@@ -1,5 +1,6 @@
 /** Declaring queues: the event queues exist and cannot be changed [C-6.1], [C-6.3]. */
 import { describe, expect, it } from 'vitest';
+import { forbidden, refused } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 
 const TTL = [{ name: 'x-message-ttl', type: 'signedint', value: 60_000 }];
@@ -43,12 +44,12 @@ describe('declaring a queue', () => {
     async (name, options, received, current) => {
       const { key, partner } = await openPartner();
       const queue = partner.queueName('event.status');
-      expect(await partner.declare(queue, options)).toMatchObject({
-        kind: 'refused',
-        severity: 'channel',
-        code: 406,
-        text: `PRECONDITION_FAILED - inequivalent arg '${name}' for queue '${queue}' in vhost 'partner-${key.id}': received '${received}' but current is '${current}'`,
-      });
+      expect(await partner.declare(queue, options)).toMatchObject(
+        refused(
+          406,
+          `PRECONDITION_FAILED - inequivalent arg '${name}' for queue '${queue}' in vhost 'partner-${key.id}': received '${received}' but current is '${current}'`,
+        ),
+      );
     },
   );
 
@@ -56,11 +57,12 @@ describe('declaring a queue', () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('event.telemetry');
     const answer = await partner.declare(queue, { arguments: TTL });
-    expect(answer).toMatchObject({ kind: 'refused', severity: 'channel', code: 406 });
-    const text = answer.kind === 'refused' ? answer.text : '';
     const where = `for queue '${queue}' in vhost 'partner-${key.id}'`;
-    expect(text).toBe(
-      `PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' ${where}: received the value '60000' of type 'signedint' but current is none`,
+    expect(answer).toMatchObject(
+      refused(
+        406,
+        `PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' ${where}: received the value '60000' of type 'signedint' but current is none`,
+      ),
     );
   });
 
@@ -77,12 +79,12 @@ describe('declaring a queue', () => {
   it('as exclusive is refused with 405 for an event queue, because its connections share it [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('event.status');
-    expect(await partner.declare(queue, { exclusive: true, durable: false })).toMatchObject({
-      kind: 'refused',
-      severity: 'channel',
-      code: 405,
-      text: `RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '${queue}' in vhost 'partner-${key.id}'. It could be originally declared on another connection or the exclusive property value does not match that of the original declaration.`,
-    });
+    expect(await partner.declare(queue, { exclusive: true, durable: false })).toMatchObject(
+      refused(
+        405,
+        `RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '${queue}' in vhost 'partner-${key.id}'. It could be originally declared on another connection or the exclusive property value does not match that of the original declaration.`,
+      ),
+    );
   });
 
   it.each([
@@ -90,25 +92,17 @@ describe('declaring a queue', () => {
     ['a name whose slug begins like its own', (slug: string) => `vcp.${slug}2.event.status`],
     ['a new name under its own slug', (slug: string) => `vcp.${slug}.mine`],
   ])('with %s is refused with 403, passively too [C-6.2]', async (_, nameOf) => {
-    const { organization, key, partner } = await openPartner();
+    const { organization, partner } = await openPartner();
     const queue = nameOf(organization.slug);
-    const refusal = {
-      kind: 'refused',
-      severity: 'channel',
-      code: 403,
-      text: `ACCESS_REFUSED - access to queue '${queue}' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
-    };
+    const refusal = forbidden(partner, `queue '${queue}'`);
     expect(await partner.declare(queue, { passive: true })).toMatchObject(refusal);
     expect(await partner.declare(queue)).toMatchObject(refusal);
   });
 
   it('passively with a name that is not declared is answered 404 [C-6.3]', async () => {
     const { key, partner } = await openPartner();
-    expect(await partner.declare('mine', { passive: true })).toMatchObject({
-      kind: 'refused',
-      severity: 'channel',
-      code: 404,
-      text: `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`,
-    });
+    expect(await partner.declare('mine', { passive: true })).toMatchObject(
+      refused(404, `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`),
+    );
   });
 });

@@ -6,13 +6,13 @@ import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { hand, numberOf } from '#workerd/outbox-events.ts';
 import { publishOf, untilStored, vhostRows } from '#workerd/partner.ts';
-import { openHolder, openPartner } from '#workerd/partner-scenes.ts';
+import { EVENTS_OF, openHolder, openPartner } from '#workerd/partner-scenes.ts';
 import { onQueue } from '#workerd/queues.ts';
+import { DAY } from '#workerd/site-clock.ts';
 import { vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
 import type { QueueName } from '../../../../protocol/routing-keys.ts';
 
-const DAY_MS = 24 * 3_600_000;
 const MIB = 1024 * 1024;
 /** The body of a message that counts as less than 1 MiB. */
 const ALMOST_A_MIB = MIB - 1_000;
@@ -106,18 +106,13 @@ describe('the age of a message', () => {
     async (queue) => {
       vi.setSystemTime(Date.now());
       const { key, partner, siteId } = await openPartner();
-      const kinds = {
-        'event.status': 'ack',
-        'event.alarm': 'alarm',
-        'event.execution': 'execution',
-      } as const;
       if (queue === 'dead-letter') {
         await partner.ask(publishOf(partner.routingKey('mode'), 'first'));
         await partner.ask(publishOf(partner.routingKey('mode'), 'second'));
       } else {
-        await hand(key, siteId, 1, 2, { kind: kinds[queue] });
+        await hand(key, siteId, 1, 2, { kind: EVENTS_OF[queue] });
       }
-      vi.setSystemTime(Date.now() + 7 * DAY_MS - 1);
+      vi.setSystemTime(Date.now() + 7 * DAY - 1);
       expect((await partner.get(queue, { noAck: true })).delivery).not.toBeNull();
       vi.setSystemTime(Date.now() + 1);
       expect((await partner.get(queue)).delivery).toBeNull();
@@ -129,9 +124,9 @@ describe('the age of a message', () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const held = await partner.get('event.status');
-    vi.setSystemTime(Date.now() + 8 * DAY_MS);
+    vi.setSystemTime(Date.now() + 8 * DAY);
     expect((await partner.get('event.status')).delivery).toBeNull();
-    if (held.delivery) partner.settle('discard', [held.delivery]);
+    partner.settle('discard', [held.delivery]);
     await partner.quiet();
     expect(await droppedCount(key, 'event.status')).toBe(1);
   });
@@ -140,11 +135,11 @@ describe('the age of a message', () => {
     vi.setSystemTime(Date.now());
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 1);
-    vi.setSystemTime(Date.now() + 6 * DAY_MS);
+    vi.setSystemTime(Date.now() + 6 * DAY);
     const late = await partner.get('event.status');
-    if (late.delivery) partner.settle('discard', [late.delivery]);
+    partner.settle('discard', [late.delivery]);
     await partner.quiet();
-    vi.setSystemTime(Date.now() + 2 * DAY_MS);
+    vi.setSystemTime(Date.now() + 2 * DAY);
     expect((await partner.get('dead-letter')).delivery?.body).toBe(late.delivery?.body);
   });
 });

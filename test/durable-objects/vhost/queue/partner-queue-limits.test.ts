@@ -59,11 +59,9 @@ describe('x-message-ttl', () => {
   });
 
   it('drops messages by fewer than ten alarms an hour, in an object that sleeps without clients', async () => {
-    const { partner, key, siteId } = await openPartnerQueues(['mine'], 1_000);
+    const { key, siteId, leave } = await openPartnerQueues(['mine'], 1_000);
     await hand(key, siteId, 1, 3);
-    partner.link.socket.close();
-    await partner.link.untilClosed();
-    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    await leave();
     const rings = await passVhostTime(key, HOUR);
     expect(await stored(key, 'mine')).toEqual({ chunks: 0, dropped: 3 });
     expect(rings).toBeLessThan(10);
@@ -71,10 +69,9 @@ describe('x-message-ttl', () => {
 });
 
 it('messages of a partner queue without x-message-ttl are dropped after seven days', async () => {
-  const { partner, key, siteId } = await openPartnerQueues(['mine']);
+  const { key, siteId, leave } = await openPartnerQueues(['mine']);
   await hand(key, siteId, 1, 3);
-  partner.link.socket.close();
-  await partner.link.untilClosed();
+  await leave();
   await passVhostTime(key, 7 * DAY - HOUR);
   expect(await stored(key, 'mine')).toMatchObject({ chunks: 1 });
   await passVhostTime(key, 2 * HOUR);

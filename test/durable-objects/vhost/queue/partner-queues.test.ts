@@ -1,47 +1,40 @@
 /** Partner queues: declared, bound, read, and deleted [C-6.6]. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf } from '#workerd/outbox-events.ts';
-import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { hand, markedNumbers, numberOf } from '#workerd/outbox-events.ts';
+import { consumption, type Partner, refused, vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import type { VhostLinkUp } from '../../../../protocol/link/vhost.ts';
 
 type Question = Parameters<Partner['ask']>[0];
+type Settings = Parameters<Partner['declare']>[1];
 type Typed = Extract<VhostLinkUp, { kind: 'declare' }>['arguments'];
 
+const OK = { kind: 'ok' };
 const MAX_LENGTH = (value: number): Typed => [{ name: 'x-max-length', type: 'signedint', value }];
 
-function refused(code: number, text: string) {
-  return { kind: 'refused', severity: 'channel', code, text: expect.stringContaining(text) };
+function refusal(code: number, part: string) {
+  return refused(code, expect.stringContaining(part));
+}
+
+function bindTo(pattern: string) {
+  return { kind: 'bind', queue: 'mine', pattern } as const;
+}
+
+function deletion(queue: string) {
+  return { kind: 'delete', queue, ifUnused: false, ifEmpty: false } as const;
 }
 
 /** A partner with a queue `mine` that is bound to these patterns; `$` stands for its slug. */
-async function openPartnerQueues(
-  patterns: readonly string[] = ['$.event.#'],
-  options: Parameters<Partner['declare']>[1] = {},
-) {
+async function openPartnerQueues(patterns: readonly string[] = ['$.event.#'], options: Settings = {}) {
   const scene = await openPartner();
   const { partner, organization } = scene;
-  expect(await partner.declare('mine', options)).toMatchObject({
-    kind: 'ok',
-    messageCount: 0,
-    consumerCount: 0,
-  });
+  expect(await partner.declare('mine', options)).toMatchObject({ ...OK, messageCount: 0, consumerCount: 0 });
   for (const pattern of patterns) {
-    const answer = await partner.ask({
-      kind: 'bind',
-      queue: 'mine',
-      pattern: pattern.replace('$', organization.slug),
-    });
-    expect(answer).toMatchObject({ kind: 'ok' });
+    expect(await partner.ask(bindTo(pattern.replace('$', organization.slug)))).toMatchObject(OK);
   }
   return scene;
-}
-
-async function countOf(partner: Partner, queue = 'mine'): Promise<number | undefined> {
-  const answer = await partner.declare(queue, { passive: true });
-  return answer.kind === 'ok' ? answer.messageCount : undefined;
 }
 
 /** Takes all waiting messages of a queue without acknowledging them. */
@@ -55,31 +48,24 @@ async function drain(partner: Partner, queue = 'mine'): Promise<number[]> {
 }
 
 async function partnerQueues(key: Key): Promise<string[]> {
-  return (await vhostRows<{ name: string }>(key, 'SELECT name FROM partner_queue ORDER BY name')).map(
-    ({ name }) => name,
-  );
+  const rows = await vhostRows<{ name: string }>(key, 'SELECT name FROM partner_queue ORDER BY name');
+  return rows.map(({ name }) => name);
 }
 
 describe('declaring a partner queue', () => {
   it('creates a queue, and finds it again with equal arguments, after a sleep too', async () => {
     const { partner, key } = await openPartnerQueues([], { durable: true, arguments: MAX_LENGTH(5) });
-    expect(
-      await partner.declare('mine', { arguments: [{ name: 'x-max-length', type: 'byte', value: 5 }] }),
-    ).toMatchObject({
-      kind: 'ok',
-    });
+    const equal = [{ name: 'x-max-length', type: 'byte', value: 5 }];
+    expect(await partner.declare('mine', { arguments: equal })).toMatchObject(OK);
     await evictDurableObject(vhostOf(key.id));
-    expect(await countOf(partner)).toBe(0);
+    expect(await partner.countOf('mine')).toBe(0);
     expect(await partnerQueues(key)).toEqual(['mine']);
   });
 
   it('without a name gets a generated one', async () => {
     const { partner, key } = await openPartner();
     const answer = await partner.declare('', { exclusive: true });
-    expect(answer).toMatchObject({
-      kind: 'ok',
-      queue: expect.stringMatching(/^amq\.gen-[A-Za-z0-9_-]{22}$/),
-    });
+    expect(answer).toMatchObject({ ...OK, queue: expect.stringMatching(/^amq\.gen-[A-Za-z0-9_-]{22}$/) });
     expect(await partnerQueues(key)).toEqual([answer.kind === 'ok' ? answer.queue : '']);
   });
 
@@ -88,51 +74,31 @@ describe('declaring a partner queue', () => {
     ['vcp.mine', "access to queue 'vcp.mine'"],
   ])('under a reserved name (%s) is refused: 403', async (name, text) => {
     const { partner } = await openPartner();
-    expect(await partner.declare(name)).toMatchObject(refused(403, `ACCESS_REFUSED - ${text}`));
+    expect(await partner.declare(name)).toMatchObject(refusal(403, `ACCESS_REFUSED - ${text}`));
   });
 
-  it.each<[string, Question, number, string]>([
-    [
-      'x-message-ttl',
-      declareWith('x-message-ttl', 'signedint', -1),
-      406,
-      "'x-message-ttl' for queue 'q' in vhost 'V': {value_negative,-1}",
-    ],
-    [
-      'x-max-length',
-      declareWith('x-max-length', 'longstr', '5'),
-      406,
-      `'x-max-length' for queue 'q' in vhost 'V': "expected integer, got longstr"`,
-    ],
-    [
-      'an argument that is not offered',
-      declareWith('x-dead-letter-exchange', 'longstr', ''),
-      406,
-      "'x-dead-letter-exchange' for queue 'q' in vhost 'V': not supported",
-    ],
-    [
-      'another type',
-      declareWith('x-queue-type', 'longstr', 'quorum'),
-      406,
-      "'x-queue-type' for queue 'q' in vhost 'V': not supported",
-    ],
-  ])('with an invalid argument (%s) is refused: 406', async (_title, question, code, text) => {
+  it.each<[title: string, name: string, type: string, value: string | number, why: string]>([
+    ['x-message-ttl', 'x-message-ttl', 'signedint', -1, '{value_negative,-1}'],
+    ['x-max-length', 'x-max-length', 'longstr', '5', '"expected integer, got longstr"'],
+    ['an argument that is not offered', 'x-dead-letter-exchange', 'longstr', '', 'not supported'],
+    ['another type', 'x-queue-type', 'longstr', 'quorum', 'not supported'],
+  ])('with an invalid argument (%s) is refused: 406', async (_title, name, type, value, why) => {
     const { partner, key } = await openPartner();
-    const said = `PRECONDITION_FAILED - invalid arg ${text.replace("'V'", `'partner-${key.id}'`)}`;
-    expect(await partner.ask(question)).toMatchObject(refused(code, said));
+    const where = `'${name}' for queue 'q' in vhost 'partner-${key.id}'`;
+    const said = `PRECONDITION_FAILED - invalid arg ${where}: ${why}`;
+    expect(await partner.declare('q', { arguments: [{ name, type, value }] })).toMatchObject(
+      refusal(406, said),
+    );
     expect(await partnerQueues(key)).toEqual([]);
   });
 
   it('is limited to 32 queues; the next is refused until one is deleted', async () => {
     const { partner } = await openPartner();
-    for (let count = 1; count <= 32; count++)
-      expect(await partner.declare(`q${count}`)).toMatchObject({ kind: 'ok' });
-    expect(await partner.declare('one more')).toMatchObject(refused(406, '(32) is reached'));
-    expect(await partner.declare('q7')).toMatchObject({ kind: 'ok' });
-    expect(await partner.ask({ kind: 'delete', queue: 'q7', ifUnused: false, ifEmpty: false })).toMatchObject(
-      { kind: 'ok' },
-    );
-    expect(await partner.declare('one more')).toMatchObject({ kind: 'ok' });
+    for (let count = 1; count <= 32; count++) expect(await partner.declare(`q${count}`)).toMatchObject(OK);
+    expect(await partner.declare('one more')).toMatchObject(refusal(406, '(32) is reached'));
+    expect(await partner.declare('q7')).toMatchObject(OK);
+    expect(await partner.ask(deletion('q7'))).toMatchObject(OK);
+    expect(await partner.declare('one more')).toMatchObject(OK);
   });
 
   it.each<[string, Parameters<Partner['declare']>[1], number, string]>([
@@ -144,15 +110,10 @@ describe('declaring a partner queue', () => {
   ])('again with a difference (%s) is refused', async (_title, options, code, text) => {
     const { partner } = await openPartnerQueues([], { arguments: MAX_LENGTH(5) });
     expect(await partner.declare('mine', { arguments: MAX_LENGTH(5), ...options })).toMatchObject(
-      refused(code, text),
+      refusal(code, text),
     );
   });
 });
-
-function declareWith(name: string, type: string, value: string | number): Question {
-  const flags = { passive: false, durable: true, exclusive: false, autoDelete: false };
-  return { kind: 'declare', queue: 'q', ...flags, arguments: [{ name, type, value }] };
-}
 
 describe('a binding', () => {
   it.each([
@@ -184,8 +145,8 @@ describe('a binding', () => {
     'to %j, which does not begin with the slug of its key, is refused: 403',
     async (pattern) => {
       const { partner } = await openPartnerQueues([]);
-      expect(await partner.ask({ kind: 'bind', queue: 'mine', pattern })).toMatchObject(
-        refused(403, `ACCESS_REFUSED - access to topic '${pattern}' in exchange 'vcp'`),
+      expect(await partner.ask(bindTo(pattern))).toMatchObject(
+        refusal(403, `ACCESS_REFUSED - access to topic '${pattern}' in exchange 'vcp'`),
       );
     },
   );
@@ -196,34 +157,25 @@ describe('a binding', () => {
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 1, 1);
     for (let times = 0; times < 2; times++)
-      expect(await partner.ask({ kind: 'unbind', queue: 'mine', pattern })).toMatchObject({ kind: 'ok' });
+      expect(await partner.ask({ kind: 'unbind', queue: 'mine', pattern })).toMatchObject(OK);
     await hand(key, siteId, 2, 1);
     expect(await drain(partner)).toEqual([1]);
   });
 
   it('is refused if its queue has 64 others; repeating one that exists succeeds', async () => {
     const { partner, organization } = await openPartnerQueues([]);
-    for (let count = 0; count < 64; count++)
-      expect(
-        await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w${count}` }),
-      ).toMatchObject({
-        kind: 'ok',
-      });
-    expect(
-      await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w3` }),
-    ).toMatchObject({ kind: 'ok' });
-    expect(
-      await partner.ask({ kind: 'bind', queue: 'mine', pattern: `${organization.slug}.event.w64` }),
-    ).toMatchObject(refused(406, '64 bindings'));
+    const bind = (count: number) => partner.ask(bindTo(`${organization.slug}.event.w${count}`));
+    for (let count = 0; count < 64; count++) expect(await bind(count)).toMatchObject(OK);
+    expect(await bind(3)).toMatchObject(OK);
+    expect(await bind(64)).toMatchObject(refusal(406, '64 bindings'));
   });
 
   it('of an unknown queue is refused with 404, of an event queue with 403', async () => {
     const { partner, organization } = await openPartner();
-    expect(
-      await partner.ask({ kind: 'bind', queue: 'nope', pattern: `${organization.slug}.event.#` }),
-    ).toMatchObject(refused(404, "no queue 'nope'"));
+    const nope = { ...bindTo(`${organization.slug}.event.#`), queue: 'nope' };
+    expect(await partner.ask(nope)).toMatchObject(refusal(404, "no queue 'nope'"));
     const ours = partner.queueName('event.alarm');
-    expect(await partner.ask({ kind: 'bind', queue: ours, pattern: '#' })).toMatchObject(refused(403, ours));
+    expect(await partner.ask({ kind: 'bind', queue: ours, pattern: '#' })).toMatchObject(refusal(403, ours));
   });
 });
 
@@ -233,24 +185,17 @@ describe('messages of a partner queue', () => {
     await hand(key, siteId, 1, 3);
     await partner.consumeFrom('mine', { prefetch: 2 });
     const [first, second] = await partner.delivered(2);
-    if (first && second) {
-      partner.settle('requeue', [second]);
-      partner.settle('ack', [first]);
-    }
-    const all = await partner.delivered(4);
-    expect(all.map((one) => [numberOf(one), one.redelivered])).toEqual([
-      [1, false],
-      [2, false],
-      [2, true],
-      [3, false],
-    ]);
+    partner.settle('requeue', [second]);
+    partner.settle('ack', [first]);
+    await partner.delivered(4);
+    expect(markedNumbers(partner)).toEqual(['1', '2', '2*', '3']);
   });
 
   it('that no client takes are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
     const { key, siteId, restart } = await openPartnerQueues(['$.event.command.ack']);
     await hand(key, siteId, 1, 3);
     const again = await restart({ boot: 'boot-2' });
-    expect(await countOf(again)).toBe(3);
+    expect(await again.countOf('mine')).toBe(3);
     await hand(key, siteId, 1, 3);
     expect(await drain(again)).toEqual([1, 2, 3]);
   });
@@ -270,7 +215,7 @@ describe('messages of a partner queue', () => {
     const { partner, key, siteId } = await openPartnerQueues(['$.event.#'], { arguments: MAX_LENGTH(3) });
     await hand(key, siteId, 1, 10);
     await evictDurableObject(vhostOf(key.id));
-    expect(await countOf(partner)).toBe(3);
+    expect(await partner.countOf('mine')).toBe(3);
     expect(await drain(partner)).toEqual([8, 9, 10]);
   });
 
@@ -288,9 +233,9 @@ describe('messages of a partner queue', () => {
       atMs: expect.any(Number),
       count: 1,
     });
-    if (delivery) partner.settle('requeue', [delivery]);
+    partner.settle('requeue', [delivery]);
     const name = partner.queueName('dead-letter');
-    expect(await partner.ask({ kind: 'purge', queue: name })).toMatchObject({ kind: 'ok', messageCount: 1 });
+    expect(await partner.ask({ kind: 'purge', queue: name })).toMatchObject({ ...OK, messageCount: 1 });
     expect(await partner.readyCount('dead-letter')).toBe(0);
   });
 
@@ -307,25 +252,15 @@ describe('messages of a partner queue', () => {
 });
 
 describe('an exclusive queue', () => {
+  const mine = [{ name: 'x-mine', type: 'bool', value: 1 }];
+  const FLAGS = { passive: false, durable: true, exclusive: false, autoDelete: false, arguments: mine };
   const questions: [string, Question][] = [
-    ['a declaration', { ...declareWith('x-mine', 'bool', 1), queue: 'mine' } as Question],
-    [
-      'a consumer',
-      {
-        kind: 'consume',
-        channel: 1,
-        tag: 't',
-        queue: 'mine',
-        noAck: false,
-        exclusive: false,
-        prefetch: 0,
-        priority: 0,
-      },
-    ],
+    ['a declaration', { kind: 'declare', queue: 'mine', ...FLAGS }],
+    ['a consumer', consumption('mine')],
     ['a get', { kind: 'get', channel: 1, queue: 'mine', noAck: true }],
     ['a purge', { kind: 'purge', queue: 'mine' }],
-    ['a bind', { kind: 'bind', queue: 'mine', pattern: '$.event.#' }],
-    ['a delete', { kind: 'delete', queue: 'mine', ifUnused: false, ifEmpty: false }],
+    ['a bind', bindTo('$.event.#')],
+    ['a delete', deletion('mine')],
   ];
 
   it.each(questions)('refuses %s of another connection: 405', async (_title, question) => {
@@ -336,7 +271,7 @@ describe('an exclusive queue', () => {
         ? { ...question, pattern: question.pattern.replace('$', organization.slug) }
         : question;
     expect(await other.ask(own)).toMatchObject(
-      refused(405, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine'"),
+      refusal(405, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine'"),
     );
   });
 
@@ -347,10 +282,10 @@ describe('an exclusive queue', () => {
     await second.declare('other', { exclusive: true });
     partner.link.socket.close();
     await partner.link.untilClosed();
-    expect(await countOf(second, 'mine')).toBeUndefined();
+    expect(await second.countOf('mine')).toBeUndefined();
     // A newer boot of its bridge: the connection has ended without a close.
     const third = await connect({ bridge: 'bridge-2', boot: 'boot-2' });
-    expect(await countOf(third, 'other')).toBeUndefined();
+    expect(await third.countOf('other')).toBeUndefined();
     expect(await partnerQueues(key)).toEqual([]);
     expect(await vhostRows(key, "SELECT 1 AS one FROM chunk WHERE queue LIKE 'partner/%'")).toEqual([]);
     expect(await vhostRows(key, 'SELECT 1 AS one FROM binding')).toEqual([]);
@@ -360,13 +295,13 @@ describe('an exclusive queue', () => {
 describe('an auto-delete queue', () => {
   it('exists until its last consumer is cancelled', async () => {
     const { partner } = await openPartnerQueues([], { autoDelete: true });
-    expect(await countOf(partner)).toBe(0);
+    expect(await partner.countOf('mine')).toBe(0);
     await partner.consumeFrom('mine', { tag: 'a' });
     await partner.consumeFrom('mine', { tag: 'b' });
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'a' });
-    expect(await countOf(partner)).toBe(0);
+    expect(await partner.countOf('mine')).toBe(0);
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'b' });
-    expect(await countOf(partner)).toBeUndefined();
+    expect(await partner.countOf('mine')).toBeUndefined();
   });
 
   it.each<[string, (partner: Partner) => void]>([
@@ -377,7 +312,7 @@ describe('an auto-delete queue', () => {
     await partner.consumeFrom('mine');
     end(partner);
     const other = await connect();
-    await expect.poll(() => countOf(other)).toBeUndefined();
+    await expect.poll(() => other.countOf('mine')).toBeUndefined();
     expect(await partnerQueues(key)).toEqual([]);
   });
 });
@@ -390,24 +325,17 @@ describe('deleting and purging', () => {
     await hand(key, siteId, 1, 5);
     await other.consumeFrom('mine', { tag: 'theirs', prefetch: 1 });
     const [held] = await other.delivered(1);
-    const answer = await partner.ask({ kind: 'delete', queue: 'mine', ifUnused: false, ifEmpty: false });
-    expect(answer).toMatchObject({ kind: 'ok', messageCount: 3 });
-    for (const [{ link }, tag] of [
-      [other, 'theirs'],
-      [partner, 'mine'],
-    ] as const)
-      expect(await link.next(({ kind }) => kind === 'cancelled')).toEqual({
-        kind: 'cancelled',
-        channel: 1,
-        tag,
-      });
-    if (held) other.settle('ack', [held]);
+    expect(await partner.ask(deletion('mine'))).toMatchObject({ ...OK, messageCount: 3 });
+    const cancelled = ({ link }: Partner) => link.next(({ kind }) => kind === 'cancelled');
+    expect(await cancelled(other)).toEqual({ kind: 'cancelled', channel: 1, tag: 'theirs' });
+    expect(await cancelled(partner)).toEqual({ kind: 'cancelled', channel: 1, tag: 'mine' });
+    other.settle('ack', [held]);
     await other.quiet();
-    expect(await countOf(partner)).toBeUndefined();
+    expect(await partner.countOf('mine')).toBeUndefined();
     expect(await vhostRows(key, "SELECT 1 AS one FROM chunk WHERE queue LIKE 'partner/%'")).toEqual([]);
     // A new queue of the same name is a different queue.
     await partner.declare('mine');
-    expect(await countOf(partner)).toBe(0);
+    expect(await partner.countOf('mine')).toBe(0);
   });
 
   it('queue.delete refuses a queue in use (if-unused) or with messages (if-empty); an unknown one is no error', async () => {
@@ -415,27 +343,21 @@ describe('deleting and purging', () => {
     await hand(key, siteId, 1, 2);
     const wish = { kind: 'delete', queue: 'mine', ifUnused: true, ifEmpty: true } as const;
     await partner.consumeFrom('mine', { prefetch: 1 });
-    expect(await partner.ask(wish)).toMatchObject(refused(406, 'in use'));
+    expect(await partner.ask(wish)).toMatchObject(refusal(406, 'in use'));
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'mine' });
-    expect(await partner.ask(wish)).toMatchObject(refused(406, 'not empty'));
-    expect(await partner.ask({ kind: 'purge', queue: 'mine' })).toMatchObject({
-      kind: 'ok',
-      messageCount: 1,
-    });
-    expect(await partner.ask(wish)).toMatchObject({ kind: 'ok', messageCount: 0 });
-    expect(await partner.ask(wish)).toMatchObject({ kind: 'ok', messageCount: 0 });
-    expect(await partner.ask({ kind: 'purge', queue: 'mine' })).toMatchObject(
-      refused(404, "no queue 'mine'"),
-    );
+    expect(await partner.ask(wish)).toMatchObject(refusal(406, 'not empty'));
+    const purge = { kind: 'purge', queue: 'mine' } as const;
+    expect(await partner.ask(purge)).toMatchObject({ ...OK, messageCount: 1 });
+    expect(await partner.ask(wish)).toMatchObject({ ...OK, messageCount: 0 });
+    expect(await partner.ask(wish)).toMatchObject({ ...OK, messageCount: 0 });
+    expect(await partner.ask(purge)).toMatchObject(refusal(404, "no queue 'mine'"));
   });
 
   it('queue.delete, queue.purge and queue.unbind are refused for event queues: 403', async () => {
     const { partner } = await openPartner();
     const queue = partner.queueName('event.alarm');
-    const forbidden = refused(403, `access to queue '${queue}'`);
-    expect(await partner.ask({ kind: 'delete', queue, ifUnused: false, ifEmpty: false })).toMatchObject(
-      forbidden,
-    );
+    const forbidden = refusal(403, `access to queue '${queue}'`);
+    expect(await partner.ask(deletion(queue))).toMatchObject(forbidden);
     expect(await partner.ask({ kind: 'purge', queue })).toMatchObject(forbidden);
     expect(await partner.ask({ kind: 'unbind', queue, pattern: '#' })).toMatchObject(forbidden);
   });

@@ -1,12 +1,11 @@
 /** Telemetry events in memory and in chunks: their cost in rows, and what survives a sleep or a crash. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { hand, numberOf, outboxEvents, range } from '#workerd/outbox-events.ts';
+import { hand, markedNumbers, numberOf, passingEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { openPartner } from '#workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
-import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
 
 /** Approximately the events that a site with a few assets reports at once. */
 const PAYLOAD_CHARS = 700;
@@ -24,9 +23,7 @@ async function pass(
   count: number,
   chars = PAYLOAD_CHARS,
 ): Promise<void> {
-  const events = outboxEvents(from, count, { kind: 'telemetry', chars }).map(
-    ({ sequence: _, ...event }): PassingEvent => event,
-  );
+  const events = passingEvents(from, count, chars);
   expect(await vhostOf(key.id).receivePassing(siteId, events)).toBe('taken');
 }
 
@@ -109,8 +106,7 @@ describe('telemetry events that no client takes', () => {
     const again = await restart();
     await again.consume('event.telemetry');
     await again.delivered(20);
-    expect(again.deliveries().map(numberOf)).toEqual(range(1, 20));
-    expect(again.deliveries().some(({ redelivered }) => redelivered)).toBe(false);
+    expect(markedNumbers(again)).toEqual(range(1, 20).map(String));
   });
 
   it('write at most 0.2 rows each, over 1000 events', async () => {
@@ -141,27 +137,17 @@ describe('telemetry events that no client takes', () => {
     expect(partner.deliveries().map(numberOf)).toEqual(range(1, 1_000));
   });
 
-  it('of large size are in rows of at most 256 KB plus one event (rule 9)', async () => {
-    const { key, siteId } = await openPartner();
-    await pass(key, siteId, 1, 8, 100_000);
-    await advance(key, 60_000);
-    const stored = await chunks(key);
-    expect(stored.length).toBeGreaterThan(1);
-    for (const { length } of stored) expect(length).toBeLessThanOrEqual(256 * 1024 + 101_000);
-  });
-
   it.each([
-    ['of the usual size', PAYLOAD_CHARS, 1_000],
-    ['small', 10, 2_000],
-  ])('that are %s are in rows of at most 256 KB plus one event, too (rule 9)', async (_, chars, count) => {
+    ['large', 100_000, 8, 2],
+    ['of the usual size', PAYLOAD_CHARS, 1_000, 1],
+    ['small', 10, 2_000, 1],
+  ])('that are %s are in rows of at most 256 KB plus one event (rule 9)', async (_, chars, count, rows) => {
     const { key, siteId } = await openPartner();
     await pass(key, siteId, 1, count, chars);
     await advance(key, 60_000);
     const stored = await chunks(key);
-    expect(stored.length).toBeGreaterThan(0);
-    for (const { length } of stored) {
-      expect(length).toBeLessThanOrEqual(256 * 1024 + chars + 1_000);
-    }
+    expect(stored.length).toBeGreaterThanOrEqual(rows);
+    for (const { length } of stored) expect(length).toBeLessThanOrEqual(256 * 1024 + chars + 1_000);
   });
 });
 
@@ -195,14 +181,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
     const again = await restart();
     await again.consume('event.telemetry');
     await again.delivered(5);
-    expect(again.deliveries().map(numberOf)).toEqual(range(1, 5));
-    expect(again.deliveries().map(({ redelivered }) => redelivered)).toEqual([
-      true,
-      true,
-      true,
-      false,
-      false,
-    ]);
+    expect(markedNumbers(again)).toEqual(['1*', '2*', '3*', '4', '5']);
   });
 
   it('that arrived a minute before a crash survive it, and later events are delivered after them [C-6.4]', async () => {
