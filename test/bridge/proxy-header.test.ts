@@ -1,7 +1,7 @@
 /** PROXY headers: valid and invalid ones, and that the result does not depend on how the bytes are cut. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { addition, binaryHeader, lineHeader } from '#support/proxy-headers.ts';
 import { MAX_PROXY_HEADER_BYTES, type ProxyHeader, readProxyHeader } from '../../bridge/proxy-header.ts';
 

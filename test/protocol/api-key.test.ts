@@ -1,7 +1,7 @@
 /** API keys: the checksum detects every typo of one character, so a typo never costs a lookup. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { apiKeyPrefix, composeApiKey, isWellFormedApiKey } from '../../protocol/api-key.ts';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import { compact, signableJson, sliceMembers } from '../../protocol/compact-json.ts';
 
 const DEPTH = 10_000;

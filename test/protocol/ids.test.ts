@@ -1,7 +1,7 @@
 /** Identifiers and instants: accepted and rejected values for every rule. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import {
   EAN,
   EXTERNAL_PLANT_ID,

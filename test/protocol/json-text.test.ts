@@ -1,7 +1,7 @@
 /** JSON with parts that are already text: the result is one JSON value with those parts unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import { JsonText, jsonArray, jsonObject } from '../../protocol/json-text.ts';
 
 describe('an object of values and texts', () => {

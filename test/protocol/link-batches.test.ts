@@ -1,7 +1,7 @@
 /** Batches of the link: closed at either limit, and read back whole and in order. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forMany } from '#support/for-all.ts';
+import { forMany } from '#support/property.ts';
 import {
   MAX_BATCH_CHARS,
   MAX_BATCH_FRAMES,

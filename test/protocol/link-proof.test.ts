@@ -1,7 +1,7 @@
 /** The bridge proof: without a readable one, the link's path answers as unknown. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import {
   type BridgeProof,
   formatProof,

@@ -1,7 +1,7 @@
 /** Frames of the link, valid and hostile. No input of a peer may throw, grow memory or reach a prototype. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import { MAX_MESSAGE_CHARS, packFrames, parseFrames } from '../../protocol/link/batch.ts';
 import { deviceLinkDown, deviceLinkUp } from '../../protocol/link/device.ts';
 import { vhostLinkDown, vhostLinkUp } from '../../protocol/link/vhost.ts';

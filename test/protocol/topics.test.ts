@@ -1,7 +1,7 @@
 /** Topics: a device reaches its own topics, and no spelling reaches another device's. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import {
   DEVICE_PUBLISH_TOPICS,
   devicePublishTopic,

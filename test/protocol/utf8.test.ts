@@ -1,7 +1,7 @@
 /** Comparison and length of texts in UTF-8, without encoding them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { compareUtf8, utf8Length } from '../../protocol/utf8.ts';
 
 /** Whole characters, including those next to the surrogates. */

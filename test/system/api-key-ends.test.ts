@@ -162,8 +162,9 @@ describe('the connection test of a key', () => {
     }
     expect(new Set(results.map(({ error }) => error)).size).toBe(4);
     expect(await test(created, created.key)).toMatchObject({ ok: true });
+    // Only where a probe ran: the last one, and the one without a bridge.
     const rows = await audited(stack, 'api_key.test_connection', created.apiKey.id);
-    expect(rows.map(({ outcome }) => outcome)).toEqual(['SUCCESS', 'FAILURE', 'FAILURE', 'FAILURE']);
+    expect(rows.map(({ outcome }) => outcome)).toEqual(['SUCCESS', 'FAILURE']);
     expect(JSON.stringify(rows)).not.toContain(created.key);
   });
 

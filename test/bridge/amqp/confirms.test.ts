@@ -1,7 +1,7 @@
 /** Publisher confirms: each outcome is sent once and coalesced, never for an open publish. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { type Confirmation, Confirms } from '../../../bridge/amqp/confirms.ts';
 
 type Outcome = 'ack' | 'nack';

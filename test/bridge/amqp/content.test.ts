@@ -10,7 +10,7 @@ import {
   tableEntry,
 } from '#support/bridge-amqp-frames.ts';
 import { properties, shortString } from '#support/bridge-amqp-values.ts';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import { ContentAssembly, checkProperties, readPublish } from '../../../bridge/amqp/content.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';

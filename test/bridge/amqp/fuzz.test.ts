@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitions, propertyBytes } from '#support/bridge-amqp-frames.ts';
 import { properties as goodProperties } from '#support/bridge-amqp-values.ts';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
 import { decodeMethod, decodeProperties, METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { fuzz } from '../../../tools/fuzz/batch.ts';

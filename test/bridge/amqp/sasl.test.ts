@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { longString, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { MECHANISMS, readSasl } from '../../../bridge/amqp/sasl.ts';
 
 /** A table without its length, as clients send it. */

@@ -1,7 +1,7 @@
 /** Delivery tags of a channel and their leases. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forMany } from '#support/for-all.ts';
+import { forMany } from '#support/property.ts';
 import { Unacked } from '../../../bridge/amqp/unacked.ts';
 
 /** Deliveries with tags 1, 2, 3, … and these leases. */

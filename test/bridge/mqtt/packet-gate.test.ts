@@ -10,7 +10,7 @@ import {
   packet,
   publishPacket,
 } from '#support/bridge-mqtt-peer.ts';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { PacketGate } from '../../../bridge/mqtt/size-gate.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { amqpErrorOf, deepTable, definitions, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
 import { argumentsOf, fieldTable, METHODS, properties } from '#support/bridge-amqp-values.ts';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import {
   decodeMethod,
   decodeProperties,

@@ -11,7 +11,7 @@ import {
   tableEntry,
 } from '#support/bridge-amqp-frames.ts';
 import { properties } from '#support/bridge-amqp-values.ts';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { encodeMethod, encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
 import { encodeDelivery } from '../../../../bridge/amqp/wire/delivery.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';

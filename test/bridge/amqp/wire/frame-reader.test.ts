@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { amqpErrorOf, announcement, frame } from '#support/bridge-amqp-frames.ts';
-import { forAll, forMany } from '#support/for-all.ts';
+import { forAll, forMany } from '#support/property.ts';
 import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
 

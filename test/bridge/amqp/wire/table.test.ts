@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Fields, propertyBytes, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
-import { forAll } from '#support/for-all.ts';
+import { forAll } from '#support/property.ts';
 import { decodeProperties } from '../../../../bridge/amqp/wire/codec.ts';
 import {
   long,
