@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { unknownKey } from '#workerd/client.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
+import { restRequest, sendRequest, statusesOf } from '#workerd/rest.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../durable-objects/env.ts';
 
@@ -26,12 +26,6 @@ const it = test.extend('from', () => {
   };
 });
 
-async function statusesOf(times: number, request: () => Promise<Response>): Promise<number[]> {
-  const statuses = [];
-  for (let time = 0; time < times; time++) statuses.push((await request()).status);
-  return statuses;
-}
-
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);
 
 describe('the requests of an address', () => {
@@ -48,11 +42,8 @@ describe('the requests of an address', () => {
   });
 
   it('count as five requests each when the answer is 401 or 403 [C-14.2]', async ({ from, newKey }) => {
-    expect(await statusesOf(6, () => from(1, SITES, { key: unknownKey() }))).toEqual([
-      ...all(4, 401),
-      429,
-      429,
-    ]);
+    const unknown = await statusesOf(6, () => from(1, SITES, { key: unknownKey() }));
+    expect(unknown).toEqual([...all(4, 401), 429, 429]);
     const { key } = await newKey({ scopes: ['plants:read'] });
     expect(await statusesOf(6, () => from(2, SITES, { key }))).toEqual([...all(4, 403), 429, 429]);
   });

@@ -4,7 +4,7 @@ import { vi } from 'vitest';
 import { anonymous, KeyClient } from '#workerd/client.ts';
 import { joinOrganization, Person } from '#workerd/people.ts';
 import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
+import { restRequest, sendRequest, statusesOf } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { createKey, createOrganization, type Organization } from '#workerd/world.ts';
@@ -28,13 +28,6 @@ async function join(person: Person, to: Organization, role: Role = 'ADMIN'): Pro
 /** The rate headers of an answer: limit, remaining, reset. */
 function rateOf({ headers }: Response): (string | null)[] {
   return ['limit', 'remaining', 'reset'].map((name) => headers.get(`ratelimit-${name}`));
-}
-
-/** The statuses of that many requests, one after the other. */
-async function statusesOf(times: number, request: () => Promise<Response>): Promise<number[]> {
-  const statuses = [];
-  for (let time = 0; time < times; time++) statuses.push((await request()).status);
-  return statuses;
 }
 
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);

@@ -76,3 +76,31 @@ export async function expectError(
   expect(ENVELOPE_FIELDS).toEqual(expect.arrayContaining(Object.keys(body)));
   return body;
 }
+
+/** Asserts that all answers are the same error, word for word. */
+export async function expectSameError(
+  answers: Iterable<Response | Promise<Response>>,
+  status: number,
+  code: ApiErrorCode,
+): Promise<void> {
+  const texts = new Set<string>();
+  for (const answer of answers) {
+    const response = await answer;
+    texts.add(await response.clone().text());
+    await expectError(response, status, code);
+  }
+  expect(texts.size).toBe(1);
+}
+
+/** Asserts a 400 whose only detail is about this field. `what`: names the case in a failure. */
+export async function expectInvalid(response: Response, field: string, what: unknown = field): Promise<void> {
+  const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
+  expect([what, details]).toEqual([what, [expect.stringMatching(new RegExp(`^${field}: `))]]);
+}
+
+/** The statuses of that many requests, one after the other. */
+export async function statusesOf(times: number, request: () => Promise<Response>): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let time = 0; time < times; time++) statuses.push((await request()).status);
+  return statuses;
+}

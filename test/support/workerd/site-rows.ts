@@ -30,6 +30,12 @@ export async function factOf<Value>(siteId: string, name: string): Promise<Value
   return text === undefined ? undefined : (JSON.parse(text) as Value);
 }
 
+/** The status of a device in the object that serves it; undefined where the object has no such device. */
+export async function statusOf({ id, siteId }: { id: string; siteId: string }): Promise<string | undefined> {
+  return (await rowsOf<{ status: string }>(siteId, `SELECT status FROM device WHERE id = '${id}'`))[0]
+    ?.status;
+}
+
 /** How many messages a site's journal holds. */
 export async function journalLines(siteId: string): Promise<number> {
   const lines = `SELECT sum(length(data) - length(replace(data, char(10), ''))) FROM journal_block`;

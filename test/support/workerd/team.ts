@@ -143,9 +143,11 @@ export class Team implements Members {
   }
 
   /** An ACTIVE device with a certificate. */
-  async newMtlsDevice(fields: object = {}): Promise<{ id: string; security: Issued }> {
+  async newMtlsDevice(
+    fields: object = {},
+  ): Promise<{ id: string; security: Issued & { hmacSecret: string } }> {
     const { id } = await this.newDevice({ authMethod: 'MTLS', ...fields });
-    return { id, security: (await this.provision(id)).security as Issued };
+    return { id, security: (await this.provision(id)).security as Issued & { hmacSecret: string } };
   }
 
   /** `POST /devices/{id}/certificate`. */

@@ -8,7 +8,7 @@ import { Team } from './team.ts';
 import { createKey, createOrganization, createPlant, type KeyOptions } from './world.ts';
 
 export { describe, expect } from 'vitest';
-export { expectError } from './rest.ts';
+export { expectError, expectInvalid, expectSameError } from './rest.ts';
 
 export const UUID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 export const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);

@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';
-import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import type { AlertRuleRecord } from '../../../protocol/alert.ts';
 
 const RULE = {
@@ -66,19 +66,13 @@ describe('POST /alerts', () => {
     team,
     other,
   }) => {
-    const foreignPlant = (await other.newPlant()).id;
-    const foreignDevice = (await other.newDevice({ plantId: foreignPlant })).id;
+    const { id: plantId } = await other.newPlant();
+    const [foreign, homeless] = [await other.newDevice({ plantId }), await team.newDevice()];
     const post = (fields: object) => team.viewer.post('/alerts', { ...RULE, ...fields });
-    const bodies = await Promise.all(
-      [foreignPlant, crypto.randomUUID()].map(async (id) =>
-        expectError(await post({ plantId: id }), 404, 'PLANT_NOT_FOUND'),
-      ),
-    );
-    expect(bodies[0]).toEqual(bodies[1]);
-    const homeless = (await team.newDevice()).id;
-    for (const id of [foreignDevice, crypto.randomUUID(), homeless]) {
+    const toPlants = [plantId, crypto.randomUUID()].map((id) => post({ plantId: id }));
+    await expectSameError(toPlants, 404, 'PLANT_NOT_FOUND');
+    for (const id of [foreign.id, crypto.randomUUID(), homeless.id])
       await expectError(await post({ deviceId: id }), 404, 'NOT_FOUND');
-    }
   });
 });
 

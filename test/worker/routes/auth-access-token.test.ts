@@ -6,7 +6,7 @@ import { anonymous } from '#workerd/client.ts';
 import { base64Url } from '#workerd/door.ts';
 import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, test } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
 
@@ -26,10 +26,7 @@ function me(accessToken: string): Promise<Response> {
 /** The token is refused as the bearer and in the cookie, with the same answer. */
 async function expectRefused(accessToken: string): Promise<void> {
   const byCookie = anonymous.call('/auth/me', { headers: { cookie: `access_token=${accessToken}` } });
-  const answers = [await me(accessToken), await byCookie];
-  const texts = await Promise.all(answers.map((response) => response.clone().text()));
-  for (const response of answers) await expectError(response, 401, 'UNAUTHORIZED');
-  expect(texts[1]).toBe(texts[0]);
+  await expectSameError([me(accessToken), byCookie], 401, 'UNAUTHORIZED');
 }
 
 async function sign(

@@ -80,11 +80,6 @@ describe('a refresh token', () => {
     await refreshed(next.refreshToken);
   });
 
-  it('gets 401 REFRESH_TOKEN_REVOKED after a logout [C-1.4]', async ({ person }) => {
-    await person.read('/auth/logout', { method: 'POST' });
-    await expectError(await refresh(person.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
-  });
-
   it('cannot replace an access token, nor an access token a refresh token [C-1.4]', async ({ person }) => {
     expect(await statusOf(person.refreshToken)).toBe(401);
     await expectError(await refresh(person.accessToken), 401, 'REFRESH_TOKEN_INVALID');

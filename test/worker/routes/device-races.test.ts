@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { connect, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
-import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { evictSite, numberOf, statusOf } from '#workerd/site-rows.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { ProvisioningPackage } from '../../../protocol/device-record.ts';
 
@@ -36,8 +36,8 @@ function inRegistry(id: string): Promise<{ status: string; plantId: string | nul
 async function inObjects(id: string, siteIds: readonly string[]): Promise<Record<string, string>> {
   const found: Record<string, string> = {};
   for (const siteId of siteIds) {
-    const [row] = await rowsOf<{ status: string }>(siteId, `SELECT status FROM device WHERE id = '${id}'`);
-    if (row) found[siteId] = row.status;
+    const status = await statusOf({ id, siteId });
+    if (status) found[siteId] = status;
   }
   return found;
 }

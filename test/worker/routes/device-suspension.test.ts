@@ -5,7 +5,7 @@ import { dialMqtt } from '#workerd/door.ts';
 import { holdClock, MINUTE, passUntilSent, START_MS, setClock } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { listen } from '#workerd/site-listener.ts';
-import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { evictSite, statusOf } from '#workerd/site-rows.ts';
 import { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
@@ -35,12 +35,6 @@ async function fail(
     const address = addresses[time % addresses.length] ?? '';
     await expectError(await dialMqtt(id, token, { path, proof: { address } }), 401, 'UNAUTHORIZED');
   }
-}
-
-/** The status in the object that serves the device. */
-async function statusOf({ id, siteId }: Pick<TokenDevice, 'id' | 'siteId'>): Promise<string> {
-  const isSuspended = `SELECT count(*) FROM device WHERE id = '${id}' AND status = 'SUSPENDED'`;
-  return (await numberOf(siteId, isSuspended)) === 1 ? 'SUSPENDED' : 'ACTIVE';
 }
 
 describe('ten failed logins within five minutes', () => {

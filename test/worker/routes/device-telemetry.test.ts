@@ -4,7 +4,7 @@ import { DAY, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.
 import { connectTo } from '#workerd/site-devices.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { sendAll, untilPacked } from '#workerd/telemetry-site.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, test } from '#workerd/worker-test.ts';
 import type { Page } from '../../../protocol/page.ts';
 
 holdClock();
@@ -202,17 +202,6 @@ describe('the names of a device’s telemetry', () => {
 });
 
 describe('access', () => {
-  it('a VIEWER and a key with telemetry:read may read [C-3.5]', async ({ team, device, reader }) => {
-    const path = `/telemetry/${device.id}`;
-    for (const person of [team.viewer, team.operator, team.admin])
-      expect((await person.call(path)).status).toBe(200);
-    expect((await reader.call(path)).status).toBe(200);
-    for (const scopes of [['vcp:read'], ['plants:read'], ['vcp:connect']] as const) {
-      const wrong = await team.newKey([...scopes]);
-      await expectError(await wrong.call(path), 403, 'FORBIDDEN');
-    }
-  });
-
   it('a device that is foreign, absent or outside allowedPlantIds gets the same 404 [C-4.2]', async ({
     team,
     other,
@@ -221,13 +210,12 @@ describe('access', () => {
     const hidden = await team.newTokenDevice({ plantId: (await team.newPlant()).id });
     const [loose, foreign] = [await team.newTokenDevice(), await other.newTokenDevice()];
     const narrow = await team.newKey(['telemetry:read'], { allowedPlantIds: [device.siteId] });
-    const absent = await narrow.call(`/telemetry/${crypto.randomUUID()}`);
-    const text = await absent.clone().text();
-    await expectError(absent, 404, 'NOT_FOUND');
-    for (const { id } of [hidden, foreign, loose]) {
-      const response = await narrow.call(`/telemetry/${id}`);
-      expect([response.status, await response.text()]).toEqual([404, text]);
-    }
+    const ids = [crypto.randomUUID(), hidden.id, foreign.id, loose.id];
+    await expectSameError(
+      ids.map((id) => narrow.call(`/telemetry/${id}`)),
+      404,
+      'NOT_FOUND',
+    );
     expect((await narrow.call(`/telemetry/${device.id}`)).status).toBe(200);
     await expectError(await team.viewer.call(`/telemetry/${foreign.id}`), 404, 'NOT_FOUND');
   });

@@ -1,6 +1,6 @@
 /** Devices over REST: registered, read and changed by members [C-3.1]. */
 import { registration } from '#workerd/devices.ts';
-import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectInvalid, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { AUTH_METHODS, DEVICE_TYPES } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -107,11 +107,8 @@ describe('POST /devices', () => {
       ...['', [], null, 1, tooMuch].map((value): [string, unknown] => ['metadata', value]),
       ...['', 'x', 1].map((value): [string, unknown] => ['plantId', value]),
     ];
-    for (const [field, value] of bad) {
-      const response = await post(registration({ [field]: value }));
-      const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
-      expect([field, value, details]).toEqual([field, value, [expect.stringContaining(`${field}: `)]]);
-    }
+    for (const [field, value] of bad)
+      await expectInvalid(await post(registration({ [field]: value })), field, value);
     expect(await total()).toBe(before);
   });
 
@@ -201,19 +198,6 @@ describe('PATCH /devices/{id}', () => {
     ];
     for (const body of [undefined, null, [], ...bad]) {
       await expectError(await patch(device.id, body), 400, 'VALIDATION_ERROR');
-    }
-    expect(await team.readDevice(device.id)).toEqual(device);
-  });
-
-  it('a PATCH with a foreign or absent plant gets 404 and changes nothing [C-3.1]', async ({
-    team,
-    other,
-    patch,
-  }) => {
-    const device = await team.newDevice();
-    const { id: foreign } = await other.newPlant();
-    for (const plantId of [foreign, crypto.randomUUID()]) {
-      await expectError(await patch(device.id, { name: 'x', plantId }), 404, 'PLANT_NOT_FOUND');
     }
     expect(await team.readDevice(device.id)).toEqual(device);
   });

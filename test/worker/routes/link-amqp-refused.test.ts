@@ -2,7 +2,7 @@
 import { unknownKey } from '#workerd/client.ts';
 import { dialAmqp, dialRows, lastUsedAtMs, rowCounts } from '#workerd/door.ts';
 import { holdClock } from '#workerd/site-clock.ts';
-import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, it } from '#workerd/worker-test.ts';
 import { createOrganization, type KeyOptions, vhostOf } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
@@ -106,13 +106,11 @@ describe('a refused AMQP dial', () => {
   );
 
   it('every 401 has the same body (spec: States, API key)', async ({ organization, newKey }) => {
-    const bodies = new Set<string>();
-    for (const { status, options, plaintext } of REFUSALS) {
-      if (status !== 401) continue;
+    const answers = REFUSALS.filter(({ status }) => status === 401).map(async ({ options, plaintext }) => {
       const { key } = await newKey(options?.());
-      bodies.add(await (await dialAmqp(organization, { key: plaintext?.(key) ?? key })).text());
-    }
-    expect(bodies.size).toBe(1);
+      return await dialAmqp(organization, { key: plaintext?.(key) ?? key });
+    });
+    await expectSameError(answers, 401, 'UNAUTHORIZED');
   });
 
   it('a user name other than the organization’s slug gets 401 (spec: AMQP)', async ({
@@ -138,27 +136,10 @@ describe('a refused AMQP dial', () => {
     expect(await dialRows(foreign.id)).toEqual([]);
   });
 
-  it('a dial with the key id as the user name is audited, too (bad input: AMQP)', async ({
-    organization,
-    key,
-  }) => {
-    await dialAmqp(organization, key, { username: key.id });
-    expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
-  });
-
   it('a key that is revoked in its Vhost and not in D1 gets 401 (rule 6)', async ({ organization, key }) => {
     await vhostOf(key.id).revoke();
     await expectError(await dialAmqp(organization, key), 401, 'UNAUTHORIZED');
     expect(await lastUsedAtMs(key.id)).toBeNull();
-  });
-
-  it('a refusal by the Vhost is audited (spec: partner.connection_refused)', async ({
-    organization,
-    key,
-  }) => {
-    await vhostOf(key.id).revoke();
-    await dialAmqp(organization, key);
-    expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
   });
 
   it('the eleventh connection of a key gets 409 [C-6.3]', async ({ organization, newKey, key }) => {

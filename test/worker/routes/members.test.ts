@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { Person } from '#workerd/people.ts';
 import type { Team } from '#workerd/team.ts';
-import { describe, expect, expectError, INSTANT, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, INSTANT, test } from '#workerd/worker-test.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import type { MemberRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -166,14 +166,9 @@ describe('changing or removing a member', () => {
     change,
     remove,
   }) => {
-    const texts = new Set<string>();
-    for (const of of [stranger, other.viewer, { id: crypto.randomUUID() }]) {
-      for (const response of [await change(team.orgAdmin, of, 'VIEWER'), await remove(team.orgAdmin, of)]) {
-        texts.add(await response.clone().text());
-        await expectError(response, 404, 'MEMBER_NOT_FOUND');
-      }
-    }
-    expect(texts.size).toBe(1);
+    const absent = [stranger, other.viewer, { id: crypto.randomUUID() }];
+    const answers = absent.flatMap((of) => [change(team.orgAdmin, of, 'VIEWER'), remove(team.orgAdmin, of)]);
+    await expectSameError(answers, 404, 'MEMBER_NOT_FOUND');
     expect(await other.viewer.read(`/organizations/${other.id}`)).toMatchObject({ role: 'VIEWER' });
   });
 

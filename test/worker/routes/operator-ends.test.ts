@@ -245,27 +245,4 @@ describe('a deleted account', () => {
     );
     expect(message).toContain(ownTeam.slug);
   });
-
-  it('and an organization are ended by the operator only', async ({ ownTeam }) => {
-    const { orgAdmin } = ownTeam;
-    for (const [method, path, body] of [
-      ['GET', '/platform/organizations', undefined],
-      ['POST', pathOf(ownTeam, '/suspend'), REASON],
-      ['POST', pathOf(ownTeam, '/reactivate'), undefined],
-      ['DELETE', pathOf(ownTeam), undefined],
-      ['POST', pathOf(ownTeam, '/support'), REASON],
-      ['POST', '/platform/users/delete', { email: orgAdmin.email }],
-    ] as const) {
-      await expectError(
-        await orgAdmin.call(path, { method, ...(body ? { body } : {}) }),
-        403,
-        'SUPER_ADMIN_REQUIRED',
-      );
-      await expectError(
-        await anonymous.call(path, { method, ...(body ? { body } : {}) }),
-        401,
-        'UNAUTHORIZED',
-      );
-    }
-  });
 });

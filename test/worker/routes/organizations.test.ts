@@ -4,7 +4,7 @@ import { anonymous } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { makeSuperAdmin, Person } from '#workerd/people.ts';
 import { uniqueSlug } from '#workerd/team.ts';
-import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, it, UUID } from '#workerd/worker-test.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 
@@ -92,10 +92,6 @@ describe('POST /organizations', () => {
     ];
     await expectRefused(team.orgAdmin, bodies);
   });
-
-  it('a POST needs a session [C-1.1]', async () => {
-    await expectError(await anonymous.post('/organizations', {}), 401, 'UNAUTHORIZED');
-  });
 });
 
 describe('GET /organizations', () => {
@@ -171,29 +167,13 @@ describe('an organization in the path', () => {
     other,
     organization,
   }) => {
-    const calls = [
-      ['', { method: 'GET' }],
-      ['', { method: 'PATCH', body: { name: 'x' } }],
-      ['', { method: 'PATCH', body: { slug: 'x' } }],
-      ['', { method: 'PUT' }],
-      ['/members', { method: 'GET' }],
-      ['/members', { method: 'POST', body: { email: other.viewer.email, role: 'VIEWER' } }],
-      ['/invitations', { method: 'POST', body: { email: other.viewer.email, role: 'VIEWER' } }],
-      ['/invitations', { method: 'GET' }],
-      [`/invitations/${crypto.randomUUID()}`, { method: 'DELETE' }],
-      [`/invitations/${crypto.randomUUID()}/resend`, { method: 'POST' }],
-      [`/members/${other.viewer.id}`, { method: 'PATCH', body: { role: 'ADMIN' } }],
-      [`/members/${other.viewer.id}`, { method: 'DELETE' }],
-    ] as const;
-    for (const [rest, options] of calls) {
-      const answers = [crypto.randomUUID(), other.id, organization.id].map(async (id) => {
-        const path = `/organizations/${id}${rest}`;
-        const response = await team.orgAdmin.call(path, { ...options, org: other.id });
-        const text = await response.clone().text();
-        await expectError(response, 404, 'ORGANIZATION_NOT_FOUND');
-        return text;
-      });
-      expect(new Set(await Promise.all(answers)).size).toBe(1);
+    // foreign-as-absent.test.ts sends valid requests of each route; these would be refused for another reason, too.
+    const calls = [{ method: 'GET' }, { method: 'PATCH', body: { slug: 'x' } }, { method: 'PUT' }] as const;
+    for (const options of calls) {
+      const answers = [crypto.randomUUID(), other.id, organization.id].map((id) =>
+        team.orgAdmin.call(`/organizations/${id}`, { ...options, org: other.id }),
+      );
+      await expectSameError(answers, 404, 'ORGANIZATION_NOT_FOUND');
     }
   });
 

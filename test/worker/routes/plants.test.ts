@@ -1,5 +1,5 @@
 /** Plants over REST: made, read, changed and deleted by members, and by keys with a plants: scope [C-2.1]. */
-import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectInvalid, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { createDevice, randomEan } from '#workerd/world.ts';
 import type { Page } from '../../../protocol/page.ts';
 
@@ -44,9 +44,7 @@ describe('POST /plants', () => {
     const ean = randomEan();
     const lengths = [ean.slice(1), `${ean}0`, '', ' '];
     for (const value of [...lengths, `+${ean.slice(1)}`, '１'.repeat(18), `${ean}\n`, Number(ean)]) {
-      const refused = await post({ name: 'x', [field]: value });
-      const { details } = await expectError(refused, 400, 'VALIDATION_ERROR');
-      expect([value, details]).toEqual([value, [expect.stringContaining(`${field}: `)]]);
+      await expectInvalid(await post({ name: 'x', [field]: value }), field, value);
     }
   });
 

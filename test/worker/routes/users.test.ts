@@ -1,7 +1,6 @@
 /** GET and PATCH /users: the members of the organization in context, as users [C-1.2], [C-1.3], [C-1.5]. */
-import { anonymous } from '#workerd/client.ts';
 import { makeSuperAdmin, Person } from '#workerd/people.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectSameError, test } from '#workerd/worker-test.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { UserRecord } from '../../../protocol/user.ts';
 
@@ -52,15 +51,6 @@ describe('GET /users', () => {
       await expectError(await team.admin.call(`/users?${query}`), 400, 'VALIDATION_ERROR');
     }
   });
-
-  it('only an ADMIN or ORG_ADMIN may call /users [C-1.2]', async ({ team }) => {
-    for (const one of [team.viewer, team.operator]) {
-      await expectError(await one.call('/users'), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
-      await expectError(await patch(one, one.id, 'ADMIN'), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
-    }
-    for (const one of [team.admin, team.orgAdmin]) expect((await one.call('/users')).status).toBe(200);
-    await expectError(await anonymous.call('/users', { org: team.id }), 401, 'UNAUTHORIZED');
-  });
 });
 
 describe('the organization in context', () => {
@@ -94,16 +84,11 @@ describe('the organization in context', () => {
     team,
     other,
   }) => {
-    const texts = new Set<string>();
     const wrong = [other.id, crypto.randomUUID(), 'x', '0', '*', `${team.id},${other.id}`, '__proto__'];
-    for (const org of [...wrong, other.slug]) {
-      for (const one of [team.admin, team.viewer]) {
-        const response = await one.call('/users', { org });
-        texts.add(await response.clone().text());
-        await expectError(response, 403, 'ORG_MEMBERSHIP_REQUIRED');
-      }
-    }
-    expect(texts.size).toBe(1);
+    const answers = [...wrong, other.slug].flatMap((org) =>
+      [team.admin, team.viewer].map((one) => one.call('/users', { org })),
+    );
+    await expectSameError(answers, 403, 'ORG_MEMBERSHIP_REQUIRED');
   });
 });
 
@@ -139,13 +124,12 @@ describe('PATCH /users/:id', () => {
   });
 
   it('a foreign user gets 404 MEMBER_NOT_FOUND [C-1.3]', async ({ team, other }) => {
-    const texts = new Set<string>();
-    for (const id of [other.viewer.id, other.orgAdmin.id, crypto.randomUUID()]) {
-      const response = await patch(team.admin, id, 'VIEWER');
-      texts.add(await response.clone().text());
-      await expectError(response, 404, 'MEMBER_NOT_FOUND');
-    }
-    expect(texts.size).toBe(1);
+    const ids = [other.viewer.id, other.orgAdmin.id, crypto.randomUUID()];
+    await expectSameError(
+      ids.map((id) => patch(team.admin, id, 'VIEWER')),
+      404,
+      'MEMBER_NOT_FOUND',
+    );
   });
 
   it('the id is a UUID and the role one of the four (bad input: REST) [C-10]', async ({ team }) => {

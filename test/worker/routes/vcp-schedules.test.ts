@@ -1,11 +1,8 @@
-/** GET /vcp/sites/{siteId}/schedules, and `activeSchedule` (spec: Schedule summary; [C-4.4]). */
-import { KeyClient } from '#workerd/client.ts';
 import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { cancel, schedule } from '#workerd/site-schedules.ts';
 import { Submitter } from '#workerd/site-submissions.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import { createKey, createOrganization } from '#workerd/world.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { ScheduleSummary } from '../../../protocol/schedule.ts';
 
@@ -86,11 +83,6 @@ describe('the list of schedules', () => {
     '?from=2030-03-05T10:00:00Z&from=2030-03-05T11:00:00Z',
   ])('the range %s gets 400 [C-4.4]', async (query, { key, path }) => {
     await expectError(await key.call(`${path}${query}`), 400, 'VALIDATION_ERROR');
-  });
-
-  it('the schedules of a foreign site get the 404 of an absent site [C-4.2]', async ({ path }) => {
-    const foreign = new KeyClient(await createKey(await createOrganization()));
-    await expectError(await foreign.call(path), 404, 'SITE_NOT_FOUND');
   });
 });
 

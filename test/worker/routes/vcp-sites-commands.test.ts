@@ -1,7 +1,7 @@
 /** GET /vcp/sites/{siteId}/commands: the command log, newest first (spec: Command-log page; [C-4.3]). */
 import { publishFrame } from '#workerd/links.ts';
 import { futureSetpoint, publishAll } from '#workerd/publishes.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectInvalid, test } from '#workerd/worker-test.ts';
 import { createPlant, type World } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { isUuid, parseInstant } from '../../../protocol/ids.ts';
@@ -199,9 +199,7 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
       ['page', 'page=1&page=1'],
       ['pageSize', 'pageSize=5&pageSize=5'],
     ];
-    for (const [name, query] of queries) {
-      const { details } = await expectError(await key.call(`${path}?${query}`), 400, 'VALIDATION_ERROR');
-      expect([query, details]).toEqual([query, [expect.stringMatching(new RegExp(`^${name}: `))]]);
-    }
+    for (const [name = '', query] of queries)
+      await expectInvalid(await key.call(`${path}?${query}`), name, query);
   });
 });
