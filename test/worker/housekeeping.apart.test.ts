@@ -1,6 +1,7 @@
 /** What housekeeping deletes each minute, and what it keeps [C-1.1], [C-1.4], [C-8.4]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { countOf, runSql, valueFrom, valuesFrom } from '#workerd/d1.ts';
 import { PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
@@ -39,12 +40,13 @@ class House {
 
   /** Many equal events in one statement. */
   async addEvents(count: number, ageMs: number): Promise<void> {
-    await env.DB.prepare(
+    await runSql(
       `INSERT INTO audit_events (id, organization_id, event, actor, outcome, created_at_ms)
        SELECT 'old-' || key, ?, 'old', 'k', 'SUCCESS', ? FROM json_each(?)`,
-    )
-      .bind(this.rows.organization.id, NOW_MS - ageMs, JSON.stringify(new Array(count).fill(0)))
-      .run();
+      this.rows.organization.id,
+      NOW_MS - ageMs,
+      JSON.stringify(new Array(count).fill(0)),
+    );
   }
 
   async addAlert(status: string, resolvedAgeMs: number | null): Promise<string> {
@@ -64,25 +66,19 @@ class House {
 
   /** The events that the test added. */
   events(): Promise<unknown[]> {
-    return this.#left(
-      `SELECT event FROM audit_events WHERE event IN ('kept', 'old') AND organization_id = ?`,
-    );
+    const sql = `SELECT event FROM audit_events WHERE event IN ('kept', 'old') AND organization_id = ?`;
+    return valuesFrom(sql, this.rows.organization.id);
   }
 
   /** The organization's counter of audit events. */
   async auditCount(): Promise<number> {
     const { id } = this.rows.organization;
-    const row = env.DB.prepare('SELECT audit_count AS n FROM organizations WHERE id = ?').bind(id);
-    return (await row.first<number>('n')) ?? 0;
+    return (await valueFrom<number>('SELECT audit_count FROM organizations WHERE id = ?', id)) ?? 0;
   }
 
   alerts(): Promise<unknown[]> {
-    return this.#left('SELECT id FROM alerts WHERE organization_id = ? ORDER BY rowid');
-  }
-
-  async #left(sql: string): Promise<unknown[]> {
-    const rows = await env.DB.prepare(sql).bind(this.rows.organization.id).raw();
-    return rows.flat();
+    const sql = 'SELECT id FROM alerts WHERE organization_id = ? ORDER BY rowid';
+    return valuesFrom(sql, this.rows.organization.id);
   }
 }
 
@@ -118,10 +114,8 @@ describe('audit events', () => {
         ...{ event, created_at_ms: NOW_MS - ageMs },
       });
     await keepHouse(env, NOW_MS);
-    const left = await env.DB.prepare('SELECT event FROM audit_events WHERE actor = ?')
-      .bind(house.rows.organization.id)
-      .raw();
-    expect(left.flat()).toEqual(['kept']);
+    const left = 'SELECT event FROM audit_events WHERE actor = ?';
+    expect(await valuesFrom(left, house.rows.organization.id)).toEqual(['kept']);
   });
 
   it('over the limit of an organization are deleted, the oldest first; its total follows [C-14.3]', async ({
@@ -170,17 +164,10 @@ describe('alerts', () => {
 });
 
 describe('sessions and wrong logins', () => {
-  async function count(table: 'sessions' | 'login_failures', column: string, value: string): Promise<number> {
-    const found = await env.DB.prepare(`SELECT count(*) AS count FROM ${table} WHERE ${column} = ?`)
-      .bind(value)
-      .first<number>('count');
-    return found ?? 0;
-  }
-
   it('a session is deleted when it has expired, and not before [C-1.4]', async () => {
     const loggedInMs = Date.now();
     const person = await Person.register();
-    const sessions = () => count('sessions', 'user_id', person.id);
+    const sessions = () => countOf('sessions', 'user_id = ?', person.id);
     await keepHouse(env, loggedInMs + SESSION_MS - 1);
     expect(await sessions()).toBe(1);
     await keepHouse(env, Date.now() + SESSION_MS + 1);
@@ -189,7 +176,7 @@ describe('sessions and wrong logins', () => {
 
   it('failed logins of an unknown e-mail are deleted when their window has passed [C-1.4]', async () => {
     const email = uniqueEmail();
-    const failures = () => count('login_failures', 'email', email);
+    const failures = () => countOf('login_failures', 'email = ?', email);
     await countAttempt(env.DB, { email, network: '192.0.2.0' }, NOW_MS);
     await keepHouse(env, NOW_MS + WINDOW_MS);
     // Of the network, and of all networks.

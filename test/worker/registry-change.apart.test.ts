@@ -1,6 +1,8 @@
 /** A change is active when its request is answered; an object that failed to store it gets it again [C-2.3]. */
 import { env } from 'cloudflare:workers';
 import { beforeEach, vi } from 'vitest';
+import { auditOf } from '#workerd/commits.ts';
+import { valueFrom } from '#workerd/d1.ts';
 import { connectDevice } from '#workerd/links.ts';
 import { ackOf, charge, commandLog, Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
 import { changesOf, removeDevices } from '#workerd/registry-changes.ts';
@@ -40,8 +42,9 @@ async function newScene() {
     addBattery: () => team.operator.post(`/plants/${plant.id}/sub-devices`, BATTERY),
     changeSettings: (settings: object) => team.orgAdmin.patch(`/organizations/${team.id}`, { settings }),
     version: async () => {
-      const sql = 'SELECT registry_version AS version FROM organizations WHERE id = ?';
-      return (await env.DB.prepare(sql).bind(team.id).first<number>('version')) ?? 0;
+      return (
+        (await valueFrom<number>('SELECT registry_version FROM organizations WHERE id = ?', team.id)) ?? 0
+      );
     },
   };
   expect(await scene.ackOf(partner.command(plant.id, 'device', charge()))).toMatchObject(QUEUED);
@@ -212,23 +215,10 @@ describe('an object that cannot store a change', () => {
   it('a change that was committed and never sent is sent ten seconds after its commit [C-2.3]', async ({
     scene,
   }) => {
-    const audit = () => ({
-      organizationId: scene.team.id,
-      event: 'sub_device.created' as const,
-      actor: { type: 'USER', id: scene.team.operator.id, name: scene.team.operator.email } as const,
-      target: null,
-      address: null,
-      outcome: 'SUCCESS' as const,
-      details: {},
-    });
+    const audit = auditOf(scene.team.organization, 'sub_device.created', 'SUB_DEVICE');
+    const whose = { organizationId: scene.team.id, plantId: scene.plant.id };
     const now = Date.now();
-    await createSubDevice(
-      env.DB,
-      { organizationId: scene.team.id, plantId: scene.plant.id },
-      BATTERY,
-      audit,
-      now,
-    );
+    await createSubDevice(env.DB, whose, BATTERY, audit, now);
     await announceDue(env, now + 9_999);
     expect(await changesOf(scene.team.id)).toHaveLength(1);
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(NOWHERE);

@@ -3,6 +3,8 @@ import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { fireAlert } from '#workerd/alerts.ts';
 import { anonymous } from '#workerd/client.ts';
+import { auditOf, done } from '#workerd/commits.ts';
+import { countOf, runSql, valueFrom, valuesFrom } from '#workerd/d1.ts';
 import { operator } from '#workerd/operator.ts';
 import { send } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
@@ -11,7 +13,6 @@ import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { changeOrganization } from '../../worker/registry/organizations.ts';
 import { deletePlant } from '../../worker/registry/plants.ts';
-import { auditOf } from '../support/workerd/commits.ts';
 
 const LEAST = 5;
 
@@ -92,11 +93,8 @@ describe('the body of a request', () => {
   it('is at most 64 KiB where no credential is needed [C-14.2]', async () => {
     const { publicBodyBytes } = LIMIT;
     await expectError(await send('/api/v1/auth/login', json(publicBodyBytes)), 400, 'VALIDATION_ERROR');
-    const { message } = await expectError(
-      await send('/api/v1/auth/login', json(publicBodyBytes + 1)),
-      413,
-      'PAYLOAD_TOO_LARGE',
-    );
+    const refused = await send('/api/v1/auth/login', json(publicBodyBytes + 1));
+    const { message } = await expectError(refused, 413, 'PAYLOAD_TOO_LARGE');
     expect(message).toContain(String(publicBodyBytes));
   });
 
@@ -110,23 +108,23 @@ describe('the body of a request', () => {
 });
 
 describe('the alerts of an organization', () => {
+  const alertCountOf = ({ id }: Team) => valueFrom('SELECT alert_count FROM organizations WHERE id = ?', id);
+
   it('over the limit replace the ones that were resolved first; where all are open, the oldest [C-14.2]', async ({
     ownTeam,
   }) => {
     const { id } = ownTeam;
     const fill = (status: string, count: number, prefix: string) =>
-      env.DB.prepare(
+      runSql(
         `INSERT INTO alerts (id, organization_id, type, severity, status, message, first_seen_at_ms, last_seen_at_ms, count, resolved_at_ms)
          SELECT ?1 || key, ?2, 'THRESHOLD', 'INFO', ?3, 'x', key, key, 1, iif(?3 = 'RESOLVED', 1000 + key, NULL) FROM json_each(?4)`,
-      )
-        .bind(`${prefix}-${id}-`, id, status, JSON.stringify(new Array(count).fill(0)))
-        .run();
-    const stored = async (alertId: string) =>
-      (await env.DB.prepare('SELECT 1 AS n FROM alerts WHERE id = ?').bind(alertId).first<number>('n')) === 1;
-    const counted = async () =>
-      await env.DB.prepare('SELECT alert_count AS n FROM organizations WHERE id = ?')
-        .bind(id)
-        .first<number>('n');
+        `${prefix}-${id}-`,
+        id,
+        status,
+        JSON.stringify(new Array(count).fill(0)),
+      );
+    const stored = async (alertId: string) => (await countOf('alerts', 'id = ?', alertId)) === 1;
+    const counted = () => alertCountOf(ownTeam);
     await fill('RESOLVED', 2, 'resolved');
     await fill('ACTIVE', LIMIT.alertsKept - 2, 'active');
     expect(await counted()).toBe(LIMIT.alertsKept);
@@ -147,10 +145,7 @@ describe('the alerts of an organization', () => {
   it('that is reported again replaces none [C-14.2]', async ({ ownTeam }) => {
     const alertId = crypto.randomUUID();
     for (let repeat = 0; repeat < 2; repeat++) await fireAlert(ownTeam.id, { id: alertId });
-    const counted = await env.DB.prepare('SELECT alert_count AS n FROM organizations WHERE id = ?')
-      .bind(ownTeam.id)
-      .first<number>('n');
-    expect(counted).toBe(1);
+    expect(await alertCountOf(ownTeam)).toBe(1);
   });
 });
 
@@ -167,27 +162,17 @@ describe('an announcement to all objects', () => {
     const settings = { telemetryIntervalSeconds: 20 };
     const change = async () =>
       (await changeOrganization(env.DB, ownTeam.id, { settings }, audit, Date.now())).id;
-    const pending = async () => {
-      const rows = env.DB.prepare(
-        'SELECT id FROM registry_changes WHERE organization_id = ? ORDER BY version',
-      );
-      return (await rows.bind(ownTeam.id).raw<[string]>()).flat();
-    };
-    await env.DB.prepare('DELETE FROM registry_changes WHERE organization_id = ?').bind(ownTeam.id).run();
+    await runSql('DELETE FROM registry_changes WHERE organization_id = ?', ownTeam.id);
     await other.newPlant();
     await change();
     // The Site of the deleted plant must still learn of it.
-    const deletion = await deletePlant(
-      env.DB,
-      { organizationId: ownTeam.id, id: gone.id },
-      audit,
-      Date.now(),
-    );
-    if (typeof deletion === 'string') throw new Error(deletion);
+    const whose = { organizationId: ownTeam.id, id: gone.id };
+    const deletion = done(await deletePlant(env.DB, whose, audit, Date.now()));
     const ids = [await change(), await change(), await change()];
-    const left = await pending();
+    const sql = 'SELECT id FROM registry_changes WHERE organization_id = ? ORDER BY version';
+    const left = await valuesFrom(sql, ownTeam.id);
     expect(left).toContain(deletion.id);
     expect(left.slice(-1)).toEqual(ids.slice(-1));
-    expect(left.filter((one) => ids.includes(one))).toHaveLength(1);
+    expect(left.filter((one) => ids.includes(String(one)))).toHaveLength(1);
   });
 });

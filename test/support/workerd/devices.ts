@@ -11,6 +11,14 @@ export interface TokenDevice extends DeviceCredential {
   siteId: string;
 }
 
+/** The answer to a rotation of a device's secret. */
+export interface Rotation {
+  deviceId: string;
+  hmacSecret: string;
+  graceUntil: string;
+  rotatedAt: string;
+}
+
 /** A request for a GATEWAY with a token and a unique serial number, with other fields replaced. */
 export function registration(fields: object = {}): Record<string, unknown> {
   const serialNumber = crypto.randomUUID();

@@ -1,6 +1,7 @@
 /** Dials of a bridge: upgrade requests to the Worker with a proof, valid or tampered with. */
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
+import { rowsFrom } from '#workerd/d1.ts';
 import type { VhostGrant } from '../../../durable-objects/rpc.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import {
@@ -108,13 +109,11 @@ export interface AuditRow {
 
 /** The audit rows of an organization, oldest first. */
 export async function auditRows(organizationId: string): Promise<AuditRow[]> {
-  const { results } = await env.DB.prepare(
+  return await rowsFrom<AuditRow>(
     `SELECT event, actor_type, actor, actor_name, address, target_type, target, outcome, details, count FROM audit_events
      WHERE organization_id = ? ORDER BY created_at_ms`,
-  )
-    .bind(organizationId)
-    .all<AuditRow>();
-  return results;
+    organizationId,
+  );
 }
 
 /** The audit rows about dials, without the actions of admins. */

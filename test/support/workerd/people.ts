@@ -7,6 +7,7 @@ import { openSession } from '../../../worker/registry/sessions.ts';
 import { registerUser } from '../../../worker/registry/users.ts';
 import { anonymous, bodyOf, type Call, Client } from './client.ts';
 import { done } from './commits.ts';
+import { runSql } from './d1.ts';
 
 export const PASSWORD = 'correct horse battery';
 
@@ -76,14 +77,12 @@ export class Person extends Client {
 
 /** Makes a user a member, as if they had accepted an invitation. */
 export async function joinOrganization(id: string, user: { id: string }, role: Role): Promise<void> {
-  await env.DB.prepare(
-    'INSERT OR REPLACE INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, ?)',
-  )
-    .bind(id, user.id, role, Date.now())
-    .run();
+  const columns = 'organization_id, user_id, role, created_at_ms';
+  const sql = `INSERT OR REPLACE INTO memberships (${columns}) VALUES (?, ?, ?, ?)`;
+  await runSql(sql, id, user.id, role, Date.now());
 }
 
 /** Makes a user SUPER_ADMIN of the platform, which REST cannot. */
 export async function makeSuperAdmin({ id }: Person): Promise<void> {
-  await env.DB.prepare('UPDATE users SET super_admin = 1 WHERE id = ?').bind(id).run();
+  await runSql('UPDATE users SET super_admin = 1 WHERE id = ?', id);
 }

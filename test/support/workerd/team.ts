@@ -1,6 +1,6 @@
 /** An organization with a member of each role, and what they make over REST: plants, devices, keys. */
 import { env } from 'cloudflare:workers';
-import type { AuditEventName } from '../../../protocol/audit.ts';
+import type { AuditEvent, AuditEventName } from '../../../protocol/audit.ts';
 import type {
   DeviceDiagnostics,
   DeviceRecord,
@@ -8,14 +8,16 @@ import type {
   RestCommand,
 } from '../../../protocol/device-record.ts';
 import type { DeviceStatus, Role } from '../../../protocol/enums.ts';
+import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
+import type { Page } from '../../../protocol/page.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 import { changeRole, listMembers, removeMember } from '../../../worker/registry/members.ts';
 import type { Issued } from './certificates.ts';
 import { KeyClient } from './client.ts';
 import { auditOf } from './commits.ts';
-import { registration, type TokenDevice } from './devices.ts';
+import { type Rotation, registration, type TokenDevice } from './devices.ts';
 import { type AuditRow, auditRows } from './door.ts';
 import { joinOrganization, Person } from './people.ts';
 import { ALL_VCP_SCOPES, createKey, type KeyOptions, type Organization } from './world.ts';
@@ -30,6 +32,9 @@ interface Members {
   admin: Person;
   orgAdmin: Person;
 }
+
+/** What an organization's ADMIN gets for an invitation; the token is shown only once. */
+export type Invitation = InvitationRecord & { token: string };
 
 export class Team implements Members {
   readonly id: string;
@@ -169,12 +174,57 @@ export class Team implements Members {
     return await this.operator.read(`/devices/${id}/commands`, { method: 'POST', body }, 202);
   }
 
+  /** `POST /devices/{id}/commands`, whose answer may be a refusal. */
+  async postCommand(id: string, body: unknown): Promise<Response> {
+    return await this.operator.operate(id, 'commands', body);
+  }
+
+  async listCommands(id: string, query = ''): Promise<Page<RestCommand>> {
+    return await this.viewer.read(`/devices/${id}/commands${query}`);
+  }
+
+  async readCommand({ deviceId, cmdId }: RestCommand, by: Person = this.viewer): Promise<RestCommand> {
+    return await by.read(`/devices/${deviceId}/commands/${cmdId}`);
+  }
+
+  async moveDevice(id: string, plantId: string | null, also: object = {}): Promise<DeviceRecord> {
+    return await this.operator.change(`/devices/${id}`, { plantId, ...also });
+  }
+
+  async rotateSecret(id: string): Promise<Rotation> {
+    return await this.admin.read(`/devices/${id}/rotate-secret`, { method: 'POST' });
+  }
+
+  async invite(email: string, role: Role = 'VIEWER', by: Person = this.orgAdmin): Promise<Invitation> {
+    return await by.create(`/organizations/${this.id}/invitations`, { email, role });
+  }
+
+  async listInvitations(query = ''): Promise<Page<InvitationRecord>> {
+    return await this.admin.read(`/organizations/${this.id}/invitations${query}`);
+  }
+
+  /** Whether the organization answers a person as its member. */
+  async hasMember(person: Person): Promise<boolean> {
+    return (await person.call(`/organizations/${this.id}`)).status === 200;
+  }
+
+  /** How many things a list has. */
+  async totalOf(path: string): Promise<number> {
+    return (await this.viewer.read<Page<object>>(path)).meta.total;
+  }
+
   async readDevice(id: string): Promise<DeviceRecord> {
     return await this.viewer.read(`/devices/${id}`);
   }
 
   async diagnosticsOf(id: string): Promise<DeviceDiagnostics> {
     return await this.admin.read(`/devices/${id}/diagnostics`);
+  }
+
+  /** The audit events about one thing among the hundred newest, as REST shows them, newest first. */
+  async eventsAbout(targetId: string): Promise<AuditEvent[]> {
+    const { data } = await this.admin.read<Page<AuditEvent>>('/audit-events?limit=100');
+    return data.filter(({ target }) => target?.id === targetId);
   }
 
   /** The audit rows about one thing, oldest first. */

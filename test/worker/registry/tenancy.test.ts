@@ -1,5 +1,5 @@
 /** Constraints of organizations, users, sessions, keys, audit rows and changes: the table refuses bad rows. */
-import { env } from 'cloudflare:workers';
+import { rowsFrom, valueFrom, valuesFrom } from '#workerd/d1.ts';
 import { CHECK, FOREIGN, NOT_NULL, RegistryRows, UNIQUE } from '#workerd/registry-rows.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
 import { randomHex } from '#workerd/world.ts';
@@ -32,8 +32,7 @@ describe('organizations', () => {
 
   it('an organization begins at registry version 1 (migrations/schema.ts)', async ({ rows }) => {
     const { id = '' } = await rows.insert('organizations');
-    const version = env.DB.prepare('SELECT registry_version FROM organizations WHERE id = ?').bind(id);
-    expect(await version.first('registry_version')).toBe(1);
+    expect(await valueFrom('SELECT registry_version FROM organizations WHERE id = ?', id)).toBe(1);
     await rows.expectRefused('organizations', NOT_NULL, { registry_version: null });
   });
 });
@@ -48,24 +47,16 @@ describe('users', () => {
 
   it('a new user needs no password, has token version 1 and is no SUPER_ADMIN [C-1.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('users');
-    const user = await env.DB.prepare(
-      'SELECT password_hash, super_admin, token_version, last_login_at_ms FROM users WHERE id = ?',
-    )
-      .bind(id)
-      .first();
-    expect(user).toEqual({ password_hash: null, super_admin: 0, token_version: 1, last_login_at_ms: null });
+    const sql = 'SELECT password_hash, super_admin, token_version, last_login_at_ms FROM users WHERE id = ?';
+    expect(await valuesFrom(sql, id)).toEqual([null, 0, 1, null]);
   });
 });
 
 describe('sessions', () => {
   it('a session has an existing user and begins at generation 1 [C-1.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('sessions');
-    const session = await env.DB.prepare(
-      'SELECT generation, revoked_at_ms, address FROM sessions WHERE id = ?',
-    )
-      .bind(id)
-      .first();
-    expect(session).toEqual({ generation: 1, revoked_at_ms: null, address: null });
+    const sql = 'SELECT generation, revoked_at_ms, address FROM sessions WHERE id = ?';
+    expect(await valuesFrom(sql, id)).toEqual([1, null, null]);
     await rows.expectRefused('sessions', FOREIGN, { user_id: crypto.randomUUID() });
     await rows.expectRefused('sessions', UNIQUE, { id });
     await rows.expectRefused('sessions', NOT_NULL, { user_id: null }, { expires_at_ms: null });
@@ -138,12 +129,11 @@ describe('API keys', () => {
     rows,
   }) => {
     const { id = '' } = await rows.insert('api_keys');
-    const key = await env.DB.prepare(
+    const [key] = await rowsFrom(
       `SELECT allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, last_used_at_ms, state, probe_hash,
          bundle_acknowledged_at_ms FROM api_keys WHERE id = ?`,
-    )
-      .bind(id)
-      .first();
+      id,
+    );
     expect(key).toEqual({
       allowed_plant_ids: null,
       allowed_ips: '[]',
@@ -174,12 +164,8 @@ describe('audit events', () => {
     rows,
   }) => {
     const { id = '' } = await rows.insert('audit_events');
-    const row = env.DB.prepare('SELECT actor_type, actor_name, target_type FROM audit_events WHERE id = ?');
-    expect(await row.bind(id).first()).toEqual({
-      actor_type: 'API_KEY',
-      actor_name: null,
-      target_type: 'API_KEY',
-    });
+    const sql = 'SELECT actor_type, actor_name, target_type FROM audit_events WHERE id = ?';
+    expect(await valuesFrom(sql, id)).toEqual(['API_KEY', null, 'API_KEY']);
   });
 
   it.for(['event', 'actor_type', 'actor', 'target_type', 'outcome', 'created_at_ms'])(

@@ -2,7 +2,8 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous } from '#workerd/client.ts';
-import { auditRows } from '#workerd/door.ts';
+import { countOf, rowsFrom } from '#workerd/d1.ts';
+import { type AuditRow, auditRows } from '#workerd/door.ts';
 import { Mailbox } from '#workerd/mailbox.ts';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
@@ -25,10 +26,6 @@ const it = test
     await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
     return await Person.logIn(email);
   });
-
-async function mailsWaiting(): Promise<number> {
-  return (await env.DB.prepare('SELECT count(*) AS count FROM mails').first<number>('count')) ?? 0;
-}
 
 describe('an account whose address is not proved', () => {
   it('can log in and see itself, and gets 403 for everything else [C-14.1]', async ({ newcomer }) => {
@@ -54,8 +51,7 @@ describe('an account whose address is not proved', () => {
     const email = uniqueEmail();
     await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
     const { token } = mailbox.last(email);
-    const { results } = await env.DB.prepare('SELECT * FROM account_tokens').all();
-    expect(JSON.stringify(results)).not.toContain(token);
+    expect(JSON.stringify(await rowsFrom('SELECT * FROM account_tokens'))).not.toContain(token);
     expect(JSON.stringify(logged.flatMap((spy) => spy.mock.calls))).not.toContain(token);
   });
 
@@ -93,8 +89,7 @@ describe('an account whose address is not proved', () => {
     expect((await logIn(email)).status).toBe(200);
     await keepHouse(env, Date.now() + 8 * 24 * 60 * MINUTE_MS);
     await expectError(await logIn(email), 401, 'INVALID_CREDENTIALS');
-    const left = env.DB.prepare('SELECT 1 FROM organizations WHERE slug = ?').bind(organizationSlug);
-    expect(await left.first()).toBeNull();
+    expect(await countOf('organizations', 'slug = ?', organizationSlug)).toBe(0);
   });
 });
 
@@ -305,9 +300,7 @@ describe('what an organization sees of its members', () => {
     const person = await Person.logIn(viewer.email);
     await person.post('/auth/change-password', { currentPassword: PASSWORD, newPassword: NEXT });
     const read = 'SELECT event, outcome, count FROM audit_events WHERE organization_id = ? AND actor = ?';
-    const { results: rows } = await env.DB.prepare(read)
-      .bind(ownTeam.id, viewer.id)
-      .all<{ event: string; outcome: string; count: number }>();
+    const rows = await rowsFrom<AuditRow>(read, ownTeam.id, viewer.id);
     const seen = Object.fromEntries(rows.map((row) => [row.event, [row.outcome, row.count]]));
     expect(seen).toMatchObject({
       'user.login_failed': ['FAILURE', 3],
@@ -337,10 +330,10 @@ describe('mail that cannot be sent', () => {
     for (const minutes of [1, 5, 30, 120, 360]) {
       at += minutes * MINUTE_MS;
       await deliverMails(bindings, at - 1);
-      expect(await mailsWaiting()).toBe(1);
+      expect(await countOf('mails', 'true')).toBe(1);
       await deliverMails(bindings, at);
     }
-    expect(await mailsWaiting()).toBe(0);
+    expect(await countOf('mails', 'true')).toBe(0);
     const rows = await auditRows(ownTeam.id);
     expect(rows.filter(({ event }) => event === 'mail.undeliverable')).toMatchObject([
       {

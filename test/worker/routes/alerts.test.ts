@@ -1,8 +1,9 @@
 /** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
-import { env } from 'cloudflare:workers';
+
 import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';
+import { runSql } from '#workerd/d1.ts';
 import { describe, expect, expectError, expectSameError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import type { AlertRuleRecord } from '../../../protocol/alert.ts';
 
@@ -116,7 +117,6 @@ describe('GET /alerts', () => {
   it('kind=RULE lists the rules in pages, newest first; without it the list has no rules [C-9]', async ({
     ownTeam,
   }) => {
-    const dated = env.DB.prepare('UPDATE alert_rules SET created_at_ms = ? WHERE id = ?');
     // The order of their times is neither that in which they are made nor its reverse.
     for (const [name, createdAtMs] of [
       ['middle', 2],
@@ -124,7 +124,7 @@ describe('GET /alerts', () => {
       ['oldest', 1],
     ] as const) {
       const { id } = await ownTeam.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, name });
-      await dated.bind(createdAtMs, id).run();
+      await runSql('UPDATE alert_rules SET created_at_ms = ? WHERE id = ?', createdAtMs, id);
     }
     const pages = [
       await listRules(ownTeam.viewer, '&limit=2'),

@@ -5,6 +5,7 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, vi } from 'vitest';
 import { auditOf, done, markDelivered } from '#workerd/commits.ts';
+import { runSql } from '#workerd/d1.ts';
 import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
 import { dialVhost, openLink, openVhost, type VhostTestLink } from '#workerd/links.ts';
 import { hand } from '#workerd/outbox-events.ts';
@@ -188,9 +189,8 @@ describe('a key whose creation did not finish', () => {
     const { organization, key, nonce } = probed;
     const active = await createKey(organization);
     const createdAtMs = Date.now() - 10 * STRANDED_MS;
-    await env.DB.prepare('UPDATE api_keys SET created_at_ms = ? WHERE organization_id = ?')
-      .bind(createdAtMs, organization.id)
-      .run();
+    const age = 'UPDATE api_keys SET created_at_ms = ? WHERE organization_id = ?';
+    await runSql(age, createdAtMs, organization.id);
     await keepHouse(env, createdAtMs + STRANDED_MS);
     expect(await stateOf(key)).toBe('probing');
     await keepHouse(env, createdAtMs + STRANDED_MS + 1);

@@ -1,24 +1,19 @@
 /** What REST and the audit trail show of API keys: no secret, and each action of an admin once. */
-import { env } from 'cloudflare:workers';
+
 import { bodyOf } from '#workerd/client.ts';
+import { rowsFrom, runSql, valueFrom } from '#workerd/d1.ts';
+import type { AuditRow } from '#workerd/door.ts';
 import { keyAdminTest } from '#workerd/key-admin.ts';
 import { describe, expect, expectError } from '#workerd/worker-test.ts';
 import type { ApiKeyRecord, ConnectionTest } from '../../../protocol/api-key-record.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
 
-interface AuditedRow {
-  event: string;
-  actor: string;
-  outcome: string;
-  details: string;
-}
+type AuditedRow = Pick<AuditRow, 'event' | 'actor' | 'outcome' | 'details'>;
 
 /** The audit rows of a key, in the order of their writing. */
 async function auditedOf(id: string): Promise<AuditedRow[]> {
-  const rows = env.DB.prepare(
-    'SELECT event, actor, outcome, details FROM audit_events WHERE target = ? ORDER BY rowid',
-  );
-  return (await rows.bind(id).all<AuditedRow>()).results;
+  const sql = 'SELECT event, actor, outcome, details FROM audit_events WHERE target = ? ORDER BY rowid';
+  return await rowsFrom<AuditedRow>(sql, id);
 }
 
 const it = keyAdminTest
@@ -49,9 +44,7 @@ describe('the answers about API keys', () => {
     const ids: string[] = [];
     for (let index = 0; index < 5; index++) ids.unshift((await make()).apiKey.id);
     // Two keys of one millisecond still have a fixed order.
-    await env.DB.prepare('UPDATE api_keys SET created_at_ms = 1 WHERE id IN (?, ?)')
-      .bind(ids[3], ids[4])
-      .run();
+    await runSql('UPDATE api_keys SET created_at_ms = 1 WHERE id IN (?, ?)', ids[3], ids[4]);
     const wanted = [...ids.slice(0, 3), ...ids.slice(3).sort().reverse()];
     const pages = [await list('?limit=2'), await list('?limit=2&page=2'), await list('?limit=2&page=3')];
     expect(pages.flatMap(({ data }) => data.map(({ id }) => id))).toEqual(wanted);
@@ -70,8 +63,7 @@ describe('the answers about API keys', () => {
   }) => {
     const { key, signingKey, apiKey } = await make();
     await remove(apiKey.id);
-    const row = env.DB.prepare('SELECT key_hash FROM api_keys WHERE id = ?').bind(apiKey.id);
-    const hash = String(await row.first('key_hash'));
+    const hash = String(await valueFrom('SELECT key_hash FROM api_keys WHERE id = ?', apiKey.id));
     const audit = await ownTeam.admin.call('/audit-events', { org: ownTeam.id });
     for (const answer of [await ask(), await ask(`/${apiKey.id}`), audit]) {
       const text = await answer.text();
@@ -133,7 +125,7 @@ describe('the actions of an admin on a key', () => {
 
   it('a revocation changes updatedAt and not createdAt [C-5.2]', async ({ ask, make, remove }) => {
     const { apiKey } = await make();
-    await env.DB.prepare('UPDATE api_keys SET updated_at_ms = 1, created_at_ms = 1').run();
+    await runSql('UPDATE api_keys SET updated_at_ms = 1, created_at_ms = 1');
     await remove(apiKey.id);
     const { createdAt, updatedAt } = await bodyOf<ApiKeyRecord>(await ask(`/${apiKey.id}`), 200);
     expect([createdAt, Date.parse(updatedAt) > 1]).toEqual(['1970-01-01T00:00:00.001Z', true]);

@@ -1,6 +1,7 @@
 /** API keys over REST: which keys may be made by whom, and what is refused. */
-import { env } from 'cloudflare:workers';
+
 import type { Call } from '#workerd/client.ts';
+import { countOf, runSql } from '#workerd/d1.ts';
 import { KEY_REQUEST, KEYS, keyAdminTest } from '#workerd/key-admin.ts';
 import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, expectSameError } from '#workerd/worker-test.ts';
@@ -20,10 +21,12 @@ const it = keyAdminTest
     const body = JSON.stringify({ ...KEY_REQUEST, ...fields });
     return await sendRequest(restRequest(`/api/v1${KEYS}`, { method: 'POST', headers, body }), bindings);
   })
-  .extend('keyCount', ({ ownTeam }) => async () => {
-    const count = env.DB.prepare('SELECT count(*) AS n FROM api_keys WHERE organization_id = ?');
-    return await count.bind(ownTeam.id).first<number>('n');
-  });
+  .extend(
+    'keyCount',
+    ({ ownTeam }) =>
+      () =>
+        countOf('api_keys', 'organization_id = ?', ownTeam.id),
+  );
 
 const ROUTES_OF_A_KEY: [path: string, options: Call][] = [
   ['', {}],
@@ -175,13 +178,13 @@ describe('a request to make a key', () => {
     post,
     make,
   }) => {
-    await env.DB.prepare(
+    await runSql(
       `INSERT INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, created_by, created_at_ms, updated_at_ms)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
        SELECT lower(hex(randomblob(16))), ?1, hex(randomblob(32)), 'sw_00000000', 'n', 'p', '["vcp:read"]', ?2, i, i FROM n`,
-    )
-      .bind(ownTeam.id, ownTeam.orgAdmin.id)
-      .run();
+      ownTeam.id,
+      ownTeam.orgAdmin.id,
+    );
     const { apiKey } = await make();
     await expectError(await post(), 409, 'CONFLICT');
     expect((await ask(`/${apiKey.id}`, { method: 'DELETE' })).status).toBe(200);

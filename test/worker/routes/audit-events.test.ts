@@ -2,7 +2,6 @@
 import { env } from 'cloudflare:workers';
 import { anonymous, bodyOf, type Call } from '#workerd/client.ts';
 import type { Person } from '#workerd/people.ts';
-import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import { writeConnected, writeRefusedConnection } from '../../../durable-objects/registry/audit-events.ts';
@@ -25,11 +24,6 @@ async function pageOf(by: Person, query = ''): Promise<Page<AuditEvent>> {
 /** The newest row of the organization. */
 async function newest(by: Person): Promise<AuditEvent | undefined> {
   return (await pageOf(by, '?limit=1')).data[0];
-}
-
-/** The rows about one thing, newest first. */
-async function about({ admin }: Team, id: string): Promise<AuditEvent[]> {
-  return (await pageOf(admin, '?limit=100')).data.filter(({ target }) => target?.id === id);
 }
 
 function rowOf(person: Person, event: string, type: string, id: string, details: object): object {
@@ -60,7 +54,7 @@ describe('the row of an action', () => {
     expect(await newest(team.admin)).toEqual(rowOf(team.admin, 'plant.config_updated', 'PLANT', id, put));
     await by.remove(`/plants/${id}`, FROM);
     expect(await newest(team.admin)).toEqual(rowOf(by, 'plant.deleted', 'PLANT', id, { name: 'Dairy' }));
-    expect(await about(team, id)).toHaveLength(4);
+    expect(await team.eventsAbout(id)).toHaveLength(4);
   });
 
   it('a sub-device’s changes are audited with actor and address [C-8.4]', async ({ team }) => {
@@ -71,7 +65,7 @@ describe('the row of an action', () => {
     const { id } = await by.create<SubDeviceRecord>(path, body, FROM);
     await by.change(`${path}/${id}`, { name: 'Main' }, FROM);
     await by.remove(`${path}/${id}`, FROM);
-    expect(await about(team, id)).toEqual([
+    expect(await team.eventsAbout(id)).toEqual([
       rowOf(by, 'sub_device.deleted', 'SUB_DEVICE', id, { externalId: 'M-1' }),
       rowOf(by, 'sub_device.updated', 'SUB_DEVICE', id, { name: 'Main' }),
       rowOf(by, 'sub_device.created', 'SUB_DEVICE', id, { plantId, ...body }),
@@ -111,7 +105,7 @@ describe('the row of an action', () => {
     const key = await team.newKey(['plants:write']);
     const { id } = await key.create<PlantRecord>('/plants', { name: 'x' }, FROM);
     const actor = { type: 'API_KEY', id: key.id, name: apiKeyPrefix(key.key) };
-    expect(await about(team, id)).toMatchObject([{ event: 'plant.created', actor, address: ADDRESS }]);
+    expect(await team.eventsAbout(id)).toMatchObject([{ event: 'plant.created', actor, address: ADDRESS }]);
   });
 
   it('the address is null where the platform reports none, whatever forwarding headers say [C-4.2]', async ({
@@ -119,7 +113,7 @@ describe('the row of an action', () => {
   }) => {
     const headers = { 'x-forwarded-for': ADDRESS, 'x-real-ip': ADDRESS, forwarded: `for=${ADDRESS}` };
     const { id } = await team.operator.create<PlantRecord>('/plants', { name: 'x' }, { headers });
-    expect(await about(team, id)).toMatchObject([{ address: null }]);
+    expect(await team.eventsAbout(id)).toMatchObject([{ address: null }]);
   });
 
   it('refused requests and reads are not audited [C-8.4]', async ({ team, other }) => {
@@ -239,7 +233,7 @@ describe('GET /audit-events', () => {
     for (const name of ['a', 'b', 'c']) await ownTeam.operator.change(`/plants/${plant.id}`, { name });
     await ownTeam.operator.change(`/plants/${plant.id}`, { externalPlantId: 'P-1' });
     await ownTeam.admin.change(`/plants/${plant.id}`, { name: 'd' });
-    const rows = (await about(ownTeam, plant.id)).filter(({ event }) => event === 'plant.updated');
+    const rows = (await ownTeam.eventsAbout(plant.id)).filter(({ event }) => event === 'plant.updated');
     // A minute may end between two of the changes.
     const byActor = Map.groupBy(rows, ({ actor }) => actor.id);
     const counts = [...byActor].map(([id, of]) => [id, of.reduce((sum, { count }) => sum + count, 0)]);
@@ -301,7 +295,7 @@ describe('GET /audit-events', () => {
     );
     const device = await ownTeam.newDevice();
     await ownTeam.operator.change(`/devices/${device.id}`, { metadata, name: 'y'.repeat(100) });
-    const [row] = await about(ownTeam, device.id);
+    const [row] = await ownTeam.eventsAbout(device.id);
     expect(row?.event).toBe('device.updated');
     expect(JSON.stringify(row?.details).length).toBeLessThanOrEqual(1_024);
     expect(JSON.stringify(row?.details)).toContain('metadata');
@@ -315,7 +309,7 @@ describe('GET /audit-events', () => {
     await rows.insert('audit_events', { event: 'user.created', organization_id: other.id });
     expect((await pageOf(team.admin, '?event=user.created')).data).toEqual([]);
     expect((await pageOf(team.admin)).meta.total).toBe(total);
-    expect(await about(team, theirs.id)).toEqual([]);
+    expect(await team.eventsAbout(theirs.id)).toEqual([]);
     const seen = (await pageOf(other.admin, '?limit=100')).data;
     expect(seen.some(({ target }) => target?.id === mine.id)).toBe(false);
     expect(seen.some(({ target }) => target?.id === theirs.id)).toBe(true);

@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { countOf, valueFrom } from '#workerd/d1.ts';
 import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { send } from '#workerd/rest.ts';
 import { uniqueSlug } from '#workerd/team.ts';
@@ -67,8 +68,7 @@ describe('a right login', () => {
   it('replaces a password hash of a lower cost by one of full cost; a wrong login does not [C-14.7]', async ({
     person,
   }) => {
-    const stored = () =>
-      env.DB.prepare('SELECT password_hash FROM users WHERE id = ?').bind(person.id).first('password_hash');
+    const stored = () => valueFrom('SELECT password_hash FROM users WHERE id = ?', person.id);
     expect(await stored()).toMatch(/^scrypt\$2\$/);
     await expectError(await logIn(person.email, 'not my password'), 401, 'INVALID_CREDENTIALS');
     expect(await stored()).toMatch(/^scrypt\$2\$/);
@@ -132,8 +132,7 @@ describe('a wrong login', () => {
   });
 
   it('opens no session [C-1.4]', async ({ team }) => {
-    const sessions = () =>
-      env.DB.prepare('SELECT count(*) AS n FROM sessions WHERE user_id = ?').bind(team.admin.id).first('n');
+    const sessions = () => countOf('sessions', 'user_id = ?', team.admin.id);
     const before = await sessions();
     await expectError(await logIn(team.admin.email, 'not my password'), 401, 'INVALID_CREDENTIALS');
     expect(await sessions()).toBe(before);

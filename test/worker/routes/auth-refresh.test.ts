@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers';
 import { decodeJwt } from 'jose';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { valuesFrom } from '#workerd/d1.ts';
 import { PASSWORD, Person, refresh } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { uniqueSlug } from '#workerd/team.ts';
@@ -72,10 +73,8 @@ describe('a refresh token', () => {
     const next = await refreshed(live.refreshToken);
     vi.setSystemTime(now + LIFETIME_MS + 60_000);
     await dropExpiredSessions(env.DB, Date.now(), 1_000);
-    const rows = await env.DB.prepare('SELECT id FROM sessions WHERE user_id IN (?, ?)')
-      .bind(idle.id, live.id)
-      .all();
-    expect(rows.results).toEqual([{ id: sessionOf(live) }]);
+    const left = await valuesFrom('SELECT id FROM sessions WHERE user_id IN (?, ?)', idle.id, live.id);
+    expect(left).toEqual([sessionOf(live)]);
     await expectError(await refresh(idle.refreshToken), 401, 'REFRESH_TOKEN_EXPIRED');
     await refreshed(next.refreshToken);
   });

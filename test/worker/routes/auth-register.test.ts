@@ -1,7 +1,7 @@
 /** POST /auth/register makes a user, with or without an organization, or nothing [C-1.4]. */
-import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { countOf, rowsFrom, valueFrom } from '#workerd/d1.ts';
 import { auditRows } from '#workerd/door.ts';
 import { PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { expectError } from '#workerd/rest.ts';
@@ -30,10 +30,6 @@ async function registered(changes: Record<string, unknown> = {}): Promise<Regist
 async function expectInvalid(changes: Record<string, unknown>): Promise<void> {
   const { details } = await expectError(await register(registrationOf(changes)), 400, 'VALIDATION_ERROR');
   expect(details).toEqual(expect.arrayContaining([expect.stringMatching(/\S/)]));
-}
-
-async function countOf(sql: string, value: string): Promise<number> {
-  return (await env.DB.prepare(`SELECT count(*) AS n FROM ${sql} = ?`).bind(value).first<number>('n')) ?? 0;
 }
 
 describe('registering', () => {
@@ -76,7 +72,7 @@ describe('registering', () => {
 
   it('only a hash of the password is stored [C-1.4]', async () => {
     const { user } = await registered();
-    const row = await env.DB.prepare('SELECT * FROM users WHERE id = ?').bind(user.id).first();
+    const [row] = await rowsFrom<{ password_hash: string }>('SELECT * FROM users WHERE id = ?', user.id);
     expect(row?.password_hash).toMatch(/^scrypt\$/);
     expect(JSON.stringify(row)).not.toContain(PASSWORD);
   });
@@ -96,7 +92,7 @@ describe('an e-mail', () => {
     const email = uniqueEmail();
     const answers = await Promise.all(Array.from({ length: 6 }, () => register(registrationOf({ email }))));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409]);
-    expect(await countOf('users WHERE email', email)).toBe(1);
+    expect(await countOf('users', 'email = ?', email)).toBe(1);
   });
 
   it('that is taken gets 409, and the organization of the request is not made [C-1.4]', async () => {
@@ -104,7 +100,7 @@ describe('an e-mail', () => {
     const slug = uniqueSlug();
     const body = registrationOf({ email: user.email, organizationName: 'Acme', organizationSlug: slug });
     await expectError(await register(body), 409, 'EMAIL_ALREADY_REGISTERED');
-    expect(await countOf('organizations WHERE slug', slug)).toBe(0);
+    expect(await countOf('organizations', 'slug = ?', slug)).toBe(0);
   });
 
   it('that is malformed gets 400 [C-1.4]', async () => {
@@ -127,7 +123,7 @@ describe('the organization of a registration', () => {
     await registered({ organizationName: 'Acme', organizationSlug: slug });
     const second = registrationOf({ organizationName: 'Other', organizationSlug: slug });
     await expectError(await register(second), 409, 'CONFLICT');
-    expect(await countOf('users WHERE email', String(second.email))).toBe(0);
+    expect(await countOf('users', 'email = ?', String(second.email))).toBe(0);
     expect((await registered({ email: second.email })).user.email).toBe(second.email);
   });
 
@@ -176,7 +172,7 @@ describe('the fields of a registration', () => {
     for (const name of [...others, 'isActive', 'createdAt', 'organizationId', 'constructor']) {
       const body = registrationOf({ [name]: name === 'id' ? user.id : true });
       await expectError(await register(body), 400, 'VALIDATION_ERROR');
-      expect([name, await countOf('users WHERE email', String(body.email))]).toEqual([name, 0]);
+      expect([name, await countOf('users', 'email = ?', String(body.email))]).toEqual([name, 0]);
     }
   });
 
@@ -185,8 +181,7 @@ describe('the fields of a registration', () => {
     const body = { ...registrationOf(), ...(JSON.parse(hostile) as object) };
     const response = await register(body);
     expect([201, 400]).toContain(response.status);
-    const row = env.DB.prepare('SELECT super_admin FROM users WHERE email = ?').bind(body.email);
-    expect((await row.first('super_admin')) ?? 0).toBe(0);
+    expect((await valueFrom('SELECT super_admin FROM users WHERE email = ?', body.email)) ?? 0).toBe(0);
     expect(({} as Record<string, unknown>).superAdmin).toBeUndefined();
   });
 });

@@ -1,6 +1,7 @@
 /** A certificate lets its device in until it expires, and for an hour after it was replaced [C-3.3]. */
-import { env } from 'cloudflare:workers';
+
 import { dialWith, type Issued } from '#workerd/certificates.ts';
+import { runSql } from '#workerd/d1.ts';
 import { type DeviceTestLink, openLink } from '#workerd/links.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import { answerPings } from '#workerd/site-devices.ts';
@@ -90,8 +91,7 @@ describe('a certificate', () => {
   }) => {
     const first = await newDevice();
     const endsAtMs = START_MS + 10 * MINUTE;
-    const shorten = env.DB.prepare('UPDATE devices SET certificate_expires_at_ms = ? WHERE id = ?');
-    await shorten.bind(endsAtMs, first.id).run();
+    await runSql('UPDATE devices SET certificate_expires_at_ms = ? WHERE id = ?', endsAtMs, first.id);
     const second = await reissue(first);
     expect(second.previousUntil).toBe(new Date(endsAtMs).toISOString());
     setClock(endsAtMs);

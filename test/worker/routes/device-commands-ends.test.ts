@@ -4,44 +4,36 @@ import { Person } from '#workerd/people.ts';
 import { holdClock, MINUTE, passTime, passUntilSent, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import type { RestCommand } from '../../../protocol/device-record.ts';
-import type { Page } from '../../../protocol/page.ts';
 
 const REBOOT = { action: 'REBOOT' };
 
 holdClock();
 
-const it = test
-  .extend('link', ({ device }) => connectForCommands(device))
-  .extend('show', ({ team }) => async ({ deviceId, cmdId }: RestCommand, by: Person = team.viewer) => {
-    return await by.read<RestCommand>(`/devices/${deviceId}/commands/${cmdId}`);
-  });
+const it = test.extend('link', ({ device }) => connectForCommands(device));
 
 describe('commands to a device', () => {
   it('a command that was never delivered ends EXPIRED at validUntil, without it after 15 minutes [C-3.4]', async ({
     team,
-    show,
   }) => {
     const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
     const [short, long] = [await team.command(id, { ...REBOOT, validUntil }), await team.command(id)];
     await passTime(siteId, MINUTE - 1);
-    expect((await show(short)).status).toBe('PENDING');
+    expect((await team.readCommand(short)).status).toBe('PENDING');
     await passTime(siteId, 1);
-    expect(await show(short)).toEqual({ ...short, status: 'FAILED', reason: 'EXPIRED' });
+    expect(await team.readCommand(short)).toEqual({ ...short, status: 'FAILED', reason: 'EXPIRED' });
     await passTime(siteId, 14 * MINUTE - 1);
-    expect((await show(long)).status).toBe('PENDING');
+    expect((await team.readCommand(long)).status).toBe('PENDING');
     await passTime(siteId, 1);
     const viewer = await Person.logIn(team.viewer.email);
     const expired = { ...long, status: 'FAILED', reason: 'EXPIRED' };
-    expect(await show(long, viewer)).toEqual(expired);
+    expect(await team.readCommand(long, viewer)).toEqual(expired);
   });
 
   it('a command that its device never acknowledges is sent three times, then ends NO_ACK [C-3.9]', async ({
     team,
     device,
     link,
-    show,
   }) => {
     const made = await team.command(device.id);
     for (let round = 0; round < 3; round++) {
@@ -51,34 +43,32 @@ describe('commands to a device', () => {
     const sent = commandsOf(link).filter(({ cmdId }) => cmdId === made.cmdId);
     expect(sent).toHaveLength(3);
     expect(new Set(sent.map(({ ts }) => ts)).size).toBe(3);
-    expect(await show(made)).toEqual({ ...made, status: 'FAILED', reason: 'NO_ACK' });
+    expect(await team.readCommand(made)).toEqual({ ...made, status: 'FAILED', reason: 'NO_ACK' });
   });
 
   it('a command that stays IN_PROGRESS ends NO_RESULT after 15 minutes [C-3.4]', async ({
     team,
     device,
     link,
-    show,
   }) => {
     const made = await team.command(device.id);
     await sendAck(link, device, made.cmdId, 'IN_PROGRESS');
     await passTime(device.siteId, 15 * MINUTE - 1);
     const viewer = await Person.logIn(team.viewer.email);
-    expect(await show(made, viewer)).toEqual({ ...made, status: 'IN_PROGRESS' });
+    expect(await team.readCommand(made, viewer)).toEqual({ ...made, status: 'IN_PROGRESS' });
     await passTime(device.siteId, 1);
-    expect(await show(made, viewer)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
+    expect(await team.readCommand(made, viewer)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
   });
 
   it('a revocation ends a waiting command with DEVICE_GONE; a suspension keeps it [C-3.3]', async ({
     team,
-    show,
   }) => {
     const [gone, away] = [await team.newTokenDevice(), await team.newTokenDevice()];
     const [ended, waiting] = [await team.command(gone.id), await team.command(away.id)];
     await team.admin.operate(gone.id, 'revoke');
-    expect(await show(ended)).toEqual({ ...ended, status: 'FAILED', reason: 'DEVICE_GONE' });
+    expect(await team.readCommand(ended)).toEqual({ ...ended, status: 'FAILED', reason: 'DEVICE_GONE' });
     await team.admin.operate(away.id, 'suspend');
-    expect(await show(waiting)).toEqual(waiting);
+    expect(await team.readCommand(waiting)).toEqual(waiting);
     await team.admin.operate(away.id, 'reactivate');
     const link = await connectForCommands(away);
     expect((await nthCommand(link, 1)).cmdId).toBe(waiting.cmdId);
@@ -88,25 +78,23 @@ describe('commands to a device', () => {
     team,
     device,
     link,
-    show,
   }) => {
     const made = await team.command(device.id);
     expect((await nthCommand(link, 1)).cmdId).toBe(made.cmdId);
     await team.admin.operate(device.id, 'suspend');
     await passTime(device.siteId, 5 * MINUTE);
-    expect(await show(made)).not.toHaveProperty('reason');
+    expect(await team.readCommand(made)).not.toHaveProperty('reason');
     await team.admin.operate(device.id, 'reactivate');
     const again = await connectForCommands(device);
     expect((await nthCommand(again, 1)).cmdId).toBe(made.cmdId);
     await sendAck(again, device, made.cmdId, 'COMPLETED');
-    expect(await show(made)).toEqual({ ...made, status: 'COMPLETED' });
+    expect(await team.readCommand(made)).toEqual({ ...made, status: 'COMPLETED' });
   });
 
   it('a command that was sent ends NO_ACK if its device stays suspended [C-3.4]', async ({
     team,
     device,
     link,
-    show,
   }) => {
     const made = await team.command(device.id);
     await nthCommand(link, 1);
@@ -114,7 +102,7 @@ describe('commands to a device', () => {
     await passTime(device.siteId, 20 * MINUTE);
     const viewer = await Person.logIn(team.viewer.email);
     const ended = { ...made, status: 'FAILED', reason: 'NO_ACK' };
-    expect(await show(made, viewer)).toEqual(ended);
+    expect(await team.readCommand(made, viewer)).toEqual(ended);
   });
 
   it('a repeated idempotencyKey gets the first command, even of a suspended or revoked device [C-3.4]', async ({
@@ -125,15 +113,14 @@ describe('commands to a device', () => {
     const made = await team.command(device.id, body);
     await team.admin.operate(device.id, 'suspend');
     expect(await team.command(device.id, body)).toEqual(made);
-    const fresh = await team.operator.operate(device.id, 'commands', { ...body, idempotencyKey: 'k2' });
+    const fresh = await team.postCommand(device.id, { ...body, idempotencyKey: 'k2' });
     await expectError(fresh, 409, 'CONFLICT');
-    const other = await team.operator.operate(device.id, 'commands', { ...body, payload: {} });
+    const other = await team.postCommand(device.id, { ...body, payload: {} });
     await expectError(other, 409, 'CONFLICT');
     await team.admin.operate(device.id, 'reactivate');
     await team.admin.operate(device.id, 'revoke');
     expect((await team.command(device.id, body)).cmdId).toBe(made.cmdId);
-    const { meta } = await team.viewer.read<Page<RestCommand>>(`/devices/${device.id}/commands`);
-    expect(meta.total).toBe(1);
+    expect(await team.totalOf(`/devices/${device.id}/commands`)).toBe(1);
   });
 
   it('a repeated idempotencyKey gets the first command, even after its validUntil [C-3.4]', async ({
@@ -146,10 +133,9 @@ describe('commands to a device', () => {
     await passTime(siteId, 2 * MINUTE);
     const again = await team.command(id, body);
     expect(again).toEqual({ ...made, status: 'FAILED', reason: 'EXPIRED' });
-    const fresh = await team.operator.operate(id, 'commands', { ...body, idempotencyKey: 'k2' });
+    const fresh = await team.postCommand(id, { ...body, idempotencyKey: 'k2' });
     await expectError(fresh, 400, 'VALIDATION_ERROR');
-    const { meta } = await team.viewer.read<Page<RestCommand>>(`/devices/${id}/commands`);
-    expect(meta.total).toBe(1);
+    expect(await team.totalOf(`/devices/${id}/commands`)).toBe(1);
   });
 
   it('a command is audited once, even if it is repeated, with its sender and without its payload [C-8.4]', async ({

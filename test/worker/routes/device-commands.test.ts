@@ -6,33 +6,25 @@ import { describe, expect, expectError, test, UUID } from '#workerd/worker-test.
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
 import type { RestCommand } from '../../../protocol/device-record.ts';
-import type { Page } from '../../../protocol/page.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
 
 const REBOOT = { action: 'REBOOT' };
 
 holdClock();
 
-const it = test
-  .extend('link', ({ device }) => connectForCommands(device))
-  .extend('post', ({ team }) => (id: string, body: unknown) => {
-    return team.operator.operate(id, 'commands', body);
-  })
-  .extend('list', ({ team }) => async (id: string, query = '') => {
-    return await team.viewer.read<Page<RestCommand>>(`/devices/${id}/commands${query}`);
-  })
-  .extend('show', ({ team }) => async ({ deviceId, cmdId }: RestCommand) => {
-    return await team.viewer.read<RestCommand>(`/devices/${deviceId}/commands/${cmdId}`);
-  });
+const it = test.extend('link', ({ device }) => connectForCommands(device));
 
 describe('POST /devices/{id}/commands', () => {
-  it('a command to an offline device gets 202 and is PENDING [C-3.4]', async ({ team, list, show }) => {
+  it('a command to an offline device gets 202 and is PENDING [C-3.4]', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     const made = await team.command(id, { action: 'SET_A1_B', payload: { a: [1, { b: 'č' }] } });
     const createdAt = new Date(START_MS).toISOString();
     expect(made).toEqual({ cmdId: UUID, deviceId: id, action: 'SET_A1_B', status: 'PENDING', createdAt });
-    expect(await show(made)).toEqual(made);
-    expect(await list(id)).toEqual({ data: [made], meta: { page: 1, limit: 20, total: 1, totalPages: 1 } });
+    expect(await team.readCommand(made)).toEqual(made);
+    expect(await team.listCommands(id)).toEqual({
+      data: [made],
+      meta: { page: 1, limit: 20, total: 1, totalPages: 1 },
+    });
   });
 
   it('a command is sent signed, with its payload (spec: Device MQTT)', async ({ team, device, link }) => {
@@ -55,20 +47,19 @@ describe('POST /devices/{id}/commands', () => {
     expect((await nthCommand(link, 1)).payload).toEqual({});
   });
 
-  it('a command waits until its device subscribes [C-3.4]', async ({ team, device, show }) => {
+  it('a command waits until its device subscribes [C-3.4]', async ({ team, device }) => {
     const made = await team.command(device.id);
     const link = await connect(device);
-    expect((await show(made)).status).toBe('PENDING');
+    expect((await team.readCommand(made)).status).toBe('PENDING');
     await subscribe(link, device);
     expect((await nthCommand(link, 1)).cmdId).toBe(made.cmdId);
-    expect((await show(made)).status).toBe('SENT');
+    expect((await team.readCommand(made)).status).toBe('SENT');
   });
 
   it('the status of a command follows its device’s acknowledgements and never goes back [C-3.9]', async ({
     team,
     device,
     link,
-    show,
   }) => {
     const made = await team.command(device.id);
     for (const [said, shown] of [
@@ -79,36 +70,38 @@ describe('POST /devices/{id}/commands', () => {
       ['FAILED', 'COMPLETED'],
     ] as const) {
       await sendAck(link, device, made.cmdId, said);
-      expect([said, (await show(made)).status]).toEqual([said, shown]);
+      expect([said, (await team.readCommand(made)).status]).toEqual([said, shown]);
     }
-    expect(await show(made)).toEqual({ ...made, status: 'COMPLETED' });
+    expect(await team.readCommand(made)).toEqual({ ...made, status: 'COMPLETED' });
     const failed = await team.command(device.id);
     await sendAck(link, device, failed.cmdId, 'FAILED');
-    expect(await show(failed)).toEqual({ ...failed, status: 'FAILED', reason: 'device answered FAILED' });
+    expect(await team.readCommand(failed)).toEqual({
+      ...failed,
+      status: 'FAILED',
+      reason: 'device answered FAILED',
+    });
   });
 
-  it('an acknowledgement of another device is ignored [C-3.9]', async ({ team, device, link, show }) => {
+  it('an acknowledgement of another device is ignored [C-3.9]', async ({ team, device, link }) => {
     const second = await team.newTokenDevice();
     const made = await team.command(device.id);
     await sendAck(await connect(second), second, made.cmdId, 'COMPLETED');
     expect(commandsOf(link)).toHaveLength(1);
-    expect((await show(made)).status).toBe('SENT');
+    expect((await team.readCommand(made)).status).toBe('SENT');
   });
 
   it('a repeated idempotencyKey sends nothing; with another command it gets 409 [C-3.4]', async ({
     team,
     device,
     link,
-    post,
-    list,
   }) => {
     const sibling = await team.newTokenDevice();
     const body = { ...REBOOT, payload: { a: 1, b: 2 }, idempotencyKey: 'k1' };
     const made = await team.command(device.id, body);
     expect(await team.command(device.id, body)).toEqual(made);
-    expect((await list(device.id)).meta.total).toBe(1);
+    expect((await team.listCommands(device.id)).meta.total).toBe(1);
     for (const other of [{ action: 'STOP' }, { payload: {} }, { validUntil: '2031-01-01T00:00:00Z' }]) {
-      await expectError(await post(device.id, { ...body, ...other }), 409, 'CONFLICT');
+      await expectError(await team.postCommand(device.id, { ...body, ...other }), 409, 'CONFLICT');
     }
     const elsewhere = await team.command(sibling.id, body);
     expect(elsewhere.cmdId).not.toBe(made.cmdId);
@@ -118,24 +111,24 @@ describe('POST /devices/{id}/commands', () => {
     expect((await team.command(device.id, { ...body, idempotencyKey: 'k2' })).cmdId).not.toBe(made.cmdId);
   });
 
-  it('of concurrent commands with one idempotencyKey one is made [C-3.4]', async ({ team, list }) => {
+  it('of concurrent commands with one idempotencyKey one is made [C-3.4]', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     const body = { ...REBOOT, idempotencyKey: 'k' };
     const made = await Promise.all([1, 2, 3].map(() => team.command(id, body)));
     expect(new Set(made.map(({ cmdId }) => cmdId)).size).toBe(1);
-    expect((await list(id)).meta.total).toBe(1);
+    expect((await team.listCommands(id)).meta.total).toBe(1);
   });
 
   it.for([...SITE_ACTIONS])(
     '%s is refused, because only the site’s pipeline checks its limits [C-3.4]',
-    async (action, { team, post, list }) => {
+    async (action, { team }) => {
       const { id } = await team.newTokenDevice();
-      await expectError(await post(id, { action }), 400, 'COMMAND_ACTION_NOT_IN_TEMPLATE');
-      expect((await list(id)).meta.total).toBe(0);
+      await expectError(await team.postCommand(id, { action }), 400, 'COMMAND_ACTION_NOT_IN_TEMPLATE');
+      expect((await team.listCommands(id)).meta.total).toBe(0);
     },
   );
 
-  it('an invalid command gets 400, and none is made [C-3.4]', async ({ team, post, list }) => {
+  it('an invalid command gets 400, and none is made [C-3.4]', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     const spellings = ['reboot', 'Reboot', '1REBOOT', '_REBOOT', 'RE BOOT', 'RE-BOOT', 'REBOOT\n'];
     const actions = ['', ...spellings, 'Č', 'A'.repeat(65)];
@@ -154,40 +147,40 @@ describe('POST /devices/{id}/commands', () => {
       ...['', 'x'.repeat(101), 1, null].map((idempotencyKey) => ({ ...REBOOT, idempotencyKey })),
       ...['cmdId', 'deviceId', 'status', 'ts', 'sig'].map((field) => ({ ...REBOOT, [field]: id })),
     ];
-    for (const body of bad) await expectError(await post(id, body), 400, 'VALIDATION_ERROR');
-    expect((await list(id)).meta.total).toBe(0);
+    for (const body of bad) await expectError(await team.postCommand(id, body), 400, 'VALIDATION_ERROR');
+    expect((await team.listCommands(id)).meta.total).toBe(0);
     await team.command(id, { action: 'A'.repeat(64), validUntil: '2030-03-05T09:00:00.001Z' });
   });
 
   it.for(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'] as const)(
     'a command to a %s device gets 409 [C-3.4]',
-    async (status, { team, post, list }) => {
+    async (status, { team }) => {
       const id = await team.newDeviceIn(status);
-      await expectError(await post(id, REBOOT), 409, 'CONFLICT');
-      expect((await list(id)).meta.total).toBe(0);
+      await expectError(await team.postCommand(id, REBOOT), 409, 'CONFLICT');
+      expect((await team.listCommands(id)).meta.total).toBe(0);
       expect((await team.readDevice(id)).status).toBe(status);
     },
   );
 
-  it('a device has at most 50 open commands (spec: Limits)', async ({ team, device, link, post, list }) => {
+  it('a device has at most 50 open commands (spec: Limits)', async ({ team, device, link }) => {
     const made: RestCommand[] = [];
     for (let count = 0; count < 50; count++) made.push(await team.command(device.id));
-    await expectError(await post(device.id, REBOOT), 409, 'CONFLICT');
+    await expectError(await team.postCommand(device.id, REBOOT), 409, 'CONFLICT');
     await sendAck(link, device, made[7]?.cmdId ?? '', 'COMPLETED');
     await team.command(device.id);
-    await expectError(await post(device.id, REBOOT), 409, 'CONFLICT');
-    expect((await list(device.id)).meta.total).toBe(51);
+    await expectError(await team.postCommand(device.id, REBOOT), 409, 'CONFLICT');
+    expect((await team.listCommands(device.id)).meta.total).toBe(51);
   });
 });
 
 describe('commands of a device', () => {
-  it('commands are listed newest first, in pages (spec: List endpoints)', async ({ team, list }) => {
+  it('commands are listed newest first, in pages (spec: List endpoints)', async ({ team }) => {
     const [one, other] = [await team.newTokenDevice(), await team.newTokenDevice()];
     await team.command(other.id);
     const made: RestCommand[] = [];
     for (const action of ['A', 'B', 'C']) made.unshift(await team.command(one.id, { action }));
-    expect((await list(one.id)).data).toEqual(made);
-    expect(await list(one.id, '?limit=2&page=2')).toEqual({
+    expect((await team.listCommands(one.id)).data).toEqual(made);
+    expect(await team.listCommands(one.id, '?limit=2&page=2')).toEqual({
       data: made.slice(2),
       meta: { page: 2, limit: 2, total: 3, totalPages: 2 },
     });

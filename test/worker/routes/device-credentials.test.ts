@@ -1,7 +1,7 @@
 /** New tokens and new secrets for ACTIVE devices [C-3.3]. */
 import { importJWK, jwtVerify } from 'jose';
 import { deviceToken } from '#workerd/device-tokens.ts';
-import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { connect, type Rotation, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { Person } from '#workerd/people.ts';
@@ -16,29 +16,14 @@ import {
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
-import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
+import type { TokenAnswer } from '../../../protocol/device-record.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
-interface Token {
-  token: string;
-  expiresAt: string;
-}
-
-interface Rotation {
-  deviceId: string;
-  hmacSecret: string;
-  graceUntil: string;
-  rotatedAt: string;
-}
-
 holdClock();
-
-const it = test.extend('rotate', ({ team }) => async ({ id }: TokenDevice) => {
-  return await team.admin.read<Rotation>(`/devices/${id}/rotate-secret`, { method: 'POST' });
-});
 
 let lastKw = 0;
 
@@ -71,7 +56,7 @@ describe('POST /devices/{id}/mqtt-token', () => {
     'the body %j gets a token that is valid for %i s (spec: Limits)',
     async ([body, seconds], { team }) => {
       const { id } = await team.newTokenDevice();
-      const answer = (await (await team.admin.operate(id, 'mqtt-token', body)).json()) as Token;
+      const answer = (await (await team.admin.operate(id, 'mqtt-token', body)).json()) as TokenAnswer;
       const expiresAt = new Date(START_MS + seconds * 1_000).toISOString();
       expect(answer).toEqual({ token: expect.any(String), expiresAt });
       const key = await importJWK(PUBLIC_KEY, 'EdDSA');
@@ -117,9 +102,8 @@ describe('POST /devices/{id}/rotate-secret', () => {
   it('a rotation returns a new secret, and the end of the grace period of the old one [C-3.3]', async ({
     team,
     device,
-    rotate,
   }) => {
-    const rotation = await rotate(device);
+    const rotation = await team.rotateSecret(device.id);
     const graceUntil = new Date(START_MS + 60 * MINUTE).toISOString();
     expect(rotation).toEqual({
       deviceId: device.id,
@@ -135,9 +119,8 @@ describe('POST /devices/{id}/rotate-secret', () => {
     team,
     device,
     link,
-    rotate,
   }) => {
-    const { hmacSecret: next } = await rotate(device);
+    const { hmacSecret: next } = await team.rotateSecret(device.id);
     expect(await counts(link, device, device.hmacSecret)).toBe(true);
     expect(await counts(link, device, next)).toBe(true);
     await passTime(device.siteId, START_MS + 60 * MINUTE - 10 - Date.now());
@@ -157,11 +140,10 @@ describe('POST /devices/{id}/rotate-secret', () => {
     team,
     device,
     link,
-    rotate,
   }) => {
-    const { hmacSecret: second } = await rotate(device);
+    const { hmacSecret: second } = await team.rotateSecret(device.id);
     setClock(START_MS + MINUTE);
-    const { hmacSecret: third, graceUntil } = await rotate(device);
+    const { hmacSecret: third, graceUntil } = await team.rotateSecret(device.id);
     expect(graceUntil).toBe(new Date(START_MS + 61 * MINUTE).toISOString());
     expect((await team.readDevice(device.id)).hmacRotation).toEqual({ graceUntil });
     const secrets = [device.hmacSecret, second, third];
@@ -175,11 +157,10 @@ describe('POST /devices/{id}/rotate-secret', () => {
     team,
     device,
     link,
-    rotate,
   }) => {
     await subscribe(link, device);
     await counts(link, device, device.hmacSecret);
-    const { hmacSecret: next } = await rotate(device);
+    const { hmacSecret: next } = await team.rotateSecret(device.id);
     const send = () => team.operator.operate(device.id, 'commands', { action: 'REBOOT', payload: { a: 1 } });
     await send();
     expect(await counts(link, device, next)).toBe(true);
@@ -192,11 +173,15 @@ describe('POST /devices/{id}/rotate-secret', () => {
   });
 
   it('after three concurrent rotations two of the new secrets are valid, and the first one is not [C-3.3]', async ({
+    team,
     device,
     link,
-    rotate,
   }) => {
-    const rotations = await Promise.all([rotate(device), rotate(device), rotate(device)]);
+    const rotations = await Promise.all([
+      team.rotateSecret(device.id),
+      team.rotateSecret(device.id),
+      team.rotateSecret(device.id),
+    ]);
     const good: boolean[] = [];
     for (const { hmacSecret } of rotations) good.push(await counts(link, device, hmacSecret));
     expect(good.filter(Boolean)).toHaveLength(2);

@@ -1,5 +1,5 @@
 /** A device that a sub-device links to cannot move, whichever request comes first [C-2.2], [C-3.1]. */
-import { env } from 'cloudflare:workers';
+import { rowsFrom, valueFrom } from '#workerd/d1.ts';
 import { rowsOf } from '#workerd/site-rows.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
@@ -9,13 +9,11 @@ const READS_APART = [0, 2, 4];
 
 /** The registry’s rows of a device and of the sub-device that links to it. */
 async function linksOf(id: string): Promise<object[]> {
-  const { results } = await env.DB.prepare(
+  return await rowsFrom(
     `SELECT d.plant_id AS home, d.moving_to AS movingTo, s.plant_id AS linkedFrom FROM devices d
      LEFT JOIN sub_devices s ON s.linked_device_id = d.id WHERE d.id = ?`,
-  )
-    .bind(id)
-    .all();
-  return results;
+    id,
+  );
 }
 
 /** Sends both requests, the second after some reads of D1. */
@@ -25,7 +23,7 @@ async function atOnce(
   reads: number,
 ): Promise<{ link: Response; move: Response }> {
   const start = async (name: 'link' | 'move') => {
-    if (name !== first) for (let read = 0; read < reads; read++) await env.DB.prepare('SELECT 1').first();
+    if (name !== first) for (let read = 0; read < reads; read++) await valueFrom('SELECT 1');
     return await acts[name]();
   };
   const [link, move] = await Promise.all([start('link'), start('move')]);

@@ -5,10 +5,7 @@ import { publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-dev
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import type { AuditEvent } from '../../../protocol/audit.ts';
-import type { DeviceRecord, RestCommand } from '../../../protocol/device-record.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import type { Page } from '../../../protocol/page.ts';
 
 const OWN_TABLES = [
   'device',
@@ -25,9 +22,6 @@ const it = test
   .extend('to', async ({ team }) => (await team.newPlant()).id)
   .extend('patch', ({ team }) => (id: string, body: object) => {
     return team.operator.patch(`/devices/${id}`, body);
-  })
-  .extend('move', ({ team }) => async (id: string, plantId: string | null, also: object = {}) => {
-    return await team.operator.change<DeviceRecord>(`/devices/${id}`, { plantId, ...also });
   });
 
 /** The grid power that a plant shows after its device sent `kw`. */
@@ -43,10 +37,10 @@ async function rowsIn(siteId: string): Promise<number[]> {
 }
 
 describe('a move to another plant', () => {
-  it('a moved device keeps its token and secret [C-3.1]', async ({ team, device, from, to, move }) => {
+  it('a moved device keeps its token and secret [C-3.1]', async ({ team, device, from, to }) => {
     expect(await gridAfter(device, from, 1)).toBe(1);
     const before = await team.readDevice(device.id);
-    const moved = await move(device.id, to);
+    const moved = await team.moveDevice(device.id, to);
     const { serialNumber } = before;
     expect(moved).toMatchObject({ id: device.id, plantId: to, status: 'ACTIVE', serialNumber });
     expect(moved.provisionedAt).toBe(before.provisionedAt);
@@ -55,15 +49,15 @@ describe('a move to another plant', () => {
     expect((await team.diagnosticsOf(device.id)).drops).toEqual({});
   });
 
-  it('a device can move to no plant and back [C-2.4]', async ({ team, plantId, move }) => {
+  it('a device can move to no plant and back [C-2.4]', async ({ team, plantId }) => {
     const device = await team.newTokenDevice();
-    expect((await move(device.id, plantId)).plantId).toBe(plantId);
+    expect((await team.moveDevice(device.id, plantId)).plantId).toBe(plantId);
     expect(await gridAfter(device, plantId, 1)).toBe(1);
-    expect((await move(device.id, null)).plantId).toBeNull();
+    expect((await team.moveDevice(device.id, null)).plantId).toBeNull();
     const link = await connect(device);
     await sendTelemetry(link, device, { gridPowerKw: 2 });
     expect((await team.diagnosticsOf(device.id)).drops).toEqual({});
-    expect((await move(device.id, plantId)).plantId).toBe(plantId);
+    expect((await team.moveDevice(device.id, plantId)).plantId).toBe(plantId);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
     expect(await gridAfter(device, plantId, 3)).toBe(3);
   });
@@ -74,23 +68,22 @@ describe('a move to another plant', () => {
     link,
     from,
     to,
-    move,
   }) => {
     await publish(link, rawTelemetry(device, { data: '{"gridPowerKw":1}', sig: '0'.repeat(64) }));
     await team.command(device.id);
     expect(await rowsIn(from)).toEqual([1, 1, 1, 1, 1, 1]);
-    await move(device.id, to);
+    await team.moveDevice(device.id, to);
     expect(await rowsIn(from)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(await rowsIn(to)).toEqual([1, 1, 1, 1, 1, 1]);
     const { drops, connects } = await team.diagnosticsOf(device.id);
     expect([drops, connects.map(({ outcome }) => outcome)]).toEqual([{ SIGNATURE: 1 }, ['ACCEPTED']]);
   });
 
-  it('a move closes only the device’s session [C-3.1]', async ({ team, device, link, from, to, move }) => {
+  it('a move closes only the device’s session [C-3.1]', async ({ team, device, link, from, to }) => {
     const neighbour = await team.newTokenDevice({ plantId: from, type: 'SENSOR' });
     const resident = await team.newTokenDevice({ plantId: to });
     const [near, there] = [await connect(neighbour), await connect(resident)];
-    await move(device.id, to);
+    await team.moveDevice(device.id, to);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
     expect(await sendTelemetry(near, neighbour, { powerKw: 1 })).toBe(true);
     expect(await sendTelemetry(there, resident, { gridPowerKw: 1 })).toBe(true);
@@ -103,7 +96,6 @@ describe('a move to another plant', () => {
     link,
     from,
     to,
-    move,
   }) => {
     const nonce = crypto.randomUUID();
     await publish(link, rawTelemetry(device, { nonce, data: '{"gridPowerKw":1}' }));
@@ -113,7 +105,7 @@ describe('a move to another plant', () => {
       [null, 4],
       [to, 5],
     ] as const) {
-      await move(device.id, place);
+      await team.moveDevice(device.id, place);
       const there = await connect(device);
       await publish(there, rawTelemetry(device, { nonce, data: `{"gridPowerKw":${kw}}` }));
       await evictSite(place ?? device.id);
@@ -122,15 +114,15 @@ describe('a move to another plant', () => {
     expect(await gridPowerKw({ id: to, gateway: device })).toBeNull();
   });
 
-  it('a move ends the open REST commands: FAILED, MOVED [C-3.1]', async ({ team, device, to, move }) => {
+  it('a move ends the open REST commands: FAILED, MOVED [C-3.1]', async ({ team, device, to }) => {
     const send = (action: string) => team.command(device.id, { action });
     const waiting = await send('WAITING');
     const link = await connectForCommands(device);
     const [held, done] = [await send('HELD'), await send('DONE')];
     await sendAck(link, device, held.cmdId, 'IN_PROGRESS');
     await sendAck(link, device, done.cmdId, 'COMPLETED');
-    await move(device.id, to);
-    const { data } = await team.viewer.read<Page<RestCommand>>(`/devices/${device.id}/commands`);
+    await team.moveDevice(device.id, to);
+    const { data } = await team.listCommands(device.id);
     expect(data).toEqual([
       { ...done, status: 'COMPLETED' },
       { ...held, status: 'FAILED', reason: 'MOVED' },
@@ -142,18 +134,21 @@ describe('a move to another plant', () => {
     expect(fresh.status).toBe('SENT');
   });
 
-  it('a suspended device stays suspended when it moves [C-3.1]', async ({ team, device, to, move }) => {
+  it('a suspended device stays suspended when it moves [C-3.1]', async ({ team, device, to }) => {
     await team.admin.operate(device.id, 'suspend', { reason: 'lost' });
-    expect(await move(device.id, to)).toMatchObject({ status: 'SUSPENDED', suspendReason: 'lost' });
+    expect(await team.moveDevice(device.id, to)).toMatchObject({
+      status: 'SUSPENDED',
+      suspendReason: 'lost',
+    });
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
     await team.admin.operate(device.id, 'reactivate');
     const token = await team.newToken(device.id);
     expect(await gridAfter({ ...device, token }, to, 6)).toBe(6);
   });
 
-  it('a move keeps the previous secret in its grace period [C-3.3]', async ({ team, device, to, move }) => {
-    const rotated = (await (await team.admin.operate(device.id, 'rotate-secret')).json()) as TokenDevice;
-    const moved = await move(device.id, to);
+  it('a move keeps the previous secret in its grace period [C-3.3]', async ({ team, device, to }) => {
+    const rotated = await team.rotateSecret(device.id);
+    const moved = await team.moveDevice(device.id, to);
     expect(moved.hmacRotation).toEqual({ graceUntil: expect.stringMatching(/Z$/) });
     expect(await gridAfter(device, to, 1)).toBe(1);
     expect(await gridAfter({ ...device, hmacSecret: rotated.hmacSecret }, to, 2)).toBe(2);
@@ -162,18 +157,18 @@ describe('a move to another plant', () => {
     expect(await gridAfter({ ...device, token }, to, 3)).toBe(2);
   });
 
-  it('a PENDING device is provisioned at its new plant [C-3.1]', async ({ team, from, to, move }) => {
+  it('a PENDING device is provisioned at its new plant [C-3.1]', async ({ team, from, to }) => {
     const { id } = await team.newDevice({ plantId: from });
-    expect(await move(id, to)).toMatchObject({ status: 'PENDING', plantId: to });
+    expect(await team.moveDevice(id, to)).toMatchObject({ status: 'PENDING', plantId: to });
     const { hmacSecret, mqttToken = '' } = (await team.provision(id)).security;
     expect(await gridAfter({ id, hmacSecret, token: mqttToken, siteId: to }, to, 8)).toBe(8);
     expect(await numberOf(from, 'SELECT count(*) FROM device')).toBe(0);
   });
 
-  it('a decommissioned device that moves is still refused [C-3.3]', async ({ team, to, move }) => {
+  it('a decommissioned device that moves is still refused [C-3.3]', async ({ team, to }) => {
     const device = await team.newTokenDevice();
     await team.admin.operate(device.id, 'revoke');
-    expect(await move(device.id, to)).toMatchObject({ status: 'DECOMMISSIONED', plantId: to });
+    expect(await team.moveDevice(device.id, to)).toMatchObject({ status: 'DECOMMISSIONED', plantId: to });
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
     expect(await numberOf(to, 'SELECT count(*) FROM device_secret')).toBe(0);
   });
@@ -183,12 +178,10 @@ describe('a move to another plant', () => {
     device,
     from,
     to,
-    move,
   }) => {
     const { id } = device;
-    expect(await move(id, to, { name: 'Moved' })).toMatchObject({ name: 'Moved', plantId: to });
-    const { data } = await team.admin.read<Page<AuditEvent>>('/audit-events?event=device.moved&limit=100');
-    const rows = data.filter(({ target }) => target?.id === id);
+    expect(await team.moveDevice(id, to, { name: 'Moved' })).toMatchObject({ name: 'Moved', plantId: to });
+    const rows = (await team.eventsAbout(id)).filter(({ event }) => event === 'device.moved');
     expect(rows).toMatchObject([{ actor: { id: team.operator.id }, details: { from, to } }]);
   });
 });
@@ -214,7 +207,6 @@ describe('refused, repeated and concurrent moves', () => {
     link,
     to,
     patch,
-    move,
   }) => {
     const subDevice = await team.newSubDevice(plantId, { linkedDeviceId: device.id });
     for (const place of [to, null]) {
@@ -226,11 +218,11 @@ describe('refused, repeated and concurrent moves', () => {
     expect((await patch(device.id, { plantId, name: 'Same plant' })).status).toBe(200);
     const path = `/plants/${plantId}/sub-devices/${subDevice.id}`;
     await team.operator.change(path, { linkedDeviceId: null });
-    expect((await move(device.id, to)).plantId).toBe(to);
+    expect((await team.moveDevice(device.id, to)).plantId).toBe(to);
   });
 
-  it('a move to the same plant keeps the session [C-3.1]', async ({ plantId, device, link, move }) => {
-    expect((await move(device.id, plantId)).plantId).toBe(plantId);
+  it('a move to the same plant keeps the session [C-3.1]', async ({ team, plantId, device, link }) => {
+    expect((await team.moveDevice(device.id, plantId)).plantId).toBe(plantId);
     await sendTelemetry(link, device, { gridPowerKw: 5 });
     expect(await gridPowerKw({ id: plantId, gateway: device })).toBe(5);
     expect(link.closed).toBeUndefined();
@@ -252,9 +244,9 @@ describe('refused, repeated and concurrent moves', () => {
     expect(await numberOf(elsewhere, 'SELECT count(*) FROM device')).toBe(0);
   });
 
-  it('a plant can be deleted after its device moved away [C-3.2]', async ({ team, from, to, move }) => {
+  it('a plant can be deleted after its device moved away [C-3.2]', async ({ team, from, to }) => {
     const id = await team.newDeviceIn('ACTIVE', { plantId: from });
-    await move(id, to);
+    await team.moveDevice(id, to);
     expect((await team.operator.delete(`/plants/${from}`)).status).toBe(200);
     const refused = await team.operator.delete(`/plants/${to}`);
     await expectError(refused, 409, 'PLANT_INVALID_STATE');

@@ -3,72 +3,69 @@ import { connect, type TokenDevice } from '#workerd/devices.ts';
 import { holdClock, MINUTE, passTime, passUntilSent, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { sendStatus, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
-import { describe, expect, test } from '#workerd/worker-test.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
 import { DEVICE_REPORTED_STATUSES } from '../../../protocol/enums.ts';
 
 holdClock();
 
 /** Connection status, and whether the device was ever seen, when its object has reported everything. */
-const it = test.extend('presenceOf', ({ team }) => async ({ id, siteId }: TokenDevice) => {
+async function presenceOf(team: Team, { id, siteId }: TokenDevice): Promise<[string, boolean]> {
   await passUntilSent(siteId);
   const { connectionStatus, lastSeenAt } = await team.readDevice(id);
   return [connectionStatus, lastSeenAt !== null];
-});
+}
 
 describe('the connection of a device', () => {
-  it('a new device is UNKNOWN until it connects, then ONLINE [C-3.1]', async ({
-    team,
-    device,
-    presenceOf,
-  }) => {
-    expect(await presenceOf(device)).toEqual(['UNKNOWN', false]);
+  it('a new device is UNKNOWN until it connects, then ONLINE [C-3.1]', async ({ team, device }) => {
+    expect(await presenceOf(team, device)).toEqual(['UNKNOWN', false]);
     await connect(device);
-    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['ONLINE', true]);
     const { lastSeenAt } = await team.readDevice(device.id);
     expect(Date.parse(lastSeenAt ?? '')).toBeGreaterThanOrEqual(START_MS);
   });
 
-  it('a device without a plant has a connection status, too [C-2.4]', async ({ team, presenceOf }) => {
+  it('a device without a plant has a connection status, too [C-2.4]', async ({ team }) => {
     const device = await team.newTokenDevice();
     await connect(device);
-    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['ONLINE', true]);
     await team.admin.operate(device.id, 'suspend');
-    expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['OFFLINE', true]);
   });
 
   it('a status that the device reports is shown until it connects again [C-3.10]', async ({
+    team,
     device,
     link,
-    presenceOf,
   }) => {
     for (const status of DEVICE_REPORTED_STATUSES) {
       await sendStatus(link, device, status);
-      expect([status, await presenceOf(device)]).toEqual([status, [status, true]]);
+      expect([status, await presenceOf(team, device)]).toEqual([status, [status, true]]);
     }
     await sendStatus(link, device, 'OFFLINE');
-    expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['OFFLINE', true]);
     await connect(device);
-    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['ONLINE', true]);
   });
 
-  it('a device is OFFLINE after 90 s of silence [C-3.10]', async ({ device, link, presenceOf }) => {
+  it('a device is OFFLINE after 90 s of silence [C-3.10]', async ({ team, device, link }) => {
     await sendTelemetry(link, device, { gridPowerKw: 1 });
-    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['ONLINE', true]);
     await passTime(device.siteId, 2 * MINUTE);
-    expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['OFFLINE', true]);
     expect(Date.now() - START_MS).toBeLessThan(3 * MINUTE + 30 * SECOND);
   });
 
-  it('a moved device is OFFLINE until it connects again [C-3.1]', async ({ team, device, presenceOf }) => {
+  it('a moved device is OFFLINE until it connects again [C-3.1]', async ({ team, device }) => {
     await connect(device);
-    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(team, device)).toEqual(['ONLINE', true]);
     const { id: siteId } = await team.newPlant();
     await team.operator.change(`/devices/${device.id}`, { plantId: siteId });
     const moved = { ...device, siteId };
     await passUntilSent(device.siteId);
-    expect(await presenceOf(moved)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(team, moved)).toEqual(['OFFLINE', true]);
     await connect(moved);
-    expect(await presenceOf(moved)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(team, moved)).toEqual(['ONLINE', true]);
   });
 });
 

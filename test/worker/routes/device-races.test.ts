@@ -15,9 +15,6 @@ const READS_APART = [0, 2, 4];
 /** `device` has no plant; `plantId` is the plant to which it moves. */
 const it = test
   .extend('device', ({ team }) => team.newTokenDevice())
-  .extend('remove', ({ team }) => (id: string) => {
-    return team.admin.delete(`/devices/${id}`);
-  })
   .extend('move', ({ team, plantId }) => (id: string) => {
     return team.operator.patch(`/devices/${id}`, { plantId });
   })
@@ -95,8 +92,11 @@ describe('concurrent requests for a device', () => {
 
   it.for(ROUNDS)(
     'concurrent delete and move: nothing is left of the device (%i) [C-3.2]',
-    async (_case, { plantId, device, remove, move }) => {
-      const [removed, moved] = await Promise.all([remove(device.id), move(device.id)]);
+    async (_case, { team, plantId, device, move }) => {
+      const [removed, moved] = await Promise.all([
+        team.admin.delete(`/devices/${device.id}`),
+        move(device.id),
+      ]);
       expect(removed.status).toBe(200);
       expect([200, 404, 409]).toContain(moved.status);
       expect(await inRegistry(device.id)).toBeNull();
@@ -136,11 +136,11 @@ describe('concurrent requests for a device', () => {
 
   it.for(READS_APART)(
     'concurrent provision and delete: nothing is left of the device (the second starts %i D1 reads later) [C-3.2]',
-    async (reads, { team, plantId, remove }) => {
+    async (reads, { team, plantId }) => {
       for (const home of [null, plantId]) {
         for (const first of ['provision', 'delete'] as const) {
           const { id } = await team.newDevice({ plantId: home });
-          const acts = [() => team.admin.operate(id, 'provision'), () => remove(id)];
+          const acts = [() => team.admin.operate(id, 'provision'), () => team.admin.delete(`/devices/${id}`)];
           if (first === 'delete') acts.reverse();
           const answers = await Promise.all(
             acts.map(async (act, index) => {

@@ -1,6 +1,7 @@
 /** A device whose token has expired gets a new one with its secret, without a session [C-3.12]. */
-import { env } from 'cloudflare:workers';
+
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { valueFrom } from '#workerd/d1.ts';
 import { connect } from '#workerd/devices.ts';
 import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import { type DeviceCredential, publish, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
@@ -47,8 +48,8 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     const link = await connect({ id: device.id, token: answer.token });
     expect(await sendTelemetry(link, device, { gridPowerKw: 4 })).toBe(true);
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(4);
-    const row = env.DB.prepare('SELECT token_expires_at_ms FROM devices WHERE id = ?').bind(device.id);
-    expect(await row.first('token_expires_at_ms')).toBe(Date.now() + HOUR);
+    const stored = await valueFrom('SELECT token_expires_at_ms FROM devices WHERE id = ?', device.id);
+    expect(stored).toBe(Date.now() + HOUR);
   });
 
   it('the secret may be used as hex text or as bytes; in a grace period both secrets work [C-3.7]', async ({
@@ -59,8 +60,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     const signed = renewalSigningString(device.id, Date.now(), 'as bytes');
     const asBytes = { ts: Date.now(), nonce: 'as bytes', sig: hmacHex(bytes, signed) };
     expect((await renew(device.id, asBytes)).status).toBe(200);
-    const rotated = await team.admin.operate(device.id, 'rotate-secret');
-    const { hmacSecret } = (await rotated.json()) as DeviceCredential;
+    const { hmacSecret } = await team.rotateSecret(device.id);
     const next = { id: device.id, hmacSecret };
     expect((await renew(device.id, renewal(device))).status).toBe(200);
     expect((await renew(device.id, renewal(next))).status).toBe(200);

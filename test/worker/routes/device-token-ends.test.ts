@@ -13,7 +13,6 @@ import {
   subscribe,
 } from '#workerd/site-devices.ts';
 import { evictSite, statusOf } from '#workerd/site-rows.ts';
-import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { TokenAnswer } from '../../../protocol/device-record.ts';
@@ -35,11 +34,6 @@ async function isAccepted({ id, token }: Pick<TokenDevice, 'id' | 'token'>): Pro
   if (response.status === 101) return true;
   await expectError(response, 401, 'UNAUTHORIZED');
   return false;
-}
-
-async function rotate({ admin }: Team, id: string): Promise<DeviceCredential> {
-  const { hmacSecret } = await bodyOf<DeviceCredential>(await admin.operate(id, 'rotate-secret'), 200);
-  return { id, hmacSecret };
 }
 
 /** The lifetime in seconds of the token that a device gets with a secret. */
@@ -143,7 +137,7 @@ describe('tokens that end before they expire', () => {
     const old = { ...device, token: await team.newToken(device.id, { expiresIn: 86_400 }) };
     const link = await connect(old);
     setClock(START_MS + SECOND);
-    await rotate(team, device.id);
+    await team.rotateSecret(device.id);
     setClock(START_MS + 2 * SECOND);
     const later = { id: device.id, token: await team.newToken(device.id, { expiresIn: 86_400 }) };
     await passTime(device.siteId, HOUR - 2 * SECOND);
@@ -159,7 +153,7 @@ describe('tokens that end before they expire', () => {
     await answerPings(device.siteId);
     const link = await connect({ id: device.id, token });
     setClock(START_MS + SECOND);
-    await rotate(team, device.id);
+    await team.rotateSecret(device.id);
     await passTime(device.siteId, HOUR - SECOND);
     expect(link.closed).toBeUndefined();
     await passTime(device.siteId, SECOND);
@@ -172,12 +166,12 @@ describe('tokens that end before they expire', () => {
     link,
   }) => {
     setClock(START_MS + SECOND);
-    await rotate(team, device.id);
+    await team.rotateSecret(device.id);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     setClock(START_MS + 2 * SECOND);
     const between = { id: device.id, token: await team.newToken(device.id) };
     setClock(START_MS + 3 * SECOND);
-    await rotate(team, device.id);
+    await team.rotateSecret(device.id);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
     expect(await isAccepted(device)).toBe(false);
     expect(await isAccepted(between)).toBe(true);
@@ -210,7 +204,7 @@ describe('a token that leaked', () => {
     device,
   }) => {
     setClock(START_MS + SECOND);
-    const rotated = await rotate(team, device.id);
+    const rotated = { ...device, ...(await team.rotateSecret(device.id)) };
     await passTime(device.siteId, 50 * MINUTE);
     expect(await renewedFor(device)).toBe(600);
     expect(await renewedFor(rotated)).toBe(3_600);
@@ -224,7 +218,7 @@ describe('a token that leaked', () => {
     await answerPings(device.siteId);
     const link = await connect({ id: device.id, token });
     setClock(START_MS + SECOND);
-    const rotated = await rotate(team, device.id);
+    const rotated = { ...device, ...(await team.rotateSecret(device.id)) };
     await subscribe(link, device);
     await passTime(device.siteId, HOUR - MINUTE);
     await subscribe(link, device);

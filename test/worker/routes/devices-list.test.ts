@@ -6,7 +6,6 @@ import { gridPowerKw } from '#workerd/site-reads.ts';
 import { rowsOf } from '#workerd/site-rows.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
 import { DEVICE_STATUSES } from '../../../protocol/enums.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
@@ -14,16 +13,6 @@ import type { Page } from '../../../protocol/page.ts';
 
 async function list(by: Team, query = ''): Promise<Page<DeviceRecord>> {
   return await by.viewer.read(`/devices${query}`);
-}
-
-async function totalOf(by: Team): Promise<number> {
-  return (await list(by)).meta.total;
-}
-
-/** The audit rows about one thing, newest first. */
-async function about({ admin }: Team, id: string): Promise<AuditEvent[]> {
-  const { data } = await admin.read<Page<AuditEvent>>('/audit-events?limit=100');
-  return data.filter(({ target }) => target?.id === id);
 }
 
 const it = test.extend('remove', ({ team }) => (id: string) => {
@@ -97,9 +86,9 @@ describe('DELETE /devices/{id}', () => {
     'a %s device can be deleted: it leaves the list, and its routes get 404 [C-3.2]',
     async (status, { team, remove }) => {
       const id = await team.newDeviceIn(status);
-      const before = await totalOf(team);
+      const before = await team.totalOf('/devices');
       expect(await team.admin.remove(`/devices/${id}`)).toEqual({ id, deleted: true });
-      expect(await totalOf(team)).toBe(before - 1);
+      expect(await team.totalOf('/devices')).toBe(before - 1);
       for (const path of ['', '/commands', '/diagnostics']) {
         await expectError(await team.admin.call(`/devices/${id}${path}`), 404, 'NOT_FOUND');
       }
@@ -108,17 +97,17 @@ describe('DELETE /devices/{id}', () => {
         await expectError(await team.admin.operate(id, operation), 404, 'NOT_FOUND');
       }
       await expectError(await remove(id), 404, 'NOT_FOUND');
-      expect(await totalOf(team)).toBe(before - 1);
+      expect(await team.totalOf('/devices')).toBe(before - 1);
     },
   );
 
   it('of two concurrent deletions one succeeds, and the other gets 404 [C-3.2]', async ({ team, remove }) => {
     const { id } = await team.newDevice();
-    const before = await totalOf(team);
+    const before = await team.totalOf('/devices');
     const answers = await Promise.all([remove(id), remove(id)]);
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 404]);
-    expect(await totalOf(team)).toBe(before - 1);
-    expect((await about(team, id)).filter(({ event }) => event === 'device.deleted')).toHaveLength(1);
+    expect(await team.totalOf('/devices')).toBe(before - 1);
+    expect((await team.eventsAbout(id)).filter(({ event }) => event === 'device.deleted')).toHaveLength(1);
   });
 
   it('a deletion ends the secret and the session of the device, and those of no other [C-3.2]', async ({
@@ -182,7 +171,7 @@ describe('the audit trail of a device', () => {
       expect([operation, (await team.admin.operate(id, operation, body)).status]).toEqual([operation, 200]);
     }
     expect((await remove(id)).status).toBe(200);
-    const rows = (await about(team, id)).reverse();
+    const rows = (await team.eventsAbout(id)).reverse();
     const { operator, admin } = team;
     const row = (event: string, { id: actorId, email: name }: typeof admin, details: object) =>
       expect.objectContaining({
@@ -214,7 +203,7 @@ describe('the audit trail of a device', () => {
       expect((await team.admin.operate(id, operation)).status).toBe(409);
     }
     await team.operator.delete(`/devices/${id}`);
-    expect((await about(team, id)).map(({ event }) => event)).toEqual(['device.registered']);
+    expect((await team.eventsAbout(id)).map(({ event }) => event)).toEqual(['device.registered']);
     expect((await team.readDevice(id)).status).toBe('PENDING');
   });
 });

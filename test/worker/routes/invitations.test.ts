@@ -2,14 +2,14 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { countOf, rowsFrom, runSql } from '#workerd/d1.ts';
 import { joinOrganization, logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { restRequest, sendRequest } from '#workerd/rest.ts';
+import type { Invitation } from '#workerd/team.ts';
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { createOrganization } from '#workerd/world.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import type { Role } from '../../../protocol/enums.ts';
-import type { InvitationRecord } from '../../../protocol/invitation.ts';
-import type { Page } from '../../../protocol/page.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { dropOldInvitations } from '../../../worker/registry/invitations.ts';
 
@@ -18,32 +18,20 @@ const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
 const UNKNOWN = 'A'.repeat(43);
 const NEWCOMER = { confirm: true, name: 'Newcomer', password: PASSWORD };
 
-type Made = InvitationRecord & { token: string };
 interface Accepted {
   organization: { id: string; name: string; slug: string };
   role: Role;
   session: LoginAnswer | null;
 }
 
-/** `invite`: an invitation to `ownTeam`; `accept`: by a user, or by a newcomer without a session. */
-const it = test
-  .extend('path', ({ ownTeam }) => `/organizations/${ownTeam.id}/invitations`)
-  .extend(
-    'invite',
-    ({ ownTeam, path }) =>
-      async (email: string, role: Role = 'VIEWER', by = ownTeam.orgAdmin) => {
-        return await by.create<Made>(path, { email, role });
-      },
-  )
-  .extend('list', ({ ownTeam, path }) => async (query = '') => {
-    return await ownTeam.admin.read<Page<InvitationRecord>>(`${path}${query}`);
-  })
-  .extend('isMember', ({ ownTeam }) => async (person: Person) => {
-    return (await person.call(`/organizations/${ownTeam.id}`)).status === 200;
-  });
+const it = test.extend('path', ({ ownTeam }) => `/organizations/${ownTeam.id}/invitations`);
 
 function accept(by: Person | typeof anonymous, body: object): Promise<Response> {
   return by.post('/invitations/accept', body);
+}
+
+async function expireAt(atMs: number, id: string | undefined): Promise<void> {
+  await runSql('UPDATE invitations SET expires_at_ms = ? WHERE id = ?', atMs, id);
 }
 
 function verify(token: unknown): Promise<Response> {
@@ -54,10 +42,8 @@ describe('an invitation', () => {
   it('has a token and a link, is valid for seven days, and makes nobody a member [C-11.2]', async ({
     ownTeam,
     person,
-    invite,
-    isMember,
   }) => {
-    const made = await invite(person.email.toUpperCase(), 'OPERATOR');
+    const made = await ownTeam.invite(person.email.toUpperCase(), 'OPERATOR');
     expect(made).toEqual({
       id: UUID,
       email: person.email,
@@ -70,14 +56,13 @@ describe('an invitation', () => {
       url: `https://sitewire.example/accept-invitation#token=${made.token}`,
     });
     expect(Date.parse(made.expiresAt) - Date.parse(made.createdAt)).toBe(7 * DAY_MS);
-    expect(await isMember(person)).toBe(false);
+    expect(await ownTeam.hasMember(person)).toBe(false);
     expect(await person.read('/auth/me')).toMatchObject({ memberships: [] });
   });
 
   it('is also made by POST members, with the same answer for a known and an unknown address [C-1.1]', async ({
     ownTeam,
     person,
-    list,
   }) => {
     const answers = [];
     for (const email of [person.email, uniqueEmail()]) {
@@ -85,21 +70,19 @@ describe('an invitation', () => {
         email,
         role: 'VIEWER',
       });
-      const { token, ...body } = (await response.json()) as Made;
+      const { token, ...body } = (await response.json()) as Invitation;
       answers.push([response.status, Object.keys(body), body.status, token.length]);
     }
     expect(answers[0]).toEqual([201, expect.any(Array), 'INVITED', 43]);
     expect(answers[1]).toEqual(answers[0]);
-    expect((await list()).data).toHaveLength(2);
+    expect((await ownTeam.listInvitations()).data).toHaveLength(2);
   });
 
-  it('is stored without its token [C-11.1]', async ({ person, invite, list }) => {
-    const { token } = await invite(person.email);
-    const tables = await Promise.all(
-      ['invitations', 'audit_events'].map((table) => env.DB.prepare(`SELECT * FROM ${table}`).all()),
-    );
-    expect(JSON.stringify(tables)).not.toContain(token);
-    expect(JSON.stringify(await list())).not.toContain(token);
+  it('is stored without its token [C-11.1]', async ({ ownTeam, person }) => {
+    const { token } = await ownTeam.invite(person.email);
+    for (const table of ['invitations', 'audit_events'])
+      expect(JSON.stringify(await rowsFrom(`SELECT * FROM ${table}`))).not.toContain(token);
+    expect(JSON.stringify(await ownTeam.listInvitations())).not.toContain(token);
   });
 
   it('gives at most the role of the person who invites [C-11.2]', async ({ ownTeam, path }) => {
@@ -120,15 +103,14 @@ describe('an invitation', () => {
   });
 
   it('replaces a pending one of the same address, whose token becomes invalid [C-11.2]', async ({
-    invite,
-    list,
+    ownTeam,
   }) => {
     const email = uniqueEmail();
-    const first = await invite(email, 'ADMIN');
-    const second = await invite(email, 'VIEWER');
+    const first = await ownTeam.invite(email, 'ADMIN');
+    const second = await ownTeam.invite(email, 'VIEWER');
     await expectError(await verify(first.token), 404, 'INVITATION_NOT_FOUND');
     expect((await verify(second.token)).status).toBe(200);
-    expect((await list()).data.map(({ id, status }) => [id, status])).toEqual([
+    expect((await ownTeam.listInvitations()).data.map(({ id, status }) => [id, status])).toEqual([
       [second.id, 'PENDING'],
       [first.id, 'REVOKED'],
     ]);
@@ -137,28 +119,21 @@ describe('an invitation', () => {
   it('gets 429 if its organization has sent a hundred in a day, resent ones included [C-14.2]', async ({
     ownTeam,
     path,
-    invite,
   }) => {
-    const { id } = await invite(uniqueEmail());
-    await env.DB.prepare('UPDATE invitations SET sends = 99 WHERE id = ?').bind(id).run();
-    await invite(uniqueEmail());
+    const { id } = await ownTeam.invite(uniqueEmail());
+    await runSql('UPDATE invitations SET sends = 99 WHERE id = ?', id);
+    await ownTeam.invite(uniqueEmail());
     const body = { email: uniqueEmail(), role: 'VIEWER' };
     for (const full of [path, `${path}/${id}/resend`]) {
       const response = await ownTeam.orgAdmin.post(full, full === path ? body : undefined);
       expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
       await expectError(response, 429, 'TOO_MANY_REQUESTS');
     }
-    await env.DB.prepare('UPDATE invitations SET sent_at_ms = sent_at_ms - ? WHERE id = ?')
-      .bind(DAY_MS, id)
-      .run();
+    await runSql('UPDATE invitations SET sent_at_ms = sent_at_ms - ? WHERE id = ?', DAY_MS, id);
     expect((await ownTeam.orgAdmin.post(path, body)).status).toBe(201);
   });
 
-  it('needs an e-mail address and a role, nothing else (bad input: REST)', async ({
-    ownTeam,
-    path,
-    list,
-  }) => {
+  it('needs an e-mail address and a role, nothing else (bad input: REST)', async ({ ownTeam, path }) => {
     const right = { email: uniqueEmail(), role: 'VIEWER' };
     const bodies = [
       ...['SUPER_ADMIN', 'viewer', '', null, 1, ['VIEWER'], undefined].map((role) => ({ ...right, role })),
@@ -169,31 +144,34 @@ describe('an invitation', () => {
     ];
     for (const body of bodies)
       await expectError(await ownTeam.orgAdmin.post(path, body), 400, 'VALIDATION_ERROR');
-    expect((await list()).data).toEqual([]);
+    expect((await ownTeam.listInvitations()).data).toEqual([]);
   });
 });
 
 describe('the invitations of an organization', () => {
-  it('are listed in pages, newest first, and by status [C-11.2]', async ({ invite, list }) => {
-    const made: Made[] = [];
-    for (let one = 0; one < 5; one++) made.push(await invite(uniqueEmail()));
+  it('are listed in pages, newest first, and by status [C-11.2]', async ({ ownTeam }) => {
+    const made: Invitation[] = [];
+    for (let one = 0; one < 5; one++) made.push(await ownTeam.invite(uniqueEmail()));
     const ids = made.map(({ id }) => id).reverse();
-    const pages = [await list('?limit=3'), await list('?limit=3&page=2')];
+    const pages = [
+      await ownTeam.listInvitations('?limit=3'),
+      await ownTeam.listInvitations('?limit=3&page=2'),
+    ];
     expect(pages.flatMap(({ data }) => data.map(({ id }) => id))).toEqual(ids);
     expect(pages[0]?.meta).toEqual({ page: 1, limit: 3, total: 5, totalPages: 2 });
-    await env.DB.prepare('UPDATE invitations SET expires_at_ms = 1 WHERE id = ?').bind(ids[0]).run();
+    await expireAt(1, ids[0]);
     await accept(anonymous, { token: made[0]?.token, ...NEWCOMER });
     const totals = [];
     for (const status of ['PENDING', 'ACCEPTED', 'REVOKED', 'EXPIRED']) {
-      const { data, meta } = await list(`?status=${status}`);
+      const { data, meta } = await ownTeam.listInvitations(`?status=${status}`);
       expect(data.every((one) => one.status === status)).toBe(true);
       totals.push(meta.total);
     }
     expect(totals).toEqual([3, 1, 0, 1]);
   });
 
-  it('of another organization get 404 [C-1.3]', async ({ ownTeam, other, path, invite }) => {
-    const { id, token } = await invite(uniqueEmail());
+  it('of another organization get 404 [C-1.3]', async ({ ownTeam, other, path }) => {
+    const { id, token } = await ownTeam.invite(uniqueEmail());
     const theirs = `/organizations/${other.id}/invitations`;
     for (const one of [id, crypto.randomUUID()]) {
       await expectError(await other.admin.delete(`${theirs}/${one}`), 404, 'INVITATION_NOT_FOUND');
@@ -203,8 +181,8 @@ describe('the invitations of an organization', () => {
     expect((await verify(token)).status).toBe(200);
   });
 
-  it('can be revoked, once [C-11.2]', async ({ ownTeam, path, person, invite }) => {
-    const { id, token } = await invite(person.email);
+  it('can be revoked, once [C-11.2]', async ({ ownTeam, path, person }) => {
+    const { id, token } = await ownTeam.invite(person.email);
     expect(await ownTeam.admin.read(`${path}/${id}`, { method: 'DELETE' })).toEqual({ id, revoked: true });
     await expectError(await verify(token), 404, 'INVITATION_NOT_FOUND');
     await expectError(await accept(person, { token, confirm: true }), 404, 'INVITATION_NOT_FOUND');
@@ -215,11 +193,10 @@ describe('the invitations of an organization', () => {
   it('can be sent again: the new token is valid for seven days, the old one becomes invalid [C-11.2]', async ({
     ownTeam,
     path,
-    invite,
   }) => {
-    const first = await invite(uniqueEmail());
-    await env.DB.prepare('UPDATE invitations SET expires_at_ms = 1 WHERE id = ?').bind(first.id).run();
-    const second = await bodyOf<Made>(await ownTeam.admin.post(`${path}/${first.id}/resend`), 200);
+    const first = await ownTeam.invite(uniqueEmail());
+    await expireAt(1, first.id);
+    const second = await bodyOf<Invitation>(await ownTeam.admin.post(`${path}/${first.id}/resend`), 200);
     expect(second).toMatchObject({
       id: first.id,
       status: 'PENDING',
@@ -233,22 +210,18 @@ describe('the invitations of an organization', () => {
   it('cannot be sent again by a member with a lower role than they give: 403 [C-11.2]', async ({
     ownTeam,
     path,
-    invite,
   }) => {
-    const { id } = await invite(uniqueEmail(), 'ORG_ADMIN');
+    const { id } = await ownTeam.invite(uniqueEmail(), 'ORG_ADMIN');
     const response = await ownTeam.admin.post(`${path}/${id}/resend`);
     await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
   });
 
-  it('are deleted 30 days after their end [C-11.2]', async ({ invite, list }) => {
-    const [old, recent] = [await invite(uniqueEmail()), await invite(uniqueEmail())];
-    const end = env.DB.prepare('UPDATE invitations SET expires_at_ms = ? WHERE id = ?');
-    await env.DB.batch([
-      end.bind(Date.now() - 30 * DAY_MS - 1, old.id),
-      end.bind(Date.now() - 29 * DAY_MS, recent.id),
-    ]);
+  it('are deleted 30 days after their end [C-11.2]', async ({ ownTeam }) => {
+    const [old, recent] = [await ownTeam.invite(uniqueEmail()), await ownTeam.invite(uniqueEmail())];
+    await expireAt(Date.now() - 30 * DAY_MS - 1, old.id);
+    await expireAt(Date.now() - 29 * DAY_MS, recent.id);
     await dropOldInvitations(env.DB, Date.now(), 1_000);
-    expect((await list()).data.map(({ id }) => id)).toEqual([recent.id]);
+    expect((await ownTeam.listInvitations()).data.map(({ id }) => id)).toEqual([recent.id]);
   });
 });
 
@@ -256,13 +229,12 @@ describe('the token of an invitation', () => {
   it('shows organization, role and address without a session, and whether the address has an account [C-11.2]', async ({
     ownTeam,
     person,
-    invite,
   }) => {
     for (const [email, accountExists] of [
       [person.email, true],
       [uniqueEmail(), false],
     ] as const) {
-      const { token, expiresAt } = await invite(email, 'ADMIN');
+      const { token, expiresAt } = await ownTeam.invite(email, 'ADMIN');
       const organization = { name: ownTeam.slug, slug: ownTeam.slug };
       expect(await bodyOf(await verify(token), 200)).toEqual({
         organization,
@@ -275,16 +247,16 @@ describe('the token of an invitation', () => {
   });
 
   it('that is missing, malformed, unknown, expired or used has its own code [C-11.2]', async ({
+    ownTeam,
     person,
-    invite,
   }) => {
     const calls = [
       (token: unknown) => verify(token),
       (token: unknown) => accept(person, { token, confirm: true }),
     ];
-    const expired = await invite(person.email);
-    await env.DB.prepare('UPDATE invitations SET expires_at_ms = 1 WHERE id = ?').bind(expired.id).run();
-    const newcomer = await invite(uniqueEmail());
+    const expired = await ownTeam.invite(person.email);
+    await expireAt(1, expired.id);
+    const newcomer = await ownTeam.invite(uniqueEmail());
     expect((await accept(anonymous, { token: newcomer.token, ...NEWCOMER })).status).toBe(200);
     for (const call of calls) {
       for (const missing of [undefined, null, ''])
@@ -305,8 +277,8 @@ describe('the token of an invitation', () => {
     }
   });
 
-  it('can be tried twenty times a minute from one address [C-11.2]', async ({ invite }) => {
-    const { token } = await invite(uniqueEmail());
+  it('can be tried twenty times a minute from one address [C-11.2]', async ({ ownTeam }) => {
+    const { token } = await ownTeam.invite(uniqueEmail());
     const block = crypto.getRandomValues(new Uint8Array(2)).join('.');
     const tryFrom = (host: number, path: string, body: object) => {
       const headers = { 'content-type': 'application/json', 'cf-connecting-ip': `10.${block}.${host}` };
@@ -325,26 +297,23 @@ describe('the token of an invitation', () => {
 });
 
 describe('accepting an invitation', () => {
-  it('makes the user of a session a member, once [C-11.2]', async ({ ownTeam, person, invite, isMember }) => {
-    const { id, token } = await invite(person.email, 'OPERATOR');
+  it('makes the user of a session a member, once [C-11.2]', async ({ ownTeam, person }) => {
+    const { id, token } = await ownTeam.invite(person.email, 'OPERATOR');
     const answers = await Promise.all([1, 2, 3].map(() => accept(person, { token, confirm: true })));
     const accepted = answers.find(({ status }) => status === 200);
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
     const organization = { id: ownTeam.id, name: ownTeam.slug, slug: ownTeam.slug };
     expect(await accepted?.json()).toEqual({ organization, role: 'OPERATOR', session: null });
-    expect(await isMember(person)).toBe(true);
+    expect(await ownTeam.hasMember(person)).toBe(true);
     expect(await ownTeam.trailOf(person.id)).toEqual([
       ['member.joined', person.id, 'USER', { role: 'OPERATOR', invitation: id }],
     ]);
     await expectError(await accept(person, { token, confirm: true }), 409, 'INVITATION_ALREADY_ACCEPTED');
   });
 
-  it('creates the account of a new person, with a session and its cookie [C-11.2]', async ({
-    ownTeam,
-    invite,
-  }) => {
+  it('creates the account of a new person, with a session and its cookie [C-11.2]', async ({ ownTeam }) => {
     const email = uniqueEmail();
-    const { token } = await invite(email, 'ADMIN');
+    const { token } = await ownTeam.invite(email, 'ADMIN');
     const response = await accept(anonymous, { token, ...NEWCOMER });
     expect(response.headers.get('set-cookie')).toMatch(/^access_token=[^;]+; .*HttpOnly/);
     const { role, session } = await bodyOf<Accepted>(response, 200);
@@ -356,50 +325,47 @@ describe('accepting an invitation', () => {
     expect((await logIn(email)).status).toBe(200);
   });
 
-  it('twice concurrently, without an account, creates one account [C-11.2]', async ({ invite }) => {
+  it('twice concurrently, without an account, creates one account [C-11.2]', async ({ ownTeam }) => {
     const email = uniqueEmail();
-    const { token } = await invite(email);
+    const { token } = await ownTeam.invite(email);
     const answers = await Promise.all([1, 2].map(() => accept(anonymous, { token, ...NEWCOMER })));
     const statuses = answers.map(({ status }) => status);
     expect(statuses.filter((status) => status === 200)).toHaveLength(1);
     expect(statuses.every((status) => [200, 401, 409].includes(status))).toBe(true);
-    const count = env.DB.prepare('SELECT count(*) AS n FROM users WHERE email = ?').bind(email);
-    expect(await count.first('n')).toBe(1);
+    expect(await countOf('users', 'email = ?', email)).toBe(1);
   });
 
   it('for an existing account needs a session of that account, not only the token [C-11.2]', async ({
+    ownTeam,
     person,
-    invite,
-    isMember,
   }) => {
-    const { token } = await invite(person.email);
+    const { token } = await ownTeam.invite(person.email);
     await expectError(await accept(anonymous, { token, ...NEWCOMER }), 401, 'UNAUTHORIZED');
     const stranger = await Person.register();
     await expectError(await accept(stranger, { token, confirm: true }), 403, 'INVITATION_EMAIL_MISMATCH');
-    const unregistered = await invite(uniqueEmail());
+    const unregistered = await ownTeam.invite(uniqueEmail());
     await expectError(
       await accept(stranger, { token: unregistered.token, confirm: true }),
       403,
       'INVITATION_EMAIL_MISMATCH',
     );
-    expect([await isMember(person), await isMember(stranger)]).toEqual([false, false]);
+    expect([await ownTeam.hasMember(person), await ownTeam.hasMember(stranger)]).toEqual([false, false]);
   });
 
   it('from a page of another origin with the cookie gets 403 ORIGIN_MISMATCH [C-1.6]', async ({
+    ownTeam,
     person,
-    invite,
-    isMember,
   }) => {
-    const { token } = await invite(person.email);
+    const { token } = await ownTeam.invite(person.email);
     const headers = { origin: 'https://evil.example' };
     const body = { token, confirm: true };
     const response = await person.callWithCookie('/invitations/accept', { method: 'POST', body, headers });
     await expectError(response, 403, 'ORIGIN_MISMATCH');
-    expect(await isMember(person)).toBe(false);
+    expect(await ownTeam.hasMember(person)).toBe(false);
   });
 
-  it('needs a confirmation, and name and password of a new person [C-11.2]', async ({ invite }) => {
-    const { token } = await invite(uniqueEmail());
+  it('needs a confirmation, and name and password of a new person [C-11.2]', async ({ ownTeam }) => {
+    const { token } = await ownTeam.invite(uniqueEmail());
     const { confirm: _, ...unconfirmed } = NEWCOMER;
     await expectError(
       await accept(anonymous, { token, ...unconfirmed }),
@@ -427,13 +393,12 @@ describe('accepting an invitation', () => {
   });
 
   it('needs the token: to have an account with the invited address is not enough [C-11.2]', async ({
-    invite,
-    isMember,
+    ownTeam,
   }) => {
     const squatter = await Person.register();
-    const { token: replaced } = await invite(squatter.email, 'ADMIN');
-    const { id, token } = await invite(squatter.email, 'ADMIN');
-    const { token: ofOther } = await invite(uniqueEmail(), 'ADMIN');
+    const { token: replaced } = await ownTeam.invite(squatter.email, 'ADMIN');
+    const { id, token } = await ownTeam.invite(squatter.email, 'ADMIN');
+    const { token: ofOther } = await ownTeam.invite(uniqueEmail(), 'ADMIN');
     const by = (known: unknown) => accept(squatter, { token: known, confirm: true });
     // They own the account, but not the mailbox: they may have everything about the invitation but its token.
     await expectError(await by(undefined), 400, 'INVITATION_TOKEN_MISSING');
@@ -443,18 +408,13 @@ describe('accepting an invitation', () => {
     for (const known of [UNKNOWN, replaced, `${first}${token.slice(1)}`])
       await expectError(await by(known), 404, 'INVITATION_NOT_FOUND');
     await expectError(await by(ofOther), 403, 'INVITATION_EMAIL_MISMATCH');
-    expect(await isMember(squatter)).toBe(false);
+    expect(await ownTeam.hasMember(squatter)).toBe(false);
     expect((await by(token)).status).toBe(200);
-    expect(await isMember(squatter)).toBe(true);
+    expect(await ownTeam.hasMember(squatter)).toBe(true);
   });
 
-  it('gets 409 while the organization has 1 000 members [C-14.2]', async ({
-    ownTeam,
-    person,
-    invite,
-    isMember,
-  }) => {
-    const { token } = await invite(person.email);
+  it('gets 409 while the organization has 1 000 members [C-14.2]', async ({ ownTeam, person }) => {
+    const { token } = await ownTeam.invite(person.email);
     const ids = Array.from({ length: 996 }, () => crypto.randomUUID());
     const user = env.DB.prepare(`INSERT INTO users (id, email, name, created_at_ms) VALUES (?1, ?1, 'x', 1)`);
     const member = env.DB.prepare(
@@ -462,24 +422,20 @@ describe('accepting an invitation', () => {
     );
     await env.DB.batch(ids.flatMap((id) => [user.bind(id), member.bind(ownTeam.id, id)]));
     await expectError(await accept(person, { token, confirm: true }), 409, 'CONFLICT');
-    expect(await isMember(person)).toBe(false);
-    await env.DB.prepare('DELETE FROM memberships WHERE user_id = ?').bind(ids[0]).run();
+    expect(await ownTeam.hasMember(person)).toBe(false);
+    await runSql('DELETE FROM memberships WHERE user_id = ?', ids[0]);
     expect((await accept(person, { token, confirm: true })).status).toBe(200);
   });
 
-  it('gets 409 while the person is a member of 100 organizations [C-14.2]', async ({
-    person,
-    invite,
-    isMember,
-  }) => {
-    const { token } = await invite(person.email);
+  it('gets 409 while the person is a member of 100 organizations [C-14.2]', async ({ ownTeam, person }) => {
+    const { token } = await ownTeam.invite(person.email);
     for (let count = 0; count < 100; count++)
       await joinOrganization((await createOrganization()).id, person, 'VIEWER');
     await expectError(await accept(person, { token, confirm: true }), 409, 'CONFLICT');
-    expect(await isMember(person)).toBe(false);
+    expect(await ownTeam.hasMember(person)).toBe(false);
     const leave =
       'DELETE FROM memberships WHERE rowid = (SELECT min(rowid) FROM memberships WHERE user_id = ?)';
-    await env.DB.prepare(leave).bind(person.id).run();
+    await runSql(leave, person.id);
     expect((await accept(person, { token, confirm: true })).status).toBe(200);
   });
 });

@@ -1,7 +1,7 @@
 /** Refused logins are audited in one row a minute for each organization, user name, address and reason. */
-import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { unknownKey } from '#workerd/client.ts';
+import { rowsFrom } from '#workerd/d1.ts';
 import { dialAmqp } from '#workerd/door.ts';
 import { openLink, openVhost } from '#workerd/links.ts';
 import { holdClock, MINUTE, START_MS } from '#workerd/site-clock.ts';
@@ -22,13 +22,11 @@ interface Refusal {
 
 /** The refused logins of an organization in the audit log, oldest first. */
 async function refusals(organizationId: string): Promise<Refusal[]> {
-  const { results } = await env.DB.prepare(
+  return await rowsFrom<Refusal>(
     `SELECT event, actor, address, json_extract(details, '$.reason') AS reason, count FROM audit_events
      WHERE organization_id = ? AND event = 'partner.connection_refused' ORDER BY created_at_ms, id`,
-  )
-    .bind(organizationId)
-    .all<Refusal>();
-  return results;
+    organizationId,
+  );
 }
 
 const newUnknown = () => ({ key: unknownKey() });
@@ -155,12 +153,7 @@ describe('an accepted login', () => {
     for (let login = 0; login < 2; login++)
       await openVhost(openLink(await dialAmqp(organization, key)), `partner-${key.id}`);
     const sql = `SELECT event, count FROM audit_events WHERE organization_id = ? AND actor_type <> 'USER' ORDER BY event`;
-    await vi.waitFor(async () => {
-      const { results } = await env.DB.prepare(sql).bind(organization.id).all();
-      expect(results).toEqual([
-        { event: 'partner.connected', count: 1 },
-        { event: 'partner.connection_refused', count: 1 },
-      ]);
-    });
+    const rows = ['partner.connected', 'partner.connection_refused'].map((event) => ({ event, count: 1 }));
+    await vi.waitFor(async () => expect(await rowsFrom(sql, organization.id)).toEqual(rows));
   });
 });

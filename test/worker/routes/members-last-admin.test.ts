@@ -1,5 +1,5 @@
 /** An organization always has an ORG_ADMIN: the last one cannot leave, also in concurrent requests [C-1.2]. */
-import { env } from 'cloudflare:workers';
+import { valuesFrom } from '#workerd/d1.ts';
 import { auditRows } from '#workerd/door.ts';
 import type { Person } from '#workerd/people.ts';
 import type { Team } from '#workerd/team.ts';
@@ -24,10 +24,8 @@ async function promote(team: Team, person: Person): Promise<void> {
 }
 
 async function adminIds({ id }: Team): Promise<unknown[]> {
-  const rows = env.DB.prepare(
-    `SELECT user_id FROM memberships WHERE organization_id = ? AND role = 'ORG_ADMIN' ORDER BY user_id`,
-  );
-  return (await rows.bind(id).raw()).flat();
+  const sql = `SELECT user_id FROM memberships WHERE organization_id = ? AND role = 'ORG_ADMIN' ORDER BY user_id`;
+  return await valuesFrom(sql, id);
 }
 
 describe.each(WAYS)('an ORG_ADMIN who is to be %s', (_title, go) => {

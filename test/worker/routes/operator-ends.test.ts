@@ -3,6 +3,8 @@ import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
+import { auditOf } from '#workerd/commits.ts';
+import { countOf, runSql } from '#workerd/d1.ts';
 import { connectForCommands } from '#workerd/devices.ts';
 import { auditRows, dialAmqp, dialMqtt } from '#workerd/door.ts';
 import { openLink, type VhostTestLink } from '#workerd/links.ts';
@@ -18,6 +20,7 @@ import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { eraseRemains } from '../../../worker/lifecycle/organization-end.ts';
+import { activateKey } from '../../../worker/registry/api-keys.ts';
 
 const REASON = { reason: 'the account was taken over' };
 
@@ -44,13 +47,6 @@ async function connectPartner(team: Team, key: { key: string }): Promise<VhostTe
 
 function tablesOf({ sql }: DurableObjectStorage): unknown[] {
   return sql.exec("SELECT name FROM sqlite_master WHERE name NOT LIKE '\\_cf%' ESCAPE '\\'").toArray();
-}
-
-/** The number of rows of an organization in a table. */
-async function rowsIn(table: string, { id }: Team): Promise<number | null> {
-  return await env.DB.prepare(`SELECT count(*) AS n FROM ${table} WHERE organization_id = ?`)
-    .bind(id)
-    .first<number>('n');
 }
 
 describe('a suspended organization', () => {
@@ -99,9 +95,7 @@ describe('a suspended organization', () => {
     await (await connectPartner(ownTeam, key)).socket.close();
     await suspend(ownTeam);
     // As if the dials had been judged before the suspension was stored.
-    await env.DB.prepare('UPDATE organizations SET suspended_at_ms = NULL WHERE id = ?')
-      .bind(ownTeam.id)
-      .run();
+    await runSql('UPDATE organizations SET suspended_at_ms = NULL WHERE id = ?', ownTeam.id);
     expect((await dialAmqp(ownTeam.organization, key)).status).toBe(401);
     expect((await dialMqtt(device.id, device.token)).status).toBe(401);
   });
@@ -109,22 +103,11 @@ describe('a suspended organization', () => {
   it('activates no key whose creation is under way', async ({ ownTeam }) => {
     const key = await ownTeam.newKey(undefined, { state: 'probing' });
     await suspend(ownTeam);
-    const { activateKey } = await import('../../../worker/registry/api-keys.ts');
     const of = { id: key.id, organizationId: ownTeam.id, createdBy: ownTeam.orgAdmin.id };
-    const audit = {
-      organizationId: ownTeam.id,
-      event: 'api_key.created' as const,
-      actor: { type: 'USER' as const, id: ownTeam.orgAdmin.id, name: '' },
-      target: { type: 'API_KEY', id: key.id },
-      address: null,
-      outcome: 'SUCCESS' as const,
-      details: {},
-    };
+    const audit = auditOf(ownTeam.organization, 'api_key.created', 'API_KEY')(key.id);
     expect(await activateKey(env.DB, of, audit, Date.now())).toBe('gone');
     await reactivate(ownTeam);
-    await env.DB.prepare("UPDATE memberships SET role = 'ADMIN' WHERE user_id = ?")
-      .bind(ownTeam.orgAdmin.id)
-      .run();
+    await runSql("UPDATE memberships SET role = 'ADMIN' WHERE user_id = ?", ownTeam.orgAdmin.id);
     expect(await activateKey(env.DB, of, audit, Date.now())).toBe('gone');
   });
 
@@ -162,7 +145,7 @@ describe('a deleted organization', () => {
     const deleted = await bodyOf(await operator.delete(pathOf(ownTeam)), 200);
     expect(deleted).toMatchObject({ id, status: 'DELETED' });
     for (const table of ['memberships', 'invitations', 'support_sessions'])
-      expect([table, await rowsIn(table, ownTeam)]).toEqual([table, 0]);
+      expect([table, await countOf(table, 'organization_id = ?', id)]).toEqual([table, 0]);
     await expectError(await orgAdmin.call(`/organizations/${id}`), 404, 'ORGANIZATION_NOT_FOUND');
     await expectError(await operator.call(pathOf(ownTeam, '/limits')), 404, 'ORGANIZATION_NOT_FOUND');
     await expectError(await operator.post(pathOf(ownTeam, '/reactivate'), undefined), 409, 'CONFLICT');
@@ -183,7 +166,7 @@ describe('a deleted organization', () => {
     for (let round = 0; round < 4; round++) await eraseRemains(env);
     vi.restoreAllMocks();
     for (const table of ['plants', 'devices', 'api_keys', 'alert_rules', 'alerts', 'registry_changes'])
-      expect([table, await rowsIn(table, ownTeam)]).toEqual([table, 0]);
+      expect([table, await countOf(table, 'organization_id = ?', id)]).toEqual([table, 0]);
     expect((await dialMqtt(device.id, device.token)).status).toBe(401);
     for (const siteId of [plant.id, alone.id])
       expect(await runInDurableObject(siteOf(siteId), (_site, { storage }) => tablesOf(storage))).toEqual([]);

@@ -1,5 +1,5 @@
 /** The list of plants: pages, whose plants it shows, and how many an organization may have [C-2.1]. */
-import { env } from 'cloudflare:workers';
+import { runSql } from '#workerd/d1.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -66,13 +66,13 @@ describe('an organization', () => {
   it('with its maximum of plants gets 409 for one more, until it deletes one (limits: plantsPerOrganization)', async ({
     ownTeam,
   }) => {
-    await env.DB.prepare(
+    await runSql(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO plants (id, organization_id, name, created_at_ms)
        SELECT lower(hex(randomblob(16))), ?, 'Plant', 1 FROM n`,
-    )
-      .bind(LIMIT.plantsPerOrganization - 1, ownTeam.id)
-      .run();
+      LIMIT.plantsPerOrganization - 1,
+      ownTeam.id,
+    );
     const { id } = await ownTeam.newPlant();
     await expectError(await ownTeam.operator.post('/plants', { name: 'x' }), 409, 'CONFLICT');
     await ownTeam.operator.remove(`/plants/${id}`);

@@ -1,5 +1,5 @@
 /** Sub-devices over REST: the assets of a plant, and so the targets of commands [C-2.2]. */
-import { env } from 'cloudflare:workers';
+import { runSql } from '#workerd/d1.ts';
 import { describe, expect, expectError, expectSameError, test, UUID } from '#workerd/worker-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import { ASSETS } from '../../../protocol/asset.ts';
@@ -116,13 +116,13 @@ describe('POST /plants/{id}/sub-devices', () => {
     post,
     make,
   }) => {
-    await env.DB.prepare(
+    await runSql(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, created_at_ms)
        SELECT lower(hex(randomblob(16))), ?, 'N-' || i, 'GENERIC', 'One', 1 FROM n`,
-    )
-      .bind(LIMIT.subDevicesPerPlant - 1, plantId)
-      .run();
+      LIMIT.subDevicesPerPlant - 1,
+      plantId,
+    );
     const { id } = await make();
     await expectError(await post(METER), 409, 'CONFLICT');
     await team.operator.remove(`${path}/${id}`);

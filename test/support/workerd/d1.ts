@@ -1,0 +1,36 @@
+/** Statements on D1: each is prepared, bound and run by one call. */
+import { env } from 'cloudflare:workers';
+
+export async function runSql(sql: string, ...values: unknown[]): Promise<void> {
+  await prepared(sql, values).run();
+}
+
+export async function rowsFrom<Row>(sql: string, ...values: unknown[]): Promise<Row[]> {
+  return (await prepared(sql, values).all<Row>()).results;
+}
+
+/** The first row; null if there is none. */
+export async function firstFrom<Row>(sql: string, ...values: unknown[]): Promise<Row | null> {
+  return await prepared(sql, values).first<Row>();
+}
+
+/** The values of all rows, in one list. */
+export async function valuesFrom(sql: string, ...values: unknown[]): Promise<unknown[]> {
+  return (await prepared(sql, values).raw()).flat();
+}
+
+/** The first value of the first row; undefined if there is none. */
+export async function valueFrom<Value>(sql: string, ...values: unknown[]): Promise<Value | undefined> {
+  const [value] = await valuesFrom(sql, ...values);
+  return value as Value | undefined;
+}
+
+/** The number of rows of a table that meet a condition. */
+export async function countOf(table: string, where: string, ...values: unknown[]): Promise<number> {
+  return (await valueFrom<number>(`SELECT count(*) FROM ${table} WHERE ${where}`, ...values)) ?? 0;
+}
+
+function prepared(sql: string, values: unknown[]): D1PreparedStatement {
+  const statement = env.DB.prepare(sql);
+  return values.length === 0 ? statement : statement.bind(...values);
+}
