@@ -58,9 +58,7 @@ describe('the requests of an address', () => {
     expect((await request()).status).toBe(200);
   });
 
-  it('from one IPv6 /64 network count together, and those from another network separately [C-14.2]', async ({
-    from,
-  }) => {
+  it('from one IPv6 /64 network count together, those from another one do not [C-14.2]', async ({ from }) => {
     const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}`;
     let host = 1;
     const request = () => from(`${network}:1::${host++}`, '/api/v1/openapi.json');
@@ -68,9 +66,7 @@ describe('the requests of an address', () => {
     expect((await from(`${network}:2::1`, '/api/v1/openapi.json')).status).toBe(200);
   });
 
-  it('beyond the limit are refused before their body is read or their key is looked up [C-14.2]', async ({
-    from,
-  }) => {
+  it('over the limit are refused before a body is read or a key is looked up [C-14.2]', async ({ from }) => {
     await statusesOf(20, () => from(1, '/api/v1/openapi.json'));
     const reads = vi.spyOn(env.DB, 'prepare');
     const body = new ReadableStream({
@@ -85,9 +81,7 @@ describe('the requests of an address', () => {
     expect(reads).not.toHaveBeenCalled();
   });
 
-  it('have no limit where the Worker does not know client addresses (CLIENT_ADDRESS "none") [C-14.2]', async ({
-    from,
-  }) => {
+  it('have no limit if client addresses are not known (CLIENT_ADDRESS "none") [C-14.2]', async ({ from }) => {
     const request = () => from(1, '/api/v1/openapi.json', {}, { CLIENT_ADDRESS: 'none' });
     expect(await statusesOf(25, request)).toEqual(all(25, 200));
   });

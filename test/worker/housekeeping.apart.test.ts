@@ -118,9 +118,7 @@ describe('audit events', () => {
     expect(await valuesFrom(left, house.rows.organization.id)).toEqual(['kept']);
   });
 
-  it('over the limit of an organization are deleted, the oldest first; its total follows [C-14.3]', async ({
-    house,
-  }) => {
+  it('over the limit are deleted, the oldest first, and the total follows [C-14.3]', async ({ house }) => {
     const other = new House(await RegistryRows.create());
     for (let age = 1; age <= 23; age++) await house.addEvent(age <= 7 ? 'kept' : 'old', age * DAY_MS);
     await other.addEvent('kept', 23 * DAY_MS);
@@ -192,9 +190,7 @@ describe('sessions and wrong logins', () => {
   });
 });
 
-it('when one duty of housekeeping fails, it logs the failure and does its other duties (rule 10)', async ({
-  house,
-}) => {
+it('when one duty of housekeeping fails, it logs that and does the others (rule 10)', async ({ house }) => {
   const logged = vi.spyOn(console, 'error').mockReturnValue();
   await house.addEvent('old', 500 * DAY_MS);
   await env.DB.exec('ALTER TABLE registry_changes RENAME TO registry_changes_away');

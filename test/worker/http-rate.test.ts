@@ -133,11 +133,7 @@ describe('the requests of a user', () => {
     }
   });
 
-  it('each user and each key of an organization has its own count [C-4.7]', async ({
-    organization,
-    key,
-    member,
-  }) => {
+  it('each user and each key has its own count [C-4.7]', async ({ organization, key, member }) => {
     const second = await join(await Person.register(), organization);
     await statusesOf(LEAST + 1, () => member.call('/users'));
     expect(rateOf(await second.call('/users'))[1]).toBe('9');

@@ -133,9 +133,7 @@ describe('hostile JSON', () => {
     expect((await key.call('/vcp/sites')).status).toBe(200);
   });
 
-  it('JSON nested 10 000 deep gets 400 even where its method would get 405 (bad input: REST)', async ({
-    post,
-  }) => {
+  it('JSON 10 000 deep gets 400 even where its method would get 405 (bad input: REST)', async ({ post }) => {
     expect((await post(nested(10_000))).status).toBe(400);
   });
 

@@ -68,9 +68,7 @@ describe('a change whose request was answered', () => {
     expect(await scene.unsigned()).toMatchObject(QUEUED);
   });
 
-  it('a new sub-device accepts the next command; its deletion fails the command that waits [C-2.2]', async ({
-    scene,
-  }) => {
+  it('a new sub-device accepts the next command; deletion fails a waiting one [C-2.2]', async ({ scene }) => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(NOWHERE);
     const { id } = await scene.team.newSubDevice(scene.plant.id, BATTERY);
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
@@ -115,9 +113,7 @@ describe('a change whose request was answered', () => {
     expect((await commandLog(scene.plant.id)).total, 'no site, so no row').toBe(1);
   });
 
-  it('a change raises the organization’s registry version by one and leaves nothing to deliver [C-2.3]', async ({
-    scene,
-  }) => {
+  it('a change raises the registry version by one; nothing is left to deliver [C-2.3]', async ({ scene }) => {
     const version = await scene.version();
     const { id } = await scene.team.newPlant();
     await scene.team.newSubDevice(id);
@@ -199,9 +195,7 @@ describe('an object that cannot store a change', () => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
   });
 
-  it('gives the request 503 after 5 s if it does not answer, and gets the change later [C-2.3]', async ({
-    scene,
-  }) => {
+  it('gives 503 after 5 s if it does not answer, and gets the change later [C-2.3]', async ({ scene }) => {
     breakObject(Site.prototype).mockImplementation(() => new Promise(() => {}));
     const later = globalThis.setTimeout;
     vi.spyOn(globalThis, 'setTimeout').mockImplementation(((work: () => void, ms: number) =>
@@ -212,9 +206,7 @@ describe('an object that cannot store a change', () => {
     expect(await changesOf(scene.team.id)).toEqual([]);
   });
 
-  it('a change that was committed and never sent is sent ten seconds after its commit [C-2.3]', async ({
-    scene,
-  }) => {
+  it('a committed change that was never sent is sent ten seconds later [C-2.3]', async ({ scene }) => {
     const audit = auditOf(scene.team.organization, 'sub_device.created', 'SUB_DEVICE');
     const whose = { organizationId: scene.team.id, plantId: scene.plant.id };
     const now = Date.now();

@@ -210,9 +210,7 @@ describe('the list of routes', () => {
     expect(missing).toEqual([]);
   });
 
-  it('each route checks the caller before the method: without a credential 401, also for HEAD [C-10]', async ({
-    team,
-  }) => {
+  it('each route checks the caller before the method, also for HEAD: 401 [C-10]', async ({ team }) => {
     for (const route of ROUTES) {
       const path = await freshPath(route, team);
       const { status } = await callRoute({ method: 'PURGE' }, path, {});

@@ -150,10 +150,7 @@ describe('the alerts of an organization', () => {
 });
 
 describe('an announcement to all objects', () => {
-  it('replaces earlier ones of which it has every target, and no other [C-14.2]', async ({
-    ownTeam,
-    other,
-  }) => {
+  it('replaces earlier ones whose targets it has, and no other [C-14.2]', async ({ ownTeam, other }) => {
     const { organization } = ownTeam;
     const gone = await ownTeam.newPlant();
     await ownTeam.newPlant();

@@ -102,10 +102,7 @@ describe('a failure of D1', () => {
     expectOneLine(lines, response, key);
   });
 
-  it('a read is answered even if lastUsedAt of its key cannot be written (rule 7)', async ({
-    key,
-    lines,
-  }) => {
+  it('a read is answered even if its key’s lastUsedAt cannot be written (rule 7)', async ({ key, lines }) => {
     breakD1(TROUBLES[1] ?? '', /^update/i);
     expect((await key.call(SITES)).status).toBe(200);
     expectNoSql(lines, key);

@@ -43,7 +43,7 @@ describe('the X-API-Key header', () => {
     }
   });
 
-  it('without it no other spelling of a path opens it: 401 or 404 (spec: REST partner surface)', async ({
+  it('without it every spelling of a path gets 401 or 404 (spec: REST partner surface)', async ({
     paths,
   }) => {
     for (const path of paths.map((one) => `/api/v1${one}`)) {
@@ -130,11 +130,7 @@ describe('the answers of the read surface', () => {
 });
 
 describe('a revoked key', () => {
-  it('gets 401 on the next request to every path, and its lastUsedAt stays [C-5.6]', async ({
-    organization,
-    key,
-    paths,
-  }) => {
+  it('gets 401 at once on every path; lastUsedAt stays [C-5.6]', async ({ organization, key, paths }) => {
     await key.call(SITES);
     await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1 WHERE id = ?').bind(key.id).run();
     await changeRegistry(organization, revokeKey(key.id));
@@ -193,10 +189,7 @@ describe('the scope vcp:read', () => {
     expect((await key.call(SITES)).status).toBe(200);
   });
 
-  it('is needed on every path: a key with all other scopes gets 403 (spec: Scopes)', async ({
-    newKey,
-    paths,
-  }) => {
+  it('each path needs it: a key with all other scopes gets 403 (spec: Scopes)', async ({ newKey, paths }) => {
     const scopes = API_KEY_SCOPES.filter((one) => one !== 'vcp:read');
     for (const scope of scopes) {
       const weak = await newKey({ scopes: [scope] });

@@ -35,7 +35,7 @@ describe('closed lists', () => {
     },
   );
 
-  it('the only column with a closed list that may be null is sub_devices.meter_role [C-2.2]', async ({
+  it('of the columns with a closed list only sub_devices.meter_role may be null [C-2.2]', async ({
     rows,
   }) => {
     await rows.expectTaken('sub_devices', { meter_role: null });

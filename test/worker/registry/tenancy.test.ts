@@ -64,9 +64,7 @@ describe('sessions', () => {
 });
 
 describe('failed logins', () => {
-  it('have at most one row for an e-mail and a network, which no user needs to have [C-1.4]', async ({
-    rows,
-  }) => {
+  it('have at most one row for an e-mail and a network, and need no user [C-1.4]', async ({ rows }) => {
     const { email = '', network = '' } = await rows.insert('login_failures');
     await rows.expectRefused('login_failures', UNIQUE, { email, network });
     await rows.expectRefused('login_failures', NOT_NULL, { failures: null }, { first_at_ms: null });
@@ -125,9 +123,7 @@ describe('API keys', () => {
     await rows.expectRefused('api_keys', FOREIGN, { organization_id: id }, { created_by: id });
   });
 
-  it('a new key is active, without restrictions and expiry, and was never used (spec: API key record)', async ({
-    rows,
-  }) => {
+  it('a new key is active and unused, without limits and expiry (spec: API key record)', async ({ rows }) => {
     const { id = '' } = await rows.insert('api_keys');
     const [key] = await rowsFrom(
       `SELECT allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, last_used_at_ms, state, probe_hash,
@@ -160,9 +156,7 @@ describe('audit events', () => {
     await rows.expectRefused('audit_events', FOREIGN, { organization_id: crypto.randomUUID() });
   });
 
-  it('an audit event has API_KEY as its actor type and target type if none is given [C-8.4]', async ({
-    rows,
-  }) => {
+  it('the default actor type and target type of an audit event is API_KEY [C-8.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('audit_events');
     const sql = 'SELECT actor_type, actor_name, target_type FROM audit_events WHERE id = ?';
     expect(await valuesFrom(sql, id)).toEqual(['API_KEY', null, 'API_KEY']);

@@ -18,11 +18,7 @@ const it = test
   });
 
 describe('an alert', () => {
-  it('can be acknowledged once, with a note or without; the second time gets 409 [C-9]', async ({
-    team,
-    act,
-    acted,
-  }) => {
+  it('can be acknowledged once, with or without a note; then 409 [C-9]', async ({ team, act, acted }) => {
     const [id, other] = [await fireAlert(team.id), await fireAlert(team.id)];
     const before = await findAlert(team.viewer, id);
     const seen = { status: 'ACKNOWLEDGED', acknowledgedBy: team.viewer.id, acknowledgedAt: INSTANT };
@@ -102,10 +98,7 @@ describe('an alert', () => {
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
-  it('and a rule refuse each other’s fields, and read-only fields, in a PATCH [C-9]', async ({
-    team,
-    plantId,
-  }) => {
+  it('and a rule refuse each other’s and read-only fields in a PATCH [C-9]', async ({ team, plantId }) => {
     const id = await fireAlert(team.id, { plantId });
     const { id: rule } = await makeRule(team.viewer, { plantId });
     const patch = (of: string, body: object) => team.viewer.patch(`/alerts/${of}`, body);
@@ -163,10 +156,7 @@ describe('a rule', () => {
     expect(await count()).toBe(before);
   });
 
-  it('may have the lowest and highest allowed values, and each severity and operator [C-9]', async ({
-    plantId,
-    post,
-  }) => {
+  it('may have the lowest and highest values, any severity and operator [C-9]', async ({ plantId, post }) => {
     const good = [
       { forSeconds: 86_400, cooldownSeconds: 86_400 },
       { cooldownSeconds: 60, metric: 'm'.repeat(200) },
@@ -179,10 +169,7 @@ describe('a rule', () => {
     for (const fields of good) expect((await post({ ...RULE, plantId, ...fields })).status).toBe(201);
   });
 
-  it('gets 409 if its organization has 200 rules; those can still be changed [C-9]', async ({
-    ownTeam,
-    rows,
-  }) => {
+  it('gets 409 if its organization has 200 rules; those can be changed [C-9]', async ({ ownTeam, rows }) => {
     for (let count = 1; count < LIMIT.alertRulesPerOrganization; count++) {
       await rows.insert('alert_rules', { organization_id: ownTeam.id });
     }

@@ -60,10 +60,7 @@ describe('a rule', () => {
     expect(await until(1, 'RESOLVED')).toMatchObject([{ resolvedBy: null }]);
   });
 
-  it('for a PENDING device fires on what the device sends after its provisioning [C-9], [C-3.1]', async ({
-    team,
-    newPlant,
-  }) => {
+  it('for a PENDING device fires after its provisioning [C-9], [C-3.1]', async ({ team, newPlant }) => {
     const { plantId, send, until } = await newPlant();
     const { id } = await team.newDevice({ plantId });
     await makeRule(team.viewer, { deviceId: id });
@@ -75,7 +72,7 @@ describe('a rule', () => {
     expect(await until(1, 'ACTIVE')).toMatchObject([{ deviceId: id, value: 30 }]);
   });
 
-  it('for a device still applies when a sub-device links to the device later [C-9], [C-3.1]', async ({
+  it('for a device also applies after a sub-device links to it [C-9], [C-3.1]', async ({
     team,
     newPlant,
   }) => {
@@ -112,10 +109,7 @@ describe('an alert', () => {
     expect(await statusesAt(plantId)).toEqual(['RESOLVED', 'ACTIVE']);
   });
 
-  it('is resolved when its plant is deleted; the plant’s rules are deleted, too [C-9]', async ({
-    team,
-    newPlant,
-  }) => {
+  it('is resolved when its plant is deleted with its rules [C-9]', async ({ team, newPlant }) => {
     const { plantId, gateway, send, until } = await newPlant();
     const { id: ruleId } = await makeRule(team.viewer, { plantId });
     await send({ gridPowerKw: 20 });

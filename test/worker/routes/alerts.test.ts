@@ -43,7 +43,7 @@ describe('POST /alerts', () => {
     expect(await team.trailOf(made.id)).toEqual([trail]);
   });
 
-  it('gives a rule the defaults forSeconds 0 (ABSENT: 300), cooldownSeconds 300 and enabled [C-9]', async ({
+  it('has the defaults forSeconds 0 (ABSENT: 300), cooldownSeconds 300, enabled [C-9]', async ({
     makeRule,
   }) => {
     const agreed = { forSeconds: 0, cooldownSeconds: 300, enabled: true, threshold: 10 };
@@ -114,9 +114,7 @@ describe('GET /alerts', () => {
     expect(await listAlerts(ownTeam.viewer, '?kind=ALERT&limit=2')).toEqual(first);
   });
 
-  it('kind=RULE lists the rules in pages, newest first; without it the list has no rules [C-9]', async ({
-    ownTeam,
-  }) => {
+  it('kind=RULE lists rules in pages, newest first; otherwise none is listed [C-9]', async ({ ownTeam }) => {
     // The order of their times is neither that in which they are made nor its reverse.
     for (const [name, createdAtMs] of [
       ['middle', 2],
@@ -197,22 +195,13 @@ describe('PATCH /alerts/{id}', () => {
     expect(absent.details).toEqual([expect.stringMatching(/^forSeconds/)]);
   });
 
-  it('can disable a rule after its device was taken from its plant [C-9]', async ({
-    team,
-    device,
-    makeRule,
-    patch,
-  }) => {
+  it('can disable a rule whose device left its plant [C-9]', async ({ team, device, makeRule, patch }) => {
     const { id } = await makeRule({ plantId: undefined, deviceId: device.id });
     await team.operator.change(`/devices/${device.id}`, { plantId: null });
     expect(await bodyOf(await patch(id, { enabled: false }), 200)).toMatchObject({ id, enabled: false });
   });
 
-  it('changes an alert’s severity and note, also after the alert was resolved [C-9]', async ({
-    team,
-    plantId,
-    patch,
-  }) => {
+  it('changes severity and note of an alert, RESOLVED or not [C-9]', async ({ team, plantId, patch }) => {
     const id = await fireAlert(team.id, { plantId });
     const before = await findAlert(team.viewer, id);
     const noted = await bodyOf(await patch(id, { note: 'seen to', severity: 'INFO' }), 200);

@@ -78,9 +78,7 @@ async function stateOf({ id }: Key): Promise<string | null> {
 }
 
 describe('a key that is being probed', () => {
-  it('is refused like an unknown key by REST, and in an AMQP dial without its nonce [C-5.4]', async ({
-    probed,
-  }) => {
+  it('is refused like an unknown key by REST, and by AMQP without its nonce [C-5.4]', async ({ probed }) => {
     const { organization, key } = probed;
     const unknown = `${key.key.slice(0, -1)}_`;
     const [answer, absent] = [key.key, unknown].map((plaintext) =>
@@ -94,9 +92,7 @@ describe('a key that is being probed', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('is not in the list of keys, and its routes get 404, also for an ORG_ADMIN [C-5.4]', async ({
-    team,
-  }) => {
+  it('is not in the list of keys; its routes get 404, also for an ORG_ADMIN [C-5.4]', async ({ team }) => {
     const [{ orgAdmin: by }, org] = [team, team.id];
     const key = await createKey(team.organization, { state: 'probing' });
     await prepare(key);
@@ -125,9 +121,7 @@ describe('a key that is being probed', () => {
     },
   );
 
-  it('a dial with another nonce, key or user name is refused, and the nonce stays valid [C-5.4]', async ({
-    probed,
-  }) => {
+  it('another nonce, key or user name is refused, and the nonce stays valid [C-5.4]', async ({ probed }) => {
     const { organization, key, nonce } = probed;
     const sibling = await createKey(organization, { state: 'probing' });
     const other = await prepare(sibling);
@@ -160,9 +154,7 @@ describe('a key that is being probed', () => {
 });
 
 describe('the connection of a probe', () => {
-  it('is not audited, does not set lastUsedAt and leaves no event in the key’s queues [C-5.4]', async ({
-    probed,
-  }) => {
+  it('is not audited, sets no lastUsedAt and leaves no event in the queues [C-5.4]', async ({ probed }) => {
     const { organization, key, nonce } = probed;
     const link: VhostTestLink = openLink(await dial(organization, key, nonce));
     const queue = `vcp.${organization.slug}.event.status`;

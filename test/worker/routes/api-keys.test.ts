@@ -54,10 +54,7 @@ describe('the routes of API keys', () => {
 });
 
 describe('a request to make a key', () => {
-  it('without scopes, or with an unknown one, gets 400 with a code of its own [C-10]', async ({
-    post,
-    keyCount,
-  }) => {
+  it('without or with unknown scopes gets 400 with a code of its own [C-10]', async ({ post, keyCount }) => {
     await expectError(await post({ scopes: [] }), 400, 'API_KEY_SCOPES_EMPTY');
     const unknown = ['vcp:write', 'VCP:READ', 'vcp:read ', '*', '', 'admin', '__proto__', 'constructor'];
     for (const scope of unknown) {
@@ -79,10 +76,7 @@ describe('a request to make a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('with a broker scope gets 400 where no AMQP listener is configured [C-10]', async ({
-    post,
-    keyCount,
-  }) => {
+  it('with a broker scope gets 400 if no AMQP listener is configured [C-10]', async ({ post, keyCount }) => {
     for (const scope of ['vcp:connect', ...VCP_WRITE_SCOPES]) {
       const response = await post({ scopes: ['vcp:read', scope] });
       await expectError(response, 400, 'API_KEY_VCP_SCOPES_NOT_SUPPORTED');
@@ -172,12 +166,7 @@ describe('a request to make a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('gets 409 while the organization has a thousand live keys [C-10]', async ({
-    ownTeam,
-    ask,
-    post,
-    make,
-  }) => {
+  it('gets 409 while the organization has 1 000 live keys [C-10]', async ({ ownTeam, ask, post, make }) => {
     await runSql(
       `INSERT INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, created_by, created_at_ms, updated_at_ms)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)

@@ -94,9 +94,7 @@ describe('the signature', () => {
     }
   });
 
-  it('a token signed with an older secret works while that secret is configured [C-1.4]', async ({
-    claims,
-  }) => {
+  it('a token of an older secret works while that secret is configured [C-1.4]', async ({ claims }) => {
     const token = await sign(claims);
     const request = () => restRequest('/api/v1/auth/me', { headers: { authorization: `Bearer ${token}` } });
     const newer = 'a-newer-secret-of-more-than-32-characters';
@@ -106,9 +104,7 @@ describe('the signature', () => {
     await expectError(await sendRequest(request(), { SESSION_SECRET: newer }), 401, 'UNAUTHORIZED');
   });
 
-  it('requests get 500, and an error is logged, if a configured secret has under 32 characters', async ({
-    claims,
-  }) => {
+  it('requests get 500, and an error is logged, if a secret has under 32 characters', async ({ claims }) => {
     const logged = vi.spyOn(console, 'error').mockReturnValue();
     const init = { headers: { authorization: `Bearer ${await sign(claims, 'short')}` } };
     for (const SESSION_SECRET of ['short', `${env.SESSION_SECRET},short`]) {
@@ -176,9 +172,7 @@ describe('the claims', () => {
 });
 
 describe('the end of a session', () => {
-  it('ends its access tokens, before and after housekeeping deletes the expired session [C-1.4]', async ({
-    person,
-  }) => {
+  it('ends its access tokens, before and after housekeeping deletes it [C-1.4]', async ({ person }) => {
     const { sid } = decodeJwt(person.accessToken);
     await env.DB.prepare('UPDATE sessions SET expires_at_ms = ? WHERE id = ?').bind(Date.now(), sid).run();
     await expectRefused(person.accessToken);

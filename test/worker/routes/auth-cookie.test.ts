@@ -75,27 +75,20 @@ describe('an unsafe request with the cookie', () => {
     expect(await team.orgAdmin.read(`/organizations/${team.id}`)).toMatchObject({ name: team.slug });
   });
 
-  it('gets 403 for every Origin or Sec-Fetch-Site that is not that of our own pages [C-1.6]', async ({
-    rename,
-  }) => {
+  it('gets 403 for any Origin or Sec-Fetch-Site other than our own pages’ [C-1.6]', async ({ rename }) => {
     for (const headers of FOREIGN) {
       expect([headers, (await rename('Evil', headers)).status]).toEqual([headers, 403]);
     }
   });
 
-  it('is accepted from our own pages and from clients that are no browsers [C-1.6]', async ({
-    team,
-    rename,
-  }) => {
+  it('is accepted from our own pages and clients that are no browsers [C-1.6]', async ({ team, rename }) => {
     for (const headers of OWN) {
       expect([headers, (await rename('Acme', headers)).status]).toEqual([headers, 200]);
     }
     await team.orgAdmin.change(`/organizations/${team.id}`, { name: team.slug });
   });
 
-  it('from another origin gets 403 also with an Authorization header that is no bearer token [C-1.6]', async ({
-    rename,
-  }) => {
+  it('from another origin gets 403 despite an Authorization that is none [C-1.6]', async ({ rename }) => {
     for (const authorization of ['', 'Bearer', 'Bearer ', 'Basic eDp5', 'x']) {
       const headers = { authorization, origin: 'https://evil.example' };
       await expectError(await rename('Evil', headers), 403, 'ORIGIN_MISMATCH');
@@ -143,9 +136,7 @@ describe('a bearer token', () => {
     }
   });
 
-  it('decides who the user is, not the cookie: an invalid one gets 401 even with a valid cookie [C-1.6]', async ({
-    team,
-  }) => {
+  it('decides who the user is: an invalid one gets 401, despite a valid cookie [C-1.6]', async ({ team }) => {
     const cookie = `access_token=${team.orgAdmin.accessToken}`;
     const me = await team.viewer.read('/auth/me', { headers: { cookie } });
     expect(me).toMatchObject({ user: { id: team.viewer.id } });
@@ -155,10 +146,7 @@ describe('a bearer token', () => {
 });
 
 describe('a request that needs no session', () => {
-  it('may come from any origin, also with the session cookie of another user [C-1.6]', async ({
-    team,
-    person,
-  }) => {
+  it('may come from any origin, also with the cookie of another user [C-1.6]', async ({ team, person }) => {
     const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
     const body = { refreshToken: person.refreshToken };
     const response = await team.viewer.callWithCookie('/auth/refresh', { method: 'POST', body, headers });

@@ -14,9 +14,7 @@ import { findSession, openSession } from '../../../worker/registry/sessions.ts';
 const MOST_SESSIONS = 100;
 
 describe('a right login', () => {
-  it('returns the user, a bearer token that is valid for 15 minutes, and a refresh token [C-1.4]', async ({
-    team,
-  }) => {
+  it('returns the user, a bearer token for 15 minutes and a refresh token [C-1.4]', async ({ team }) => {
     const before = Date.now();
     const answer = await bodyOf<LoginAnswer>(await logIn(team.operator.email), 200);
     expect(answer).toEqual({
@@ -65,9 +63,7 @@ describe('a right login', () => {
     });
   });
 
-  it('replaces a password hash of a lower cost by one of full cost; a wrong login does not [C-14.7]', async ({
-    person,
-  }) => {
+  it('renews a hash of lower cost at full cost; a wrong login does not [C-14.7]', async ({ person }) => {
     const stored = () => valueFrom('SELECT password_hash FROM users WHERE id = ?', person.id);
     expect(await stored()).toMatch(/^scrypt\$2\$/);
     await expectError(await logIn(person.email, 'not my password'), 401, 'INVALID_CREDENTIALS');

@@ -156,7 +156,7 @@ describe('a refresh token that is forged or in the wrong place', () => {
     expect(await statusOf(second.accessToken)).toBe(200);
   });
 
-  it('gets 400 if it is no text of at most 500 characters, or not the only field (bad input: REST)', async ({
+  it('is text of at most 500 characters and the only field, else 400 (bad input: REST)', async ({
     person,
   }) => {
     const { refreshToken, email } = person;

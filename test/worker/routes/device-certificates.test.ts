@@ -88,9 +88,7 @@ describe('the package of a device with a certificate', () => {
     expect(await jwkOf(certificate.publicKey)).toEqual(await jwkOfPrivate(security.privateKey));
   });
 
-  it('the certificate lets only its own device connect, whatever password it sends [C-3.3]', async ({
-    team,
-  }) => {
+  it('the certificate lets only its device connect, whatever password it sends [C-3.3]', async ({ team }) => {
     const [one, other] = [await team.newMtlsDevice(), await team.newMtlsDevice()];
     expect((await dialWith(one.id, one.security.certificate)).status).toBe(101);
     expect((await dialWith(one.id, one.security.certificate, 'any password')).status).toBe(101);
@@ -119,9 +117,7 @@ describe('provisioning with a certificate request (CSR)', () => {
     },
   );
 
-  it('a CSR with a weak key, a changed CSR and other texts get 400; the device stays PENDING [C-3.3]', async ({
-    team,
-  }) => {
+  it('a CSR that is weak, changed or none gets 400; the device stays PENDING [C-3.3]', async ({ team }) => {
     const request = await requestOf(P256);
     const { privateKey: mine } = await newPair(P256);
     const foreign = { publicKey: (await newPair(P256)).publicKey, privateKey: mine };
@@ -174,9 +170,7 @@ describe('POST /devices/{id}/certificate', () => {
     expect((await dialWith(sibling.id, again.certificate)).status).toBe(401);
   });
 
-  it('a certificate from a CSR comes without a private key; a third certificate ends the first [C-3.3]', async ({
-    team,
-  }) => {
+  it('one from a CSR has no private key; a third certificate ends the first [C-3.3]', async ({ team }) => {
     const { id, security } = await team.newMtlsDevice();
     const csr = (await requestOf(P256)).toString('pem');
     const second = await team.reissue(id, { csr });
@@ -199,9 +193,7 @@ describe('POST /devices/{id}/certificate', () => {
     await expectError(await team.admin.operate(id, 'certificate'), 409, 'CONFLICT');
   });
 
-  it('a certificate works again after a reactivation, not while suspended nor after a revocation [C-3.3]', async ({
-    team,
-  }) => {
+  it('a certificate works after a reactivation, not while suspended or revoked [C-3.3]', async ({ team }) => {
     const { id, security } = await team.newMtlsDevice();
     await team.admin.operate(id, 'suspend');
     expect((await dialWith(id, security.certificate)).status).toBe(401);

@@ -106,7 +106,7 @@ describe('GET /devices/{id}/diagnostics', () => {
     },
   );
 
-  it('a nonce used for two messages is shown, an identical message sent again is not [C-3.8]', async ({
+  it('a nonce of two messages is shown, a repeated message is not [C-3.8]', async ({
     team,
     device,
     link,

@@ -82,10 +82,7 @@ describe('a key', () => {
     );
   });
 
-  it('with commands:execute sends a command, and one with commands:read reads it [C-3.4]', async ({
-    team,
-    keyOf,
-  }) => {
+  it('with commands:execute sends what one with commands:read reads [C-3.4]', async ({ team, keyOf }) => {
     const { id } = await team.newTokenDevice();
     const path = `/devices/${id}/commands`;
     const sent = await keyOf('commands:execute').post(path, REBOOT);
@@ -130,10 +127,7 @@ describe('a key', () => {
 });
 
 describe('a key with allowedPlantIds', () => {
-  it('sees and commands the devices of its plants, and gets 404 for all others [C-4.2]', async ({
-    team,
-    limited,
-  }) => {
+  it('sees and commands the devices of its plants; others get 404 [C-4.2]', async ({ team, limited }) => {
     const { plantId, also, hidden, key } = limited;
     const seen = [
       await team.newTokenDevice({ name: 'a', plantId }),

@@ -108,9 +108,7 @@ describe('a suspension', () => {
 });
 
 describe('a revocation', () => {
-  it('closes the session, deletes the secret, refuses the token, and is permanent [C-3.3]', async ({
-    team,
-  }) => {
+  it('closes the session, deletes the secret, refuses the token and is final [C-3.3]', async ({ team }) => {
     const device = await team.newTokenDevice();
     const link = await connect(device);
     const answer = await (await team.admin.operate(device.id, 'revoke', { reason: 'broken' })).json();

@@ -33,7 +33,7 @@ describe('the connection of a device', () => {
     expect(await presenceOf(team, device)).toEqual(['OFFLINE', true]);
   });
 
-  it('a status that the device reports is shown until it connects again [C-3.10]', async ({
+  it('a reported status is shown until the device connects again [C-3.10]', async ({
     team,
     device,
     link,

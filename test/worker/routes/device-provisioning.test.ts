@@ -97,7 +97,7 @@ describe('the package of a device with a token', () => {
     expect(await droppedOf(plantId, device.id)).toEqual({});
   });
 
-  it('the package names the host, port and CA certificate of the Worker’s settings [C-3.3]', async ({
+  it('the package has host, port and CA of the Worker’s settings [C-3.3]', async ({
     team,
     provisionWith,
   }) => {

@@ -87,10 +87,7 @@ describe('ten failed logins within five minutes', () => {
     expect(cleared.payload).toMatchObject({ alarmId: raised.payload.alarmId, type: 'DEVICE_SUSPENDED' });
   });
 
-  it('the tenth failure closes the device’s open session (spec: Device lifecycle)', async ({
-    device,
-    link,
-  }) => {
+  it('the tenth failure closes the open session (spec: Device lifecycle)', async ({ device, link }) => {
     await fail(device, ALMOST);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     await fail(device, 1);
@@ -142,9 +139,7 @@ describe('ten failed logins within five minutes', () => {
 });
 
 describe('which failures count', () => {
-  it('a failed login from an address that the bridge throttles does not count [C-3.11]', async ({
-    device,
-  }) => {
+  it('failed logins from an address that the bridge throttles do not count [C-3.11]', async ({ device }) => {
     await fail(device, 12, { path: LINK_PATHS.mqttUncounted });
     expect(await statusOf(device)).toBe('ACTIVE');
     await fail(device, ALMOST);
@@ -153,10 +148,7 @@ describe('which failures count', () => {
     expect(response.status).toBe(101);
   });
 
-  it('failures from before and during a suspension do not count after the reactivation [C-3.11]', async ({
-    team,
-    device,
-  }) => {
+  it('failures before and during a suspension do not count after it [C-3.11]', async ({ team, device }) => {
     await fail(device, ALMOST);
     await team.admin.operate(device.id, 'suspend', { reason: 'lost' });
     await fail(device, 12);
@@ -188,9 +180,7 @@ describe('which failures count', () => {
     expect((await attested.diagnosticsOf(device.id)).connects.length).toBeGreaterThan(0);
   });
 
-  it('with authFailurePolicy "attested" an expired token of the device counts [C-3.11]', async ({
-    attested,
-  }) => {
+  it('with authFailurePolicy "attested" the device’s expired token counts [C-3.11]', async ({ attested }) => {
     const nowSeconds = START_MS / 1_000;
     const device = await attested.newTokenDevice();
     const token = await deviceToken(device.id, { iat: nowSeconds - 7_200, exp: nowSeconds - 3_600 });

@@ -52,10 +52,7 @@ describe('GET /telemetry/{deviceId}', () => {
     expect((await pageOf(device)).meta.total).toBe(22);
   });
 
-  it('limit, page and metric select the readings; a page after the last is empty [C-3.5]', async ({
-    device,
-    pageOf,
-  }) => {
+  it('limit, page and metric select readings; later pages are empty [C-3.5]', async ({ device, pageOf }) => {
     await sendValues(device, { a: 1_000, b: 2_000, c: 3_000 });
     const values = async (query: string) => {
       const { data, meta } = await pageOf(device, `${DAY_RANGE}&${query}`);

@@ -42,11 +42,7 @@ describe('GET /devices', () => {
     expect(await list(ownTeam, '?page=9')).toMatchObject({ data: [], meta: { page: 9, total: 5 } });
   });
 
-  it('the list can be filtered by plant; for a foreign plant it is empty [C-3.1]', async ({
-    team,
-    other,
-    plantId,
-  }) => {
+  it('filtered by plant, the list is empty for a foreign one [C-3.1]', async ({ team, other, plantId }) => {
     const { id: foreign } = await other.newPlant();
     await other.newDevice({ plantId: foreign });
     await team.newDevice();

@@ -102,9 +102,7 @@ describe('an invitation', () => {
     }
   });
 
-  it('replaces a pending one of the same address, whose token becomes invalid [C-11.2]', async ({
-    ownTeam,
-  }) => {
+  it('replaces a pending one of its address, whose token becomes invalid [C-11.2]', async ({ ownTeam }) => {
     const email = uniqueEmail();
     const first = await ownTeam.invite(email, 'ADMIN');
     const second = await ownTeam.invite(email, 'VIEWER');
@@ -116,10 +114,7 @@ describe('an invitation', () => {
     ]);
   });
 
-  it('gets 429 if its organization has sent a hundred in a day, resent ones included [C-14.2]', async ({
-    ownTeam,
-    path,
-  }) => {
+  it('gets 429 after a hundred of a day, resent ones included [C-14.2]', async ({ ownTeam, path }) => {
     const { id } = await ownTeam.invite(uniqueEmail());
     await runSql('UPDATE invitations SET sends = 99 WHERE id = ?', id);
     await ownTeam.invite(uniqueEmail());
@@ -207,10 +202,7 @@ describe('the invitations of an organization', () => {
     expect((await verify(second.token)).status).toBe(200);
   });
 
-  it('cannot be sent again by a member with a lower role than they give: 403 [C-11.2]', async ({
-    ownTeam,
-    path,
-  }) => {
+  it('cannot be sent again by a member of a lower role: 403 [C-11.2]', async ({ ownTeam, path }) => {
     const { id } = await ownTeam.invite(uniqueEmail(), 'ORG_ADMIN');
     const response = await ownTeam.admin.post(`${path}/${id}/resend`);
     await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
@@ -335,10 +327,7 @@ describe('accepting an invitation', () => {
     expect(await countOf('users', 'email = ?', email)).toBe(1);
   });
 
-  it('for an existing account needs a session of that account, not only the token [C-11.2]', async ({
-    ownTeam,
-    person,
-  }) => {
+  it('for an account needs its session, not only the token [C-11.2]', async ({ ownTeam, person }) => {
     const { token } = await ownTeam.invite(person.email);
     await expectError(await accept(anonymous, { token, ...NEWCOMER }), 401, 'UNAUTHORIZED');
     const stranger = await Person.register();
@@ -352,10 +341,7 @@ describe('accepting an invitation', () => {
     expect([await ownTeam.hasMember(person), await ownTeam.hasMember(stranger)]).toEqual([false, false]);
   });
 
-  it('from a page of another origin with the cookie gets 403 ORIGIN_MISMATCH [C-1.6]', async ({
-    ownTeam,
-    person,
-  }) => {
+  it('with the cookie from another origin gets 403 ORIGIN_MISMATCH [C-1.6]', async ({ ownTeam, person }) => {
     const { token } = await ownTeam.invite(person.email);
     const headers = { origin: 'https://evil.example' };
     const body = { token, confirm: true };
@@ -392,9 +378,7 @@ describe('accepting an invitation', () => {
     expect((await accept(anonymous, { token, ...NEWCOMER })).status).toBe(200);
   });
 
-  it('needs the token: to have an account with the invited address is not enough [C-11.2]', async ({
-    ownTeam,
-  }) => {
+  it('needs the token: an account with the invited address is not enough [C-11.2]', async ({ ownTeam }) => {
     const squatter = await Person.register();
     const { token: replaced } = await ownTeam.invite(squatter.email, 'ADMIN');
     const { id, token } = await ownTeam.invite(squatter.email, 'ADMIN');

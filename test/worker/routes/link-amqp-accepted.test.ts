@@ -81,10 +81,7 @@ describe('an AMQP dial', () => {
     await expectError(await dialAmqp(organization, guarded, outside), 403, 'FORBIDDEN');
   });
 
-  it('opens a link that carries frames to the key’s Vhost and back (one idea)', async ({
-    organization,
-    key,
-  }) => {
+  it('opens a link that carries frames to the Vhost and back (one idea)', async ({ organization, key }) => {
     const link = openLink<object, { kind: string }>(await dialAmqp(organization, key));
     const queue = `vcp.${organization.slug}.event.status`;
     link.send({ kind: 'get', seq: 5, channel: 1, queue, noAck: true });

@@ -72,11 +72,7 @@ describe('refused logins', () => {
     expect((await refusals(organization.id)).map(({ count }) => count)).toEqual([2, 1, 1]);
   });
 
-  it('with another address, user name or reason have another row [C-6.3]', async ({
-    organization,
-    newKey,
-    key,
-  }) => {
+  it('by another address, name or reason have another row [C-6.3]', async ({ organization, newKey, key }) => {
     const scopeless = await newKey({ scopes: ['vcp:read'] });
     const guarded = await newKey({ allowedIps: ['198.51.100.0/24'] });
     for (let repeat = 0; repeat < 2; repeat++) {
@@ -118,19 +114,13 @@ describe('refused logins', () => {
     ]);
   });
 
-  it('that only the Vhost refuses, because its key ended, are audited, too [C-6.3]', async ({
-    organization,
-    key,
-  }) => {
+  it('that the Vhost refuses, as its key ended, are audited, too [C-6.3]', async ({ organization, key }) => {
     await vhostOf(key.id).revoke();
     for (let repeat = 0; repeat < 3; repeat++) await dialAmqp(organization, key);
     expect(await refusals(organization.id)).toMatchObject([{ reason: 'key ended', count: 3 }]);
   });
 
-  it('that open another vhost than that of the key are audited, too [C-6.3]', async ({
-    organization,
-    key,
-  }) => {
+  it('that open another vhost than the key’s are audited, too [C-6.3]', async ({ organization, key }) => {
     for (let repeat = 0; repeat < 3; repeat++) {
       const { webSocket } = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
       webSocket?.accept();

@@ -113,10 +113,7 @@ describe('a refused AMQP dial', () => {
     await expectSameError(answers, 401, 'UNAUTHORIZED');
   });
 
-  it('a user name other than the organization’s slug gets 401 (spec: AMQP)', async ({
-    organization,
-    key,
-  }) => {
+  it('any other user name than the slug gets 401 (spec: AMQP)', async ({ organization, key }) => {
     const [{ slug }, foreign] = [organization, await createOrganization()];
     const usernames = [key.id, `partner-${key.id}`, foreign.slug, slug.toUpperCase(), `${slug}.`, ` ${slug}`];
     for (const username of [...usernames, '*', '']) {

@@ -86,9 +86,7 @@ describe('a suspended organization', () => {
     await connectForCommands(alone);
   });
 
-  it('is refused by its objects, too, where the registry has let a dial through (rule 6)', async ({
-    ownTeam,
-  }) => {
+  it('is refused by its objects, too, if the registry let a dial through (rule 6)', async ({ ownTeam }) => {
     const plant = await ownTeam.newPlant();
     const device = await ownTeam.newTokenDevice({ plantId: plant.id });
     const key = await ownTeam.newKey();
@@ -131,9 +129,7 @@ describe('a suspended organization', () => {
 });
 
 describe('a deleted organization', () => {
-  it('is gone with its keys, members, plants and devices; its slug and audit events stay', async ({
-    ownTeam,
-  }) => {
+  it('is gone with keys, members, plants and devices; slug and audit events stay', async ({ ownTeam }) => {
     const plant = await ownTeam.newPlant();
     await ownTeam.newSubDevice(plant.id);
     const device = await ownTeam.newTokenDevice({ plantId: plant.id });

@@ -109,9 +109,7 @@ describe('POST /platform/organizations/{id}/invitations', () => {
 });
 
 describe('the ceilings of an organization', () => {
-  it('are the defaults until the operator changes one; null restores its default [C-14.2]', async ({
-    ownTeam,
-  }) => {
+  it('are the defaults until the operator changes one; null restores it [C-14.2]', async ({ ownTeam }) => {
     const { id } = ownTeam;
     expect(await operator.read(limitsOf(id))).toEqual({ organizationId: id, limits: DEFAULTS });
     const raised = await operator.change(limitsOf(id), { plants: 20_000, alertRules: 1 });
@@ -202,9 +200,7 @@ describe('the ceilings of an organization', () => {
     await expectError(await orgAdmin.post(path, { key: made.key }, { org: id }), 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('an unknown organization gets 404, an unknown ceiling or an impossible value 400', async ({
-    ownTeam,
-  }) => {
+  it('an unknown organization gets 404, an unknown ceiling or wrong value 400', async ({ ownTeam }) => {
     await expectError(await operator.call(limitsOf(crypto.randomUUID())), 404, 'ORGANIZATION_NOT_FOUND');
     for (const body of [{ plants: 0 }, { plants: 100_001 }, { plants: 1.5 }, { plants: '1' }, { members: 1 }])
       await expectError(await operator.patch(limitsOf(ownTeam.id), body), 400, 'VALIDATION_ERROR');
@@ -212,9 +208,7 @@ describe('the ceilings of an organization', () => {
 });
 
 describe('GET /platform/data-keys', () => {
-  it('counts an object that fails as unreadable, and the others by their key [C-14.7]', async ({
-    ownTeam,
-  }) => {
+  it('counts an object that fails as unreadable, the others by their key [C-14.7]', async ({ ownTeam }) => {
     for (let count = 0; count < 2; count++) await ownTeam.newKey();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     vi.spyOn(Vhost.prototype, 'sealedBy').mockImplementationOnce(() => {

@@ -34,9 +34,7 @@ async function expectRefused(by: Person, bodies: readonly unknown[]): Promise<vo
 }
 
 describe('POST /organizations', () => {
-  it('a new organization has the default settings, and its maker as ORG_ADMIN [C-1.1] [C-1.2]', async ({
-    person,
-  }) => {
+  it('a new one has the default settings, and its maker as ORG_ADMIN [C-1.1] [C-1.2]', async ({ person }) => {
     const slug = uniqueSlug();
     const made = await make(person, slug);
     expect(made).toEqual({
@@ -71,9 +69,7 @@ describe('POST /organizations', () => {
     await expectError(await team.viewer.post('/organizations', body), 409, 'CONFLICT');
   });
 
-  it('a user is ORG_ADMIN of at most ten organizations when they create another one [C-14.2]', async ({
-    person,
-  }) => {
+  it('a user who is ORG_ADMIN of ten organizations cannot create another [C-14.2]', async ({ person }) => {
     for (let count = 0; count < 10; count++) await make(person);
     const refused = await person.post('/organizations', { name: 'Acme', slug: uniqueSlug() });
     await expectError(refused, 409, 'CONFLICT');
@@ -162,11 +158,7 @@ describe('an organization in the path', () => {
     expect(await team.viewer.read(`/organizations/${team.id.toUpperCase()}`)).toMatchObject({ id: team.id });
   });
 
-  it('a foreign organization gets the same 404 as an absent one [C-1.1] [C-1.3]', async ({
-    team,
-    other,
-    organization,
-  }) => {
+  it('a foreign one gets the 404 of an absent one [C-1.1] [C-1.3]', async ({ team, other, organization }) => {
     // foreign-as-absent.test.ts sends valid requests of each route; these would be refused for another reason, too.
     const calls = [{ method: 'GET' }, { method: 'PATCH', body: { slug: 'x' } }, { method: 'PUT' }] as const;
     for (const options of calls) {

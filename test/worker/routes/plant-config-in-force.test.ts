@@ -62,10 +62,7 @@ describe('a configuration that was put', () => {
     expect(fallbacks()).toEqual([fallback, null, other]);
   });
 
-  it('the configuration is sent to the plant, and no key gets an event about it [C-2.3]', async ({
-    team,
-    plant,
-  }) => {
+  it('the configuration is sent to the plant, and no key gets an event [C-2.3]', async ({ team, plant }) => {
     const link = await connectListening(plant);
     await put(team.admin, plant.id, CONFIG);
     const sent = await nthCommand(link, 1);

@@ -129,12 +129,7 @@ describe('PUT /plants/{id}/config', () => {
     expect((await get()).config.hardLimits).toBeNull();
   });
 
-  it('only an ORG_ADMIN changes hardLimits; an ADMIN and a key get 403 [C-2.3]', async ({
-    team,
-    path,
-    get,
-    put,
-  }) => {
+  it('only an ORG_ADMIN changes hardLimits; others get 403 [C-2.3]', async ({ team, path, get, put }) => {
     const hardLimits = { ...UNLIMITED, maxImportKw: 200 };
     await put({ ...CONFIG, hardLimits }, { by: team.orgAdmin });
     const before = await get();

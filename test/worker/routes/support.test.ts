@@ -74,9 +74,7 @@ describe('a support session', () => {
     await expectError(await anonymous.call('/vcp/sites', { headers }), 401, 'UNAUTHORIZED');
   });
 
-  it('is shown to the organization with its reason, and each minute with a request is audited', async ({
-    ownTeam,
-  }) => {
+  it('is shown to the organization with its reason, and audited each minute', async ({ ownTeam }) => {
     const { id, headers } = await start(ownTeam);
     expect(await sessionsOf(ownTeam)).toEqual([
       { id, reason: REASON, createdAt: expect.any(String), expiresAt: expect.any(String), isActive: true },

@@ -64,10 +64,7 @@ describe('the organization in context', () => {
     expect(data.map(({ id }) => id)).not.toContain(team.viewer.id);
   });
 
-  it('must be named by a user with several organizations, else 400 ORG_CONTEXT_REQUIRED [C-1.3]', async ({
-    team,
-    both,
-  }) => {
+  it('must be named by a user of several, else 400 ORG_CONTEXT_REQUIRED [C-1.3]', async ({ team, both }) => {
     await expectError(await both.call('/users'), 400, 'ORG_CONTEXT_REQUIRED');
     await expectError(await patch(both, team.viewer.id, 'VIEWER'), 400, 'ORG_CONTEXT_REQUIRED');
   });
@@ -80,10 +77,7 @@ describe('the organization in context', () => {
     }
   });
 
-  it('gets the same 403 if it is foreign as if it is absent [C-1.3] (bad input: REST)', async ({
-    team,
-    other,
-  }) => {
+  it('gets the same 403 if it is foreign or absent [C-1.3] (bad input: REST)', async ({ team, other }) => {
     const wrong = [other.id, crypto.randomUUID(), 'x', '0', '*', `${team.id},${other.id}`, '__proto__'];
     const answers = [...wrong, other.slug].flatMap((org) =>
       [team.admin, team.viewer].map((one) => one.call('/users', { org })),
@@ -93,7 +87,7 @@ describe('the organization in context', () => {
 });
 
 describe('PATCH /users/:id', () => {
-  it('a PATCH changes the role in the organization in context and in no other [C-1.2]', async ({
+  it('a PATCH changes the role in the organization in context only [C-1.2]', async ({
     team,
     other,
     both,

@@ -62,10 +62,7 @@ describe('GET /vcp/sites/{siteId}/config', () => {
     });
   });
 
-  it('siteId is in lower case, even if the path has it in upper case (spec: siteId)', async ({
-    plant,
-    key,
-  }) => {
+  it('siteId is in lower case, also if the path has upper case (spec: siteId)', async ({ plant, key }) => {
     expect(await readConfig(plant.id.toUpperCase(), key)).toMatchObject({ siteId: plant.id });
   });
 

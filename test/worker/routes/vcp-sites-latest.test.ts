@@ -74,10 +74,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(first.messageId).not.toBe(second.messageId);
   });
 
-  it('values of the site are shown as sent (spec: Canonical telemetry payload)', async ({
-    readLatest,
-    report,
-  }) => {
+  it('site values are shown as sent (spec: Canonical telemetry payload)', async ({ readLatest, report }) => {
     const now = stopClock();
     const data = {
       gridPowerKw: -12.5,
@@ -94,10 +91,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(timestamp).toBe(formatInstant(now));
   });
 
-  it('missing values of the site are computed from those of its sub-devices [C-3.13]', async ({
-    readLatest,
-    report,
-  }) => {
+  it('missing site values are computed from sub-devices [C-3.13]', async ({ readLatest, report }) => {
     const battery = { availableCapacityKwh: 41.5, socPercent: 42, temperatureCelsius: 21 };
     await report({
       'BESS-1/powerKw': 10,
@@ -187,10 +181,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(timestamp).toBe(formatInstant(now + 1_500));
   });
 
-  it('values that are an hour old are shown as STALE, with their time (spec: dataQuality)', async ({
-    readLatest,
-    report,
-  }) => {
+  it('values an hour old are STALE, with their time (spec: dataQuality)', async ({ readLatest, report }) => {
     const now = stopClock();
     await report({ gridPowerKw: 3 });
     vi.setSystemTime(now + 60 * 60_000);
