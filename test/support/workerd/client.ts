@@ -1,7 +1,8 @@
 /** Clients of the REST API: a user with a session, a partner with an API key, or a client without a credential. */
 import { expect } from 'vitest';
+import type { Env } from '../../../durable-objects/env.ts';
 import { composeApiKey } from '../../../protocol/api-key.ts';
-import { send } from './rest.ts';
+import { restRequest, sendRequest } from './rest.ts';
 import type { Key } from './world.ts';
 
 export interface Call {
@@ -29,8 +30,10 @@ export class Client {
     return {};
   }
 
-  call(path: string, { method = 'GET', body, org, headers = {} }: Call = {}): Promise<Response> {
-    return send(`/api/v1${path}`, {
+  /** `bindings`: those that differ from the environment's. */
+  call(path: string, options: Call = {}, bindings?: Partial<Env>): Promise<Response> {
+    const { method = 'GET', body, org, headers = {} } = options;
+    const request = restRequest(`/api/v1${path}`, {
       method,
       headers: {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -40,6 +43,7 @@ export class Client {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
+    return sendRequest(request, bindings);
   }
 
   post(path: string, body?: unknown, options: CallOptions = {}): Promise<Response> {

@@ -1,5 +1,9 @@
 /** MQTT tokens, signed by the platform or by an attacker. */
 import { type CompactJWSHeaderParameters, CompactSign, importJWK } from 'jose';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
+import { renewalSigningString } from '../../../protocol/signing.ts';
+import { anonymous } from './client.ts';
+import type { DeviceCredential } from './site-devices.ts';
 import { TOKEN_PRIVATE_KEY } from './tokens.ts';
 
 type SigningKey = Parameters<CompactSign['sign']>[0];
@@ -41,4 +45,22 @@ export function unsignedToken(header: unknown, claims: unknown, signature = ''):
   const encode = (value: unknown) =>
     btoa(JSON.stringify(value)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
   return `${encode(header)}.${encode(claims)}.${signature}`;
+}
+
+export interface Renewal {
+  ts: number;
+  nonce: string;
+  sig: string;
+}
+
+/** A valid request of a device for a new token, with some fields replaced before it is signed. */
+export function renewal(device: DeviceCredential, changes: Partial<Renewal> = {}): Renewal {
+  const { ts = Date.now(), nonce = crypto.randomUUID() } = changes;
+  const sig = hmacHex(device.hmacSecret, renewalSigningString(device.id, ts, nonce));
+  return { ts, nonce, sig, ...changes };
+}
+
+/** `POST /devices/{id}/mqtt-token/renew`. */
+export function renew(id: string, body: unknown): Promise<Response> {
+  return anonymous.post(`/devices/${id}/mqtt-token/renew`, body);
 }

@@ -1,7 +1,6 @@
 /** Requests to a Worker that sends its mails into memory, and the mails that they cause. */
 import type { Env } from '../../../durable-objects/env.ts';
-import { bodyOf } from './client.ts';
-import { restRequest, sendRequest } from './rest.ts';
+import { anonymous, bodyOf, type Call } from './client.ts';
 
 export interface ReceivedMail {
   to: string;
@@ -29,17 +28,18 @@ export class Mailbox {
   }
 
   /** A request with a JSON body, with an access token or without one. */
-  async call(method: string, path: string, body?: unknown, accessToken?: string): Promise<Response> {
-    const headers = {
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(accessToken === undefined ? {} : { authorization: `Bearer ${accessToken}` }),
-    };
-    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
-    return await sendRequest(restRequest(`/api/v1${path}`, init), this.bindings);
+  async call(
+    method: NonNullable<Call['method']>,
+    path: string,
+    body?: unknown,
+    accessToken?: string,
+  ): Promise<Response> {
+    const headers: Record<string, string> = accessToken ? { authorization: `Bearer ${accessToken}` } : {};
+    return await anonymous.call(path, { method, headers, body }, this.bindings);
   }
 
   async read<Body>(
-    method: string,
+    method: NonNullable<Call['method']>,
     path: string,
     body: unknown,
     status: number,

@@ -43,9 +43,7 @@ describe('the X-API-Key header', () => {
     }
   });
 
-  it('without it every spelling of a path gets 401 or 404 (spec: REST partner surface)', async ({
-    paths,
-  }) => {
+  it('without it any spelling of a path gets 401 or 404 (spec: REST partner surface)', async ({ paths }) => {
     for (const path of paths.map((one) => `/api/v1${one}`)) {
       const spellings = [
         path.replace('/vcp/', '/%76cp/'),

@@ -35,8 +35,8 @@ describe('an alert', () => {
 
   it.for(['ACTIVE', 'ACKNOWLEDGED'])(
     'that is %s can be resolved once; after that, both actions get 409 [C-9]',
-    async (status, { team, plantId, act, acted }) => {
-      const id = await fireAlert(team.id, { plantId });
+    async (status, { team, act, acted }) => {
+      const id = await fireAlert(team.id);
       if (status === 'ACKNOWLEDGED') await acted(id, 'acknowledge', { note: 'on it' });
       const before = await findAlert(team.viewer, id);
       const resolved = await acted(id, 'resolve', {});
@@ -52,11 +52,10 @@ describe('an alert', () => {
 
   it('of two concurrent acknowledgements, or resolutions, one succeeds and the other gets 409 [C-9]', async ({
     team,
-    plantId,
     act,
   }) => {
     for (const action of ['acknowledge', 'resolve']) {
-      const id = await fireAlert(team.id, { plantId });
+      const id = await fireAlert(team.id);
       const answers = await Promise.all([act(id, action), act(id, action)]);
       expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
       expect(await team.trailOf(id)).toHaveLength(1);
@@ -65,11 +64,10 @@ describe('an alert', () => {
 
   it('is acknowledged or resolved with only a note of at most 500 characters, else 400 (bad input: REST)', async ({
     team,
-    plantId,
     act,
     acted,
   }) => {
-    const id = await fireAlert(team.id, { plantId });
+    const id = await fireAlert(team.id);
     const bad = [{ note: 'n'.repeat(501) }, { note: null }, { note: 1 }, { status: 'ACTIVE' }, []];
     for (const action of ['acknowledge', 'resolve'])
       for (const body of [...bad, { resolvedBy: 'x' }])
@@ -81,11 +79,10 @@ describe('an alert', () => {
   it('of another organization gets the same 404 as an absent one, and so does the id of a rule [C-1.3]', async ({
     team,
     other,
-    plantId,
     act,
   }) => {
     const foreign = await fireAlert(other.id);
-    const { id: rule } = await makeRule(team.viewer, { plantId });
+    const { id: rule } = await makeRule(team.viewer);
     for (const action of ['acknowledge', 'resolve']) {
       const absent = await expectError(await act(crypto.randomUUID(), action), 404, 'NOT_FOUND');
       for (const id of [foreign, rule])
@@ -98,9 +95,9 @@ describe('an alert', () => {
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
-  it('and a rule refuse each other’s and read-only fields in a PATCH [C-9]', async ({ team, plantId }) => {
-    const id = await fireAlert(team.id, { plantId });
-    const { id: rule } = await makeRule(team.viewer, { plantId });
+  it('and a rule refuse each other’s and read-only fields in a PATCH [C-9]', async ({ team }) => {
+    const id = await fireAlert(team.id);
+    const { id: rule } = await makeRule(team.viewer);
     const patch = (of: string, body: object) => team.viewer.patch(`/alerts/${of}`, body);
     const { severity: _, ...ofRule } = { ...RULE, forSeconds: 1, cooldownSeconds: 60, enabled: true };
     for (const [name, value] of Object.entries(ofRule)) {
@@ -156,7 +153,7 @@ describe('a rule', () => {
     expect(await count()).toBe(before);
   });
 
-  it('may have the lowest and highest values, any severity and operator [C-9]', async ({ plantId, post }) => {
+  it('may have the lowest and highest values, any severity and operator [C-9]', async ({ post }) => {
     const good = [
       { forSeconds: 86_400, cooldownSeconds: 86_400 },
       { cooldownSeconds: 60, metric: 'm'.repeat(200) },
@@ -166,7 +163,7 @@ describe('a rule', () => {
       ...ALERT_SEVERITIES.map((severity) => ({ severity })),
       ...ALERT_OPERATORS.map((operator) => ({ operator })),
     ];
-    for (const fields of good) expect((await post({ ...RULE, plantId, ...fields })).status).toBe(201);
+    for (const fields of good) expect((await post({ ...RULE, ...fields })).status).toBe(201);
   });
 
   it('gets 409 if its organization has 200 rules; those can be changed [C-9]', async ({ ownTeam, rows }) => {

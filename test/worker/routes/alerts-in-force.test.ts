@@ -72,10 +72,7 @@ describe('a rule', () => {
     expect(await until(1, 'ACTIVE')).toMatchObject([{ deviceId: id, value: 30 }]);
   });
 
-  it('for a device also applies after a sub-device links to it [C-9], [C-3.1]', async ({
-    team,
-    newPlant,
-  }) => {
+  it('for a device applies after a sub-device links to it [C-9], [C-3.1]', async ({ team, newPlant }) => {
     const { plantId, until } = await newPlant();
     const sensor = await team.newTokenDevice({ plantId, type: 'SENSOR' });
     await makeRule(team.viewer, { deviceId: sensor.id, metric: 'powerKw' });

@@ -1,5 +1,4 @@
 /** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
-
 import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';
@@ -43,9 +42,7 @@ describe('POST /alerts', () => {
     expect(await team.trailOf(made.id)).toEqual([trail]);
   });
 
-  it('has the defaults forSeconds 0 (ABSENT: 300), cooldownSeconds 300, enabled [C-9]', async ({
-    makeRule,
-  }) => {
+  it('defaults to forSeconds 0 (ABSENT: 300), cooldownSeconds 300, enabled [C-9]', async ({ makeRule }) => {
     const agreed = { forSeconds: 0, cooldownSeconds: 300, enabled: true, threshold: 10 };
     expect(await makeRule()).toMatchObject(agreed);
     const absent = { operator: 'ABSENT', threshold: undefined };

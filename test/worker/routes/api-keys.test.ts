@@ -1,9 +1,7 @@
 /** API keys over REST: which keys may be made by whom, and what is refused. */
-
 import type { Call } from '#workerd/client.ts';
 import { countOf, runSql } from '#workerd/d1.ts';
 import { KEY_REQUEST, KEYS, keyAdminTest } from '#workerd/key-admin.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, expectSameError } from '#workerd/worker-test.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import { VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
@@ -12,14 +10,8 @@ const ABSENT = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
 const it = keyAdminTest
   /** A request to a Worker with other bindings. */
-  .extend('postTo', ({ ownTeam }) => async (bindings: Partial<Env>, fields: object) => {
-    const headers = {
-      authorization: `Bearer ${ownTeam.orgAdmin.accessToken}`,
-      'content-type': 'application/json',
-      'x-org-id': ownTeam.id,
-    };
-    const body = JSON.stringify({ ...KEY_REQUEST, ...fields });
-    return await sendRequest(restRequest(`/api/v1${KEYS}`, { method: 'POST', headers, body }), bindings);
+  .extend('postTo', ({ ownTeam: { id: org, orgAdmin } }) => (bindings: Partial<Env>, fields: object) => {
+    return orgAdmin.call(KEYS, { method: 'POST', org, body: { ...KEY_REQUEST, ...fields } }, bindings);
   })
   .extend(
     'keyCount',
@@ -37,55 +29,48 @@ const ROUTES_OF_A_KEY: [path: string, options: Call][] = [
 
 describe('the routes of API keys', () => {
   it('answer for a key of another organization as for an absent one, byte for byte [C-10]', async ({
+    keys,
     other,
-    ask,
-    make,
-    list,
   }) => {
-    const { apiKey } = await make();
+    const { apiKey } = await keys.make();
     for (const [path, options] of ROUTES_OF_A_KEY) {
       const by = other.orgAdmin;
       const foreign = by.call(`${KEYS}/${apiKey.id}${path}`, { ...options, org: other.id });
-      await expectSameError([ask(`/${ABSENT}${path}`, options), foreign], 404, 'API_KEY_NOT_FOUND');
-      await expectError(await ask(`/nobody${path}`, options), 400, 'INVALID_UUID');
+      await expectSameError([keys.ask(`/${ABSENT}${path}`, options), foreign], 404, 'API_KEY_NOT_FOUND');
+      await expectError(await keys.ask(`/nobody${path}`, options), 400, 'INVALID_UUID');
     }
-    expect((await list()).data).toMatchObject([{ id: apiKey.id, isActive: true }]);
+    expect((await keys.list()).data).toMatchObject([{ id: apiKey.id, isActive: true }]);
   });
 });
 
 describe('a request to make a key', () => {
-  it('without or with unknown scopes gets 400 with a code of its own [C-10]', async ({ post, keyCount }) => {
-    await expectError(await post({ scopes: [] }), 400, 'API_KEY_SCOPES_EMPTY');
+  it('without or with unknown scopes gets 400 with a code of its own [C-10]', async ({ keys, keyCount }) => {
+    await expectError(await keys.post({ scopes: [] }), 400, 'API_KEY_SCOPES_EMPTY');
     const unknown = ['vcp:write', 'VCP:READ', 'vcp:read ', '*', '', 'admin', '__proto__', 'constructor'];
     for (const scope of unknown) {
-      const response = await post({ scopes: ['vcp:read', scope] });
+      const response = await keys.post({ scopes: ['vcp:read', scope] });
       const { details } = await expectError(response, 400, 'API_KEY_SCOPE_INVALID');
       expect(details).toEqual({ unknown: [scope] });
     }
-    const mistyped = await expectError(
-      await post({ scopes: ['vcp:write:device'] }),
-      400,
-      'API_KEY_SCOPE_INVALID',
-    );
-    expect(mistyped.message).toBe(
-      'Unknown scope "vcp:write:device". Did you mean "vcp:write:device-command"?',
-    );
+    const mistyped = await keys.post({ scopes: ['vcp:write:device'] });
+    const { message } = await expectError(mistyped, 400, 'API_KEY_SCOPE_INVALID');
+    expect(message).toBe('Unknown scope "vcp:write:device". Did you mean "vcp:write:device-command"?');
     for (const scopes of [undefined, null, 'vcp:read', [1], { 0: 'vcp:read' }, Array(101).fill('vcp:read')]) {
-      await expectError(await post({ scopes }), 400, 'VALIDATION_ERROR');
+      await expectError(await keys.post({ scopes }), 400, 'VALIDATION_ERROR');
     }
     expect(await keyCount()).toBe(0);
   });
 
-  it('with a broker scope gets 400 if no AMQP listener is configured [C-10]', async ({ post, keyCount }) => {
+  it('with a broker scope gets 400 if no AMQP listener is configured [C-10]', async ({ keys, keyCount }) => {
     for (const scope of ['vcp:connect', ...VCP_WRITE_SCOPES]) {
-      const response = await post({ scopes: ['vcp:read', scope] });
+      const response = await keys.post({ scopes: ['vcp:read', scope] });
       await expectError(response, 400, 'API_KEY_VCP_SCOPES_NOT_SUPPORTED');
     }
     expect(await keyCount()).toBe(0);
   });
 
   it('with malformed allowedIps gets 400; without client addresses, so does one with any allowedIps [C-10]', async ({
-    make,
+    keys,
     postTo,
   }) => {
     const badMasks = ['10.0.0.0/33', '2001:db8::/129', '10.0.0.0/-1', '10.0.0.0/'];
@@ -101,50 +86,49 @@ describe('a request to make a key', () => {
     const refused = await postTo({ CLIENT_ADDRESS: 'none' }, { allowedIps });
     await expectError(refused, 400, 'API_KEY_CIDR_NOT_IMPLEMENTED');
     expect((await postTo({ CLIENT_ADDRESS: 'none' }, { allowedIps: [] })).status).toBe(201);
-    expect((await make({ allowedIps })).apiKey.allowedIps).toEqual(allowedIps);
-    expect((await make()).apiKey.allowedIps).toEqual([]);
+    expect((await keys.make({ allowedIps })).apiKey.allowedIps).toEqual(allowedIps);
+    expect((await keys.make()).apiKey.allowedIps).toEqual([]);
   });
 
   it('gets 400 unless its allowedPlantIds are one or more plants of the organization [C-5.2]', async ({
+    keys,
     other,
     ownTeam,
-    post,
-    make,
   }) => {
     const own = await ownTeam.newPlant();
     const foreign = await other.newPlant();
     for (const allowedPlantIds of [[], [foreign.id], [own.id, foreign.id], [ABSENT], ['x'], null, own.id]) {
-      await expectError(await post({ allowedPlantIds }), 400, 'VALIDATION_ERROR');
+      await expectError(await keys.post({ allowedPlantIds }), 400, 'VALIDATION_ERROR');
     }
-    const texts = [foreign.id, ABSENT].map(async (id) => (await post({ allowedPlantIds: [id] })).text());
+    const texts = [foreign.id, ABSENT].map(async (id) => (await keys.post({ allowedPlantIds: [id] })).text());
     expect(new Set(await Promise.all(texts)).size).toBe(1);
-    const { apiKey } = await make({ allowedPlantIds: [own.id.toUpperCase()] });
+    const { apiKey } = await keys.make({ allowedPlantIds: [own.id.toUpperCase()] });
     expect(apiKey.allowedPlantIds).toEqual([own.id]);
-    expect((await make()).apiKey.allowedPlantIds).toBeNull();
+    expect((await keys.make()).apiKey.allowedPlantIds).toBeNull();
   });
 
-  it('with an expiry that is past or malformed gets 400 [C-5.2]', async ({ post, make }) => {
+  it('with an expiry that is past or malformed gets 400 [C-5.2]', async ({ keys }) => {
     const past = [Date.now() - 1, Date.now() - 86_400_000].map((atMs) => new Date(atMs).toISOString());
     const wrong = ['1970-01-01T00:00:00Z', '2099-02-30T00:00:00Z', '2099-01-01', null, 1];
     for (const expiresAt of [...past, ...wrong]) {
-      await expectError(await post({ expiresAt }), 400, 'VALIDATION_ERROR');
+      await expectError(await keys.post({ expiresAt }), 400, 'VALIDATION_ERROR');
     }
-    const { apiKey } = await make({ expiresAt: '2099-01-01T02:00:00+02:00' });
+    const { apiKey } = await keys.make({ expiresAt: '2099-01-01T02:00:00+02:00' });
     expect(apiKey).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z', isActive: true });
   });
 
-  it('has a name and a partnerId of 1 to 100 characters (spec: Limits)', async ({ post, make }) => {
+  it('has a name and a partnerId of 1 to 100 characters (spec: Limits)', async ({ keys }) => {
     for (const field of ['name', 'partnerId']) {
       for (const value of ['', ' ', 'x'.repeat(101), undefined, null, 1]) {
-        await expectError(await post({ [field]: value }), 400, 'VALIDATION_ERROR');
+        await expectError(await keys.post({ [field]: value }), 400, 'VALIDATION_ERROR');
       }
       for (const value of ['x', 'ž'.repeat(100)]) {
-        expect((await make({ [field]: value })).apiKey).toMatchObject({ [field]: value });
+        expect((await keys.make({ [field]: value })).apiKey).toMatchObject({ [field]: value });
       }
     }
   });
 
-  it('with fields that a client cannot set gets 400 (bad input: REST)', async ({ other, ask, keyCount }) => {
+  it('with fields that a client cannot set gets 400 (bad input: REST)', async ({ keys, other, keyCount }) => {
     const fields = [
       { id: ABSENT },
       { vhost: 'partner-x' },
@@ -160,13 +144,13 @@ describe('a request to make a key', () => {
     ];
     for (const more of fields) {
       const body = `{${JSON.stringify(KEY_REQUEST).slice(1, -1)},${JSON.stringify(more).slice(1)}`;
-      const response = await ask('', { method: 'POST', body: JSON.parse(body) });
+      const response = await keys.ask('', { method: 'POST', body: JSON.parse(body) });
       await expectError(response, 400, 'VALIDATION_ERROR');
     }
     expect(await keyCount()).toBe(0);
   });
 
-  it('gets 409 while the organization has 1 000 live keys [C-10]', async ({ ownTeam, ask, post, make }) => {
+  it('gets 409 while the organization has 1 000 live keys [C-10]', async ({ keys, ownTeam }) => {
     await runSql(
       `INSERT INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, created_by, created_at_ms, updated_at_ms)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
@@ -174,10 +158,10 @@ describe('a request to make a key', () => {
       ownTeam.id,
       ownTeam.orgAdmin.id,
     );
-    const { apiKey } = await make();
-    await expectError(await post(), 409, 'CONFLICT');
-    expect((await ask(`/${apiKey.id}`, { method: 'DELETE' })).status).toBe(200);
-    await make();
-    await expectError(await post(), 409, 'CONFLICT');
+    const { apiKey } = await keys.make();
+    await expectError(await keys.post(), 409, 'CONFLICT');
+    expect((await keys.ask(`/${apiKey.id}`, { method: 'DELETE' })).status).toBe(200);
+    await keys.make();
+    await expectError(await keys.post(), 409, 'CONFLICT');
   });
 });

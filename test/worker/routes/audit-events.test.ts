@@ -190,9 +190,7 @@ describe('GET /audit-events', () => {
     expect([none.data, none.meta.total]).toEqual([[], 0]);
   });
 
-  it('an unknown event, cursor or range, or an offset over 10 000, gets 400 [C-14.3]', async ({
-    ownTeam,
-  }) => {
+  it('an unknown event, cursor or range, or an offset over 10 000 gets 400 [C-14.3]', async ({ ownTeam }) => {
     const events = ['plant', 'plant.%', "'%20OR%201=1--", 'PLANT.CREATED', '', 'a'.repeat(101), 'a&event=b'];
     const queries = [
       ...events.map((event) => `event=${event}`),

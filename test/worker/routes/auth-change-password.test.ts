@@ -3,7 +3,6 @@ import { env } from 'cloudflare:workers';
 import { decodeJwt } from 'jose';
 import { anonymous, bodyOf, type Client } from '#workerd/client.ts';
 import { logIn, PASSWORD, Person, refresh } from '#workerd/people.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 
@@ -102,9 +101,8 @@ describe('a changed password', () => {
       return await env.DB.batch<T>(statements);
     };
     const DB = { prepare: (sql: string) => env.DB.prepare(sql), batch } as D1Database;
-    const init = { method: 'POST', headers: { 'content-type': 'application/json' } };
-    const body = JSON.stringify({ email: person.email, password: PASSWORD });
-    const login = await sendRequest(restRequest('/api/v1/auth/login', { ...init, body }), { DB });
+    const options = { method: 'POST', body: { email: person.email, password: PASSWORD } } as const;
+    const login = await anonymous.call('/auth/login', options, { DB });
     expect([200, 401]).toContain(login.status);
     if (login.status === 200) {
       const { status } = await refresh(((await login.json()) as LoginAnswer).refreshToken);

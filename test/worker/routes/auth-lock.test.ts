@@ -1,8 +1,8 @@
 /** ACCOUNT_LOCKED: ten wrong logins of an e-mail within 15 minutes, whether a user has it or not [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { anonymous } from '#workerd/client.ts';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { countAttempt } from '../../../worker/registry/login-failures.ts';
@@ -21,12 +21,9 @@ async function failed(email: string, times: number, network = UNKNOWN): Promise<
 
 /** A login from an address, in a browser with these cookies. */
 async function logInFrom(address: string, email: string, password: string, cookie = ''): Promise<Response> {
-  const request = restRequest('/api/v1/auth/login', {
-    method: 'POST',
-    body: JSON.stringify({ email, password }),
-    headers: { 'content-type': 'application/json', 'cf-connecting-ip': address, cookie },
-  });
-  return await sendRequest(request, { CLIENT_ADDRESS: 'platform' });
+  const headers = { 'cf-connecting-ip': address, cookie };
+  const options = { method: 'POST', body: { email, password }, headers } as const;
+  return await anonymous.call('/auth/login', options, { CLIENT_ADDRESS: 'platform' });
 }
 
 async function expectLocked(email: string): Promise<void> {

@@ -1,5 +1,4 @@
 /** A certificate lets its device in until it expires, and for an hour after it was replaced [C-3.3]. */
-
 import { dialWith, type Issued } from '#workerd/certificates.ts';
 import { runSql } from '#workerd/d1.ts';
 import { type DeviceTestLink, openLink } from '#workerd/links.ts';
@@ -41,10 +40,7 @@ describe('a certificate', () => {
     expect(await statusOf(device.id, device)).toBe(401);
   });
 
-  it('that was replaced is valid for an hour, the new one at once [C-3.3]', async ({
-    newDevice,
-    reissue,
-  }) => {
+  it('once replaced is valid for an hour, the new one at once [C-3.3]', async ({ newDevice, reissue }) => {
     const first = await newDevice();
     const second = await reissue(first);
     expect(second.previousUntil).toBe(new Date(START_MS + 60 * MINUTE).toISOString());

@@ -28,11 +28,7 @@ describe('commands to a device', () => {
     expect(await team.readCommand(long, viewer)).toEqual(expired);
   });
 
-  it('an unacknowledged command is sent three times, then ends NO_ACK [C-3.9]', async ({
-    team,
-    device,
-    link,
-  }) => {
+  it('an unacknowledged command is sent three times, then NO_ACK [C-3.9]', async ({ team, device, link }) => {
     const made = await team.command(device.id);
     for (let round = 0; round < 3; round++) {
       await passTime(device.siteId, 30 * SECOND);

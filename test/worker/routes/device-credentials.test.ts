@@ -6,20 +6,13 @@ import { dialMqtt } from '#workerd/door.ts';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { Person } from '#workerd/people.ts';
 import { holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
-import {
-  commandsOf,
-  droppedOf,
-  type ReceivedCommand,
-  sendTelemetry,
-  subscribe,
-} from '#workerd/site-devices.ts';
+import { droppedOf, nthCommand, sendTelemetry, subscribe } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { numberOf } from '#workerd/site-rows.ts';
+import { isSignedWith } from '#workerd/site-secrets.ts';
 import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
-import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { TokenAnswer } from '../../../protocol/device-record.ts';
-import { commandSigningString } from '../../../protocol/signing.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
@@ -38,12 +31,6 @@ async function counts(
   const gateway = { id, hmacSecret };
   await sendTelemetry(link, gateway, { gridPowerKw: lastKw });
   return (await gridPowerKw({ id: siteId, gateway })) === lastKw;
-}
-
-function isSignedWith(hmacSecret: string, deviceId: string, command: ReceivedCommand | undefined): boolean {
-  const { cmdId = '', ts = 0, action = '', payload, sig } = command ?? {};
-  const signed = commandSigningString(deviceId, cmdId, ts, action, JSON.stringify(payload));
-  return sig === hmacHex(hmacSecret, signed);
 }
 
 describe('POST /devices/{id}/mqtt-token', () => {
@@ -155,10 +142,10 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(await counts(link, device, next)).toBe(true);
     await send();
     expect(await counts(link, device, next)).toBe(true);
-    const [before, after] = commandsOf(link);
-    expect(isSignedWith(device.hmacSecret, device.id, before)).toBe(true);
-    expect(isSignedWith(next, device.id, after)).toBe(true);
-    expect(isSignedWith(device.hmacSecret, device.id, after)).toBe(false);
+    const [before, after] = [await nthCommand(link, 1), await nthCommand(link, 2)];
+    expect(isSignedWith(device.id, before, device.hmacSecret)).toBe(true);
+    expect(isSignedWith(device.id, after, next)).toBe(true);
+    expect(isSignedWith(device.id, after, device.hmacSecret)).toBe(false);
   });
 
   it('after three concurrent rotations two of the new secrets are valid, and the first one is not [C-3.3]', async ({

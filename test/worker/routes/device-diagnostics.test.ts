@@ -106,11 +106,7 @@ describe('GET /devices/{id}/diagnostics', () => {
     },
   );
 
-  it('a nonce of two messages is shown, a repeated message is not [C-3.8]', async ({
-    team,
-    device,
-    link,
-  }) => {
+  it('a nonce of two messages is shown, a repeated message not [C-3.8]', async ({ team, device, link }) => {
     const first = rawTelemetry(device, { nonce: 'n-1', data: '{"gridPowerKw":1}' });
     await publishAll(link, [first, first]);
     expect((await team.diagnosticsOf(device.id)).drops).toEqual({});

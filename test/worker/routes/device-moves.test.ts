@@ -16,9 +16,8 @@ const OWN_TABLES = [
   'rest_command',
 ];
 
-/** `device` is at the plant `from`. */
+/** `device` is at a plant, and `to` is another one. */
 const it = test
-  .extend('from', ({ plantId }) => plantId)
   .extend('to', async ({ team }) => (await team.newPlant()).id)
   .extend('patch', ({ team }) => (id: string, body: object) => {
     return team.operator.patch(`/devices/${id}`, body);
@@ -37,15 +36,15 @@ async function rowsIn(siteId: string): Promise<number[]> {
 }
 
 describe('a move to another plant', () => {
-  it('a moved device keeps its token and secret [C-3.1]', async ({ team, device, from, to }) => {
-    expect(await gridAfter(device, from, 1)).toBe(1);
+  it('a moved device keeps its token and secret [C-3.1]', async ({ team, device, to }) => {
+    expect(await gridAfter(device, device.siteId, 1)).toBe(1);
     const before = await team.readDevice(device.id);
     const moved = await team.moveDevice(device.id, to);
     const { serialNumber } = before;
     expect(moved).toMatchObject({ id: device.id, plantId: to, status: 'ACTIVE', serialNumber });
     expect(moved.provisionedAt).toBe(before.provisionedAt);
     expect(await gridAfter(device, to, 2)).toBe(2);
-    expect(await gridPowerKw({ id: from, gateway: device })).toBe(1);
+    expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
     expect((await team.diagnosticsOf(device.id)).drops).toEqual({});
   });
 
@@ -66,21 +65,20 @@ describe('a move to another plant', () => {
     team,
     device,
     link,
-    from,
     to,
   }) => {
     await publish(link, rawTelemetry(device, { data: '{"gridPowerKw":1}', sig: '0'.repeat(64) }));
     await team.command(device.id);
-    expect(await rowsIn(from)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(await rowsIn(device.siteId)).toEqual([1, 1, 1, 1, 1, 1]);
     await team.moveDevice(device.id, to);
-    expect(await rowsIn(from)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(await rowsIn(device.siteId)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(await rowsIn(to)).toEqual([1, 1, 1, 1, 1, 1]);
     const { drops, connects } = await team.diagnosticsOf(device.id);
     expect([drops, connects.map(({ outcome }) => outcome)]).toEqual([{ SIGNATURE: 1 }, ['ACCEPTED']]);
   });
 
-  it('a move closes only the device’s session [C-3.1]', async ({ team, device, link, from, to }) => {
-    const neighbour = await team.newTokenDevice({ plantId: from, type: 'SENSOR' });
+  it('a move closes only the device’s session [C-3.1]', async ({ team, device, link, to }) => {
+    const neighbour = await team.newTokenDevice({ plantId: device.siteId, type: 'SENSOR' });
     const resident = await team.newTokenDevice({ plantId: to });
     const [near, there] = [await connect(neighbour), await connect(resident)];
     await team.moveDevice(device.id, to);
@@ -94,14 +92,13 @@ describe('a move to another plant', () => {
     team,
     device,
     link,
-    from,
     to,
   }) => {
     const nonce = crypto.randomUUID();
     await publish(link, rawTelemetry(device, { nonce, data: '{"gridPowerKw":1}' }));
     for (const [place, kw] of [
       [to, 2],
-      [from, 3],
+      [device.siteId, 3],
       [null, 4],
       [to, 5],
     ] as const) {
@@ -157,12 +154,12 @@ describe('a move to another plant', () => {
     expect(await gridAfter({ ...device, token }, to, 3)).toBe(2);
   });
 
-  it('a PENDING device is provisioned at its new plant [C-3.1]', async ({ team, from, to }) => {
-    const { id } = await team.newDevice({ plantId: from });
+  it('a PENDING device is provisioned at its new plant [C-3.1]', async ({ team, plantId, to }) => {
+    const { id } = await team.newDevice({ plantId });
     expect(await team.moveDevice(id, to)).toMatchObject({ status: 'PENDING', plantId: to });
     const { hmacSecret, mqttToken = '' } = (await team.provision(id)).security;
     expect(await gridAfter({ id, hmacSecret, token: mqttToken, siteId: to }, to, 8)).toBe(8);
-    expect(await numberOf(from, 'SELECT count(*) FROM device')).toBe(0);
+    expect(await numberOf(plantId, 'SELECT count(*) FROM device')).toBe(0);
   });
 
   it('a decommissioned device that moves is still refused [C-3.3]', async ({ team, to }) => {
@@ -173,11 +170,11 @@ describe('a move to another plant', () => {
     expect(await numberOf(to, 'SELECT count(*) FROM device_secret')).toBe(0);
   });
 
-  it('a move with another change is audited with both plants [C-8.4]', async ({ team, device, from, to }) => {
+  it('a move with another change is audited with both plants [C-8.4]', async ({ team, device, to }) => {
     const { id } = device;
     expect(await team.moveDevice(id, to, { name: 'Moved' })).toMatchObject({ name: 'Moved', plantId: to });
     const rows = (await team.eventsAbout(id)).filter(({ event }) => event === 'device.moved');
-    expect(rows).toMatchObject([{ actor: { id: team.operator.id }, details: { from, to } }]);
+    expect(rows).toMatchObject([{ actor: { id: team.operator.id }, details: { from: device.siteId, to } }]);
   });
 });
 
@@ -223,21 +220,21 @@ describe('refused, repeated and concurrent moves', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('after two concurrent moves a device is in one place [C-3.1]', async ({ team, from, to, patch }) => {
+  it('after two concurrent moves a device is in one place [C-3.1]', async ({ team, plantId, to, patch }) => {
     const device = await team.newTokenDevice();
-    const answers = await Promise.all([from, to].map((place) => patch(device.id, { plantId: place })));
+    const answers = await Promise.all([plantId, to].map((place) => patch(device.id, { plantId: place })));
     for (const { status } of answers) expect([200, 409]).toContain(status);
-    const { plantId } = await team.readDevice(device.id);
-    expect([from, to]).toContain(plantId);
-    expect(await gridAfter(device, plantId ?? '', 9)).toBe(9);
-    const elsewhere = [from, to].find((id) => id !== plantId) ?? '';
+    const { plantId: home } = await team.readDevice(device.id);
+    expect([plantId, to]).toContain(home);
+    expect(await gridAfter(device, home ?? '', 9)).toBe(9);
+    const elsewhere = [plantId, to].find((id) => id !== home) ?? '';
     expect(await numberOf(elsewhere, 'SELECT count(*) FROM device')).toBe(0);
   });
 
-  it('a plant can be deleted after its device moved away [C-3.2]', async ({ team, from, to }) => {
-    const id = await team.newDeviceIn('ACTIVE', { plantId: from });
+  it('a plant can be deleted after its device moved away [C-3.2]', async ({ team, plantId, to }) => {
+    const id = await team.newDeviceIn('ACTIVE', { plantId });
     await team.moveDevice(id, to);
-    expect((await team.operator.delete(`/plants/${from}`)).status).toBe(200);
+    expect((await team.operator.delete(`/plants/${plantId}`)).status).toBe(200);
     const refused = await team.operator.delete(`/plants/${to}`);
     await expectError(refused, 409, 'PLANT_INVALID_STATE');
   });

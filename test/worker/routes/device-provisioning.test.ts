@@ -2,7 +2,6 @@
 import { env } from 'cloudflare:workers';
 import { calculateJwkThumbprint, decodeProtectedHeader, importJWK, jwtVerify } from 'jose';
 import { connect } from '#workerd/devices.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { droppedOf, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { numberOf, rowsOf } from '#workerd/site-rows.ts';
@@ -16,9 +15,7 @@ const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
 /** Provisions by a Worker with other bindings. */
 const it = test.extend('provisionWith', ({ team }) => async (id: string, bindings: Partial<Env>) => {
-  const headers = { authorization: `Bearer ${team.admin.accessToken}`, 'content-type': 'application/json' };
-  const request = restRequest(`/api/v1/devices/${id}/provision`, { method: 'POST', headers, body: '{}' });
-  return await sendRequest(request, bindings);
+  return await team.admin.call(`/devices/${id}/provision`, { method: 'POST', body: {} }, bindings);
 });
 
 describe('the package of a device with a token', () => {
@@ -97,10 +94,7 @@ describe('the package of a device with a token', () => {
     expect(await droppedOf(plantId, device.id)).toEqual({});
   });
 
-  it('the package has host, port and CA of the Worker’s settings [C-3.3]', async ({
-    team,
-    provisionWith,
-  }) => {
+  it('the package has host, port and CA of the Worker settings [C-3.3]', async ({ team, provisionWith }) => {
     const { id } = await team.newDevice();
     const MQTT_CA = '-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n';
     const bindings = { MQTT_HOST: 'mqtt.plant.test', MQTT_PORT: '18885', MQTT_MTLS_PORT: '18883', MQTT_CA };

@@ -1,34 +1,17 @@
 /** A device whose token has expired gets a new one with its secret, without a session [C-3.12]. */
-
-import { anonymous, bodyOf } from '#workerd/client.ts';
+import { bodyOf } from '#workerd/client.ts';
 import { valueFrom } from '#workerd/d1.ts';
+import { type Renewal, renew, renewal } from '#workerd/device-tokens.ts';
 import { connect } from '#workerd/devices.ts';
 import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
-import { type DeviceCredential, publish, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
+import { publish, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { renewalSigningString } from '../../../protocol/signing.ts';
 
-interface Renewal {
-  ts: number;
-  nonce: string;
-  sig: string;
-}
-
 holdClock();
-
-/** A valid request, with some fields replaced before it is signed. */
-function renewal(device: DeviceCredential, changes: Partial<Renewal> = {}): Renewal {
-  const { ts = Date.now(), nonce = crypto.randomUUID() } = changes;
-  const sig = hmacHex(device.hmacSecret, renewalSigningString(device.id, ts, nonce));
-  return { ts, nonce, sig, ...changes };
-}
-
-function renew(id: string, body: unknown): Promise<Response> {
-  return anonymous.post(`/devices/${id}/mqtt-token/renew`, body);
-}
 
 async function expectRefused(id: string, body: unknown): Promise<string> {
   const response = await renew(id, body);

@@ -1,6 +1,6 @@
 /** Which failed logins count against a device, and what ends its tokens before they expire [C-14.5]. */
-import { anonymous, bodyOf } from '#workerd/client.ts';
-import { deviceToken } from '#workerd/device-tokens.ts';
+import { bodyOf } from '#workerd/client.ts';
+import { deviceToken, renew, renewal } from '#workerd/device-tokens.ts';
 import { connect, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import type { DeviceTestLink } from '#workerd/links.ts';
@@ -14,10 +14,8 @@ import {
 } from '#workerd/site-devices.ts';
 import { evictSite, statusOf } from '#workerd/site-rows.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
-import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { TokenAnswer } from '../../../protocol/device-record.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { renewalSigningString } from '../../../protocol/signing.ts';
 
 holdClock();
 
@@ -37,11 +35,8 @@ async function isAccepted({ id, token }: Pick<TokenDevice, 'id' | 'token'>): Pro
 }
 
 /** The lifetime in seconds of the token that a device gets with a secret. */
-async function renewedFor({ id, hmacSecret }: DeviceCredential): Promise<number> {
-  const [ts, nonce] = [Date.now(), crypto.randomUUID()];
-  const sig = hmacHex(hmacSecret, renewalSigningString(id, ts, nonce));
-  const response = await anonymous.post(`/devices/${id}/mqtt-token/renew`, { ts, nonce, sig });
-  const { expiresAt } = await bodyOf<TokenAnswer>(response, 200);
+async function renewedFor(device: DeviceCredential): Promise<number> {
+  const { expiresAt } = await bodyOf<TokenAnswer>(await renew(device.id, renewal(device)), 200);
   return (Date.parse(expiresAt) - Date.now()) / 1_000;
 }
 
@@ -50,9 +45,7 @@ function refreshesOf(link: DeviceTestLink): number {
 }
 
 describe('failed logins', () => {
-  it('bad passwords at the token listener suspend no device with a certificate [C-14.5]', async ({
-    team,
-  }) => {
+  it('bad tokens at the token listener suspend no device with a certificate [C-14.5]', async ({ team }) => {
     const { id } = await team.newMtlsDevice();
     for (const token of ['x', await deviceToken(id)]) await failTen(id, token);
     expect(await statusOf({ id, siteId: id })).toBe('ACTIVE');

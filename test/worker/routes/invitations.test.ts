@@ -4,7 +4,6 @@ import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { countOf, rowsFrom, runSql } from '#workerd/d1.ts';
 import { joinOrganization, logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
 import type { Invitation } from '#workerd/team.ts';
 import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { createOrganization } from '#workerd/world.ts';
@@ -273,10 +272,8 @@ describe('the token of an invitation', () => {
     const { token } = await ownTeam.invite(uniqueEmail());
     const block = crypto.getRandomValues(new Uint8Array(2)).join('.');
     const tryFrom = (host: number, path: string, body: object) => {
-      const headers = { 'content-type': 'application/json', 'cf-connecting-ip': `10.${block}.${host}` };
-      return sendRequest(
-        restRequest(`/api/v1/invitations/${path}`, { method: 'POST', body: JSON.stringify(body), headers }),
-      );
+      const headers = { 'cf-connecting-ip': `10.${block}.${host}` };
+      return anonymous.post(`/invitations/${path}`, body, { headers });
     };
     vi.useFakeTimers({ toFake: ['Date'] });
     for (let time = 0; time < 20; time++) expect((await tryFrom(1, 'verify', { token })).status).toBe(200);
@@ -333,11 +330,8 @@ describe('accepting an invitation', () => {
     const stranger = await Person.register();
     await expectError(await accept(stranger, { token, confirm: true }), 403, 'INVITATION_EMAIL_MISMATCH');
     const unregistered = await ownTeam.invite(uniqueEmail());
-    await expectError(
-      await accept(stranger, { token: unregistered.token, confirm: true }),
-      403,
-      'INVITATION_EMAIL_MISMATCH',
-    );
+    const refused = await accept(stranger, { token: unregistered.token, confirm: true });
+    await expectError(refused, 403, 'INVITATION_EMAIL_MISMATCH');
     expect([await ownTeam.hasMember(person), await ownTeam.hasMember(stranger)]).toEqual([false, false]);
   });
 
@@ -352,30 +346,19 @@ describe('accepting an invitation', () => {
 
   it('needs a confirmation, and name and password of a new person [C-11.2]', async ({ ownTeam }) => {
     const { token } = await ownTeam.invite(uniqueEmail());
-    const { confirm: _, ...unconfirmed } = NEWCOMER;
-    await expectError(
-      await accept(anonymous, { token, ...unconfirmed }),
-      400,
-      'INVITATION_CONFIRMATION_REQUIRED',
-    );
+    const by = (changes: object) => accept(anonymous, { token, ...NEWCOMER, ...changes });
+    await expectError(await by({ confirm: undefined }), 400, 'INVITATION_CONFIRMATION_REQUIRED');
     for (const confirm of [false, null, 1, 'true', {}])
-      await expectError(
-        await accept(anonymous, { token, ...NEWCOMER, confirm }),
-        400,
-        'INVITATION_CONFIRMATION_INVALID',
-      );
-    const { details } = await expectError(
-      await accept(anonymous, { token, confirm: true }),
-      400,
-      'VALIDATION_ERROR',
-    );
+      await expectError(await by({ confirm }), 400, 'INVITATION_CONFIRMATION_INVALID');
+    const nameless = await by({ name: undefined, password: undefined });
+    const { details } = await expectError(nameless, 400, 'VALIDATION_ERROR');
     expect(details).toEqual([
       expect.stringMatching(/^name: required/),
       expect.stringMatching(/^password: required/),
     ]);
     for (const wrong of [{ name: ' ' }, { password: 'short' }, { role: 'ORG_ADMIN' }])
-      await expectError(await accept(anonymous, { token, ...NEWCOMER, ...wrong }), 400, 'VALIDATION_ERROR');
-    expect((await accept(anonymous, { token, ...NEWCOMER })).status).toBe(200);
+      await expectError(await by(wrong), 400, 'VALIDATION_ERROR');
+    expect((await by({})).status).toBe(200);
   });
 
   it('needs the token: an account with the invited address is not enough [C-11.2]', async ({ ownTeam }) => {

@@ -16,7 +16,6 @@ import { siteOf, vhostOf } from '#workerd/world.ts';
 import { Site } from '../../../durable-objects/site.ts';
 import { Vhost } from '../../../durable-objects/vhost.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
-import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { eraseRemains } from '../../../worker/lifecycle/organization-end.ts';
@@ -26,6 +25,10 @@ const REASON = { reason: 'the account was taken over' };
 
 function pathOf({ id }: Team, action = ''): string {
   return `/platform/organizations/${id}${action}`;
+}
+
+function deleteUser({ email }: Person): Promise<Response> {
+  return operator.post('/platform/users/delete', { email });
 }
 
 async function suspend(team: Team): Promise<void> {
@@ -115,11 +118,8 @@ describe('a suspended organization', () => {
     await expectError(await operator.post(pathOf(ownTeam, '/reactivate'), undefined), 409, 'CONFLICT');
     await expectError(await operator.delete(pathOf(ownTeam)), 409, 'CONFLICT');
     await suspend(ownTeam);
-    const { message } = await expectError(
-      await operator.post(pathOf(ownTeam, '/suspend'), REASON),
-      409,
-      'CONFLICT',
-    );
+    const again = await operator.post(pathOf(ownTeam, '/suspend'), REASON);
+    const { message } = await expectError(again, 409, 'CONFLICT');
     expect(message).toContain('SUSPENDED');
     const absent = `/platform/organizations/${crypto.randomUUID()}`;
     await expectError(await operator.post(`${absent}/suspend`, REASON), 404, 'ORGANIZATION_NOT_FOUND');
@@ -176,10 +176,9 @@ describe('a deleted organization', () => {
 
 describe('a deleted account', () => {
   it('leaves nothing personal: sessions end, and the audit log keeps only the id', async ({ ownTeam }) => {
-    const { id, admin, orgAdmin } = ownTeam;
+    const { id, admin } = ownTeam;
     const leaver = await Person.register('Jana');
-    const path = `/organizations/${id}/invitations`;
-    const invited = await orgAdmin.create<InvitationRecord>(path, { email: leaver.email, role: 'ADMIN' });
+    const invited = await ownTeam.invite(leaver.email, 'ADMIN');
     const accepted = { token: invited.token, confirm: true };
     const from = { headers: { 'cf-connecting-ip': '203.0.113.9' } };
     expect((await leaver.post('/invitations/accept', accepted, from)).status).toBe(200);
@@ -187,8 +186,7 @@ describe('a deleted account', () => {
     const texts = async () => JSON.stringify((await admin.read<Page<AuditEvent>>('/audit-events')).data);
     expect(await texts()).toContain(leaver.email);
 
-    const answer = await operator.post('/platform/users/delete', { email: leaver.email });
-    expect(await bodyOf(answer, 200)).toEqual({ userId: leaver.id, deleted: true });
+    expect(await bodyOf(await deleteUser(leaver), 200)).toEqual({ userId: leaver.id, deleted: true });
     await expectError(await leaver.call('/auth/me'), 401, 'TOKEN_VERSION_MISMATCH');
     expect(await texts()).not.toContain(leaver.email);
     const { data } = await admin.read<Page<AuditEvent>>(`/audit-events?actor=${leaver.id}`);
@@ -199,11 +197,7 @@ describe('a deleted account', () => {
     const { meta } = await admin.read<Page<object>>(`/organizations/${id}/members`);
     expect(meta.total).toBe(4);
     // The address is free again, and nobody logs in to what is left.
-    await expectError(
-      await operator.post('/platform/users/delete', { email: leaver.email }),
-      404,
-      'NOT_FOUND',
-    );
+    await expectError(await deleteUser(leaver), 404, 'NOT_FOUND');
     const row = env.DB.prepare('SELECT email, name FROM users WHERE id = ?').bind(leaver.id);
     const { email = '', name } = (await row.first<{ email: string; name: string }>()) ?? {};
     expect([email.endsWith('@deleted.invalid'), email.includes(leaver.id), name]).toEqual([
@@ -217,11 +211,7 @@ describe('a deleted account', () => {
   });
 
   it('is not that of the only ORG_ADMIN of an organization: 409 names it', async ({ ownTeam }) => {
-    const { message } = await expectError(
-      await operator.post('/platform/users/delete', { email: ownTeam.orgAdmin.email }),
-      409,
-      'CONFLICT',
-    );
+    const { message } = await expectError(await deleteUser(ownTeam.orgAdmin), 409, 'CONFLICT');
     expect(message).toContain(ownTeam.slug);
   });
 });

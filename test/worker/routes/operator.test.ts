@@ -1,11 +1,8 @@
-/** What the operator of a deployment may do, and the ceilings of organizations [C-14.1], [C-14.2]. */
-import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { operator } from '#workerd/operator.ts';
 import { makeSuperAdmin, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
-import { restRequest, sendRequest } from '#workerd/rest.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import { Vhost } from '../../../durable-objects/vhost.ts';
@@ -36,14 +33,8 @@ function limitsOf(organizationId: string): string {
 describe('POST /platform/organizations', () => {
   it('makes an organization and an admin whose address counts as proved, also where registration is closed [C-14.1]', async () => {
     const body = wanted();
-    const init = {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${env.OPERATOR_TOKEN}` },
-    };
-    const response = await sendRequest(restRequest('/api/v1/platform/organizations', init), {
-      REGISTRATION: 'closed',
-    });
+    const options = { method: 'POST', body } as const;
+    const response = await operator.call('/platform/organizations', options, { REGISTRATION: 'closed' });
     const made = await bodyOf<{ organization: OrganizationRecord; user: UserRecord }>(response, 201);
     expect(made.organization).toMatchObject({ id: UUID, slug: body.slug, role: null });
     expect(made.user).toMatchObject({ email: body.admin.email, role: 'ORG_ADMIN' });
@@ -63,12 +54,9 @@ describe('POST /platform/organizations', () => {
   });
 
   it('without OPERATOR_TOKEN in the deployment every token gets 401 [C-14.1]', async () => {
-    const headers = { 'content-type': 'application/json', authorization: `Bearer ${env.OPERATOR_TOKEN}` };
-    const init = { method: 'POST', body: JSON.stringify(wanted()), headers };
+    const options = { method: 'POST', body: wanted() } as const;
     for (const OPERATOR_TOKEN of ['', ' ']) {
-      const response = await sendRequest(restRequest('/api/v1/platform/organizations', init), {
-        OPERATOR_TOKEN,
-      });
+      const response = await operator.call('/platform/organizations', options, { OPERATOR_TOKEN });
       await expectError(response, 401, 'UNAUTHORIZED');
     }
   });

@@ -1,5 +1,4 @@
 /** PATCH /organizations/:id: name and settings within their bounds; fields that are left out stay [C-1.1]. */
-
 import { auditRows } from '#workerd/door.ts';
 import { operator } from '#workerd/operator.ts';
 import type { Person } from '#workerd/people.ts';

@@ -10,23 +10,20 @@ import type { SubDeviceRecord } from '../../../protocol/plant-record.ts';
 
 const METER = { externalId: 'M-1', assetType: 'METER', name: 'Meter' };
 
-const it = test
-  .extend('path', ({ plantId }) => `/plants/${plantId}/sub-devices`)
-  .extend('post', ({ team, path }) => (fields: unknown) => {
-    return team.operator.post(path, fields);
-  })
-  .extend('make', ({ team, plantId }) => (fields: object = {}) => {
-    return team.newSubDevice(plantId, fields);
-  })
-  .extend('newSensor', ({ team, plantId }) => (at: string | null = plantId) => {
-    return createDevice(team.organization, at, 'SENSOR');
-  });
+/** The sub-devices of `plantId`. */
+const it = test.extend('scene', ({ team, plantId }) => {
+  const path = `/plants/${plantId}/sub-devices`;
+  const post = (fields: unknown) => team.operator.post(path, fields);
+  const make = (fields: object = {}) => team.newSubDevice(plantId, fields);
+  const newSensor = (at: string | null = plantId) => createDevice(team.organization, at, 'SENSOR');
+  return { path, post, make, newSensor };
+});
 
 describe('POST /plants/{id}/sub-devices', () => {
-  it('a POST adds a sub-device [C-2.2]', async ({ team, plantId, path, make, newSensor }) => {
-    const { id: linkedDeviceId } = await newSensor();
+  it('a POST adds a sub-device [C-2.2]', async ({ scene, team, plantId }) => {
+    const { id: linkedDeviceId } = await scene.newSensor();
     const fields = { externalId: 'bess_1.A-b', assetType: 'BESS', name: 'Battery', linkedDeviceId };
-    const made = await make({ ...fields, ratedPowerKw: 12.5, capacityKwh: 0 });
+    const made = await scene.make({ ...fields, ratedPowerKw: 12.5, capacityKwh: 0 });
     expect(made).toEqual({
       id: UUID,
       plantId: plantId,
@@ -37,43 +34,43 @@ describe('POST /plants/{id}/sub-devices', () => {
       meterRole: 'BESS',
       createdAt: expect.stringMatching(/Z$/),
     });
-    expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
+    expect(await team.viewer.read(`${scene.path}/${made.id}`)).toEqual(made);
   });
 
-  it('an asset type has a default meter role [C-2.2]', async ({ make }) => {
+  it('an asset type has a default meter role [C-2.2]', async ({ scene }) => {
     for (const assetType of ASSET_TYPES) {
-      const { meterRole } = await make({ externalId: assetType, assetType });
+      const { meterRole } = await scene.make({ externalId: assetType, assetType });
       expect([assetType, meterRole]).toEqual([assetType, ASSETS[assetType].meterRole]);
     }
     for (const meterRole of METER_ROLES) {
       const fields = { ...METER, externalId: `role-${meterRole}`, meterRole };
-      expect(await make(fields)).toMatchObject({ meterRole });
+      expect(await scene.make(fields)).toMatchObject({ meterRole });
     }
   });
 
-  it('partners see a new sub-device immediately (spec: Plant summary)', async ({ team, plantId, make }) => {
+  it('partners see a new sub-device immediately (spec: Plant summary)', async ({ scene, team, plantId }) => {
     const key = await team.newKey(['vcp:read'], { allowedPlantIds: [plantId] });
-    await make();
+    await scene.make();
     const subDevices = [{ deviceId: 'BESS-1', assetType: 'BESS', status: 'UNKNOWN' }];
     expect(await key.read('/vcp/sites')).toMatchObject({ plants: [{ id: plantId, subDevices }] });
   });
 
-  it('a malformed externalId gets 400 with a code of its own [C-2.2]', async ({ post, make }) => {
+  it('a malformed externalId gets 400 with a code of its own [C-2.2]', async ({ scene }) => {
     for (const externalId of ['', ' ', 'a/b', 'a b', 'a:b', 'č', 'a\n', '../x', 'a'.repeat(65)]) {
-      await expectError(await post({ ...METER, externalId }), 400, 'SUB_DEVICE_EXTERNAL_ID_INVALID');
+      await expectError(await scene.post({ ...METER, externalId }), 400, 'SUB_DEVICE_EXTERNAL_ID_INVALID');
     }
-    await make({ externalId: 'a'.repeat(64) });
+    await scene.make({ externalId: 'a'.repeat(64) });
   });
 
-  it('an externalId is unique in its plant [C-2.2]', async ({ team, post, make }) => {
-    await make();
+  it('an externalId is unique in its plant [C-2.2]', async ({ scene, team }) => {
+    await scene.make();
     const again = { ...METER, externalId: 'BESS-1' };
-    await expectError(await post(again), 409, 'SUB_DEVICE_EXTERNAL_ID_TAKEN');
+    await expectError(await scene.post(again), 409, 'SUB_DEVICE_EXTERNAL_ID_TAKEN');
     const { id } = await team.newPlant();
     await team.newSubDevice(id);
   });
 
-  it('an invalid body gets 400 and adds nothing (bad input: REST)', async ({ team, plantId, path, post }) => {
+  it('an invalid body gets 400 and adds nothing (bad input: REST)', async ({ scene, team, plantId }) => {
     const bad = [
       undefined,
       [],
@@ -88,33 +85,29 @@ describe('POST /plants/{id}/sub-devices', () => {
       { ...METER, linkedDeviceId: 'x' },
       { ...METER, name: ' ' },
     ];
-    for (const body of bad) await expectError(await post(body), 400, 'VALIDATION_ERROR');
-    expect((await team.viewer.read<Page<SubDeviceRecord>>(path)).data).toEqual([]);
+    for (const body of bad) await expectError(await scene.post(body), 400, 'VALIDATION_ERROR');
+    expect((await team.viewer.read<Page<SubDeviceRecord>>(scene.path)).data).toEqual([]);
   });
 
   it('linkedDeviceId is a device of this plant, else 400, without another sub-device, else 409 [C-2.2]', async ({
+    scene,
     team,
     other,
-    post,
-    make,
-    newSensor,
   }) => {
     const foreign = await createDevice(other.organization, null, 'SENSOR');
-    const elsewhere = await newSensor((await team.newPlant()).id);
-    const wrong = [foreign, elsewhere, await newSensor(null), { id: crypto.randomUUID() }];
-    const answers = wrong.map(({ id }) => post({ ...METER, linkedDeviceId: id }));
+    const elsewhere = await scene.newSensor((await team.newPlant()).id);
+    const wrong = [foreign, elsewhere, await scene.newSensor(null), { id: crypto.randomUUID() }];
+    const answers = wrong.map(({ id }) => scene.post({ ...METER, linkedDeviceId: id }));
     await expectSameError(answers, 400, 'VALIDATION_ERROR');
-    const { id: linkedDeviceId } = await newSensor();
-    await make({ linkedDeviceId: linkedDeviceId.toUpperCase() });
-    await expectError(await post({ ...METER, linkedDeviceId }), 409, 'CONFLICT');
+    const { id: linkedDeviceId } = await scene.newSensor();
+    await scene.make({ linkedDeviceId: linkedDeviceId.toUpperCase() });
+    await expectError(await scene.post({ ...METER, linkedDeviceId }), 409, 'CONFLICT');
   });
 
   it('a plant with its maximum of sub-devices gets 409 until one is deleted (limits: subDevicesPerPlant)', async ({
+    scene,
     team,
     plantId,
-    path,
-    post,
-    make,
   }) => {
     await runSql(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -123,32 +116,32 @@ describe('POST /plants/{id}/sub-devices', () => {
       LIMIT.subDevicesPerPlant - 1,
       plantId,
     );
-    const { id } = await make();
-    await expectError(await post(METER), 409, 'CONFLICT');
-    await team.operator.remove(`${path}/${id}`);
-    await make(METER);
+    const { id } = await scene.make();
+    await expectError(await scene.post(METER), 409, 'CONFLICT');
+    await team.operator.remove(`${scene.path}/${id}`);
+    await scene.make(METER);
   });
 });
 
 describe('GET /plants/{id}/sub-devices', () => {
-  it('sub-devices are listed by external id (spec: List endpoints)', async ({ team, path, make }) => {
+  it('sub-devices are listed by external id (spec: List endpoints)', async ({ scene, team }) => {
     const { id: otherId } = await team.newPlant();
     await team.newSubDevice(otherId);
-    for (const externalId of ['c', 'a', 'b']) await make({ externalId });
-    const { data, meta } = await team.viewer.read<Page<SubDeviceRecord>>(`${path}?limit=2&page=2`);
+    for (const externalId of ['c', 'a', 'b']) await scene.make({ externalId });
+    const { data, meta } = await team.viewer.read<Page<SubDeviceRecord>>(`${scene.path}?limit=2&page=2`);
     expect([data.map(({ externalId }) => externalId), meta]).toEqual([
       ['c'],
       { page: 2, limit: 2, total: 3, totalPages: 2 },
     ]);
-    const whole = await team.viewer.read<Page<SubDeviceRecord>>(path);
+    const whole = await team.viewer.read<Page<SubDeviceRecord>>(scene.path);
     expect(whole.data.map(({ externalId }) => externalId)).toEqual(['a', 'b', 'c']);
-    await expectError(await team.viewer.call(`${path}?limit=101`), 400, 'VALIDATION_ERROR');
+    await expectError(await team.viewer.call(`${scene.path}?limit=101`), 400, 'VALIDATION_ERROR');
   });
 });
 
 describe('a sub-device', () => {
-  it('is found only under its own plant [C-2.2]', async ({ team, plantId, path, make }) => {
-    const made = await make();
+  it('is found only under its own plant [C-2.2]', async ({ scene, team, plantId }) => {
+    const made = await scene.make();
     const { id: otherId } = await team.newPlant();
     const shouted = `/plants/${plantId.toUpperCase()}/sub-devices/${made.id.toUpperCase()}`;
     expect(await team.viewer.read(shouted)).toEqual(made);
@@ -156,15 +149,15 @@ describe('a sub-device', () => {
       const options = method === 'PATCH' ? { method, body: { name: 'x' } } : { method };
       const elsewhere = `/plants/${otherId}/sub-devices/${made.id}`;
       await expectError(await team.operator.call(elsewhere, options), 404, 'SUB_DEVICE_NOT_FOUND');
-      await expectError(await team.operator.call(`${path}/BESS-1`, options), 400, 'INVALID_UUID');
+      await expectError(await team.operator.call(`${scene.path}/BESS-1`, options), 400, 'INVALID_UUID');
     }
-    expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
+    expect(await team.viewer.read(`${scene.path}/${made.id}`)).toEqual(made);
   });
 
-  it('a PATCH changes the named fields only [C-2.2]', async ({ team, path, make, newSensor }) => {
-    const { id: linkedDeviceId } = await newSensor();
-    const made = await make({ linkedDeviceId, capacityKwh: 100 });
-    const change = (body: object) => team.operator.change<SubDeviceRecord>(`${path}/${made.id}`, body);
+  it('a PATCH changes the named fields only [C-2.2]', async ({ scene, team }) => {
+    const { id: linkedDeviceId } = await scene.newSensor();
+    const made = await scene.make({ linkedDeviceId, capacityKwh: 100 });
+    const change = (body: object) => team.operator.change<SubDeviceRecord>(`${scene.path}/${made.id}`, body);
     const renamed = { name: 'Two', ratedPowerKw: 60 };
     expect(await change(renamed)).toEqual({ ...made, ...renamed });
     const bare = { ...made, name: 'Two', ratedPowerKw: null, linkedDeviceId: null };
@@ -174,37 +167,34 @@ describe('a sub-device', () => {
   });
 
   it('a PATCH of a fixed field gets 400, one with a linked device 409, and neither changes anything [C-2.2]', async ({
+    scene,
     team,
     plantId,
-    path,
-    make,
-    newSensor,
   }) => {
-    const { id: linkedDeviceId } = await newSensor();
-    await make({ externalId: 'taken', linkedDeviceId });
-    const made = await make();
-    const patch = (body: object) => team.operator.patch(`${path}/${made.id}`, { capacityKwh: 1, ...body });
+    const { id: linkedDeviceId } = await scene.newSensor();
+    await scene.make({ externalId: 'taken', linkedDeviceId });
+    const made = await scene.make();
+    const patch = (body: object) =>
+      team.operator.patch(`${scene.path}/${made.id}`, { capacityKwh: 1, ...body });
     const fixed = [{ externalId: 'other' }, { assetType: 'FVE' }, { plantId }, { id: made.id }];
     const wrong = [{ status: 'ONLINE' }, { name: null }, { ratedPowerKw: -1 }];
     for (const body of [...fixed, ...wrong, { linkedDeviceId: crypto.randomUUID() }]) {
       await expectError(await patch(body), 400, 'VALIDATION_ERROR');
     }
     await expectError(await patch({ linkedDeviceId }), 409, 'CONFLICT');
-    expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
+    expect(await team.viewer.read(`${scene.path}/${made.id}`)).toEqual(made);
   });
 
   it('a deletion lets another sub-device have the external id and the device [C-3.2]', async ({
+    scene,
     team,
-    path,
-    make,
-    newSensor,
   }) => {
-    const { id: linkedDeviceId } = await newSensor();
-    const { id } = await make({ linkedDeviceId });
-    expect(await team.operator.remove(`${path}/${id}`)).toEqual({ id, deleted: true });
-    const again = await team.operator.delete(`${path}/${id}`);
+    const { id: linkedDeviceId } = await scene.newSensor();
+    const { id } = await scene.make({ linkedDeviceId });
+    expect(await team.operator.remove(`${scene.path}/${id}`)).toEqual({ id, deleted: true });
+    const again = await team.operator.delete(`${scene.path}/${id}`);
     await expectError(again, 404, 'SUB_DEVICE_NOT_FOUND');
-    await expectError(await team.viewer.call(`${path}/${id}`), 404, 'SUB_DEVICE_NOT_FOUND');
-    await make({ linkedDeviceId });
+    await expectError(await team.viewer.call(`${scene.path}/${id}`), 404, 'SUB_DEVICE_NOT_FOUND');
+    await scene.make({ linkedDeviceId });
   });
 });

@@ -64,11 +64,8 @@ describe('a support session', () => {
     const { headers } = await start(team);
     const foreign = { headers: { ...headers, 'x-org-id': other.id } };
     await expectError(await anonymous.call('/plants', foreign), 403, 'ORG_MEMBERSHIP_REQUIRED');
-    await expectError(
-      await anonymous.call(`/organizations/${other.id}`, { headers }),
-      404,
-      'ORGANIZATION_NOT_FOUND',
-    );
+    const organization = await anonymous.call(`/organizations/${other.id}`, { headers });
+    await expectError(organization, 404, 'ORGANIZATION_NOT_FOUND');
     await expectError(await anonymous.call(`/plants/${plant.id}`, { headers }), 404, 'PLANT_NOT_FOUND');
     await expectError(await anonymous.call('/auth/me', { headers }), 401, 'UNAUTHORIZED');
     await expectError(await anonymous.call('/vcp/sites', { headers }), 401, 'UNAUTHORIZED');
@@ -104,11 +101,8 @@ describe('a support session', () => {
     await expectError(await ownTeam.orgAdmin.delete(`${path}/${first.id}`), 404, 'NOT_FOUND');
     const active = (await sessionsOf(ownTeam)).filter(({ isActive }) => isActive);
     expect(active.map(({ id }) => id)).toEqual([second.id]);
-    await expectError(
-      await ownTeam.admin.delete(`${path}/${second.id}`),
-      403,
-      'INSUFFICIENT_ORG_PERMISSIONS',
-    );
+    const byAdmin = await ownTeam.admin.delete(`${path}/${second.id}`);
+    await expectError(byAdmin, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
     const foreign = `/organizations/${other.id}/support-sessions/${second.id}`;
     await expectError(await other.orgAdmin.delete(foreign), 404, 'NOT_FOUND');
     expect((await anonymous.call('/plants', { headers: second.headers })).status).toBe(200);

@@ -87,11 +87,7 @@ describe('the organization in context', () => {
 });
 
 describe('PATCH /users/:id', () => {
-  it('a PATCH changes the role in the organization in context only [C-1.2]', async ({
-    team,
-    other,
-    both,
-  }) => {
+  it('a PATCH changes a role in the organization in context only [C-1.2]', async ({ team, other, both }) => {
     const response = await patch(team.orgAdmin, both.id, 'OPERATOR', team.id);
     const membership = { organizationId: team.id, slug: team.slug, role: 'OPERATOR' };
     const changed = { id: both.id, role: 'OPERATOR', memberships: [membership] };
