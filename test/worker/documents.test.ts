@@ -3,10 +3,9 @@
  * keep any other answer.
  */
 import { vi } from 'vitest';
-import { Callers } from '#workerd/callers.ts';
 import { restRequest, send, sendRequest } from '#workerd/rest.ts';
 import { callRoute, nameOf, pathWith } from '#workerd/routes.ts';
-import { describe, expect, test } from '#workerd/worker-test.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
 import { ROUTES } from '../../worker/app.ts';
 
 const DOCUMENTS = ['/api/v1/openapi.json', '/api/v1/asyncapi.json'];
@@ -15,10 +14,6 @@ const PRIVATE = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 };
-
-const it = test.extend('callers', { scope: 'file' }, async ({ team, other }) => {
-  return await Callers.of(team, other);
-});
 
 describe.each(DOCUMENTS)('%s', (path) => {
   it('has the same ETag each time; a cache may keep it and must revalidate it (no-cache) [C-14.2]', async () => {

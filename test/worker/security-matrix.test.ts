@@ -4,10 +4,10 @@
  */
 import { env } from 'cloudflare:workers';
 import { beforeEach, vi } from 'vitest';
-import { CALLERS, type Caller, Callers } from '#workerd/callers.ts';
+import { CALLERS, type Caller, type Callers } from '#workerd/callers.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
-import { describe, expect, test } from '#workerd/worker-test.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
@@ -103,10 +103,6 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
   },
 };
 const DOOR_CODES = ['ORGANIZATION_NOT_FOUND', 'ORG_CONTEXT_REQUIRED'];
-
-const it = test.extend('callers', { scope: 'file' }, async ({ team, other }) => {
-  return await Callers.of(team, other);
-});
 
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);

@@ -9,11 +9,6 @@ export async function rowsFrom<Row>(sql: string, ...values: unknown[]): Promise<
   return (await prepared(sql, values).all<Row>()).results;
 }
 
-/** The first row; null if there is none. */
-export async function firstFrom<Row>(sql: string, ...values: unknown[]): Promise<Row | null> {
-  return await prepared(sql, values).first<Row>();
-}
-
 /** The values of all rows, in one list. */
 export async function valuesFrom(sql: string, ...values: unknown[]): Promise<unknown[]> {
   return (await prepared(sql, values).raw()).flat();

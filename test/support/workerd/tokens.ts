@@ -5,3 +5,6 @@ export const TOKEN_PRIVATE_KEY = {
   d: 'nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A',
   x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
 };
+
+const { d: _secret, ...publicPart } = TOKEN_PRIVATE_KEY;
+export const TOKEN_PUBLIC_KEY = publicPart;

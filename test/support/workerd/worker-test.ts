@@ -1,5 +1,6 @@
 /** Fixtures of the Worker's suites. A fixture is created when a test that names it begins. */
 import { test as base, expect } from 'vitest';
+import { Callers } from './callers.ts';
 import { KeyClient } from './client.ts';
 import { connect } from './devices.ts';
 import { Person } from './people.ts';
@@ -17,6 +18,8 @@ export const test = base
   // Shared by the tests of a file: two organizations with members.
   .extend('team', { scope: 'file' }, () => Team.create())
   .extend('other', { scope: 'file' }, () => Team.create())
+  // Every kind of caller of a route of `team`.
+  .extend('callers', { scope: 'file' }, ({ team, other }) => Callers.of(team, other))
   // One organization that no other test touches, so that its lists and counts are known.
   .extend('ownTeam', () => Team.create())
   .extend('person', () => Person.register())

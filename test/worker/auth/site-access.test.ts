@@ -10,6 +10,7 @@ const READS = [
   'telemetry/latest',
   `telemetry?metric=gridPowerKw&${DAY}`,
   'meter-readings',
+  'schedules',
   `meter-readings?${DAY}`,
 ];
 

@@ -1,5 +1,5 @@
 /** Constraints of plants, devices and sub-devices: the table refuses bad rows and takes good ones. */
-import { env } from 'cloudflare:workers';
+import { runSql, valuesFrom } from '#workerd/d1.ts';
 import { CHECK, FOREIGN, NOT_NULL, RegistryRows, type Table, UNIQUE } from '#workerd/registry-rows.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
 import {
@@ -48,18 +48,11 @@ describe('closed lists', () => {
   }) => {
     const { id: device = '' } = await rows.insert('devices');
     const { id: subDevice = '' } = await rows.insert('sub_devices');
-    const first = async (columns: string, table: Table, id: string | number | null) =>
-      await env.DB.prepare(`SELECT ${columns} FROM ${table} WHERE id = ?`).bind(id).first();
-    expect(await first('status, timezone', 'plants', rows.plantId)).toEqual({
-      status: 'PENDING',
-      timezone: 'UTC',
-    });
-    expect(await first('status, connection_status, auth_method', 'devices', device)).toEqual({
-      status: 'PENDING',
-      connection_status: 'UNKNOWN',
-      auth_method: 'MTLS',
-    });
-    expect(await first('status', 'sub_devices', subDevice)).toEqual({ status: 'UNKNOWN' });
+    const ofDevice = 'SELECT status, connection_status, auth_method FROM devices WHERE id = ?';
+    expect(await valuesFrom(ofDevice, device)).toEqual(['PENDING', 'UNKNOWN', 'MTLS']);
+    const ofPlant = 'SELECT status, timezone FROM plants WHERE id = ?';
+    expect(await valuesFrom(ofPlant, rows.plantId)).toEqual(['PENDING', 'UTC']);
+    expect(await valuesFrom('SELECT status FROM sub_devices WHERE id = ?', subDevice)).toEqual(['UNKNOWN']);
   });
 });
 
@@ -165,7 +158,7 @@ describe('sub-devices', () => {
     const { id: device = '' } = await rows.insert('devices');
     await rows.insert('sub_devices', { linked_device_id: device });
     const remove = (table: Table, id: string | number | null) =>
-      env.DB.prepare(`DELETE FROM ${table} WHERE id = ?`).bind(id).run();
+      runSql(`DELETE FROM ${table} WHERE id = ?`, id);
     await expect(remove('devices', device)).rejects.toThrow(FOREIGN);
     await expect(remove('plants', rows.plantId)).rejects.toThrow(FOREIGN);
   });

@@ -4,7 +4,7 @@ import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf, type KeyClient } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
-import type { ApiKeyScope } from '../../../protocol/scopes.ts';
+import { API_KEY_SCOPES, type ApiKeyScope } from '../../../protocol/scopes.ts';
 
 const BOTH: ApiKeyScope[] = ['telemetry:read', 'telemetry:write'];
 
@@ -74,6 +74,22 @@ describe('a key', () => {
     expect(new Set(rows.map(({ actor_type: type, actor }) => `${type} ${actor}`))).toEqual(
       new Set([`API_KEY ${key.id}`]),
     );
+  });
+
+  it('with every scope except the needed one gets 403 [C-4.2]', async ({ team }) => {
+    const id = await fireAlert(team.id);
+    const without = (scope: ApiKeyScope) => team.newKey(API_KEY_SCOPES.filter((one) => one !== scope));
+    const [reader, writer] = [await without('telemetry:write'), await without('telemetry:read')];
+    await expectError(await writer.call('/alerts'), 403, 'FORBIDDEN');
+    const calls = [
+      reader.post('/alerts', RULE),
+      reader.patch(`/alerts/${id}`, { note: 'n' }),
+      reader.post(`/alerts/${id}/acknowledge`, {}),
+      reader.post(`/alerts/${id}/resolve`, {}),
+    ];
+    for (const refused of await Promise.all(calls)) await expectError(refused, 403, 'FORBIDDEN');
+    const { data } = await listAlerts(reader, '?limit=1');
+    expect(data).toMatchObject([{ id, status: 'ACTIVE', note: null }]);
   });
 });
 

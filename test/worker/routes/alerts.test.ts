@@ -1,22 +1,14 @@
 /** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
-import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
+import { findAlert, listAlerts, listRules, makeRule, RULE } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import { bodyOf } from '#workerd/client.ts';
 import { runSql } from '#workerd/d1.ts';
 import { describe, expect, expectError, expectSameError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import type { AlertRuleRecord } from '../../../protocol/alert.ts';
 
-const RULE = {
-  name: 'Nearly empty',
-  severity: 'WARNING',
-  metric: 'BESS-1/socPercent',
-  operator: 'LT',
-  threshold: 10,
-};
-
 const it = test
-  .extend('makeRule', ({ team, plantId }) => async (fields: object = {}) => {
-    return await team.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, plantId, ...fields });
+  .extend('makeRule', ({ team, plantId }) => (fields: object = {}) => {
+    return makeRule(team.viewer, { plantId, ...fields });
   })
   .extend('patch', ({ team }) => (id: string, body: unknown) => {
     return team.viewer.patch(`/alerts/${id}`, body);
@@ -118,7 +110,7 @@ describe('GET /alerts', () => {
       ['newest', 3],
       ['oldest', 1],
     ] as const) {
-      const { id } = await ownTeam.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, name });
+      const { id } = await makeRule(ownTeam.viewer, { name });
       await runSql('UPDATE alert_rules SET created_at_ms = ? WHERE id = ?', createdAtMs, id);
     }
     const pages = [

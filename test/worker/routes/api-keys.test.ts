@@ -1,4 +1,4 @@
-/** API keys over REST: which keys may be made by whom, and what is refused. */
+/** API keys over REST: which keys may be made, and what is refused. */
 import type { Call } from '#workerd/client.ts';
 import { countOf, runSql } from '#workerd/d1.ts';
 import { KEY_REQUEST, KEYS, keyAdminTest } from '#workerd/key-admin.ts';
@@ -28,6 +28,24 @@ const ROUTES_OF_A_KEY: [path: string, options: Call][] = [
 ];
 
 describe('the routes of API keys', () => {
+  it('refuse lower roles and API keys, and change nothing (spec: API key management)', async ({
+    keys,
+    ownTeam,
+  }) => {
+    const { apiKey } = await keys.make();
+    const { viewer, operator, admin } = ownTeam;
+    const key = await ownTeam.newKey(['config:write', 'plants:write']);
+    for (const [path, options] of ROUTES_OF_A_KEY) {
+      for (const by of [viewer, operator, admin]) {
+        const response = await keys.ask(`/${apiKey.id}${path}`, options, by);
+        await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      }
+      const byKey = await key.call(`${KEYS}/${apiKey.id}${path}`, { ...options, org: ownTeam.id });
+      await expectError(byKey, 401, 'UNAUTHORIZED');
+    }
+    expect((await keys.read(apiKey.id)).isActive).toBe(true);
+  });
+
   it('answer for a key of another organization as for an absent one, byte for byte [C-10]', async ({
     keys,
     other,

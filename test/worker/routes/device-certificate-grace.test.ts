@@ -12,14 +12,10 @@ holdClock();
 
 type Certified = Issued & { id: string };
 
-const it = test
-  .extend('newDevice', ({ team, plantId }) => async (): Promise<Certified> => {
-    const { id, security } = await team.newMtlsDevice({ plantId });
-    return { id, ...security };
-  })
-  .extend('reissue', ({ team }) => ({ id }: Certified) => {
-    return team.reissue(id);
-  });
+const it = test.extend('newDevice', ({ team, plantId }) => async (): Promise<Certified> => {
+  const { id, security } = await team.newMtlsDevice({ plantId });
+  return { id, ...security };
+});
 
 async function statusOf(id: string, { certificate }: Issued): Promise<number> {
   return (await dialWith(id, certificate)).status;
@@ -40,9 +36,9 @@ describe('a certificate', () => {
     expect(await statusOf(device.id, device)).toBe(401);
   });
 
-  it('once replaced is valid for an hour, the new one at once [C-3.3]', async ({ newDevice, reissue }) => {
+  it('when replaced is valid for an hour, the new one at once [C-3.3]', async ({ team, newDevice }) => {
     const first = await newDevice();
-    const second = await reissue(first);
+    const second = await team.reissue(first.id);
     expect(second.previousUntil).toBe(new Date(START_MS + 60 * MINUTE).toISOString());
     setClock(START_MS + 60 * MINUTE - 1);
     expect([await statusOf(first.id, first), await statusOf(first.id, second)]).toEqual([101, 101]);
@@ -51,14 +47,14 @@ describe('a certificate', () => {
   });
 
   it('that was replaced has its open link closed when its grace period ends [C-3.3]', async ({
+    team,
     plantId,
     newDevice,
-    reissue,
   }) => {
     const [stays, comes] = [await newDevice(), await newDevice()];
     const [old, older] = [await linkOf(stays.id, stays), await linkOf(comes.id, comes)];
-    await reissue(stays);
-    const next = await reissue(comes);
+    await team.reissue(stays.id);
+    const next = await team.reissue(comes.id);
     const fresh = await linkOf(comes.id, next);
     expect(await older.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
     await answerPings(plantId);
@@ -70,23 +66,23 @@ describe('a certificate', () => {
   });
 
   it('of two that were issued concurrently both are valid, and the previous one is not [C-3.3]', async ({
+    team,
     newDevice,
-    reissue,
   }) => {
     const first = await newDevice();
-    const both = await Promise.all([reissue(first), reissue(first)]);
+    const both = await Promise.all([team.reissue(first.id), team.reissue(first.id)]);
     for (const issued of both) expect(await statusOf(first.id, issued)).toBe(101);
     expect(await statusOf(first.id, first)).toBe(401);
   });
 
   it('that was replaced still expires at its own time, even within the grace period [C-3.3]', async ({
+    team,
     newDevice,
-    reissue,
   }) => {
     const first = await newDevice();
     const endsAtMs = START_MS + 10 * MINUTE;
     await runSql('UPDATE devices SET certificate_expires_at_ms = ? WHERE id = ?', endsAtMs, first.id);
-    const second = await reissue(first);
+    const second = await team.reissue(first.id);
     expect(second.previousUntil).toBe(new Date(endsAtMs).toISOString());
     setClock(endsAtMs);
     expect([await statusOf(first.id, first), await statusOf(first.id, second)]).toEqual([401, 101]);

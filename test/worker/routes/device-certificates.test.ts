@@ -170,7 +170,7 @@ describe('POST /devices/{id}/certificate', () => {
     expect((await dialWith(sibling.id, again.certificate)).status).toBe(401);
   });
 
-  it('one from a CSR has no private key; a third certificate ends the first [C-3.3]', async ({ team }) => {
+  it('a CSR’s certificate has no private key; a third one ends the first [C-3.3]', async ({ team }) => {
     const { id, security } = await team.newMtlsDevice();
     const csr = (await requestOf(P256)).toString('pem');
     const second = await team.reissue(id, { csr });

@@ -10,11 +10,9 @@ import { droppedOf, nthCommand, sendTelemetry, subscribe } from '#workerd/site-d
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { isSignedWith } from '#workerd/site-secrets.ts';
-import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { TOKEN_PUBLIC_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { TokenAnswer } from '../../../protocol/device-record.ts';
-
-const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
 holdClock();
 
@@ -46,7 +44,7 @@ describe('POST /devices/{id}/mqtt-token', () => {
       const answer = (await (await team.admin.operate(id, 'mqtt-token', body)).json()) as TokenAnswer;
       const expiresAt = new Date(START_MS + seconds * 1_000).toISOString();
       expect(answer).toEqual({ token: expect.any(String), expiresAt });
-      const key = await importJWK(PUBLIC_KEY, 'EdDSA');
+      const key = await importJWK(TOKEN_PUBLIC_KEY, 'EdDSA');
       const { payload } = await jwtVerify(answer.token, key, { audience: 'mqtt', subject: id });
       expect([payload.iat, payload.exp]).toEqual([START_MS / 1_000, START_MS / 1_000 + seconds]);
       expect(payload).toMatchObject({ subscribe: [`cpi/${id}/commands`] });

@@ -1,5 +1,5 @@
 /** Devices by API key: what each scope opens, and what a key with allowedPlantIds sees [C-2.6], [C-4.2]. */
-import { bodyOf } from '#workerd/client.ts';
+import { bodyOf, type Call } from '#workerd/client.ts';
 import { registration } from '#workerd/devices.ts';
 import { publish, rawTelemetry } from '#workerd/site-devices.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
@@ -90,6 +90,30 @@ describe('a key', () => {
     expect(made).toMatchObject({ deviceId: id, action: 'REBOOT', status: 'PENDING' });
     expect(await keyOf('commands:read').read(path)).toMatchObject({ data: [made], meta: { total: 1 } });
     expect(await keyOf('commands:read').read(`${path}/${made.cmdId}`)).toEqual(made);
+  });
+
+  it('gets 403 from every route that needs another scope [C-4.2]', async ({ team, keyOf }) => {
+    const { id } = await team.newTokenDevice();
+    const made = await team.command(id);
+    const before = await team.readDevice(id);
+    const routes: [ApiKeyScope, string, Call][] = [
+      ['plants:read', '/devices', {}],
+      ['plants:read', `/devices/${id}`, {}],
+      ['plants:read', `/devices/${id}/diagnostics`, {}],
+      ['plants:write', '/devices', { method: 'POST', body: registration() }],
+      ['plants:write', `/devices/${id}`, { method: 'PATCH', body: { name: 'x' } }],
+      ['plants:write', `/devices/${id}`, { method: 'DELETE' }],
+      ['commands:read', `/devices/${id}/commands`, {}],
+      ['commands:read', `/devices/${id}/commands/${made.cmdId}`, {}],
+      ['commands:execute', `/devices/${id}/commands`, { method: 'POST', body: REBOOT }],
+    ];
+    for (const [needed, path, options] of routes) {
+      for (const scope of ALL.filter((one) => one !== needed)) {
+        await expectError(await keyOf(scope).call(path, options), 403, 'FORBIDDEN');
+      }
+    }
+    expect(await team.readDevice(id)).toEqual(before);
+    expect(await team.totalOf(`/devices/${id}/commands`)).toBe(1);
   });
 
   it.for([

@@ -5,13 +5,11 @@ import { connect } from '#workerd/devices.ts';
 import { droppedOf, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
 import { numberOf, rowsOf } from '#workerd/site-rows.ts';
-import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { TOKEN_PUBLIC_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import type { ProvisioningPackage } from '../../../protocol/device-record.ts';
 import { AUTH_METHODS } from '../../../protocol/enums.ts';
-
-const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
 /** Provisions by a Worker with other bindings. */
 const it = test.extend('provisionWith', ({ team }) => async (id: string, bindings: Partial<Env>) => {
@@ -55,7 +53,7 @@ describe('the package of a device with a token', () => {
     const { id } = await team.newDevice();
     const beforeMs = Date.now();
     const { mqttToken = '', tokenExpiresAt = '' } = (await team.provision(id)).security;
-    const key = await importJWK(PUBLIC_KEY, 'EdDSA');
+    const key = await importJWK(TOKEN_PUBLIC_KEY, 'EdDSA');
     const { payload } = await jwtVerify(mqttToken, key, { algorithms: ['EdDSA'], issuer: 'sitewire' });
     const { iat = 0, exp = 0 } = payload;
     expect(payload).toEqual({
@@ -70,7 +68,7 @@ describe('the package of a device with a token', () => {
     expect(iat).toBeGreaterThanOrEqual(Math.floor(beforeMs / 1_000));
     expect(iat).toBeLessThanOrEqual(Date.now() / 1_000);
     expect(Date.parse(tokenExpiresAt)).toBe(exp * 1_000);
-    const kid = await calculateJwkThumbprint(PUBLIC_KEY);
+    const kid = await calculateJwkThumbprint(TOKEN_PUBLIC_KEY);
     expect(decodeProtectedHeader(mqttToken)).toEqual({ alg: 'EdDSA', kid });
   });
 

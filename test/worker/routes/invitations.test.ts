@@ -164,8 +164,17 @@ describe('the invitations of an organization', () => {
     expect(totals).toEqual([3, 1, 0, 1]);
   });
 
-  it('of another organization get 404 [C-1.3]', async ({ ownTeam, other, path }) => {
+  it('are seen and ended by its ADMINs only; those of another organization get 404 [C-1.3]', async ({
+    ownTeam,
+    other,
+    path,
+  }) => {
     const { id, token } = await ownTeam.invite(uniqueEmail());
+    for (const by of [ownTeam.viewer, ownTeam.operator]) {
+      await expectError(await by.call(path), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      await expectError(await by.delete(`${path}/${id}`), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+      await expectError(await by.post(`${path}/${id}/resend`), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+    }
     const theirs = `/organizations/${other.id}/invitations`;
     for (const one of [id, crypto.randomUUID()]) {
       await expectError(await other.admin.delete(`${theirs}/${one}`), 404, 'INVITATION_NOT_FOUND');
@@ -324,7 +333,7 @@ describe('accepting an invitation', () => {
     expect(await countOf('users', 'email = ?', email)).toBe(1);
   });
 
-  it('for an account needs its session, not only the token [C-11.2]', async ({ ownTeam, person }) => {
+  it('for an existing account needs its session, not only a token [C-11.2]', async ({ ownTeam, person }) => {
     const { token } = await ownTeam.invite(person.email);
     await expectError(await accept(anonymous, { token, ...NEWCOMER }), 401, 'UNAUTHORIZED');
     const stranger = await Person.register();

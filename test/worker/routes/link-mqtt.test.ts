@@ -6,13 +6,11 @@ import { vi } from 'vitest';
 import { deviceToken, signToken, tokenClaims, unsignedToken } from '#workerd/device-tokens.ts';
 import { base64Url, dialMqtt, dialRows, rowCounts } from '#workerd/door.ts';
 import { openLink, telemetryMessage } from '#workerd/links.ts';
-import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { TOKEN_PUBLIC_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
 import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
-
-const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
 /** In D1 only. */
 async function setStatus(deviceId: string, status: string): Promise<void> {
@@ -41,8 +39,8 @@ async function badTokens(id: string): Promise<Record<string, string>> {
     'alg none': unsignedToken({ alg: 'none' }, claims),
     'alg None, with the good signature': unsignedToken({ alg: 'None' }, claims, signature),
     'no alg': unsignedToken({ typ: 'JWT' }, claims, signature),
-    'HS256 under the public key as JWK text': hs256(JSON.stringify(PUBLIC_KEY)),
-    'HS256 under the public key’s coordinate': hs256(PUBLIC_KEY.x),
+    'HS256 under the public key as JWK text': hs256(JSON.stringify(TOKEN_PUBLIC_KEY)),
+    'HS256 under the public key’s coordinate': hs256(TOKEN_PUBLIC_KEY.x),
     'another key': signToken(claims, { key: attacker.privateKey }),
     'another key, injected as jwk': forged({ jwk }),
     'another key, injected as kid': forged({ kid: '../../key' }),

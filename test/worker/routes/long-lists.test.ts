@@ -1,4 +1,5 @@
 /** Lists that may be longer than pages reach: a cursor continues where a page ends [C-14.3]. */
+import { makeRule } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
@@ -27,7 +28,6 @@ async function whole({ viewer }: Team, path: string): Promise<string[]> {
   return (await viewer.read<LongPage<Row>>(`${path}limit=100`)).data.map(({ id }) => id);
 }
 
-const RULE = { name: 'rule', severity: 'INFO', metric: 'x', operator: 'GT', threshold: 1 };
 // Names that sort, repeat, and do not fit into a URL as they are.
 const NAMES = ['ä & ö', 'a', 'a', 'Ω=1?', 'zz', ''].map((name) => name || '𝄞');
 
@@ -60,7 +60,7 @@ const LISTS: [path: string, make: (team: Team) => Promise<void>][] = [
   [
     '/alerts?kind=RULE&',
     async (team) => {
-      for (let count = 0; count < 5; count++) await team.viewer.create('/alerts', RULE);
+      for (let count = 0; count < 5; count++) await makeRule(team.viewer);
     },
   ],
 ];

@@ -1,4 +1,5 @@
 import { vi } from 'vitest';
+import { makeRule, RULE } from '#workerd/alert-rest.ts';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
 import { operator } from '#workerd/operator.ts';
@@ -158,16 +159,8 @@ describe('the ceilings of an organization', () => {
     });
     const plant = await ownTeam.newPlant();
     await expectError(await admin.post('/plants', { name: 'Two' }), 409, 'CONFLICT');
-    const rule = {
-      name: 'R',
-      severity: 'INFO',
-      plantId: plant.id,
-      metric: 'x',
-      operator: 'GT',
-      threshold: 1,
-    };
-    await admin.create('/alerts', rule);
-    await expectError(await admin.post('/alerts', rule), 409, 'CONFLICT');
+    await makeRule(admin, { plantId: plant.id });
+    await expectError(await admin.post('/alerts', { ...RULE, plantId: plant.id }), 409, 'CONFLICT');
     const invite = () =>
       admin.post(`/organizations/${id}/invitations`, { email: uniqueEmail(), role: 'VIEWER' });
     expect((await invite()).status).toBe(201);

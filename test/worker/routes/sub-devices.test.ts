@@ -185,10 +185,7 @@ describe('a sub-device', () => {
     expect(await team.viewer.read(`${scene.path}/${made.id}`)).toEqual(made);
   });
 
-  it('a deletion lets another sub-device have the external id and the device [C-3.2]', async ({
-    scene,
-    team,
-  }) => {
+  it('a deletion frees the external id and the linked device [C-3.2]', async ({ scene, team }) => {
     const { id: linkedDeviceId } = await scene.newSensor();
     const { id } = await scene.make({ linkedDeviceId });
     expect(await team.operator.remove(`${scene.path}/${id}`)).toEqual({ id, deleted: true });

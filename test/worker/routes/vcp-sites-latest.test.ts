@@ -22,6 +22,12 @@ const NUMERIC_FIELDS = [
   'availableBatteryEnergyKwh',
   'batteryTemperatureCelsius',
 ];
+const BATTERY = {
+  'BESS-1/powerKw': 10,
+  'BESS-1/socPercent': 42,
+  'BESS-1/availableCapacityKwh': 41.5,
+  'BESS-1/temperatureCelsius': 21,
+};
 const NOTHING = {
   ...Object.fromEntries(NUMERIC_FIELDS.map((field) => [field, null])),
   currentOperatingMode: 'STANDARD',
@@ -94,10 +100,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   it('missing site values are computed from sub-devices [C-3.13]', async ({ readLatest, report }) => {
     const battery = { availableCapacityKwh: 41.5, socPercent: 42, temperatureCelsius: 21 };
     await report({
-      'BESS-1/powerKw': 10,
-      'BESS-1/socPercent': 42,
-      'BESS-1/availableCapacityKwh': 41.5,
-      'BESS-1/temperatureCelsius': 21,
+      ...BATTERY,
       'FVE-1/powerKw': 30,
       'FVE-1/regulationPercent': 80,
       'METER-1/powerKw': -5,
@@ -127,10 +130,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     'power and energy of several sub-devices are summed, socPercent is weighted by capacity, the temperature is the highest [C-3.13]',
     async ({ readLatest, report }) => {
       await report({
-        'BESS-1/powerKw': 10,
-        'BESS-1/socPercent': 42,
-        'BESS-1/availableCapacityKwh': 41.5,
-        'BESS-1/temperatureCelsius': 21,
+        ...BATTERY,
         'BESS-2/powerKw': -4,
         'BESS-2/socPercent': 90,
         'BESS-2/availableCapacityKwh': 45,
