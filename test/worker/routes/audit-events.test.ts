@@ -250,7 +250,7 @@ describe('GET /audit-events', () => {
     for (const name of names) await change(name, ADDRESS);
     await change('last', '198.51.100.7');
     for (let repeat = 0; repeat < 3; repeat++) await change('last', '198.51.100.7');
-    const rows = (await about(ownTeam, plant.id)).filter(({ event }) => event === 'plant.updated');
+    const rows = (await ownTeam.eventsAbout(plant.id)).filter(({ event }) => event === 'plant.updated');
     expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(24);
     for (const { details } of rows)
       expect(new TextEncoder().encode(JSON.stringify(details)).length).toBeLessThanOrEqual(1_024);
