@@ -36,14 +36,14 @@ interface Definition<Path, Query, Body, Answer> {
   hasTag?: true;
   /** Statuses that differ from the usual status of a code, for example 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
-  /** Returns the response body. `JsonText` and streams are sent as they are, other values as JSON. */
+  /** Returns the response body. `JsonText`, bytes and streams are sent as they are, other values as JSON. */
   handler(
     c: Context<AppContext>,
     input: { params: Path; query: Query; body: Body },
   ): Promise<Answer | WrittenJson> | Answer | WrittenJson;
 }
 
-type WrittenJson = JsonText | ReadableStream<Uint8Array>;
+type WrittenJson = JsonText | ArrayBuffer | ReadableStream<Uint8Array>;
 
 /** A complete route, without type parameters, so that different routes fit into one list. */
 export interface AnyRoute extends Definition<never, never, never, unknown> {
@@ -101,7 +101,8 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
       ) as never;
       const answer = await one.handler(c, { params, query, body });
       const written = answer instanceof JsonText ? answer.text : answer;
-      const isWritten = typeof written === 'string' || written instanceof ReadableStream;
+      const isWritten =
+        typeof written === 'string' || written instanceof ArrayBuffer || written instanceof ReadableStream;
       if (!isWritten) return c.json(answer as object, one.answer.status);
       return c.body(written, one.answer.status, { 'Content-Type': 'application/json' });
     });

@@ -48,6 +48,34 @@ describe('the requests of an address', () => {
     expect(await statusesOf(6, () => from(2, SITES, { key }))).toEqual([...all(4, 403), 429, 429]);
   });
 
+  it('beyond the limit wait for their answers after twenty of them, those of other addresses do not [C-14.2]', async ({
+    from,
+  }) => {
+    const wait = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
+    const request = (host: number) => from(host, '/api/v1/openapi.json');
+    await statusesOf(40, () => request(1));
+    expect(wait).not.toHaveBeenCalled();
+    expect(await statusesOf(3, () => request(1))).toEqual(all(3, 429));
+    expect(wait).toHaveBeenCalledTimes(3);
+    expect((await request(2)).status).toBe(200);
+    expect(wait).toHaveBeenCalledTimes(3);
+  });
+
+  it('with bodies that are too large wait in the same way, before the limit is reached [C-14.2]', async ({
+    from,
+  }) => {
+    const wait = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
+    const large = () =>
+      from(
+        1,
+        '/api/v1/auth/login',
+        { method: 'POST', body: 'x'.repeat(70_000), headers: { 'content-type': 'application/json' } },
+        { ADDRESS_RATE_PER_MINUTE: '1000' },
+      );
+    expect(await statusesOf(22, large)).toEqual(all(22, 413));
+    expect(wait).toHaveBeenCalledTimes(2);
+  });
+
   it('are answered again a minute later, and not before [C-14.2]', async ({ from }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const request = () => from(1, '/api/v1/openapi.json');

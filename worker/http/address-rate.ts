@@ -17,10 +17,19 @@ const REFUSED_COST = 5;
 /** Requests after which an isolate reports; an address can exceed its limit by so many in each isolate. */
 const REPORT_AFTER = 50;
 const MAX_NETWORKS = 10_000;
+/** Answers to what nobody may do: a body that is too large, too many logins at once, too many requests of the address. */
+const UNWANTED = [413, 503];
+/** An address with more of them in a minute waits for each further one. */
+const FREE_UNWANTED = 20;
+const PAUSE_MS = 100;
+/** Requests that wait in an isolate; further ones are answered at once. */
+const MAX_PAUSED = 1_000;
+let paused = 0;
 
 /** The requests of one network in its current minute. */
 interface Minute {
   count: number;
+  unwanted: number;
   unreported: number;
   endsAtMs: number;
   isReporting: boolean;
@@ -35,15 +44,26 @@ export const countAddress = createMiddleware<AppContext>(async (c, next) => {
   const minute = minuteOf(network, Date.now());
   const perMinute = limitOf(c.env);
   if (minute.count >= perMinute) {
+    await pauseOf(minute);
     const seconds = Math.max(1, Math.ceil((minute.endsAtMs - Date.now()) / 1_000));
     throw tooMany(`More than ${perMinute} requests in a minute from your address`, seconds);
   }
   add(minute, 1);
   await next();
   if (c.res.status === 401 || c.res.status === 403) add(minute, REFUSED_COST - 1);
+  if (UNWANTED.includes(c.res.status)) await pauseOf(minute);
   if (minute.unreported >= REPORT_AFTER && !minute.isReporting)
     c.executionCtx.waitUntil(report(c.env, network, minute));
 });
+
+/** A client that waits for its answer sends no other request, so refused ones do not keep the isolate busy. */
+async function pauseOf(minute: Minute): Promise<void> {
+  minute.unwanted += 1;
+  if (minute.unwanted <= FREE_UNWANTED || paused >= MAX_PAUSED) return;
+  paused += 1;
+  await scheduler.wait(PAUSE_MS);
+  paused -= 1;
+}
 
 /** Throws if the variable is not a whole number: a deployment must not run with a limit that it did not choose. */
 function limitOf({ ADDRESS_RATE_PER_MINUTE: given }: Env): number {
@@ -65,7 +85,7 @@ function minuteOf(network: string, now: number): Minute {
   const [oldest] = minutes.keys();
   minutes.delete(network);
   if (oldest !== undefined && minutes.size >= MAX_NETWORKS) minutes.delete(oldest);
-  const minute = { count: 0, unreported: 0, endsAtMs: now + MINUTE_MS, isReporting: false };
+  const minute = { count: 0, unwanted: 0, unreported: 0, endsAtMs: now + MINUTE_MS, isReporting: false };
   minutes.set(network, minute);
   return minute;
 }

@@ -25,7 +25,7 @@ export const drainBody = createMiddleware<AppContext>(async (c, next) => {
   await next();
   if (!stream || c.req.raw.bodyUsed) return;
   const isShort = announcedBytes(c) > 0 && announcedBytes(c) <= LIMIT.publicBodyBytes;
-  if (c.res.status !== 429 || isShort) await discard(stream);
+  if (c.res.status !== 429 || isShort) await discard(c, stream);
 });
 
 /** Refuses a body that is too large, before anything else is done for it. */
@@ -63,7 +63,13 @@ function tooLarge(mostBytes: number): ApiError {
   return new ApiError('PAYLOAD_TOO_LARGE', `The body is larger than ${mostBytes} bytes`);
 }
 
-async function discard(stream: ReadableStream<Uint8Array>): Promise<void> {
+/** The runtime reads a body that says that it is short much faster than a loop over its parts. */
+async function discard(c: Context<AppContext>, stream: ReadableStream<Uint8Array>): Promise<void> {
+  const announced = announcedBytes(c);
+  if (announced > 0 && announced <= 2 * LIMIT.restBodyBytes) {
+    await c.req.raw.arrayBuffer();
+    return;
+  }
   let bytes = 0;
   for await (const part of stream) {
     bytes += part.byteLength;
