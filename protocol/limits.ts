@@ -146,8 +146,8 @@ export const LIMITS = {
   // Connections of a bridge whose clients have not sent a login yet; the oldest makes room.
   silentConnectionsPerNetwork: [64, 'connections', 'C-14.6'],
   silentConnections: [5_000, 'connections', 'C-14.6'],
-  // Of these with TLS: each costs some 85 KB, and all of them must stay below 300 MB.
-  silentTlsConnections: [2_500, 'connections', 'ours'],
+  // Of these with TLS: each costs up to 85 KB, and all of them must stay below 300 MB.
+  silentTlsConnections: [1_500, 'connections', 'ours'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
   amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
   amqpBodyBytes: [256 * KIB, 'bytes', 'C-6.3'],
