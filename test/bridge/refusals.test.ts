@@ -179,7 +179,11 @@ describe('a rejected device', () => {
     },
   );
 
-  it('that leaves during CONNECT is logged at debug level', async ({ lines, bridge, rejectedCount }) => {
+  it('that disconnects before its CONNECT is complete is logged at debug level', async ({
+    lines,
+    bridge,
+    rejectedCount,
+  }) => {
     const peer = await bridge.stranger();
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }).subarray(0, 5));
     peer.stream.destroy();

@@ -125,7 +125,7 @@ describe('npm run admin', () => {
     expect((await call({ method: 'POST', body })).status).toBe(403);
   });
 
-  it('suspends, reactivates and deletes an organization; only with its slug to confirm', async () => {
+  it('suspends and reactivates an organization, and deletes it only if suspended and confirmed with its slug', async () => {
     const reason = ['--reason', 'a test'];
     expect(await run('suspend-organization', '--organization', id, ...reason)).toEqual({
       code: 0,

@@ -127,7 +127,9 @@ describe('the requests of a user', () => {
     expect(await statusesOf(LEAST, request)).toEqual([...all(LEAST - 1, 200), 429]);
   });
 
-  it('requests without an organization have a limit of 600 [C-4.7]', async ({ person }) => {
+  it('requests to routes outside any organization have a limit of 600 a minute [C-4.7]', async ({
+    person,
+  }) => {
     for (const path of ['/auth/me', '/organizations']) {
       expect(rateOf(await person.call(path))[0]).toBe(String(DEFAULT));
     }

@@ -168,7 +168,10 @@ describe('a client with held publishes', () => {
     },
   );
 
-  it('may close before the object holds them: all are stored', async ({ clock, publisher }) => {
+  it('are all stored before close-ok, if the client closes before the object answers `wait`', async ({
+    clock,
+    publisher,
+  }) => {
     publishAll(publisher, 1, 3);
     publisher.peer.send(METHOD.connectionClose, BYE);
     await clock.pass(5);

@@ -254,7 +254,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     expect(moved).toEqual(kept.map((words) => expect.arrayContaining(words)));
   });
 
-  it('a gateway that left accepts no REST commands', async () => {
+  it('the Site refuses new REST commands for a gateway that was revoked, deleted or moved', async () => {
     const { plant, gateway, site } = await newSite();
     await go(gateway.id, plant.id);
     const asked = { action: 'PING', payload: {}, validUntilMs: null, idempotencyKey: null };

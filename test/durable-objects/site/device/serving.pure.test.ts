@@ -111,14 +111,14 @@ describe('the fault of a sub-device', () => {
   });
 
   it.each([
-    [undefined, 'no fault'],
-    [0, 'no fault'],
-    [1, 'a fault'],
-    [-1, 'a fault'],
-    [0.001, 'a fault'],
-  ])('a sub-device whose signal fault is %s has %s [C-7.4]', (signal, expected) => {
-    expect(isInFault(linked, () => undefined, signal)).toBe(expected === 'a fault');
+    [undefined, 'not in fault'],
+    [0, 'not in fault'],
+    [1, 'in fault'],
+    [-1, 'in fault'],
+    [0.001, 'in fault'],
+  ])('a sub-device whose `fault` signal is %s is %s [C-7.4]', (signal, expected) => {
+    expect(isInFault(linked, () => undefined, signal)).toBe(expected === 'in fault');
     const unlinked = subDevice('BESS-2', 'BESS');
-    expect(isInFault(unlinked, reporting('ERROR'), signal)).toBe(expected === 'a fault');
+    expect(isInFault(unlinked, reporting('ERROR'), signal)).toBe(expected === 'in fault');
   });
 });
