@@ -34,10 +34,7 @@ export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now:
     .onConflictDoUpdate(COUNTED);
 }
 
-/**
- * What an equal event changes in its row: the details become its own, and `earlier` keeps those of the events before it, so
- * that nobody hides a change behind another one. `address`: where the event came from, if not from where the first did.
- */
+/** The details of the new event. `address`: where it came from, if not from where the first of its row did. */
 const OWN = sql`iif(excluded.address IS ${auditEvents.address}, excluded.details,
   json_set(excluded.details, '$.address', excluded.address))`;
 const EARLIER = sql`coalesce(${auditEvents.details} -> '$.earlier', '[]')`;
@@ -47,11 +44,15 @@ const WHOLE = sql`json_set(${OWN}, '$.earlier', json_insert(${EARLIER}, '$[#]', 
 const CUT = sql`json_set(${OWN}, '$.earlier', json(${EARLIER}), '$.more', json('true'))`;
 const fits = (details: SQL) => sql`length(CAST(${details} AS BLOB)) <= ${AUDIT_DETAILS_BYTES}`;
 
+/**
+ * What an equal event changes in its row: the details become its own, and `earlier` keeps those of the events before it, so
+ * that nobody hides a change behind another one.
+ */
 const COUNTED = {
   target: auditEvents.id,
   set: {
     count: sql`${auditEvents.count} + 1`,
-    details: sql`CASE WHEN ${LAST} = ${OWN} THEN ${auditEvents.details} 
+    details: sql`CASE WHEN ${LAST} = ${OWN} THEN ${auditEvents.details}
       WHEN ${auditEvents.details} -> '$.more' IS NULL AND ${fits(WHOLE)} THEN ${WHOLE}
       WHEN ${fits(CUT)} THEN ${CUT} ELSE json_set(excluded.details, '$.more', json('true')) END`,
   },
@@ -82,7 +83,7 @@ export interface RefusedConnection {
   username: string;
   address: string;
   reason: string;
-  /** The key that the client named; undefined if it is none of the organization's. */
+  /** The key that the client named; undefined if the organization has no such key. */
   key?: { id: string; prefix: string } | undefined;
 }
 

@@ -158,7 +158,7 @@ async function openToOrganization(c: Context<AppContext>, role: Role, orSelf: bo
   c.set('tenant', memberTenant(user, membership));
 }
 
-/** The id in the path. Throws 400 for text that is none. */
+/** The id in the path. Throws 400 INVALID_UUID for any other text. */
 function organizationInPath(c: Context<AppContext>): string {
   const id = (c.req.param('id') ?? '').toLowerCase();
   if (!isUuid(id)) throw new ApiError('INVALID_UUID', 'id: must be a UUID');

@@ -88,7 +88,7 @@ describe('an unsafe request with the cookie', () => {
     await team.orgAdmin.change(`/organizations/${team.id}`, { name: team.slug });
   });
 
-  it('from another origin gets 403 despite an Authorization that is none [C-1.6]', async ({ rename }) => {
+  it('from another origin gets 403 despite an invalid Authorization header [C-1.6]', async ({ rename }) => {
     for (const authorization of ['', 'Bearer', 'Bearer ', 'Basic eDp5', 'x']) {
       const headers = { authorization, origin: 'https://evil.example' };
       await expectError(await rename('Evil', headers), 403, 'ORIGIN_MISMATCH');
