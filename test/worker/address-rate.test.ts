@@ -26,6 +26,17 @@ const it = test.extend('from', () => {
   };
 });
 
+let seconds = 0;
+
+/** Spies on the waits for answers, in a second in which the isolate has not answered anybody yet. */
+function waitsInNewSecond() {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  // Each call is ahead of the one before, which may have been less than a second ago.
+  seconds += 2;
+  vi.setSystemTime(Date.now() + seconds * 1_000);
+  return vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
+}
+
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);
 
 describe('the requests of an address', () => {
@@ -51,7 +62,7 @@ describe('the requests of an address', () => {
   it('beyond the limit wait for their answers after twenty of them, those of other addresses do not [C-14.2]', async ({
     from,
   }) => {
-    const wait = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
+    const wait = waitsInNewSecond();
     const request = (host: number) => from(host, '/api/v1/openapi.json');
     await statusesOf(40, () => request(1));
     expect(wait).not.toHaveBeenCalled();
@@ -64,7 +75,7 @@ describe('the requests of an address', () => {
   it('with bodies that are too large wait in the same way, before the limit is reached [C-14.2]', async ({
     from,
   }) => {
-    const wait = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
+    const wait = waitsInNewSecond();
     const large = () =>
       from(
         1,
@@ -73,6 +84,25 @@ describe('the requests of an address', () => {
         { ADDRESS_RATE_PER_MINUTE: '1000' },
       );
     expect(await statusesOf(22, large)).toEqual(all(22, 413));
+    expect(wait).toHaveBeenCalledTimes(2);
+  });
+
+  it('without a credential wait after a hundred of all addresses in a second, those of members and keys do not [C-14.2]', async ({
+    from,
+    key,
+  }) => {
+    const wait = waitsInNewSecond();
+    const document = (host: number) => from(host, '/api/v1/openapi.json');
+    for (let host = 1; host <= 5; host++)
+      expect(await statusesOf(20, () => document(host))).toEqual(all(20, 200));
+    expect(wait).not.toHaveBeenCalled();
+    expect((await document(6)).status).toBe(200);
+    expect((await from(6, SITES, { key: unknownKey() })).status).toBe(401);
+    expect(wait).toHaveBeenCalledTimes(2);
+    expect((await from(6, SITES, { key: key.key })).status).toBe(200);
+    expect(wait).toHaveBeenCalledTimes(2);
+    vi.setSystemTime(Date.now() + 1_000);
+    expect((await document(6)).status).toBe(200);
     expect(wait).toHaveBeenCalledTimes(2);
   });
 

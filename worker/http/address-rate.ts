@@ -2,6 +2,9 @@
  * Counts requests by client address before a body is read or a credential is looked up [C-14.2]. The counts are in
  * the memory of the isolate, so a rejected request costs neither storage nor a call. After every few requests of an
  * address the isolate reports them to one counter per address, which knows the requests to all isolates.
+ *
+ * Answers without use to anybody, and answers to callers without a good credential, wait a tenth of a second once
+ * there are many of them: a client that waits for its answer sends no other request, so they leave the isolate to others.
  */
 import { createMiddleware } from 'hono/factory';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -21,10 +24,14 @@ const MAX_NETWORKS = 10_000;
 const UNWANTED = [413, 503];
 /** An address with more of them in a minute waits for each further one. */
 const FREE_UNWANTED = 20;
+/** Answers without a good credential, of all addresses together, that an isolate gives at once in a second. */
+const FREE_ANONYMOUS = 100;
 const PAUSE_MS = 100;
 /** Requests that wait in an isolate; further ones are answered at once. */
 const MAX_PAUSED = 1_000;
 let paused = 0;
+/** The answers without a good credential in the current second of the isolate. */
+const anonymous = { count: 0, startedAtMs: 0 };
 
 /** The requests of one network in its current minute. */
 interface Minute {
@@ -44,25 +51,37 @@ export const countAddress = createMiddleware<AppContext>(async (c, next) => {
   const minute = minuteOf(network, Date.now());
   const perMinute = limitOf(c.env);
   if (minute.count >= perMinute) {
-    await pauseOf(minute);
+    await pauseOf(minute, true, true);
     const seconds = Math.max(1, Math.ceil((minute.endsAtMs - Date.now()) / 1_000));
     throw tooMany(`More than ${perMinute} requests in a minute from your address`, seconds);
   }
   add(minute, 1);
   await next();
   if (c.res.status === 401 || c.res.status === 403) add(minute, REFUSED_COST - 1);
-  if (UNWANTED.includes(c.res.status)) await pauseOf(minute);
+  const hasCredential = c.get('user') ?? c.get('tenant') ?? c.get('operator');
+  await pauseOf(minute, UNWANTED.includes(c.res.status), !hasCredential);
   if (minute.unreported >= REPORT_AFTER && !minute.isReporting)
     c.executionCtx.waitUntil(report(c.env, network, minute));
 });
 
-/** A client that waits for its answer sends no other request, so refused ones do not keep the isolate busy. */
-async function pauseOf(minute: Minute): Promise<void> {
-  minute.unwanted += 1;
-  if (minute.unwanted <= FREE_UNWANTED || paused >= MAX_PAUSED) return;
+/** Counts the answer. Waits if the address, or all callers without a credential together, had too many like it. */
+async function pauseOf(minute: Minute, isUnwanted: boolean, isAnonymous: boolean): Promise<void> {
+  if (isUnwanted) minute.unwanted += 1;
+  const isOver =
+    (isUnwanted && minute.unwanted > FREE_UNWANTED) ||
+    (isAnonymous && anonymousInSecond(Date.now()) > FREE_ANONYMOUS);
+  if (!isOver || paused >= MAX_PAUSED) return;
   paused += 1;
   await scheduler.wait(PAUSE_MS);
   paused -= 1;
+}
+
+/** Counts one more. */
+function anonymousInSecond(now: number): number {
+  const age = now - anonymous.startedAtMs;
+  if (age < 0 || age >= 1_000) Object.assign(anonymous, { count: 0, startedAtMs: now });
+  anonymous.count += 1;
+  return anonymous.count;
 }
 
 /** Throws if the variable is not a whole number: a deployment must not run with a limit that it did not choose. */
