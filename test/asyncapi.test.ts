@@ -7,7 +7,7 @@ import { type Schema, Validator } from '@cfworker/json-schema';
 import { describe, expect, it } from 'vitest';
 import { ACTION_PAYLOADS } from '../protocol/action.ts';
 import { compact, sliceMembers } from '../protocol/compact-json.ts';
-import { parseDeviceMessage } from '../protocol/device.ts';
+import { parseDeviceMessage } from '../protocol/device-message.ts';
 import { parseEnvelope } from '../protocol/envelope.ts';
 import {
   COMMAND_FAMILIES,

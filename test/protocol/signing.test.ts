@@ -4,7 +4,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { parseDeviceMessage } from '../../protocol/device.ts';
+import { parseDeviceMessage } from '../../protocol/device-message.ts';
 import { parseEnvelope } from '../../protocol/envelope.ts';
 import {
   ackSigningString,

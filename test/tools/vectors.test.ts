@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import { compact, sliceMembers } from '../../protocol/compact-json.ts';
-import { parseDeviceMessage } from '../../protocol/device.ts';
+import { parseDeviceMessage } from '../../protocol/device-message.ts';
 import { parseEnvelope } from '../../protocol/envelope.ts';
 import { commandSigningString, envelopeSigningString } from '../../protocol/signing.ts';
 import { devicePublishTopic } from '../../protocol/topics.ts';

@@ -1,7 +1,7 @@
 /** Named JSON Schemas (draft 7, the dialect of AsyncAPI 3) of all AMQP and MQTT messages and payloads. */
 import { z } from 'zod';
 import { mqttCommand } from '../../protocol/action.ts';
-import { DEVICE_MESSAGES } from '../../protocol/device.ts';
+import { DEVICE_MESSAGES } from '../../protocol/device-message.ts';
 import { envelopeFields } from '../../protocol/envelope.ts';
 import { EVENT_PAYLOADS, eventEnvelope } from '../../protocol/event.ts';
 import { SIGNATURE } from '../../protocol/signing.ts';

@@ -1,5 +1,5 @@
 /** Sends commands to devices, signed with the key that the device used in its last valid message [C-3.7]. */
-import { commandMessage } from '../../../protocol/device.ts';
+import { commandMessage } from '../../../protocol/device-message.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
 import type { Clock } from '../../object/clock.ts';
 import { hmacHex } from '../../secrets/hmac.ts';

@@ -4,7 +4,7 @@
  */
 import { sliceMembers } from '../../../protocol/compact-json.ts';
 import { cut } from '../../../protocol/cut.ts';
-import type { DeviceMessage } from '../../../protocol/device.ts';
+import type { DeviceMessage } from '../../../protocol/device-message.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { DEVICE_PUBLISH_TOPICS, deviceTopic } from '../../../protocol/topics.ts';
 

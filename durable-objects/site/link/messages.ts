@@ -4,7 +4,7 @@
  * errors).
  */
 
-import { type DeviceMessage, parseDeviceMessage } from '../../../protocol/device.ts';
+import { type DeviceMessage, parseDeviceMessage } from '../../../protocol/device-message.ts';
 import type { DeviceDropReason, DeviceReportedStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';

@@ -13,7 +13,7 @@ import {
   explainTopic,
 } from '../../../../durable-objects/site/link/explain.ts';
 import { signableJson } from '../../../../protocol/compact-json.ts';
-import { parseDeviceMessage } from '../../../../protocol/device.ts';
+import { parseDeviceMessage } from '../../../../protocol/device-message.ts';
 import type { DevicePublishTopic } from '../../../../protocol/topics.ts';
 
 const DEVICE_ID = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';

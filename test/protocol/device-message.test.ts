@@ -4,7 +4,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';
-import { commandMessage, parseDeviceMessage } from '../../protocol/device.ts';
+import { commandMessage, parseDeviceMessage } from '../../protocol/device-message.ts';
 import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from '../../protocol/enums.ts';
 import { commandSigningString } from '../../protocol/signing.ts';
 import { DEVICE_PUBLISH_TOPICS, type DevicePublishTopic } from '../../protocol/topics.ts';
