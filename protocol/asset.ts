@@ -22,13 +22,20 @@ interface DeviceCommandRule {
   limit?: BatteryLimit;
 }
 
+export type PowerSum = Extract<SiteSignal, 'fvePowerKw' | 'batteryPowerKw'>;
+
 interface AssetKind {
   /** Empty: the interface has no command for this asset type. */
   commands: Partial<Record<DeviceCommandType, DeviceCommandRule>>;
   /** The default of `meterRole` of its sub-devices: what their meter measures. */
   meterRole: MeterRole | null;
   /** The site value that its power is added to if the gateway does not send that value. */
-  sumsTo: Extract<SiteSignal, 'fvePowerKw' | 'batteryPowerKw'> | null;
+  sumsTo: PowerSum | null;
+  /**
+   * How its power counts for a setpoint without the site's consumption: 1 = it takes power from the grid, -1 = it
+   * gives power to the grid, null = it does not count [C-7.8].
+   */
+  controllableSign: 1 | -1 | null;
   signals: readonly SubDeviceSignal[];
 }
 
@@ -59,7 +66,17 @@ const CONSUMER: AssetKind = {
   commands: {},
   meterRole: 'CONSUMPTION',
   sumsTo: null,
+  controllableSign: 1,
   signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.consumption],
+};
+
+/** An inverter measures what the PV modules behind it produce, so it counts as a PV system does. */
+const PRODUCER: AssetKind = {
+  commands: {},
+  meterRole: 'FVE',
+  sumsTo: 'fvePowerKw',
+  controllableSign: -1,
+  signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.production],
 };
 
 export const ASSETS: Record<AssetType, AssetKind> = {
@@ -74,6 +91,7 @@ export const ASSETS: Record<AssetType, AssetKind> = {
     },
     meterRole: 'BESS',
     sumsTo: 'batteryPowerKw',
+    controllableSign: 1,
     signals: [
       'powerKw',
       'socPercent',
@@ -84,32 +102,33 @@ export const ASSETS: Record<AssetType, AssetKind> = {
     ],
   },
   FVE: {
+    ...PRODUCER,
     commands: {
       FVE_PRODUCE_MAX: {},
       FVE_REDUCE_PERCENT: { required: 'percent' },
       FVE_REDUCE_POWER: { required: 'powerKw' },
       FVE_STOP: {},
     },
-    meterRole: 'FVE',
-    sumsTo: 'fvePowerKw',
-    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.production],
   },
   METER: {
     commands: {},
     meterRole: 'GRID',
     sumsTo: null,
+    controllableSign: null,
     signals: ['powerKw', 'fault', ...REGISTERS_OF.grid, ...REGISTERS_OF.consumption],
   },
   HEAT_PUMP: CONSUMER,
   EV_CHARGER: CONSUMER,
-  THERMOSTAT: CONSUMER,
-  INVERTER: {
+  // The power of a thermostat does not count for a setpoint [C-7.8].
+  THERMOSTAT: { ...CONSUMER, controllableSign: null },
+  INVERTER: PRODUCER,
+  GENERIC: {
     commands: {},
     meterRole: null,
     sumsTo: null,
-    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.production],
+    controllableSign: null,
+    signals: SUB_DEVICE_SIGNALS,
   },
-  GENERIC: { commands: {}, meterRole: null, sumsTo: null, signals: SUB_DEVICE_SIGNALS },
 };
 
 /** The asset type that a device command is for. Each command belongs to exactly one type. */

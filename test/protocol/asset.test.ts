@@ -137,11 +137,12 @@ describe('an asset kind', () => {
     if (expected[type]) expect(meterRole).toBe(expected[type]);
   });
 
-  it('is summed into a site value only if it is BESS or FVE [C-3.13]', () => {
+  it('is summed into a site value only if it is BESS, FVE or INVERTER [C-3.13]', () => {
     const sums = ASSET_TYPES.flatMap((type) => (ASSETS[type].sumsTo ? [[type, ASSETS[type].sumsTo]] : []));
     expect(sums).toEqual([
       ['BESS', 'batteryPowerKw'],
       ['FVE', 'fvePowerKw'],
+      ['INVERTER', 'fvePowerKw'],
     ]);
     for (const [, signal] of sums) expect(SITE_SIGNALS).toContain(signal);
   });

@@ -3,8 +3,14 @@
  * missing part is null. A stale site-level value is replaced by the sum of its parts when those are fresh.
  * The quality is that of the signals that were used. Pure.
  */
-import { ASSETS } from '../../../protocol/asset.ts';
-import type { AssetType, DataQuality, MeterRole, OperatingMode } from '../../../protocol/enums.ts';
+import { ASSETS, type PowerSum } from '../../../protocol/asset.ts';
+import {
+  ASSET_TYPES,
+  type AssetType,
+  type DataQuality,
+  type MeterRole,
+  type OperatingMode,
+} from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { CanonicalTelemetry, DeviceSample, SiteSignal } from '../../../protocol/telemetry.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
@@ -77,12 +83,11 @@ export function controllablePower(
   now: number,
 ): number | null {
   const signals = new Signals(snapshot, now);
-  const ofKind = (assetType: AssetType) => subDevices.filter((one) => one.assetType === assetType);
   let total: number | null = null;
-  for (const { assetType, sign, site } of CONTROLLABLE) {
-    const assets = ofKind(assetType);
+  for (const { assetTypes, sign, sumsTo } of CONTROLLABLE) {
+    const assets = subDevices.filter(({ assetType }) => assetTypes.includes(assetType));
     if (assets.length === 0) continue;
-    const power = signals.sum(assets, 'powerKw') ?? (site ? signals.site(site) : null);
+    const power = signals.sum(assets, 'powerKw') ?? (sumsTo ? signals.site(sumsTo) : null);
     if (power === null) return null;
     total = (total ?? 0) + sign * power;
   }
@@ -102,16 +107,17 @@ export function gridRegisters(
   };
 }
 
-/**
- * Assets that count for a setpoint without the site's consumption, and the sign of their power at the grid.
- */
-const CONTROLLABLE: readonly { assetType: AssetType; sign: 1 | -1; site?: SiteSignal }[] = [
-  { assetType: 'BESS', sign: 1, site: 'batteryPowerKw' },
-  { assetType: 'FVE', sign: -1, site: 'fvePowerKw' },
-  { assetType: 'INVERTER', sign: -1 },
-  { assetType: 'EV_CHARGER', sign: 1 },
-  { assetType: 'HEAT_PUMP', sign: 1 },
-];
+/** The asset types that count for a setpoint without the site's consumption, those with one site value together. */
+const CONTROLLABLE: readonly { assetTypes: AssetType[]; sign: 1 | -1; sumsTo: PowerSum | null }[] =
+  Object.values(
+    Object.groupBy(
+      ASSET_TYPES.filter((assetType) => ASSETS[assetType].controllableSign !== null),
+      (assetType) => ASSETS[assetType].sumsTo ?? assetType,
+    ),
+  ).map((assetTypes = []) => {
+    const { controllableSign, sumsTo } = ASSETS[assetTypes[0] as AssetType];
+    return { assetTypes, sign: controllableSign as 1 | -1, sumsTo };
+  });
 
 function gridOf(signals: Signals, subDevices: readonly SubDevice[]): number | null {
   return signals.prefer('gridPowerKw', (parts) => parts.sum(metersOf(subDevices, 'GRID'), 'powerKw'));

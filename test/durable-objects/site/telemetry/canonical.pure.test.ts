@@ -5,9 +5,12 @@
 import { describe, expect, it } from 'vitest';
 import { NO_TELEMETRY, subDevice } from '#workerd/site-view.ts';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
-import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
+import {
+  canonicalTelemetry,
+  controllablePower,
+} from '../../../../durable-objects/site/telemetry/canonical.ts';
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
-import { ASSET_TYPES, OPERATING_MODES } from '../../../../protocol/enums.ts';
+import { ASSET_TYPES, type AssetType, OPERATING_MODES } from '../../../../protocol/enums.ts';
 import { type CanonicalTelemetry, canonicalTelemetry as schema } from '../../../../protocol/telemetry.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
@@ -20,6 +23,7 @@ const BESS_1 = subDevice('BESS-1', 'BESS', { capacityKwh: 100 });
 const BESS_2 = subDevice('BESS-2', 'BESS', { capacityKwh: 300 });
 const FVE_1 = subDevice('FVE-1', 'FVE');
 const FVE_2 = subDevice('FVE-2', 'FVE');
+const INVERTER = subDevice('INV-1', 'INVERTER');
 
 /** The payload of a plant with these sub-devices and values of the given age. */
 function canonical(
@@ -88,6 +92,7 @@ describe('a sum', () => {
   it.each<[string, keyof CanonicalTelemetry, SubDevice[], string, [number, number], number]>([
     ['grid meters', 'gridPowerKw', [GRID, GRID_2], 'powerKw', [5, -7], -2],
     ['PV plants', 'fvePowerKw', [FVE_1, FVE_2], 'powerKw', [5, 7], 12],
+    ['a PV plant and an inverter', 'fvePowerKw', [FVE_1, INVERTER], 'powerKw', [5, 7], 12],
     ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], 'powerKw', [5, -7], -2],
     ['consumption meters', 'consumptionPowerKw', [HOUSE, HOUSE_2], 'powerKw', [5, 7], 12],
     ['stored energy', 'availableBatteryEnergyKwh', [BESS_1, BESS_2], 'availableCapacityKwh', [5, 7], 12],
@@ -108,12 +113,17 @@ describe('a sum', () => {
   );
 
   it('includes only its own asset type [C-3.13]', () => {
-    const role = { BESS: 'batteryPowerKw', FVE: 'fvePowerKw' } as const;
+    const sums: Partial<Record<AssetType, string>> = {
+      BESS: 'batteryPowerKw',
+      FVE: 'fvePowerKw',
+      INVERTER: 'fvePowerKw',
+    };
     for (const assetType of ASSET_TYPES) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', assetType)]);
       const { gridPowerKw, fvePowerKw, batteryPowerKw } = payload;
       const expected = { gridPowerKw: null, fvePowerKw: null, batteryPowerKw: null };
-      const named = assetType === 'BESS' || assetType === 'FVE' ? { [role[assetType]]: 5 } : {};
+      const sum = sums[assetType];
+      const named = sum ? { [sum]: 5 } : {};
       expect([assetType, { gridPowerKw, fvePowerKw, batteryPowerKw }]).toEqual([
         assetType,
         { ...expected, ...named },
@@ -154,6 +164,13 @@ describe('consumption', () => {
       [GRID, FVE_1, BESS_1],
       13,
     ],
+    [
+      'the balance with the production of an inverter',
+      { 'METER-1/powerKw': -15, 'INV-1/powerKw': 20 },
+      [GRID, INVERTER],
+      5,
+    ],
+    ['null if an inverter of the plant sends nothing', { gridPowerKw: 5 }, [INVERTER], null],
     ['null without the grid', { fvePowerKw: 20, batteryPowerKw: 5 }, [], null],
     ['null if a PV of the plant sends nothing', { gridPowerKw: 5 }, [FVE_1], null],
     ['null if a battery of the plant sends nothing', { gridPowerKw: 5 }, [BESS_1], null],
@@ -163,6 +180,26 @@ describe('consumption', () => {
     ['rounded to six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
   ])('is %s [C-3.13]', (_what, values, subDevices, expected) => {
     expect(canonical(values, subDevices).consumptionPowerKw).toBe(expected);
+  });
+});
+
+describe('the power of the controllable assets', () => {
+  const PUMP = subDevice('PUMP-1', 'HEAT_PUMP');
+  const CHARGER = subDevice('EV-1', 'EV_CHARGER');
+  const all = { 'BESS-1/powerKw': 3, 'FVE-1/powerKw': 20, 'PUMP-1/powerKw': 4, 'EV-1/powerKw': 5 };
+
+  it.each<[string, Record<string, number>, SubDevice[], number | null]>([
+    ['what consumers take less what PV gives', all, [BESS_1, FVE_1, PUMP, CHARGER], -8],
+    ['less what an inverter gives', { 'INV-1/powerKw': 20, 'EV-1/powerKw': 5 }, [INVERTER, CHARGER], -15],
+    ['less what PV and an inverter give', { 'INV-1/powerKw': 20, ...all }, [INVERTER, FVE_1], -40],
+    ['less the PV power of the site if an inverter sends nothing', { fvePowerKw: 7 }, [INVERTER], -7],
+    ['null if an inverter sends nothing', { 'FVE-1/powerKw': 20 }, [FVE_1, INVERTER], null],
+    ['null without controllable assets', { 'METER-1/powerKw': 20 }, [GRID, HOUSE], null],
+  ])('is %s [C-7.8]', (_what, values, subDevices, expected) => {
+    const samples = Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [name, { value, atMs: NOW_MS }]),
+    );
+    expect(controllablePower(new Snapshot(() => true, samples), subDevices, NOW_MS)).toBe(expected);
   });
 });
 

@@ -66,22 +66,29 @@ describe('a meter reading', () => {
       HEAT_PUMP: 'CONSUMPTION',
       EV_CHARGER: 'CONSUMPTION',
       THERMOSTAT: 'CONSUMPTION',
-      INVERTER: null,
+      INVERTER: 'FVE',
       GENERIC: null,
     });
   });
 
   it('omits meters without a role, registers never sent, and registers of no sub-device [spec: Meter state]', () => {
-    const inverter = subDevice('INV-1', 'INVERTER');
+    const generic = subDevice('GEN-1', 'GENERIC');
     const ages: Ages = {
-      'INV-1/productionRegisterKwh': [0],
+      'GEN-1/productionRegisterKwh': [0],
       importRegisterKwh: [0],
       'METER-9/importRegisterKwh': [0],
       'METER-1/powerKw': [0],
     };
-    expect(readingOf(ages, [inverter, GRID])).toBeNull();
-    expect(readingOf({ ...ages, [IMPORT]: [0] }, [inverter, GRID])?.meters).toEqual([
+    expect(readingOf(ages, [generic, GRID])).toBeNull();
+    expect(readingOf({ ...ages, [IMPORT]: [0] }, [generic, GRID])?.meters).toEqual([
       { deviceId: 'METER-1', role: 'GRID', importRegisterKwh: 1 },
+    ]);
+  });
+
+  it('includes the production register of an inverter [spec: Meter state]', () => {
+    const ages: Ages = { 'INV-1/productionRegisterKwh': [0, 12] };
+    expect(readingOf(ages, [subDevice('INV-1', 'INVERTER')])?.meters).toEqual([
+      { deviceId: 'INV-1', role: 'FVE', productionRegisterKwh: 12 },
     ]);
   });
 
@@ -117,13 +124,13 @@ describe('the quality of a meter reading', () => {
   });
 
   it('ignores registers that it does not contain [C-4.6]', () => {
-    const inverter = subDevice('INV-1', 'INVERTER');
+    const generic = subDevice('GEN-1', 'GENERIC');
     const ages: Ages = {
       [IMPORT]: [0],
-      'INV-1/productionRegisterKwh': [10 * MINUTE, 1, true],
+      'GEN-1/productionRegisterKwh': [10 * MINUTE, 1, true],
       'METER-9/importRegisterKwh': [10 * MINUTE, 1, true],
     };
-    expect(readingOf(ages, [GRID, inverter])).toMatchObject({ dataQuality: 'GOOD' });
+    expect(readingOf(ages, [GRID, generic])).toMatchObject({ dataQuality: 'GOOD' });
   });
 
   it('a meter reading omits a register that is too old, and its meter if it has no other [C-4.6]', () => {
