@@ -70,7 +70,7 @@ const CONSUMER: AssetKind = {
   signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.consumption],
 };
 
-/** An inverter measures what the PV modules behind it produce, so it counts as a PV system does. */
+/** An inverter measures what its PV modules produce, so it counts as a PV system does. */
 const PRODUCER: AssetKind = {
   commands: {},
   meterRole: 'FVE',
