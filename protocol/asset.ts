@@ -20,6 +20,8 @@ interface DeviceCommandRule {
   required?: 'percent' | 'powerKw';
   /** The limit that applies to its power. */
   limit?: BatteryLimit;
+  /** It stops its asset. */
+  isStop?: true;
 }
 
 export type PowerSum = Extract<SiteSignal, 'fvePowerKw' | 'batteryPowerKw'>;
@@ -84,7 +86,7 @@ export const ASSETS: Record<AssetType, AssetKind> = {
     commands: {
       BESS_CHARGE: { limit: 'maxChargeKw' },
       BESS_DISCHARGE: { limit: 'maxDischargeKw' },
-      BESS_STOP: {},
+      BESS_STOP: { isStop: true },
       BESS_CHARGE_ONLY: { limit: 'maxChargeKw' },
       BESS_DISCHARGE_ONLY: { limit: 'maxDischargeKw' },
       BESS_CONTINUOUS_CHARGE: { limit: 'maxChargeKw' },
@@ -107,7 +109,7 @@ export const ASSETS: Record<AssetType, AssetKind> = {
       FVE_PRODUCE_MAX: {},
       FVE_REDUCE_PERCENT: { required: 'percent' },
       FVE_REDUCE_POWER: { required: 'powerKw' },
-      FVE_STOP: {},
+      FVE_STOP: { isStop: true },
     },
   },
   METER: {

@@ -43,7 +43,8 @@ import { SiteIdentity } from './identity.ts';
 import { Lifecycle } from './lifecycle/lifecycle.ts';
 import { DeviceLink } from './link/device-link.ts';
 import { DeviceTokens } from './link/tokens.ts';
-import { EmergencyOwner, ModeOwner, PlanOwner, SetpointOwner } from './plan/owner.ts';
+import { ModeOwner, ReleaseOwner } from './plan/mode-owner.ts';
+import { EmergencyOwner, PlanOwner, SetpointOwner } from './plan/owner.ts';
 import { Plan } from './plan/plan.ts';
 import { PlanState } from './plan/state.ts';
 import { Presence } from './presence/presence.ts';
@@ -170,6 +171,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
     DEVICE_COMMAND: new BatchOwner(host, demands),
     EMERGENCY: new EmergencyOwner(host),
     MODE_CHANGE: new ModeOwner(host),
+    RELEASE: new ReleaseOwner(host),
     SCHEDULE: new ScheduleOwner(host),
     CONFIG: new ConfigOwner({ ...host, configuration }),
     PLAN: new PlanOwner(host),

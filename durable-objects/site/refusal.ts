@@ -12,13 +12,16 @@ export interface Refusal {
 export interface Violation {
   constraint: string;
   limit: number;
-  value: number;
+  /** Undefined: the command asks for a power that the platform does not know. */
+  value: number | undefined;
   unit: 'kW' | '%';
   deviceId?: string;
   /** The slot number in a schedule. */
   slot?: number | undefined;
   /** The verb of the message; default: 'exceeds', or 'is at' for a state of charge. */
   how?: string;
+  /** The whole sentence, in the place of one about value and limit. */
+  text?: string;
 }
 
 export function refusal(rejectionCode: RejectionCode, message: string): Refusal {
@@ -40,7 +43,9 @@ export function violationText({
   unit,
   how = unit === '%' ? 'is at' : 'exceeds',
   slot,
+  text,
 }: Violation): string {
+  if (text !== undefined) return text;
   const subject = slot === undefined ? '' : `slot ${slot}: `;
   return `${subject}${value} ${unit} ${how} ${constraint} ${limit} ${unit}`;
 }

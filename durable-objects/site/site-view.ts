@@ -42,6 +42,8 @@ export interface SiteView {
   socPercent(subDevice: SubDevice): number | undefined;
   /** The active emergency [C-7.7]. */
   emergency: ActiveEmergency | undefined;
+  /** The devices that were sent an emergency and have acknowledged no mode since [C-7.7]. */
+  unreleased: readonly string[];
   /** Undefined when no stored schedule has this id. */
   scheduleStatus(scheduleId: string): ScheduleStatus | undefined;
   /** Whether this device belongs to the site and is ACTIVE. */

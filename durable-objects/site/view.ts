@@ -45,6 +45,9 @@ function viewOf(sources: ViewSources, now: number): SiteView {
     get emergency() {
       return plan.emergency;
     },
+    get unreleased() {
+      return plan.unreleased;
+    },
     get batteryDemands() {
       return demands.all;
     },

@@ -63,8 +63,20 @@ def execute(action, payload):
     with lock:
         step()
         if active["emergency"] and action not in PASS_EMERGENCY and not is_emergency:
-            return False
+            return stop_asset(action, payload)
         return apply_action(action, payload)
+
+
+def stop_asset(action, payload):
+    """During an emergency an asset can only be stopped or limited to zero."""
+    params = (payload.get("targets") or [{}])[0].get("params") or {}
+    if not action.endswith("_STOP") and params.get("powerKw") != 0 and params.get("percent") != 100:
+        return False
+    powers = {"BESS": "batteryKw", "FVE": "pvKw"}
+    name = powers.get(action.split("_")[0])
+    if name:
+        active["emergency"][name] = 0.0
+    return name is not None
 
 
 def apply_action(action, payload):

@@ -97,6 +97,9 @@ execute() {
   priority=$(text_of priority <<<"$payload")
   case "$emergency:$action:$priority" in
     :* | *:EMERGENCY_* | *:MODE_CHANGE:* | *:CONFIG_SET:* | *:SCHEDULE_* | *:SITE_SETPOINT:EMERGENCY | *:TOKEN_REFRESH:*) ;;
+    # During an emergency an asset can only be stopped.
+    *:BESS_STOP:*) emergency=0/${emergency#*/} && return 0 ;;
+    *:FVE_STOP:*) emergency=${emergency%/*}/0 && return 0 ;;
     *) return 1 ;;
   esac
   case $action in

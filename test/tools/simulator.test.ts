@@ -284,6 +284,20 @@ describe('the simulated plant in an emergency', () => {
     }
   });
 
+  it.each([
+    ['BESS_STOP', {}, { batteryKw: 0, pvKw: 31 }],
+    ['BESS_CHARGE', toBattery(0), { batteryKw: 0, pvKw: 31 }],
+    ['FVE_STOP', {}, { batteryKw: -7, pvKw: 0 }],
+    ['FVE_REDUCE_PERCENT', { targets: [{ deviceId: 'FVE-1', params: { percent: 100 } }] }, { pvKw: 0 }],
+  ])('stops an asset for %s during a HOLD [C-7.7]', (action, payload, held) => {
+    const before: [string, Record<string, unknown>][] = [
+      ['BESS_CHARGE', toBattery(12.5)],
+      ['SITE_SETPOINT', { targetSignedKw: 20 }],
+      ['EMERGENCY_HOLD', { type: 'HOLD' }],
+    ];
+    expect(applied(...before, [action, payload])).toMatchObject({ held });
+  });
+
   it('cannot hold PV power that the sun does not provide', () => {
     const held = applied(['EMERGENCY_HOLD', { type: 'HOLD' }]) ?? NO_ORDERS;
     const powers = run(held, 14, 24).map((state) => state.pvPowerKw);

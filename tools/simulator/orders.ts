@@ -39,11 +39,24 @@ const OBEYED_IN_EMERGENCY = [
   'SCHEDULE_CANCEL',
 ];
 
-/** During an emergency only these actions and EMERGENCY setpoints are executed, until a mode change [C-7.7]. */
+/**
+ * During an emergency these actions, EMERGENCY setpoints and commands that stop an asset are executed, and no others,
+ * until a mode change [C-7.7].
+ */
 function passesEmergency({ action, payload }: SiteCommand): boolean {
   return (
     OBEYED_IN_EMERGENCY.includes(action) || (action === 'SITE_SETPOINT' && payload.priority === 'EMERGENCY')
   );
+}
+
+/** During an emergency: the asset that the command stops or limits to zero, which stays so. */
+function stoppedIn(orders: PlantOrders, { action, payload }: SiteCommand): PlantOrders | undefined {
+  const [target] = (payload.targets as Target[] | undefined) ?? [];
+  const { powerKw, percent } = target?.params ?? {};
+  const isStop = action.endsWith('_STOP') || powerKw === 0 || percent === 100;
+  if (!orders.held || !isStop) return undefined;
+  if (action.startsWith('BESS_')) return { ...orders, held: { ...orders.held, batteryKw: 0 } };
+  return action.startsWith('FVE_') ? { ...orders, held: { ...orders.held, pvKw: 0 } } : undefined;
 }
 
 /** Returns the new orders; undefined if the plant does not know the action or an emergency forbids it. */
@@ -53,7 +66,7 @@ export function obey(
   plant: PlantAtCommand,
 ): PlantOrders | undefined {
   const { limits, state, share } = plant;
-  if (orders.held && !passesEmergency(command)) return undefined;
+  if (orders.held && !passesEmergency(command)) return stoppedIn(orders, command);
   const { action, payload } = command;
   const [target] = (payload.targets as Target[] | undefined) ?? [];
   const powerKw = share * (target?.params?.powerKw ?? limits.batteryPowerKw);

@@ -80,9 +80,6 @@ export class CommandOwner<Type extends CommandType> implements Owner {
   /** The command has failed: removes what the site keeps for it. */
   forget(_turn: Turn, _sequence: number): void {}
 
-  /** The first ack of a pending command: what it changes on the site itself [C-7.7]. */
-  protected started(_turn: Turn, _command: CommandRow, _payload: CommandPayload<Type>): void {}
-
   /** The last dispatch of a command has failed. */
   protected commandFailed(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
     this.host.commands.fail(turn, command.sequence, outcome.reason);
@@ -107,8 +104,6 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     const starts = state !== 'FAILED' && logged.status === 'PENDING';
     const command = starts ? { ...logged, started_at_ms: turn.now } : logged;
     if (starts) {
-      const payload = this.payloadOf(command);
-      if (payload) this.started(turn, command, payload);
       events.executing(turn, subjectOf(command), { targetValueKw: command.target_value_kw });
     }
     if (state === 'COMPLETED' || state === 'FAILED') {
@@ -130,10 +125,10 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     return payload ? this.#kind.replan(payload, waitingOf(row), this.host.view(turn)) : [];
   }
 
-  recheck(turn: Turn, row: DispatchRow): Refusal | undefined {
+  recheck(turn: Turn, row: DispatchRow, isSent: boolean): Refusal | undefined {
     const payload = this.payloadOf(this.commandOf(row));
     if (!payload) return refusal('INVALID_PAYLOAD', 'the stored command cannot be read');
-    return this.#kind.recheck(payload, waitingOf(row), this.host.view(turn));
+    return this.#kind.recheck(payload, waitingOf(row), this.host.view(turn), isSent);
   }
 
   deviceGone(turn: Turn, row: DispatchRow, _why: Departure): void {

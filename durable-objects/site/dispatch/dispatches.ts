@@ -116,7 +116,7 @@ export class Dispatches implements DueSource {
   resume(turn: Turn, deviceId: string, isNewSession: boolean): void {
     const lastEmergency = this.#host.log.lastEmergency();
     for (const row of this.rows.openFor(deviceId)) {
-      const mayRepeat = this.#mayRepeat(row, lastEmergency, turn.now);
+      const mayRepeat = this.#mayRepeat(turn, row, lastEmergency);
       if (isHeld(row.state)) {
         if (isNewSession && mayRepeat) this.#send(turn, row);
       } else if (row.state === 'SENT') {
@@ -165,7 +165,7 @@ export class Dispatches implements DueSource {
     for (const { cmd_id: cmdId } of this.rows.waiting()) {
       // An earlier dispatch of the same loop may have ended its command.
       const row = this.rows.find(cmdId);
-      if (row?.state === 'WAITING') this.#endIfUnfit(turn, row);
+      if (row?.state === 'WAITING') this.#endIfUnfit(turn, row, false);
     }
   }
 
@@ -208,7 +208,7 @@ export class Dispatches implements DueSource {
     if (isHeld(row.state)) this.fail(turn, row, 'NO_RESULT');
     else if (row.state === 'WAITING') this.#runWaiting(turn, row);
     else if (row.tries >= LIMIT.dispatchTries) this.fail(turn, row, 'NO_ACK');
-    else if (!this.#mayRepeat(row, this.#host.log.lastEmergency(), turn.now)) {
+    else if (!this.#mayRepeat(turn, row, this.#host.log.lastEmergency())) {
       // It was sent in time and may have been obeyed: only its ack is awaited.
       this.rows.update(turn, row, { tries: row.tries + 1, due_at_ms: ackDue(turn.now) });
     } else if (this.#host.sessions.isLive(row.device_id, turn.now)) this.#sendAgain(turn, row, row.tries + 1);
@@ -238,7 +238,7 @@ export class Dispatches implements DueSource {
       this.#expire(turn, row);
       return;
     }
-    if (row.state === 'WAITING' && this.#endIfUnfit(turn, row)) return;
+    if (row.state === 'WAITING' && this.#endIfUnfit(turn, row, true)) return;
     const sent = this.rows.update(turn, row, { state: 'SENT', tries, due_at_ms: ackDue(turn.now) });
     this.#host.log.markDispatched(turn, row.command_sequence);
     this.#send(turn, sent);
@@ -250,10 +250,10 @@ export class Dispatches implements DueSource {
     turn.send(() => this.#host.sender.send(deviceId, { cmdId, action, payloadText }));
   }
 
-  /** Returns whether the dispatch may no longer be sent; it has failed then. */
-  #endIfUnfit(turn: Turn, row: DispatchRow): boolean {
+  /** Returns whether the dispatch may no longer wait, or be sent now; it has failed then. */
+  #endIfUnfit(turn: Turn, row: DispatchRow, isSent: boolean): boolean {
     const owner = this.#owner(row);
-    const refusal = owner.recheck?.(turn, row);
+    const refusal = owner.recheck?.(turn, row, isSent);
     if (refusal) owner.failed(turn, row, refusal.rejectionCode, refusal);
     return refusal !== undefined;
   }
@@ -263,10 +263,14 @@ export class Dispatches implements DueSource {
     this.fail(turn, row, wasSent(row) ? 'NO_ACK' : 'EXPIRED');
   }
 
-  /** Neither expired nor older than an emergency: what was sent before an emergency is not repeated after it. */
-  #mayRepeat(row: DispatchRow, lastEmergency: number, now: number): boolean {
+  /**
+   * Neither expired, nor refused by its owner, nor older than an emergency: what was sent before an emergency is not
+   * repeated after it.
+   */
+  #mayRepeat(turn: Turn, row: DispatchRow, lastEmergency: number): boolean {
+    if (isExpired(row, turn.now) || this.#owner(row).mayRepeat?.(turn, row) === false) return false;
     const isOlder = row.command_sequence !== null && row.command_sequence < lastEmergency;
-    return !isExpired(row, now) && (!isOlder || this.survivesEmergency(row));
+    return !isOlder || this.survivesEmergency(row);
   }
 
   /**

@@ -31,8 +31,10 @@ export interface Owner {
   failed(turn: Turn, row: DispatchRow, reason: string | null, refusal?: Refusal): void;
   /** What a waiting dispatch becomes when it is sent now: its device may be another. Empty: as it was planned. */
   replan?(turn: Turn, row: DispatchRow): PlannedDispatch[];
-  /** Why a waiting dispatch may not be sent now [C-7.6]. */
-  recheck?(turn: Turn, row: DispatchRow): Refusal | undefined;
+  /** Why a waiting dispatch may not stay, or, with `isSent`, may not be sent now [C-7.6]. */
+  recheck?(turn: Turn, row: DispatchRow, isSent: boolean): Refusal | undefined;
+  /** Whether a dispatch that was sent and not acknowledged may be sent again. */
+  mayRepeat?(turn: Turn, row: DispatchRow): boolean;
   /** The device of an open dispatch no longer serves this site. */
   deviceGone(turn: Turn, row: DispatchRow, why: Departure): void;
 }

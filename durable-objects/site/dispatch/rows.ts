@@ -5,10 +5,11 @@ import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
 /**
- * A partner's or admin's command by its type; PLAN: the plan itself, for a slot, the mode in force or a repeated
- * emergency; REST_COMMAND: a command that an admin sends to one device [C-3.4].
+ * A partner's or admin's command by its type; RELEASE: a mode change that only releases a device from an emergency;
+ * PLAN: the plan itself, for a slot, the mode in force or a repeated emergency; REST_COMMAND: a command that an admin
+ * sends to one device [C-3.4].
  */
-export type OwnerName = CommandType | 'PLAN' | 'REST_COMMAND';
+export type OwnerName = CommandType | 'RELEASE' | 'PLAN' | 'REST_COMMAND';
 
 export type DispatchState = 'WAITING' | 'SENT' | 'RECEIVED' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
 

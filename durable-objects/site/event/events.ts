@@ -86,7 +86,14 @@ export class Events {
     const what = slot === undefined ? constraint : `${slot}|${constraint}`;
     const keyIds = this.#damping.keysFor(turn, constraint, about.keyId, this.#host.registry.keyIds);
     const message = `${about.commandType} ${outcome}: ${violationText(violation)}`;
-    const details = { message, constraint, limit, value, unit, ...(deviceId ? { deviceId } : {}) };
+    const details = {
+      message,
+      constraint,
+      limit,
+      ...(value === undefined ? {} : { value }),
+      unit,
+      ...(deviceId ? { deviceId } : {}),
+    };
     const alarm: AlarmContent = { type: 'CONSTRAINT_VIOLATION', ...details };
     this.#raise(turn, about, `violation|${about.commandId}|${what}`, alarm, keyIds);
   }

@@ -1,11 +1,8 @@
-/** The owners of the plan's commands (setpoint, mode, emergency) and of the plan's own dispatches [C-7.7]. */
-import type { Emergency, ModeChange, SiteSetpoint } from '../../../protocol/command.ts';
-import type { OperatingMode } from '../../../protocol/enums.ts';
-import { formatInstant } from '../../../protocol/ids.ts';
+/** The owners of setpoints, of emergencies, and of the plan's own dispatches [C-7.7]. */
+import type { Emergency, SiteSetpoint } from '../../../protocol/command.ts';
 import type { Turn } from '../../object/turn.ts';
 import { isOpen, subjectOf } from '../command/commands.ts';
 import { emergencyKind } from '../command/kind/emergency.ts';
-import { modeChangeKind } from '../command/kind/mode-change.ts';
 import { siteSetpointKind } from '../command/kind/site-setpoint.ts';
 import {
   CommandOwner,
@@ -15,10 +12,10 @@ import {
   type Recorded,
 } from '../command/owner.ts';
 import type { CommandOutcome, CommandRow } from '../command/rows.ts';
-import type { ConfigurationState } from '../config/state.ts';
 import { DEVICE_FAILED, hasEnded, isHeld, type PlannedDispatch } from '../dispatch/dispatch.ts';
 import type { Departure, Owner } from '../dispatch/owner.ts';
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
+import type { Refusal } from '../refusal.ts';
 import type { Schedules } from '../schedule/schedules.ts';
 import type { Plan } from './plan.ts';
 import type { PlanEntry } from './stack.ts';
@@ -66,6 +63,18 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     this.#plan.follow(turn, command, setpoint);
   }
 
+  /** The dispatch of a displaced setpoint has failed: the setpoint waits in the plan, and gets a new one if it returns. */
+  override failed(turn: Turn, row: DispatchRow, reason: string | null, why?: Refusal): void {
+    if (row.state === 'SENT' && this.#isDisplaced(turn, row))
+      this.host.dispatches.rows.delete(turn, row.cmd_id);
+    else super.failed(turn, row, reason, why);
+  }
+
+  /** A displaced setpoint must not follow the target that displaced it: only its ack is awaited. */
+  mayRepeat(turn: Turn, row: DispatchRow): boolean {
+    return !this.#isDisplaced(turn, row);
+  }
+
   override deviceGone(turn: Turn, row: DispatchRow, why: Departure): void {
     if (row.state === 'WAITING' || this.host.view(turn).gatewayId === undefined) {
       super.deviceGone(turn, row, why);
@@ -73,7 +82,11 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     }
     // The plan sends its target to the gateway that serves instead.
     this.host.dispatches.rows.delete(turn, row.cmd_id);
-    this.#plan.state.forgetSent(turn);
+    if (!this.#isDisplaced(turn, row)) this.#plan.state.forgetSent(turn);
+  }
+
+  #isDisplaced(turn: Turn, { command_sequence: sequence }: DispatchRow): boolean {
+    return sequence !== null && this.#plan.isDisplaced(turn, sequence);
   }
 
   protected override commandFailed(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
@@ -114,9 +127,10 @@ export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
 
   override recorded(turn: Turn, command: Recorded<Emergency>): void {
     super.recorded(turn, command);
-    const { sequence, id, payload } = command;
+    const { sequence, id, payload, planned } = command;
     this.host.commands.rows.noteEmergency(turn, sequence);
-    this.#plan.beginEmergency(turn, { sequence, type: payload.type }, id);
+    const deviceIds = planned.map(({ deviceId }) => deviceId);
+    this.#plan.beginEmergency(turn, { sequence, type: payload.type }, id, deviceIds);
   }
 
   override sending(turn: Turn, row: DispatchRow): void {
@@ -127,69 +141,6 @@ export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
 
   protected override namesOf({ device_id: deviceId }: DispatchRow): readonly string[] {
     return [deviceId];
-  }
-}
-
-export interface ModeOwnerHost extends PlanOwnerHost {
-  configuration: ConfigurationState;
-}
-
-export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
-  readonly #host: ModeOwnerHost;
-
-  constructor(host: ModeOwnerHost) {
-    super('MODE_CHANGE', modeChangeKind, host);
-    this.#host = host;
-  }
-
-  override forget(turn: Turn, sequence: number): void {
-    this.#host.plan.state.loseMode(turn, sequence);
-  }
-
-  override sending(turn: Turn, row: DispatchRow): void {
-    const { command_sequence: sequence } = row;
-    if (sequence === null || row.device_id !== this.host.view(turn).gatewayId) return;
-    const { state } = this.#host.plan;
-    const { mode } = JSON.parse(row.payload) as { mode: OperatingMode };
-    // A mode that the gateway has acknowledged and gets again is in force.
-    state.overrule(
-      turn,
-      isHeld(row.state) ? { by: 'mode', mode } : { by: 'unanswered mode', sequence, mode },
-    );
-    // The plan must not repeat its previous mode after this one.
-    if (state.sent?.by === 'unanswered mode') this.host.dispatches.rows.deleteOfOwner(turn, 'PLAN');
-  }
-
-  /**
-   * Without validUntil the mode becomes that of the site and ends an override; with validUntil it is the override
-   * [C-7.7].
-   */
-  protected override started(turn: Turn, command: CommandRow, payload: ModeChange): void {
-    const { plan, configuration, dispatches } = this.#host;
-    const { mode, reason, validUntil } = payload;
-    const { id: commandId, sequence, key_prefix: setBy } = command;
-    if (validUntil === undefined) configuration.setMode(turn, mode);
-    else {
-      const validFrom = formatInstant(turn.now);
-      const override = { mode, reason: reason ?? null, validFrom, validUntil, commandId, setBy };
-      configuration.overrideMode(turn, override);
-    }
-    plan.state.takeMode(turn, sequence, mode);
-    if (plan.state.emergency) return;
-    this.#supersedeOlder(turn, sequence, commandId);
-    // Schedules waited for the end of the emergency.
-    dispatches.sendAllWaiting(turn, 'SCHEDULE');
-  }
-
-  /** Ends older modes and emergencies that were not acknowledged: they are not sent any more. */
-  #supersedeOlder(turn: Turn, sequence: number, by: string): void {
-    const { commands, dispatches } = this.host;
-    dispatches.rows.deleteOfOwner(turn, 'PLAN');
-    const open = [...dispatches.rows.ofOwner('MODE_CHANGE'), ...dispatches.rows.ofOwner('EMERGENCY')];
-    const older = open.flatMap(({ command_sequence: one }) => (one !== null && one < sequence ? [one] : []));
-    for (const one of older.sort((left, right) => left - right)) {
-      commands.fail(turn, one, `SUPERSEDED by ${by}`);
-    }
   }
 }
 

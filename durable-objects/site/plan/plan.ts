@@ -116,7 +116,17 @@ export class Plan implements DueSource {
     this.#apply(turn);
   }
 
-  /** The gateway acknowledges a setpoint: the plant follows it, and only the verdict ends the command. */
+  /** Whether a setpoint is in the plan, and another target is active now. */
+  isDisplaced(turn: Turn, sequence: number): boolean {
+    if (!this.state.entries.find(sequence)) return false;
+    const { target } = this.state.at(turn.now);
+    return target.by !== 'entry' || target.sequence !== sequence;
+  }
+
+  /**
+   * The gateway acknowledges a setpoint: the plant follows it, unless another target has displaced it meanwhile. Only
+   * the verdict ends the command.
+   */
   follow(turn: Turn, command: CommandRow, setpoint: SiteSetpoint): void {
     const { commands, dispatches, events } = this.#host;
     const entry = this.state.entries.find(command.sequence);
@@ -127,7 +137,7 @@ export class Plan implements DueSource {
     }
     if (entry) {
       this.state.entries.update(turn, entry, {
-        obeyedSinceMs: turn.now,
+        obeyedSinceMs: this.isDisplaced(turn, command.sequence) ? null : turn.now,
         verdictAtMs: starts ? verdictAtMs(setpoint, entry, turn.now) : entry.verdictAtMs,
       });
     } else if (starts) {
@@ -191,8 +201,8 @@ export class Plan implements DueSource {
   // emergencies and modes
 
   /** Ends all setpoints and waiting commands; schedules stay. The emergency is active until a later mode change. */
-  beginEmergency(turn: Turn, emergency: ActiveEmergency, id: string): void {
-    const { commands, dispatches, demands } = this.#host;
+  beginEmergency(turn: Turn, emergency: ActiveEmergency, id: string, deviceIds: readonly string[]): void {
+    const { commands, dispatches, demands, view } = this.#host;
     this.#advance(turn);
     for (const { sequence } of this.state.entries.all()) {
       const waits = commands.find(sequence)?.dispatched_at_ms === null;
@@ -204,7 +214,8 @@ export class Plan implements DueSource {
     }
     dispatches.rows.deleteOfOwner(turn, 'PLAN');
     demands.clear(turn);
-    this.state.hold(turn, emergency);
+    const earlier = this.state.unreleased.filter((deviceId) => view(turn).isActive(deviceId));
+    this.state.hold(turn, emergency, [...new Set([...earlier, ...deviceIds])]);
   }
 
   /** The default mode of the site has changed: sends it to a plant that follows the mode, unless an override is active. */
@@ -220,7 +231,7 @@ export class Plan implements DueSource {
     const { rows } = this.#host.dispatches;
     const { sent } = this.state;
     // An open mode change is newer than the target: nothing older may follow it.
-    const isModeOpen = rows.all().some(isModeDispatch);
+    const isModeOpen = [...rows.ofOwner('MODE_CHANGE'), ...rows.ofOwner('PLAN')].some(isModeDispatch);
     if (!sent || sent.by === 'unanswered mode' || sent.by === 'unknown' || isModeOpen) return;
     if (sent.by === 'entry') {
       const isItsOwn = rows.ofCommand(sent.sequence).some((row) => row.device_id === deviceId);
@@ -256,9 +267,15 @@ export class Plan implements DueSource {
     return true;
   }
 
-  /** Another target replaces an entry: its dispatch is deleted, its time on top is stored for the verdict. */
+  /**
+   * Another target replaces an entry: its time on top is stored for the verdict. Its dispatch is deleted, unless the ack
+   * may still be under way.
+   */
   #leaveTop(turn: Turn, entry: StoredEntry): void {
-    this.#host.dispatches.rows.deleteOfCommand(turn, entry.sequence);
+    const { rows } = this.#host.dispatches;
+    for (const row of rows.ofCommand(entry.sequence)) {
+      if (row.state !== 'SENT') rows.delete(turn, row.cmd_id);
+    }
     if (entry.obeyedSinceMs === null) return;
     const spans = entry.verdictAtMs === null ? [] : spansOf(entry, turn.now).slice(-LIMIT.planSpans);
     this.state.entries.update(turn, entry, { obeyedSinceMs: null, spans });

@@ -41,6 +41,8 @@ interface StoredPlan {
   emergency?: ActiveEmergency | undefined;
   /** The target that the plant was sent last. */
   sent?: Sent | undefined;
+  /** See `SiteView.unreleased`; absent: none. */
+  unreleased?: readonly string[];
 }
 
 export class PlanState {
@@ -68,6 +70,10 @@ export class PlanState {
 
   get sent(): Sent | undefined {
     return this.#stored.value.sent;
+  }
+
+  get unreleased(): readonly string[] {
+    return this.#stored.value.unreleased ?? [];
   }
 
   /** Something that the plan depends on has changed in this turn: the plan is applied at the turn's end. */
@@ -105,10 +111,18 @@ export class PlanState {
     if (this.entries.delete(turn, sequence)) this.touch();
   }
 
-  /** An emergency becomes active; its own dispatches go to the plant. */
-  hold(turn: Turn, emergency: ActiveEmergency): void {
-    this.#stored.set(turn, { emergency, sent: { by: 'emergency', sequence: emergency.sequence } });
+  /** An emergency becomes active; its own dispatches go to these devices. */
+  hold(turn: Turn, emergency: ActiveEmergency, deviceIds: readonly string[]): void {
+    const sent = { by: 'emergency' as const, sequence: emergency.sequence };
+    this.#stored.set(turn, { emergency, sent, unreleased: deviceIds });
     this.touch();
+  }
+
+  /** The device has acknowledged a mode. */
+  release(turn: Turn, deviceId: string): void {
+    if (!this.unreleased.includes(deviceId)) return;
+    const unreleased = this.unreleased.filter((one) => one !== deviceId);
+    this.#stored.set(turn, { ...this.#stored.value, unreleased });
   }
 
   /**
@@ -129,7 +143,8 @@ export class PlanState {
     if (emergency && emergency.sequence > sequence) return;
     const isLast =
       sent?.by === 'unanswered mode' ? sent.sequence === sequence : sent?.by === 'emergency' && !sent.isAgain;
-    this.#stored.set(turn, { sent: isLast ? { by: 'mode', mode } : sent });
+    const { unreleased } = this;
+    this.#stored.set(turn, { sent: isLast ? { by: 'mode', mode } : sent, unreleased });
     this.touch();
   }
 

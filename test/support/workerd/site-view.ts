@@ -25,6 +25,7 @@ export interface FactsOptions {
   offline?: readonly string[];
   inFault?: readonly string[];
   emergency?: ActiveEmergency;
+  unreleased?: readonly string[];
   batteryDemands?: SiteView['batteryDemands'];
   /** By scheduleId. */
   schedules?: Record<string, ScheduleStatus>;
@@ -77,6 +78,7 @@ export function siteView(options: FactsOptions = {}): SiteView {
     subDevices: options.subDevices ?? DEFAULT_SUB_DEVICES,
     gatewayId,
     emergency: options.emergency,
+    unreleased: options.unreleased ?? [],
     batteryDemands: options.batteryDemands ?? {},
     socPercent: ({ externalId }) => options.soc?.[externalId],
     servingDevice: ({ linkedDeviceId }) => {

@@ -8,7 +8,7 @@ import { signableJson } from '../../../../protocol/compact-json.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
 import type { PlannedDispatch } from '../../dispatch/dispatch.ts';
 import { type Refusal, refusal, together, violated } from '../../refusal.ts';
-import { type BatteryDemand, findSubDevice, type SiteView } from '../../site-view.ts';
+import { type ActiveEmergency, type BatteryDemand, findSubDevice, type SiteView } from '../../site-view.ts';
 import { isLimited, limitsOf, overLimit } from '../constraints.ts';
 import type { JudgedItem, Kind, Stage, StageName, Waiting } from './kind.ts';
 
@@ -50,14 +50,29 @@ function checkCharge(
   return undefined;
 }
 
+/** Whether the command stops its asset or limits it to zero. */
+function stops({ command, params }: DeviceCommandItem): boolean {
+  const { isStop, required } = deviceCommandRule(command);
+  return isStop || (required === 'percent' ? params?.percent === 100 : params?.powerKw === 0);
+}
+
+/** [C-7.7] The limit of an emergency is 0 kW. */
+function refusedByEmergency(item: DeviceCommandItem, { type }: ActiveEmergency, view: SiteView): Refusal {
+  const { deviceId, params } = item;
+  const ratedKw = findSubDevice(view, deviceId)?.ratedPowerKw ?? undefined;
+  const ofRated = ratedKw === undefined ? undefined : ratedKw * (1 - (params?.percent ?? 0) / 100);
+  return violated({
+    constraint: 'emergency',
+    limit: 0,
+    value: params?.powerKw ?? ofRated,
+    unit: 'kW',
+    deviceId,
+    text: `an emergency ${type} is active, only commands that stop an asset pass; send a mode command to end it`,
+  });
+}
+
 const checkConstraint: ItemCheck = (item, view) => {
-  const { emergency } = view;
-  if (emergency) {
-    return refusal(
-      'CONSTRAINT_VIOLATION',
-      `an emergency ${emergency.type} is active; send a mode command to end it`,
-    );
-  }
+  if (view.emergency && !stops(item)) return refusedByEmergency(item, view.emergency, view);
   const demand = demandOf(item, view);
   if (demand) {
     return (
@@ -208,9 +223,13 @@ export const deviceCommandKind: Kind<DeviceCommand> = {
       itemsOf(commands, waiting).map((item) => ({ item, refusal: undefined })),
       view,
     ),
-  recheck: ({ commands }, waiting, view) => {
+  recheck: ({ commands }, waiting, view, isSent) => {
     for (const item of itemsOf(commands, waiting)) {
-      const why = checkTarget(item, view) ?? checkConstraint(item, view);
+      const why =
+        checkTarget(item, view) ??
+        checkConstraint(item, view) ??
+        checkAsset(item, view) ??
+        (isSent ? checkFault(item, view) : undefined);
       if (why) return why;
     }
     return undefined;

@@ -39,6 +39,6 @@ export interface Kind<Payload> {
   plan(payload: Payload, items: readonly JudgedItem[], view: SiteView): PlannedDispatch[];
   /** What a waiting dispatch becomes when it is sent now, for the devices that serve now. Empty: as it was planned. */
   replan(payload: Payload, waiting: Waiting, view: SiteView): PlannedDispatch[];
-  /** Why a waiting dispatch may not be sent now [C-7.6]. */
-  recheck(payload: Payload, waiting: Waiting, view: SiteView): Refusal | undefined;
+  /** Why a waiting dispatch may not stay, or, with `isSent`, may not be sent now [C-7.6]. */
+  recheck(payload: Payload, waiting: Waiting, view: SiteView, isSent: boolean): Refusal | undefined;
 }

@@ -4,7 +4,7 @@ import type { ModeChange } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';
 import { toDevices } from '../../dispatch/dispatch.ts';
 import type { Refusal } from '../../refusal.ts';
-import type { SiteView } from '../../site-view.ts';
+import { linkedDevices, type SiteView } from '../../site-view.ts';
 import { checkGateway, checkTopology } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
@@ -20,6 +20,15 @@ function checkAssets({ mode }: ModeChange, view: SiteView): Refusal | undefined 
   return checkTopology(MODE_NEEDS[mode], view);
 }
 
+/** The mode that ends an emergency goes to every device that the emergency went to and that still serves [C-7.7]. */
+function devicesOf(view: SiteView): (string | undefined)[] {
+  const linked = linkedDevices(view);
+  const released = view.unreleased.filter(
+    (id) => view.isActive(id) && (linked.includes(id) || view.isLive(id)),
+  );
+  return [view.gatewayId, ...released];
+}
+
 export const modeChangeKind: Kind<ModeChange> = {
   stages: [
     ['target', ({ view }) => checkGateway(view)],
@@ -27,7 +36,7 @@ export const modeChangeKind: Kind<ModeChange> = {
   ],
   window: ({ validUntil }) => ({ untilMs: validUntil === undefined ? undefined : parseInstant(validUntil) }),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
-  plan: (payload, _items, view) => toDevices([view.gatewayId], ACTION, payload),
+  plan: (payload, _items, view) => toDevices(devicesOf(view), ACTION, payload),
   replan: (payload, _dispatch, view) => toDevices([view.gatewayId], ACTION, payload),
   recheck: (payload, _waiting, view) => checkAssets(payload, view),
 };

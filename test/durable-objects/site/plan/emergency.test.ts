@@ -1,6 +1,8 @@
 /** An emergency over the plan: what it ends, what it lets pass, and the mode change that ends it. */
+
+import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
-import { connectListening, sendAck } from '#workerd/site-devices.ts';
+import { commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionStatuses,
@@ -9,13 +11,15 @@ import {
   obey,
   type PlannedScene,
   planned,
+  receivedAlarms,
   rowOf,
   sentTo,
 } from '#workerd/site-plan.ts';
 import { readConfig } from '#workerd/site-reads.ts';
 import { evictBetween, evictSite } from '#workerd/site-rows.ts';
-import { charge, submission } from '#workerd/site-submissions.ts';
+import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
+import { createLinked } from '#workerd/world.ts';
 
 const TYPES = ['STOP', 'HOLD'] as const;
 
@@ -25,6 +29,14 @@ async function stop(scene: PlannedScene, type: (typeof TYPES)[number] = 'STOP') 
   expect(await scene.partner.acknowledge(publish)).toMatchObject({ status: 'ACCEPTED' });
   await obey(scene, 1, 'RECEIVED', 'COMPLETED');
   return publish;
+}
+
+/** A site with a device of its own for its second battery, which is not connected. */
+async function newLinkedSite() {
+  const site = await newPlannedSite();
+  const linked = await createLinked(site.organization, site.plant.id);
+  await changeAndNotifySite(site.organization, site.plant.id);
+  return { ...site, linked };
 }
 
 /** Submits a mode. */
@@ -79,6 +91,35 @@ describe.each(TYPES)('an emergency %s', (type) => {
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
     await obey(scene, 2);
     expect(await partner.acknowledge(charge())).toMatchObject({ status: 'ACCEPTED' });
+  });
+
+  it('the emergency lets device commands pass that stop a battery or limit it to 0 kW [C-7.7]', async () => {
+    const { scene, partner } = await newPlannedSite();
+    await stop(scene, type);
+    const stopping = submission('device', batch(batteryCommand(undefined, { command: 'BESS_STOP' })));
+    expect(await partner.acknowledge(stopping)).toMatchObject({ status: 'ACCEPTED' });
+    expect(await partner.acknowledge(charge(0))).toMatchObject({ status: 'ACCEPTED' });
+    expect((await obey(scene, 2)).action).toBe('BESS_STOP');
+    expect((await obey(scene, 3)).action).toBe('BESS_CHARGE');
+  });
+
+  it('the emergency raises an alarm for a device command that it rejects, with its limit of 0 kW [C-7.7]', async () => {
+    const { scene, partner } = await newPlannedSite();
+    await stop(scene, type);
+    expect(await partner.acknowledge(charge(7))).toMatchObject({
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+      message: `BESS-1: an emergency ${type} is active, only commands that stop an asset pass; send a mode command to end it`,
+    });
+    expect(await receivedAlarms(scene)).toMatchObject([
+      {
+        type: 'CONSTRAINT_VIOLATION',
+        constraint: 'emergency',
+        limit: 0,
+        value: 7,
+        unit: 'kW',
+        deviceId: 'BESS-1',
+      },
+    ]);
   });
 
   it('the emergency queues NORMAL and HIGH setpoints, and the highest is sent when a mode change ends it [C-7.7]', async () => {
@@ -173,6 +214,63 @@ describe('a mode change during an emergency', () => {
     await passTime(plant.id, 10 * MINUTE);
     expect(await sentTo(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'ZERO_EXPORT', 9, 'ZERO_EXPORT']);
     expect((await readConfig(plant.id)).operatingMode).toBe('ZERO_EXPORT');
+  });
+});
+
+describe('the mode change that ends an emergency', () => {
+  it('goes to each linked device, too, and is COMPLETED when all of them have completed it [C-7.7]', async () => {
+    const { scene, plant, linked } = await newLinkedSite();
+    const linkedLink = await connectListening(plant, linked);
+    await stop(scene);
+    await sendAck(linkedLink, linked, (await nthCommand(linkedLink, 1)).cmdId, 'COMPLETED');
+    const mode = await change(scene);
+    const released = await nthCommand(linkedLink, 2);
+    expect(released).toMatchObject({ action: 'MODE_CHANGE', payload: { mode: 'ZERO_EXPORT' } });
+    await obey(scene, 2, 'COMPLETED');
+    expect(await endOf(plant, mode)).toBe('EXECUTING');
+    await sendAck(linkedLink, linked, released.cmdId, 'COMPLETED');
+    expect(await endOf(plant, mode)).toBe('COMPLETED');
+    const second = await change(scene, 'MAX_EXPORT');
+    await obey(scene, 3, 'COMPLETED');
+    expect(await endOf(plant, second)).toBe('COMPLETED');
+    expect(commandsOf(linkedLink)).toHaveLength(2);
+  });
+
+  it('ends it with the ack of the gateway, not with that of a linked device [C-7.7]', async () => {
+    const { scene, plant, partner, linked } = await newLinkedSite();
+    const linkedLink = await connectListening(plant, linked);
+    await stop(scene);
+    const mode = await change(scene);
+    await sendAck(linkedLink, linked, (await nthCommand(linkedLink, 2)).cmdId, 'COMPLETED');
+    expect(await endOf(plant, mode)).toBe('EXECUTING');
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
+    expect((await readConfig(plant.id)).operatingMode).toBe('STANDARD');
+    await obey(scene, 2, 'COMPLETED');
+    expect(await endOf(plant, mode)).toBe('COMPLETED');
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'ACCEPTED' });
+    expect((await readConfig(plant.id)).operatingMode).toBe('ZERO_EXPORT');
+  });
+
+  it('waits for a linked device that is not connected, also in a newer mode and after an eviction [C-7.7]', async () => {
+    const { scene, plant, linked } = await newLinkedSite();
+    const emergency = submission('emergency', { type: 'STOP' });
+    const older = submission('mode', { mode: 'ZERO_EXPORT' });
+    for (const [index, publish] of [emergency, older].entries()) {
+      expect(await scene.partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
+      await obey(scene, index + 1, 'COMPLETED');
+    }
+    expect(await endOf(plant, older)).toBe('EXECUTING');
+    const newer = submission('mode', { mode: 'MAX_EXPORT' });
+    await scene.partner.submit(newer);
+    await obey(scene, 3, 'COMPLETED');
+    expect(await endOf(plant, older)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, newer)).id}`);
+    await evictSite(plant.id);
+    const linkedLink = await connectListening(plant, linked);
+    const released = await nthCommand(linkedLink, 1);
+    expect(released).toMatchObject({ action: 'MODE_CHANGE', payload: { mode: 'MAX_EXPORT' } });
+    await sendAck(linkedLink, linked, released.cmdId, 'COMPLETED');
+    expect(await endOf(plant, newer)).toBe('COMPLETED');
+    expect(commandsOf(linkedLink)).toHaveLength(1);
   });
 });
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Turn } from '../../../../durable-objects/object/turn.ts';
 import type { DispatchRow } from '../../../../durable-objects/site/dispatch/rows.ts';
-import { ModeOwner, type ModeOwnerHost } from '../../../../durable-objects/site/plan/owner.ts';
+import { ModeOwner, type ModeOwnerHost } from '../../../../durable-objects/site/plan/mode-owner.ts';
 import type { ModeChange } from '../../../../protocol/command.ts';
 import type { OperatingMode } from '../../../../protocol/enums.ts';
 
@@ -36,6 +36,7 @@ describe('an acknowledged mode change', () => {
       plan: {
         state: {
           emergency: undefined,
+          release: none,
           takeMode: (turn: Turn, sequence: number) => calls.push(['plan', turn.now, sequence]),
         },
       },

@@ -3,7 +3,7 @@
  * end.
  */
 import { HOUR, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
-import { nthCommand } from '#workerd/site-devices.ts';
+import { connectListening, nthCommand } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionStatuses,
@@ -63,6 +63,48 @@ describe('a HIGH setpoint over a NORMAL one', () => {
     expect(await sentTo(link, plant)).toEqual([5, 9, 9, 9, 5]);
   });
 
+  it('a NORMAL setpoint that its gateway acknowledges after a HIGH one was sent is EXECUTING, and ends unmeasured if the HIGH one outlasts it [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
+    const normal = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
+    await partner.submit(normal, planned(9, 'HIGH', { forMs: HOUR }));
+    await obey(scene, 1);
+    await obey(scene, 2);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await endOf(plant, normal)).toBe('COMPLETED unmeasured');
+    expect(await executionStatuses(scene, normal)).toEqual(['EXECUTING', 'COMPLETED unmeasured']);
+    expect(await sentTo(link, plant)).toEqual([5, 9]);
+  });
+
+  it('a NORMAL setpoint that was displaced before its ack is not sent again, not even to a gateway that reconnects, until it returns [C-7.7]', async () => {
+    const { scene, plant, partner } = await newPlannedSite();
+    const normal = planned(5, 'NORMAL', { forMs: HOUR });
+    await partner.submit(normal, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
+    await obey(scene, 2);
+    const again = await connectListening(plant);
+    expect(await sentTo(again, plant)).not.toContain(5);
+    await passTime(plant.id, 5 * MINUTE);
+    expect(await sentTo(again, plant)).not.toContain(5);
+    expect(await endOf(plant, normal)).toBe('PENDING');
+    await passTime(plant.id, 5 * MINUTE);
+    expect(await sentTo(again, plant)).toContain(5);
+    await obey({ link: again, plant }, (await sentTo(again, plant)).length);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+  });
+
+  it('a NORMAL setpoint that its gateway answers FAILED after a HIGH one was sent returns when the HIGH one ends [C-7.8]', async () => {
+    const { scene, plant, link, partner } = await newPlannedSite();
+    const normal = planned(5, 'NORMAL', { forMs: HOUR });
+    await partner.submit(normal, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
+    await obey(scene, 1, 'FAILED');
+    await obey(scene, 2);
+    expect(await endOf(plant, normal)).toBe('PENDING');
+    await passTime(plant.id, 10 * MINUTE);
+    await obey(scene, 3);
+    expect(await sentTo(link, plant)).toEqual([5, 9, 5]);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+  });
+
   it('when the device rejects the HIGH setpoint, it ends FAILED and the NORMAL one is sent again immediately [C-7.8]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
@@ -75,13 +117,13 @@ describe('a HIGH setpoint over a NORMAL one', () => {
     expect(await endOf(plant, normal)).toBe('PENDING');
   });
 
-  it('an ack of the NORMAL setpoint has no effect while the HIGH one is active, and starts it afterwards [C-7.7]', async () => {
+  it('a NORMAL setpoint that was acknowledged while the HIGH one was active does not begin again when it returns [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     const normal = planned(5, 'NORMAL');
     await partner.submit(normal, planned(9, 'HIGH', { forMs: MINUTE }));
     await obey(scene, 2);
     await obey(scene, 1);
-    expect(await endOf(plant, normal)).toBe('PENDING');
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
     await passTime(plant.id, MINUTE);
     await obey(scene, 3);
     expect(await endOf(plant, normal)).toBe('EXECUTING');

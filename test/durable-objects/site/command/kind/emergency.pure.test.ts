@@ -75,6 +75,6 @@ describe('other rules of an emergency', () => {
 
   it('an emergency that waited is sent, whatever has changed meanwhile [C-7.6]', () => {
     const facts = siteView({ gatewayId: undefined, constraints: { maxImportKw: 0 } });
-    expect(emergencyKind.recheck({ type: 'STOP' }, {} as Waiting, facts)).toBeUndefined();
+    expect(emergencyKind.recheck({ type: 'STOP' }, {} as Waiting, facts, true)).toBeUndefined();
   });
 });

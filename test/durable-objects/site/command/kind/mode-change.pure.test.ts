@@ -96,9 +96,24 @@ describe('other rules of a mode change', () => {
     ]);
   });
 
+  it('a mode change becomes an MQTT command for each device that is still under an emergency, too [C-7.7]', () => {
+    const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'linked-1' })];
+    const devicesOf = (options: FactsOptions) =>
+      modeChangeKind
+        .plan({ mode: 'STANDARD' }, [], siteView({ subDevices, ...options }))
+        .map(({ deviceId }) => deviceId);
+    const unreleased = [GATEWAY, 'linked-1', 'gateway-2'];
+    const active = ['linked-1', 'gateway-2'];
+    expect(devicesOf({ unreleased, active })).toEqual([GATEWAY, 'linked-1', 'gateway-2']);
+    // A linked device gets it when it connects; a gateway that no longer serves and is not there may never do so.
+    expect(devicesOf({ unreleased, active, away: active })).toEqual([GATEWAY, 'linked-1']);
+    expect(devicesOf({ unreleased, active: ['gateway-2'] })).toEqual([GATEWAY, 'gateway-2']);
+    expect(devicesOf({ unreleased: [], active })).toEqual([GATEWAY]);
+  });
+
   it('a mode change that waited is sent only if the site still has an asset that the mode needs [C-7.6]', () => {
     const recheck = (mode: OperatingMode, options: FactsOptions) =>
-      modeChangeKind.recheck({ mode }, {} as Waiting, siteView(options))?.rejectionCode;
+      modeChangeKind.recheck({ mode }, {} as Waiting, siteView(options), true)?.rejectionCode;
     const [battery, meter] = [subDevice('BESS-1', 'BESS'), subDevice('METER-9', 'METER')];
     expect(recheck('PEAK_SHAVING', { subDevices: [battery] })).toBeUndefined();
     expect(recheck('PEAK_SHAVING', { subDevices: [meter] })).toBe('UNSUPPORTED_FOR_TOPOLOGY');

@@ -172,7 +172,7 @@ describe('other rules of a setpoint', () => {
 
   it('a setpoint that waited is checked against the current limits [C-7.6]', () => {
     const recheck = (setpoint: SiteSetpoint, options: FactsOptions) =>
-      siteSetpointKind.recheck(setpoint, {} as Waiting, siteView(options));
+      siteSetpointKind.recheck(setpoint, {} as Waiting, siteView(options), true);
     expect(recheck(power(5), { constraints: { maxImportKw: 5 } })).toBeUndefined();
     expect(recheck(power(5), { constraints: { maxImportKw: 4 } })?.rejectionCode).toBe(
       'CONSTRAINT_VIOLATION',
@@ -189,6 +189,7 @@ describe('other rules of a setpoint', () => {
         setpoint,
         {} as Waiting,
         siteView({ subDevices: [subDevice('ONE', assetType)] }),
+        true,
       )?.rejectionCode;
     expect(recheck(power(5, EXPORT), 'METER')).toBe('UNSUPPORTED_FOR_TOPOLOGY');
     expect(recheck(power(5, EXPORT), 'BESS')).toBeUndefined();
