@@ -14,10 +14,10 @@ const key = randomBytes.map(composeApiKey);
 
 describe('composeApiKey', () => {
   it.each([
-    ['the first bytes', Uint8Array.from({ length: 64 }, (_, index) => index), KEY],
-    ['zeros', new Uint8Array(64), 'sw_00000000000000000000000000000000000000000002CZclj'],
+    ['the byte values 0 to 63', Uint8Array.from({ length: 64 }, (_, index) => index), KEY],
+    ['64 zero bytes', new Uint8Array(64), 'sw_00000000000000000000000000000000000000000002CZclj'],
     [
-      'bytes of which the highest are passed over',
+      'bytes of which the highest values are skipped',
       Uint8Array.from({ length: 65 }, (_, index) => 255 - index),
       'sw_zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJ2zW1Ec',
     ],
@@ -38,7 +38,7 @@ describe('composeApiKey', () => {
     });
   });
 
-  it('makes each character from exactly four of 248 byte values [C-5.1]', () => {
+  it('maps exactly four of the byte values 0 to 247 to each character [C-5.1]', () => {
     const uses = new Map<string, number>();
     for (let byte = 0; byte < 248; byte++) {
       const character = composeApiKey(new Uint8Array(64).fill(byte)).charAt(3);
@@ -84,6 +84,6 @@ describe('isWellFormedApiKey', () => {
   });
 });
 
-it('a prefix shows eight characters of the secret [C-5.1]', () => {
+it('the prefix of an API key is sw_ and the first eight characters of its secret [C-5.1]', () => {
   expect(apiKeyPrefix(KEY)).toBe('sw_01234567');
 });

@@ -30,33 +30,39 @@ const CHOICES: AssetType[][] = [
 ];
 
 describe('a device command', () => {
-  it.each(DEVICE_COMMAND_TYPES)('%s is for exactly one kind, which its name contains [C-7.4]', (command) => {
-    const kinds = ASSET_TYPES.filter((type) => ASSETS[type].commands[command] !== undefined);
-    expect(kinds).toEqual([command.split('_')[0]]);
-    expect(assetTypeOf(command)).toBe(kinds[0]);
-  });
+  it.each(DEVICE_COMMAND_TYPES)(
+    '%s is for exactly one asset kind, which is the first part of its name [C-7.4]',
+    (command) => {
+      const kinds = ASSET_TYPES.filter((type) => ASSETS[type].commands[command] !== undefined);
+      expect(kinds).toEqual([command.split('_')[0]]);
+      expect(assetTypeOf(command)).toBe(kinds[0]);
+    },
+  );
 
-  it('is known to the spec, and each command of the spec has a kind (spec: Enumerations)', () => {
+  it('is in the table if and only if the spec lists it; a lookup of any other command throws (spec: Enumerations)', () => {
     const commands = ASSET_TYPES.flatMap((type) => Object.keys(ASSETS[type].commands));
     expect(commands.sort()).toEqual([...DEVICE_COMMAND_TYPES].sort());
     expect(() => assetTypeOf('REBOOT' as 'FVE_STOP')).toThrow('REBOOT');
   });
 
   it.each(ASSET_TYPES.filter((type) => type !== 'BESS' && type !== 'FVE'))(
-    'is not for the kind %s (spec: Plant summary)',
+    'does not exist for the asset kind %s (spec: Plant summary)',
     (type) => {
       expect(ASSETS[type].commands).toEqual({});
       expect(supportedDeviceCommands([type])).toEqual([]);
     },
   );
 
-  it.each(DEVICE_COMMAND_TYPES)('%s requires the parameter that it sets, or none [C-7.4]', (command) => {
-    const needs = { FVE_REDUCE_PERCENT: 'percent', FVE_REDUCE_POWER: 'powerKw' } as Record<string, string>;
-    expect(deviceCommandRule(command).required).toBe(needs[command]);
-  });
+  it.each(DEVICE_COMMAND_TYPES)(
+    '%s requires percent or powerKw if it reduces to that value, and otherwise no parameter [C-7.4]',
+    (command) => {
+      const needs = { FVE_REDUCE_PERCENT: 'percent', FVE_REDUCE_POWER: 'powerKw' } as Record<string, string>;
+      expect(deviceCommandRule(command).required).toBe(needs[command]);
+    },
+  );
 
   it.each(DEVICE_COMMAND_TYPES)(
-    '%s is checked against the limit of its direction, or none [C-7.4]',
+    '%s has the limit of its direction, charge or discharge, and no limit without a direction [C-7.4]',
     (command) => {
       const limits: Record<string, string> = {
         BESS_CHARGE: 'maxChargeKw',
@@ -88,7 +94,7 @@ describe('the commands of a plant', () => {
     ],
     [['BESS', 'METER', 'FVE'], [...DEVICE_COMMAND_TYPES]],
   ] as [AssetType[], string[]][])(
-    "with %j are %j, each once, in the spec's order (spec: Plant summary)",
+    "with the assets %j are %j, each once, in the spec's order (spec: Plant summary)",
     (types, commands) => {
       expect(supportedDeviceCommands(types)).toEqual(commands);
     },
@@ -104,14 +110,17 @@ describe('the commands of a plant', () => {
 });
 
 describe('an asset kind', () => {
-  it.each(ASSET_TYPES)('%s is identified by existing signals, each once [C-3.13]', (type) => {
-    const { signals } = ASSETS[type];
-    expect(SUB_DEVICE_SIGNALS).toEqual(expect.arrayContaining([...signals]));
-    expect(new Set(signals).size).toBe(signals.length);
-    expect(signals).toEqual(expect.arrayContaining(['powerKw', 'fault']));
-  });
+  it.each(ASSET_TYPES)(
+    '%s has only signals of the common list, each once, and always powerKw and fault [C-3.13]',
+    (type) => {
+      const { signals } = ASSETS[type];
+      expect(SUB_DEVICE_SIGNALS).toEqual(expect.arrayContaining([...signals]));
+      expect(new Set(signals).size).toBe(signals.length);
+      expect(signals).toEqual(expect.arrayContaining(['powerKw', 'fault']));
+    },
+  );
 
-  it('is identified only by signals that the contract lists [C-3.13]', () => {
+  it('can have exactly the signals that the contract lists [C-3.13]', () => {
     expect([...SUB_DEVICE_SIGNALS].sort()).toEqual(
       [
         'powerKw',
@@ -130,7 +139,7 @@ describe('an asset kind', () => {
     );
   });
 
-  it.each(ASSET_TYPES)('%s has a meter role of the spec, if any [C-2.2]', (type) => {
+  it.each(ASSET_TYPES)('%s has the meter role that the spec gives it, or no meter role [C-2.2]', (type) => {
     const { meterRole } = ASSETS[type];
     expect([null, ...METER_ROLES]).toContain(meterRole);
     const expected = { METER: 'GRID', FVE: 'FVE', BESS: 'BESS' } as Partial<Record<AssetType, string>>;
@@ -149,16 +158,19 @@ describe('an asset kind', () => {
 });
 
 describe('a mode', () => {
-  it.each(OPERATING_MODES)('%s requires the asset kinds of the contract, or none [C-7.4]', (mode) => {
-    const gives = ['FVE', 'INVERTER', 'BESS'];
-    const needs: Record<string, string[]> = {
-      ZERO_EXPORT: gives,
-      MAX_EXPORT: gives,
-      PEAK_SHAVING: ['BESS'],
-      GRID_TARGET: ['BESS'],
-      LDS_SUPPORT: ['BESS'],
-    };
-    expect(MODE_NEEDS[mode]).toEqual(needs[mode]);
-    expect(EXPORTING).toEqual(gives);
-  });
+  it.each(OPERATING_MODES)(
+    '%s requires one of the asset kinds that the contract lists for it, if it lists any [C-7.4]',
+    (mode) => {
+      const gives = ['FVE', 'INVERTER', 'BESS'];
+      const needs: Record<string, string[]> = {
+        ZERO_EXPORT: gives,
+        MAX_EXPORT: gives,
+        PEAK_SHAVING: ['BESS'],
+        GRID_TARGET: ['BESS'],
+        LDS_SUPPORT: ['BESS'],
+      };
+      expect(MODE_NEEDS[mode]).toEqual(needs[mode]);
+      expect(EXPORTING).toEqual(gives);
+    },
+  );
 });

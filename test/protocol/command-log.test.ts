@@ -44,7 +44,7 @@ function accepts(changes: Record<string, unknown>): boolean {
 }
 
 describe('a row of the command log', () => {
-  it('has all fields of the contract, unchanged [C-4.3]', () => {
+  it('is parsed with all fields of the contract or only the required ones, and nothing is changed [C-4.3]', () => {
     const whole = { ...REQUIRED, ...OPTIONAL };
     expect(commandLogEntry.parse(whole)).toEqual(whole);
     expect(commandLogEntry.parse(REQUIRED)).toEqual(REQUIRED);
@@ -70,7 +70,7 @@ describe('a row of the command log', () => {
     expect(accepts({ [field]: 'x' })).toBe(false);
   });
 
-  it('uses only the values of the closed lists [C-4.3]', () => {
+  it('has a type, status, priority and rejection code of the closed lists, and no other value [C-4.3]', () => {
     const lists = {
       commandType: COMMAND_TYPES,
       status: COMMAND_STATUSES,
@@ -101,7 +101,7 @@ describe('a result in the command log', () => {
   const acceptsResult = (changes: Record<string, unknown>) =>
     accepts({ results: [{ ...RESULT, ...changes }] });
 
-  it('has the fields of an acknowledgement [C-7.5]', () => {
+  it('may be ACCEPTED, QUEUED, or REJECTED with a code and a message, as in an acknowledgement [C-7.5]', () => {
     expect(acceptsResult({})).toBe(true);
     expect(acceptsResult({ status: 'QUEUED' })).toBe(true);
     expect(acceptsResult({ status: 'REJECTED', rejectionCode: 'DEVICE_FAULT', message: 'why' })).toBe(true);

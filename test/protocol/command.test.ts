@@ -29,10 +29,10 @@ const CHARGE = { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE' }
 const REDUCE_PERCENT = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_REDUCE_PERCENT' };
 const REDUCE_POWER = { ...REDUCE_PERCENT, command: 'FVE_REDUCE_POWER' };
 
-/** The rejection, or undefined for an accepted payload. `payload` is JSON text or a value to serialize. */
 const read = (family: CommandFamily, payloadText: string) =>
   parsePublish(family, commandRoutingKey('acme', family), payloadText);
 
+/** The rejection, or undefined for an accepted payload. `payload` is JSON text or a value to serialize. */
 function refusal(family: CommandFamily, payload: unknown): string | undefined {
   const parsed = read(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
   return parsed.ok ? undefined : faultsText(parsed.refusal);
@@ -61,9 +61,12 @@ describe('parsePublish', () => {
     ['emergency', 'EMERGENCY', { type: 'STOP' }],
     ['emergency', 'EMERGENCY', { type: 'HOLD', reason: '' }],
     ['mode', 'MODE_CHANGE', { mode: 'ZERO_EXPORT', reason: 'r', validUntil: '2026-01-15T11:00:00+01:00' }],
-  ] as const)('reads a %s payload as %s [spec: Command payloads]', (family, commandType, payload) => {
-    expect(accepted(family, payload)).toEqual({ commandType, payload });
-  });
+  ] as const)(
+    'reads a payload of the family %s as %s [spec: Command payloads]',
+    (family, commandType, payload) => {
+      expect(accepted(family, payload)).toEqual({ commandType, payload });
+    },
+  );
 
   it.each([
     ['an unknown field of a setpoint', 'site-setpoint', { ...POWER, note: 1 }, 'note'],
@@ -74,8 +77,8 @@ describe('parsePublish', () => {
     ['an unknown field of a mode', 'mode', { mode: 'STANDARD', validFrom: 'x' }, 'validFrom'],
     ['a __proto__ field', 'emergency', '{"type":"STOP","__proto__":{"reason":"x"}}', '__proto__'],
     ['a constructor field', 'emergency', '{"type":"STOP","constructor":1}', 'constructor'],
-    ['fields that only a __proto__ has', 'emergency', '{"__proto__":{"type":"STOP"}}', 'type'],
-  ] as const)('refuses %s and names it [C-7.4]', (_title, family, payload, named) => {
+    ['a required field that only a __proto__ has', 'emergency', '{"__proto__":{"type":"STOP"}}', 'type'],
+  ] as const)('refuses %s and names the field [C-7.4]', (_title, family, payload, named) => {
     expect(refusal(family, payload)).toContain(named);
     expect('reason' in {}).toBe(false);
   });
@@ -185,7 +188,7 @@ describe('parsePublish', () => {
         'unknown field "hardLimits"',
       ],
     ],
-  ])('reports all faults of a %s payload together [C-7.4]', (family, payload, faults) => {
+  ])('reports all faults of a payload of the family %s together [C-7.4]', (family, payload, faults) => {
     const parsed = read(family, JSON.stringify(payload));
     expect(parsed).toEqual({ ok: false, refusal: faults });
   });
@@ -203,7 +206,7 @@ describe('site setpoint', () => {
     ['targetValueKw', { ...POWER, targetValueKw: undefined }],
     ['targetValueKwh', { ...ENERGY, targetValueKwh: undefined }],
     ['intervalMinutes', { ...ENERGY, intervalMinutes: undefined }],
-  ])('requires %s for its type [spec: Command payloads]', (field, payload) => {
+  ])('requires %s for the type that uses it [spec: Command payloads]', (field, payload) => {
     expect(refusal('site-setpoint', payload)).toBe(`${field}: required when type is ${payload.type}`);
   });
 
@@ -211,7 +214,7 @@ describe('site setpoint', () => {
     expect(refusal('site-setpoint', { ...POWER, [field]: undefined })).toMatch(new RegExp(`^${field}: `));
   });
 
-  it('accepts an interval on POWER [spec: Command payloads]', () => {
+  it('accepts intervalMinutes for the type POWER too [spec: Command payloads]', () => {
     expect(setpoint({ ...POWER, intervalMinutes: 15 }).intervalMinutes).toBe(15);
   });
 
@@ -255,14 +258,14 @@ describe('site setpoint', () => {
     expect(refusal('emergency', { type: 'STOP', unknown: null })).toBeUndefined();
   });
 
-  it('reads -0 as 0 [C-7.4]', () => {
+  it('reads a target of -0 as 0 [C-7.4]', () => {
     const read = setpoint(JSON.stringify(POWER).replace('12.5', '-0.0'));
     expect(Object.is(read.targetValueKw, 0)).toBe(true);
     expect(Object.is(targetSignedKw({ ...read, direction: 'EXPORT' }), 0)).toBe(true);
   });
 
   it.each(['2026-01-15T10:00:00', '2026-02-30T10:00:00Z', 'tomorrow', 1768471200000])(
-    'refuses validFrom and validUntil %j [C-7.6]',
+    'refuses %j as validFrom and as validUntil [C-7.6]',
     (time) => {
       expect(refusal('site-setpoint', { ...POWER, validFrom: time })).toMatch(/^validFrom: /);
       expect(refusal('site-setpoint', { ...POWER, validUntil: time })).toMatch(/^validUntil: /);
@@ -275,12 +278,12 @@ describe('site setpoint', () => {
     expect(targetSignedKw(setpoint({ ...POWER, direction: 'EXPORT' }))).toBe(-12.5);
   });
 
-  it('counts an energy quantum as its mean power [C-7.8]', () => {
+  it('requests the mean power over the interval for an energy target [C-7.8]', () => {
     expect(targetSignedKw(setpoint(ENERGY))).toBe(120);
     expect(targetSignedKw(setpoint({ ...ENERGY, direction: 'EXPORT', intervalMinutes: 60 }))).toBe(-30);
   });
 
-  it('never requests infinite power, however much energy in however short a time [C-7.4]', () => {
+  it('refuses intervals outside 1 to 10 080 minutes, so that an energy target never requests over 6e10 kW [C-7.4]', () => {
     const amount = fc.double({ min: 0, max: 1e9, noNaN: true });
     const minutes = fc.oneof(fc.double({ noNaN: true }), fc.double({ min: 0.5, max: 20_000, noNaN: true }));
     fc.assert(
@@ -310,11 +313,11 @@ describe('device command', () => {
     expect(refusal('device', batch(...Array(count).fill(CHARGE)))).toMatch(/^commands: /);
   });
 
-  it.each([0, 33.3, 100])('accepts %d percent [C-7.4]', (percent) => {
+  it.each([0, 33.3, 100])('accepts %d as the parameter percent [C-7.4]', (percent) => {
     expect(refusal('device', reduce(percent))).toBeUndefined();
   });
 
-  it.each([-0.1, 100.1, 1e10, '50', null])('refuses %j percent [C-7.4]', (percent) => {
+  it.each([-0.1, 100.1, 1e10, '50', null])('refuses %j as the parameter percent [C-7.4]', (percent) => {
     expect(refusal('device', reduce(percent))).toMatch(/^commands\.0\.params\.percent: /);
   });
 
@@ -378,7 +381,7 @@ describe.each([
   });
 });
 
-describe('the window of a payload with other faults', () => {
+describe('the window of an invalid payload', () => {
   const window = { validFrom: '2026-01-15T10:00:00Z', validUntil: '2026-01-15T11:00:00+01:00' };
   const atMs = Date.parse(window.validFrom);
 
@@ -388,7 +391,10 @@ describe('the window of a payload with other faults', () => {
     ['MODE_CHANGE', window, { untilMs: atMs }],
     ['DEVICE_COMMAND', window, {}],
     ['SCHEDULE', window, {}],
-  ] as const)('of %s is its readable part [C-7.6]', (commandType, payload, expected) => {
-    expect(statedWindow(commandType, JSON.stringify(payload))).toEqual(expected);
-  });
+  ] as const)(
+    'of the type %s has only the times that are readable and that this type has [C-7.6]',
+    (commandType, payload, expected) => {
+      expect(statedWindow(commandType, JSON.stringify(payload))).toEqual(expected);
+    },
+  );
 });

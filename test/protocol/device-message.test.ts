@@ -31,8 +31,8 @@ const refusedFor = (field: string) => ({
 
 describe('telemetry', () => {
   it.each([
-    ['a float of Python', '{"a":5.0}', { a: 5 }],
-    ['an exponent of Python', '{"a":1e-05}', { a: 1e-5 }],
+    ['a float as Python prints it', '{"a":5.0}', { a: 5 }],
+    ['an exponent as Python prints it', '{"a":1e-05}', { a: 1e-5 }],
     ['an escaped name', '{"\\u010d":1}', { č: 1 }],
     ['-0', '{"a":-0}', { a: -0 }],
     ['more digits than a number holds', '{"a":123456789012.12345678}', { a: 123456789012.12346 }],
@@ -43,17 +43,20 @@ describe('telemetry', () => {
       `{"${'🔋'.repeat(128)}":1}`,
       { ['🔋'.repeat(128)]: 1 },
     ],
-    ['values at the bound', '{"a":1e12,"b":-1e12}', { a: 1e12, b: -1e12 }],
+    ['values at the bounds', '{"a":1e12,"b":-1e12}', { a: 1e12, b: -1e12 }],
     ['no signals', '{}', {}],
-  ])('keeps %s and signs it as it was sent [C-3.7]', (_title, data, expected) => {
-    const message = telemetry({ data });
-    expect(message).toMatchObject({
-      ok: true,
-      value: { dataText: data, data: expected, signingString: `${DEVICE}|${TS}|n|${data}` },
-    });
-  });
+  ])(
+    'with %s keeps its values, and the signed text contains the data as it was sent [C-3.7]',
+    (_title, data, expected) => {
+      const message = telemetry({ data });
+      expect(message).toMatchObject({
+        ok: true,
+        value: { dataText: data, data: expected, signingString: `${DEVICE}|${TS}|n|${data}` },
+      });
+    },
+  );
 
-  it('has its values and its signature from one text, without whitespace outside strings [C-3.7]', () => {
+  it('is signed without whitespace outside strings, and of a repeated signal has the last value [C-3.7]', () => {
     expect(telemetry({ data: '{ "a b" : 1 ,\n"a b" : 2.0 }' })).toMatchObject({
       ok: true,
       value: { dataText: '{"a b":1,"a b":2.0}', data: { 'a b': 2 } },
@@ -61,7 +64,7 @@ describe('telemetry', () => {
   });
 
   it.each(['"1768471200000"', '1768471200000.0', '1.7e12', 'null', 'true', '12345678901234567', '[1]'])(
-    'drops a ts of %s [spec: Device MQTT messages]',
+    'is dropped if its ts is %s [spec: Device MQTT messages]',
     (ts) => {
       expect(telemetry({ ts })).toEqual({ ok: false, refusal: 'ts: must be an integer' });
     },
@@ -71,21 +74,21 @@ describe('telemetry', () => {
     ['one byte', 'n', true],
     ['128 bytes', 'n'.repeat(128), true],
     ['128 bytes in 32 characters', '😀'.repeat(32), true],
-    ['nothing', '', false],
+    ['no bytes', '', false],
     ['129 bytes', 'n'.repeat(129), false],
     ['130 bytes in 65 characters', 'č'.repeat(65), false],
     ['132 bytes in 44 characters', '€'.repeat(44), false],
     ['129 bytes in 33 characters', `${'😀'.repeat(32)}n`, false],
-  ])('measures a nonce of %s in bytes [C-3.8]', (_title, nonce, fits) => {
+  ])('with a nonce of %s is accepted: $2 [C-3.8]', (_title, nonce, fits) => {
     expect(telemetry({ nonce: JSON.stringify(nonce) }).ok).toBe(fits);
   });
 
-  it.each(['5', 'null', '["n"]'])('drops a nonce of %s [spec: Device MQTT messages]', (nonce) => {
+  it.each(['5', 'null', '["n"]'])('is dropped if its nonce is %s [spec: Device MQTT messages]', (nonce) => {
     expect(telemetry({ nonce })).toMatchObject(refusedFor('nonce'));
   });
 
   it.each(['ab'.repeat(32).toUpperCase(), 'a'.repeat(63), 'a'.repeat(65), ''])(
-    'drops a sig of %j [spec: Device MQTT]',
+    'is dropped if its sig is %j [spec: Device MQTT]',
     (sig) => {
       expect(telemetry({ sig: JSON.stringify(sig) })).toMatchObject(refusedFor('sig'));
     },
@@ -110,18 +113,18 @@ describe('telemetry', () => {
     '{"a":1.000001e12}',
     '{"a":-1e13}',
     '{"a":9007199254740993}',
-  ])('drops data of %.40s [spec: Device MQTT messages]', (data) => {
+  ])('is dropped if its data is $0 [spec: Device MQTT messages]', (data) => {
     expect(telemetry({ data })).toMatchObject(refusedFor('data'));
   });
 
-  it('accepts a thousand signals, not one more [C-3.13]', () => {
+  it('is accepted with 1 000 signals and dropped with 1 001 [C-3.13]', () => {
     const data = (count: number) =>
       JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, i) => [`s${i}`, i])));
     expect(telemetry({ data: data(1_000) }).ok).toBe(true);
     expect(telemetry({ data: data(1_001) })).toMatchObject(refusedFor('data'));
   });
 
-  it('lets __proto__ have no effect, and reads constructor as an ordinary signal [C-3.7]', () => {
+  it('loses the signal __proto__, which has no effect, and keeps constructor as an ordinary signal [C-3.7]', () => {
     const message = telemetry({ data: '{"__proto__":{"polluted":1},"constructor":2}' });
     if (!message.ok || message.value.topic !== 'telemetry') throw new Error('refused');
     expect(Object.entries(message.value.data)).toEqual([['constructor', 2]]);
@@ -129,7 +132,7 @@ describe('telemetry', () => {
     expect('polluted' in {}).toBe(false);
   });
 
-  it('drops data ten thousand levels deep [C-3.7]', () => {
+  it('is dropped if its data is nested ten thousand levels deep [C-3.7]', () => {
     expect(telemetry({ data: `{"a":${'['.repeat(10_000)}${']'.repeat(10_000)}}` })).toMatchObject(
       refusedFor('data'),
     );
@@ -137,13 +140,16 @@ describe('telemetry', () => {
 });
 
 describe('status', () => {
-  it.each(DEVICE_REPORTED_STATUSES)('reads %s [spec: Device MQTT messages]', (status) => {
-    const message = accepted('status', `{"ts":${TS},"nonce":"n","status":"${status}","sig":"${SIG}"}`);
-    expect(message.signingString).toBe(`${DEVICE}|${TS}|n|{"status":"${status}"}`);
-  });
+  it.each(DEVICE_REPORTED_STATUSES)(
+    'with the status %s is accepted, and its signed text contains that status [spec: Device MQTT messages]',
+    (status) => {
+      const message = accepted('status', `{"ts":${TS},"nonce":"n","status":"${status}","sig":"${SIG}"}`);
+      expect(message.signingString).toBe(`${DEVICE}|${TS}|n|{"status":"${status}"}`);
+    },
+  );
 
   it.each(['"UNKNOWN"', '"online"', 'null', '1', '"constructor"'])(
-    'drops %s [spec: Device MQTT messages]',
+    'is dropped if its status is %s [spec: Device MQTT messages]',
     (status) => {
       const text = `{"ts":${TS},"nonce":"n","status":${status},"sig":"${SIG}"}`;
       expect(parseDeviceMessage(DEVICE, 'status', text)).toMatchObject(refusedFor('status'));
@@ -152,7 +158,7 @@ describe('status', () => {
 });
 
 describe('ack', () => {
-  it.each(DEVICE_ACK_STATUSES)('reads %s without a nonce [C-3.9]', (status) => {
+  it.each(DEVICE_ACK_STATUSES)('with the status %s is accepted without a nonce [C-3.9]', (status) => {
     const message = accepted('ack', `{"cmdId":"c-1","status":"${status}","ts":${TS},"sig":"${SIG}"}`);
     expect(message).toEqual({
       topic: 'ack',
@@ -165,7 +171,7 @@ describe('ack', () => {
   });
 
   it.each(['""', `"${'c'.repeat(65)}"`, '7', 'null'])(
-    'drops a cmdId of %.20s [spec: Device MQTT messages]',
+    'is dropped if its cmdId is $0 [spec: Device MQTT messages]',
     (cmdId) => {
       const text = `{"cmdId":${cmdId},"status":"FAILED","ts":${TS},"sig":"${SIG}"}`;
       expect(parseDeviceMessage(DEVICE, 'ack', text)).toMatchObject(refusedFor('cmdId'));
@@ -177,7 +183,7 @@ describe.each(DEVICE_PUBLISH_TOPICS)('any %s message', (topic) => {
   it.each([
     ['a repeated key', `{"ts":1,"sig":"${SIG}","ts":2}`, 'repeated key "ts"'],
     ['an escaped key', `{"\\u0074s":1,"sig":"${SIG}"}`, 'escaped top-level key'],
-    ['no JSON', 'ts=1', 'not JSON'],
+    ['text that is not JSON', 'ts=1', 'not JSON'],
     ['empty text', '', 'not JSON'],
     ['an array', '[]', 'not a JSON object'],
   ])('is dropped for %s [C-3.7]', (_title, text, reason) => {
@@ -190,7 +196,7 @@ describe.each(DEVICE_PUBLISH_TOPICS)('any %s message', (topic) => {
     expect(parseDeviceMessage(DEVICE, topic, inherited).ok).toBe(false);
   });
 
-  it('is read into a Result whatever its text is [C-3.7]', () => {
+  it('is parsed into a Result without an exception, whatever its text is [C-3.7]', () => {
     forAll(fc.oneof(fc.string(), fc.json()), (text) =>
       expect(typeof parseDeviceMessage(DEVICE, topic, text).ok).toBe('boolean'),
     );
@@ -205,7 +211,7 @@ describe('commandMessage', () => {
     expect(commandSigningString(DEVICE, 'c-1', 17, 'REBOOT', payloadText)).toContain(payloadText);
   });
 
-  it('escapes characters that would end its strings [C-3.7]', () => {
+  it('escapes quotation marks and non-ASCII characters in its fields [C-3.7]', () => {
     const text = commandMessage({ cmdId: '","x":"č', ts: 17, action: 'A"', payloadText: '{}', sig: SIG });
     expect(JSON.parse(text)).toEqual({ cmdId: '","x":"č', ts: 17, action: 'A"', payload: {}, sig: SIG });
     expect(text).toMatch(/^[\x20-\x7e]*$/);

@@ -71,9 +71,12 @@ describe('parseEnvelope', () => {
     });
   });
 
-  it.each(['', ' ', 'null', '[]', '{', '{"payload":{"a":NaN}}', 'not json'])('refuses %j [C-7.1]', (body) => {
-    expect(parseEnvelope(body).ok).toBe(false);
-  });
+  it.each(['', ' ', 'null', '[]', '{', '{"payload":{"a":NaN}}', 'not json'])(
+    'refuses %j, which is not a JSON object [C-7.1]',
+    (body) => {
+      expect(parseEnvelope(body).ok).toBe(false);
+    },
+  );
 
   const JSON_TEXT = JSON.stringify({ ...FIELDS, signature: 'a' });
 
@@ -96,7 +99,7 @@ describe('parseEnvelope', () => {
   });
 
   it.each([[5], [0], [true], [false], [['ab']], [[]], [{}], [{ hex: 'ab' }]])(
-    'reads the signature %j as invalid, not as a malformed envelope [C-7.2]',
+    'accepts an envelope with the signature %j, and reads that signature as empty text [C-7.2]',
     (signature) => {
       expect(accepted({ signature }).signature).toBe('');
     },
@@ -112,12 +115,12 @@ describe('parseEnvelope', () => {
     expect(accepted({ signature }).signature).toBe(signature);
   });
 
-  it('distinguishes an absent or null signature from a wrong one [C-7.2]', () => {
+  it('returns no signature if the envelope has none or null [C-7.2]', () => {
     expect(accepted({})).not.toHaveProperty('signature');
     expect(accepted({ signature: null })).not.toHaveProperty('signature');
   });
 
-  it('ignores fields that a later 1.x may add [C-7.1]', () => {
+  it('ignores unknown fields, which a later version 1.x may add [C-7.1]', () => {
     expect(accepted({ traceparent: 'x' })).not.toHaveProperty('traceparent');
   });
 
@@ -125,7 +128,7 @@ describe('parseEnvelope', () => {
     expect(accepted({ siteId: 'plant:7_a.b' }).siteId).toBe('plant:7_a.b');
   });
 
-  it('reads a messageId in either case as the same, and keeps the signed spelling [C-7.2]', () => {
+  it('reads an upper-case messageId in lower case, and keeps the sent spelling for the signature [C-7.2]', () => {
     const messageId = FIELDS.messageId.toUpperCase();
     const envelope = accepted({ messageId });
     expect(envelope.messageId).toBe(FIELDS.messageId);
@@ -141,7 +144,7 @@ describe('parseEnvelope', () => {
     expect(envelope.ok && envelope.value.payloadText).toBe(payload);
   });
 
-  it('lets __proto__ and constructor have no effect [C-7.1]', () => {
+  it('ignores the keys __proto__ and constructor: a version inside __proto__ does not count [C-7.1]', () => {
     const hostile = '{"__proto__":{"version":"1.1","polluted":1},"constructor":{"prototype":{}},';
     const body = hostile + JSON.stringify({ ...FIELDS, version: undefined }).slice(1);
     expect(parseEnvelope(body)).toMatchObject({ ok: false, refusal: expect.stringMatching(/^version: /) });
@@ -149,7 +152,7 @@ describe('parseEnvelope', () => {
   });
 
   it.each(['payload', 'signature', 'unknown'])(
-    'refuses an envelope whose %s nests deeper than 32 levels [C-7.1]',
+    'refuses an envelope whose field %s nests deeper than 32 levels [C-7.1]',
     (field) => {
       const body = (levels: number) =>
         JSON.stringify({ ...FIELDS, [field]: '@' }).replace(

@@ -101,11 +101,11 @@ describe('the list of codes', () => {
     expect(new Set(published).size).toBe(69);
   });
 
-  it.each(rows)('answers %s with %d [C-10]', (code, status) => {
+  it.each(rows)('gives %s the status %d [C-10]', (code, status) => {
     expect(ERROR_STATUS[code]).toBe(status);
   });
 
-  it.each(RESERVED)('gives the reserved %s an error status [C-10]', (code) => {
+  it.each(RESERVED)('gives the reserved code %s a status from 400 to 599 [C-10]', (code) => {
     expect(ERROR_STATUS[code]).toBeGreaterThanOrEqual(400);
     expect(ERROR_STATUS[code]).toBeLessThan(600);
   });
@@ -128,17 +128,20 @@ describe('errorBody', () => {
   it.each([
     ['BAD_REQUEST', 405, 'Method Not Allowed'],
     ['CONFLICT', 412, 'Precondition Failed'],
-  ] as const)('lets %s have the status %d [C-10]', (code, status, error) => {
-    expect(errorBody(code, 'm', undefined, status)).toStrictEqual({
-      statusCode: status,
-      message: 'm',
-      error,
-      code,
-    });
-  });
+  ] as const)(
+    'with the code %s and the explicit status %d has that status and its HTTP name [C-10]',
+    (code, status, error) => {
+      expect(errorBody(code, 'm', undefined, status)).toStrictEqual({
+        statusCode: status,
+        message: 'm',
+        error,
+        code,
+      });
+    },
+  );
 
   it.each([[['name: too long']], [{ field: 'name' }], [null]])(
-    'carries details %j [spec: Errors]',
+    'contains the given details %j unchanged [spec: Errors]',
     (details) => {
       expect(errorBody('VALIDATION_ERROR', 'm', details).details).toEqual(details);
     },

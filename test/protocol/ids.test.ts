@@ -79,12 +79,9 @@ describe('parseInstant', () => {
     '1900-01-01T00:00:00Z',
     '1969-12-31T23:59:59.999Z',
     '9999-12-31T23:59:59-01:00',
-  ])(
-    'refuses %s, which is before 1970 or after 9999, and does not move it into another century [C-7.1]',
-    (text) => {
-      expect(parseInstant(text)).toBeUndefined();
-    },
-  );
+  ])('refuses %s, which is before 1970 or after 9999 [C-7.1]', (text) => {
+    expect(parseInstant(text)).toBeUndefined();
+  });
 
   it('reads back what formatInstant prints [C-7.1]', () => {
     const date = fc.date({
@@ -162,7 +159,7 @@ it.each([
   expect(EAN.test(text)).toBe(expected);
 });
 
-it('external identifiers have limited characters and lengths [C-2.1] [C-2.2]', () => {
+it('external identifiers have 1 to 64 characters of a limited set, and only plant ids may contain a colon [C-2.1] [C-2.2]', () => {
   for (const text of ['a', 'A.b_c-9', 'x'.repeat(64)]) {
     expect(EXTERNAL_PLANT_ID.test(text)).toBe(true);
     expect(SUB_DEVICE_EXTERNAL_ID.test(text)).toBe(true);

@@ -36,7 +36,7 @@ describe('faultsText', () => {
     expect(boundedFaults(faults)).toEqual([...faults.slice(0, 20), 'and 680 more']);
   });
 
-  it('is short, whatever names the sender chose', () => {
+  it('has under 250 characters for 20 000 unknown fields, and under 5 000 for 20 000 invalid values', () => {
     const names = Object.fromEntries(Array.from({ length: 20_000 }, (_none, n) => [`a name ${n}`, n]));
     expect(faultsText(allIssues(errorOf(z.strictObject({}), names))).length).toBeLessThan(250);
     const values = z.record(z.string(), z.string());
@@ -44,7 +44,7 @@ describe('faultsText', () => {
   });
 });
 
-describe('a fault', () => {
+describe('the text of a fault', () => {
   it.each<[string, z.ZodType, unknown, string]>([
     ['a missing field', z.object({ a: z.number() }), {}, 'a: is required'],
     ['another type', z.array(z.number()), [true], '0: must be a number'],
@@ -62,11 +62,11 @@ describe('a fault', () => {
     ['a malformed text', z.string().regex(/^x$/), 'y', 'must match /^x$/'],
     ['an unknown field', z.strictObject({}), { a: 1 }, 'unknown field "a"'],
     ['none of several forms', z.union([z.string(), z.number()]), null, 'has none of the allowed forms'],
-  ])('(%s) is said in plain words', (_title, schema, value, text) => {
+  ])('for %s is $3', (_title, schema, value, text) => {
     expect(firstIssue(errorOf(schema, value))).toBe(text);
   });
 
-  it('a long list of words ends with a whole word and the number of others', () => {
+  it('lists the first of many allowed words whole, and states how many others there are', () => {
     const words = Array.from({ length: 40 }, (_none, n) => `WORD_${n}`) as [string, ...string[]];
     const text = firstIssue(errorOf(z.enum(words), 'x'));
     expect(text).toMatch(/^must be one of WORD_0, .*WORD_\d+ and \d+ more$/);

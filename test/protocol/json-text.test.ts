@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';
 import { JsonText, jsonArray, jsonObject } from '../../protocol/json-text.ts';
 
-describe('an object of values and texts', () => {
+describe('a JSON object that is built from values and JSON texts', () => {
   it('parses to its members, whatever their names', () => {
     const members = fc.dictionary(fc.string(), fc.tuple(fc.jsonValue(), fc.boolean()), { maxKeys: 8 });
     forAll(members, (all) => {
@@ -19,7 +19,7 @@ describe('an object of values and texts', () => {
     });
   });
 
-  it('keeps a text unchanged, including numbers that no double can hold', () => {
+  it('contains a JSON text unchanged, including numbers that no double can hold', () => {
     const { text } = jsonObject({ id: 'a', payload: new JsonText('{"n":9007199254740993,"x":1.0}') });
     expect(text).toBe('{"id":"a","payload":{"n":9007199254740993,"x":1.0}}');
   });
@@ -30,8 +30,8 @@ describe('an object of values and texts', () => {
   });
 });
 
-describe('an array of texts', () => {
-  it('has each text in order', () => {
+describe('a JSON array that is built from JSON texts', () => {
+  it('contains each text in order', () => {
     expect(jsonArray([]).text).toBe('[]');
     expect(jsonArray([new JsonText('1'), new JsonText('[2]'), jsonObject({ a: 3 })]).text).toBe(
       '[1,[2],{"a":3}]',

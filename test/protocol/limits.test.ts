@@ -29,15 +29,18 @@ describe('an entry of the limits table', () => {
     [/Depth$/, 'levels'],
   ];
 
-  it.each(UNITS)('whose name ends in %s is in %s [architecture: layout]', (ending, expected) => {
-    const named = ENTRIES.filter(([name]) => ending.test(name));
-    expect(named.length).toBeGreaterThan(0);
-    for (const [name, [, unit]] of named) expect([name, unit]).toEqual([name, expected]);
-    const others = ENTRIES.filter(([name, [, unit]]) => unit === expected && !ending.test(name));
-    expect(others.map(([name]) => name)).toEqual([]);
-  });
+  it.each(UNITS)(
+    'whose name matches %s has the unit %s, and no other entry has that unit [architecture: layout]',
+    (ending, expected) => {
+      const named = ENTRIES.filter(([name]) => ending.test(name));
+      expect(named.length).toBeGreaterThan(0);
+      for (const [name, [, unit]] of named) expect([name, unit]).toEqual([name, expected]);
+      const others = ENTRIES.filter(([name, [, unit]]) => unit === expected && !ending.test(name));
+      expect(others.map(([name]) => name)).toEqual([]);
+    },
+  );
 
-  it('that an organization may change names the setting that it is the default of [C-1.1]', () => {
+  it('that names a setting of the organization equals the default of that setting [C-1.1]', () => {
     const defaults: Record<string, unknown> = organizationSettings.parse({});
     const settable = ENTRIES.filter(([, [, , , setting]]) => setting !== undefined);
     expect(settable.length).toBeGreaterThan(0);
@@ -48,7 +51,7 @@ describe('an entry of the limits table', () => {
 });
 
 describe('the plain limits', () => {
-  it('are all those of the table, and no others [architecture: layout]', () => {
+  it('have the value of each entry of the table, and no others [architecture: layout]', () => {
     expect(LIMIT).toEqual(Object.fromEntries(ENTRIES.map(([name, [value]]) => [name, value])));
     expect(Object.keys(LIMIT)).toHaveLength(ENTRIES.length);
   });
@@ -86,7 +89,7 @@ const OF_SPEC = {
 
 describe('the limits of the spec', () => {
   it.each(Object.entries(OF_SPEC) as [keyof typeof OF_SPEC, number][])(
-    'say that %s is %d (spec: Limits)',
+    'include %s with the value %d (spec: Limits)',
     (name, value) => {
       expect(LIMITS[name][0]).toBe(value);
       expect(LIMITS[name][2]).toBe('spec: Limits');
@@ -137,7 +140,7 @@ describe('the limits of the contract', () => {
     ['sessionGoneMs', 90_000, 'C-2.5'],
     ['subDeviceFreshMs', 5 * 60_000, 'C-2.5'],
     ['subDeviceOfflineMs', 15 * 60_000, 'C-2.5'],
-  ])('say that %s is %d [%s]', (name, value, clause) => {
+  ])('include %s with the value %d [%s]', (name, value, clause) => {
     expect([LIMITS[name][0], LIMITS[name][2]]).toEqual([value, clause]);
   });
 });

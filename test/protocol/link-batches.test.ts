@@ -38,7 +38,7 @@ describe('packFrames', () => {
     );
   });
 
-  it('makes no message from no frames, and as few messages as the count limit allows', () => {
+  it('makes no message from no frames, and the fewest possible messages of at most 256 frames', () => {
     expect(packFrames([])).toEqual([]);
     const messages = packFrames(Array(MAX_BATCH_FRAMES * 2 + 1).fill(SUBSCRIBED));
     expect(messages.map((message) => JSON.parse(message).length)).toEqual([256, 256, 1]);
@@ -66,7 +66,7 @@ describe('packFrames', () => {
     expect(readBack(messages)).toEqual(frames);
   });
 
-  it('makes a readable message of the largest body in its worst escaping', () => {
+  it('packs the largest body, with every character escaped, into one message that parseFrames reads', () => {
     const [message = ''] = packFrames([
       { kind: 'publish', seq: 1, topic: 'ack', payload: '\0'.repeat(256 * 1024) },
     ]);

@@ -1,4 +1,4 @@
-/** The bridge proof: without a readable one, the link's path answers as unknown. */
+/** The bridge proof: a request for a link without a readable proof is answered like an unknown path. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';
@@ -30,7 +30,7 @@ describe('the bridge proof', () => {
     },
   );
 
-  it("is eight fields joined by semicolons, the MAC last, with a probe's nonce before it [rule 1]", () => {
+  it("is eight fields joined by semicolons, of which the last two are the probe's nonce and the MAC [rule 1]", () => {
     expect(formatProof({ ...PROOF, fingerprint: '' }, MAC)).toBe(
       `bridge-1.eu_a;boot-7;6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11;2001:db8::7;;1768471200000;;${MAC}`,
     );
@@ -114,14 +114,14 @@ describe('the bridge proof', () => {
     });
   });
 
-  it('is read back from its printed text if random text contains one; no text throws an error [rule 1]', () => {
+  it('is read from no random text that would print to a different proof, and no text throws an error [rule 1]', () => {
     forAll(fc.array(fc.string(), { maxLength: 9 }), (fields) => {
       const parsed = parseProof(fields.join(';'));
       if (parsed) expect(parseProof(formatProof(parsed.proof, parsed.mac))).toEqual(parsed);
     });
   });
 
-  it('covers every field, the path and the credential [rule 1]', () => {
+  it('signs a text that changes with every field, with the path and with the credential [rule 1]', () => {
     const text = proofSigningString(PROOF, '/link/mqtt', 'Basic eDp5');
     expect(text.split('\n')).toEqual([
       'sitewire-bridge',
@@ -141,7 +141,7 @@ describe('the bridge proof', () => {
 });
 
 describe('the versions that the edge serves', () => {
-  it('are the current one, and the one before if there is one', () => {
+  it('are the current version and, if there is one, the previous version', () => {
     expect([1, 2, 7].map((current) => servedLinkVersions(current))).toEqual([[1], [2, 1], [7, 6]]);
     expect(servedLinkVersions()).toEqual(servedLinkVersions(LINK_VERSION));
   });

@@ -84,7 +84,7 @@ describe('parseFrames', () => {
     ['vhostLinkDown', { kind: 'ok', seq: 1, messageCount: 2 }],
     ['vhostLinkDown', { kind: 'deliver', channel: 1, tag: 't', delivery }],
     ['vhostLinkDown', { kind: 'got', seq: 1, messageCount: 0, delivery: null }],
-  ] as const)('reads from %s the packed frame: %j', (schema, frame) => {
+  ] as const)('reads a frame of %s that packFrames packed: %j', (schema, frame) => {
     const [message] = packFrames([frame]);
     expect(parseFrames<unknown>(SCHEMAS[schema], message)).toEqual({ ok: true, value: [frame] });
   });
@@ -99,15 +99,15 @@ describe('parseFrames', () => {
 
   it.each([
     ['bytes', new Uint8Array([91, 93]), 'not text'],
-    ['nothing', undefined, 'not text'],
-    ['an object', [SUBSCRIBED], 'not text'],
+    ['undefined', undefined, 'not text'],
+    ['an array that is not serialized', [SUBSCRIBED], 'not text'],
     ['an overlong message', `[${' '.repeat(MAX_MESSAGE_CHARS)}]`, 'too long'],
     ['empty text', '', 'not JSON'],
     ['half a batch', '[{"kind":"subscribed"', 'not JSON'],
     ['a frame without a batch', JSON.stringify(SUBSCRIBED), 'not a batch'],
     ['an object like a batch', '{"length":1,"0":{}}', 'not a batch'],
     ['257 frames', JSON.stringify(Array(257).fill(SUBSCRIBED)), 'not a batch'],
-  ])('refuses %s', (_title, message, reason) => {
+  ])('refuses %s as a message', (_title, message, reason) => {
     expect(refusal('deviceLinkUp', message)).toBe(reason);
   });
 
@@ -137,20 +137,20 @@ describe('parseFrames', () => {
     ['vhostLinkUp', '{"kind":"settle","outcome":"drop","leases":[]}', 'outcome'],
     ['vhostLinkUp', '{"kind":"credit","drainedBytes":-1}', 'drainedBytes'],
     ['vhostLinkDown', '{"kind":"stored","seqs":[1,-1]}', 'seqs.1'],
-  ] as const)('refuses on %s the frame %.90s', (schema, frame, field) => {
+  ] as const)('refuses a frame of $0 and names its invalid field $2: $1', (schema, frame, field) => {
     const good = schema === 'deviceLinkUp' ? `${JSON.stringify(SUBSCRIBED)},` : '';
     expect(refusal(schema, `[${good}${frame}]`)).toMatch(new RegExp(`^${field}: `));
   });
 
   it.each(['null', '1', '"publish"', '[]', '['.repeat(10_000) + ']'.repeat(10_000)])(
-    'refuses a frame that is %.20s',
+    'refuses the frame $0 on every kind of link',
     (frame) => {
       for (const schema of Object.keys(SCHEMAS) as (keyof typeof SCHEMAS)[])
         expect(refusal(schema, `[${frame}]`)).toBeDefined();
     },
   );
 
-  it('lets prototype keys have no effect', () => {
+  it('ignores the keys __proto__ and constructor', () => {
     const text =
       '[{"kind":"subscribed","commands":true,"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}]';
     const parsed = parseFrames(deviceLinkUp, text);

@@ -10,12 +10,12 @@ describe('the suggestion for a mistyped scope', () => {
     ['vcp:write:modes', 'vcp:write:mode'],
     ['plants_read', 'plants:read'],
     ['telemtry:read', 'telemetry:read'],
-  ])('%s suggests %s', (text, word) => {
+  ])('%s gets the suggestion %s', (text, word) => {
     expect(nearest(text, API_KEY_SCOPES)).toBe(word);
   });
 
   it.each(['', 'admin', 'x', 'read:everything', 'v'.repeat(10_000)])(
-    'the word %o, which resembles no scope, gets no suggestion',
+    'the word $0, which resembles no scope, gets no suggestion',
     (text) => {
       expect(nearest(text, API_KEY_SCOPES)).toBeUndefined();
     },

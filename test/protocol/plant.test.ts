@@ -26,7 +26,7 @@ function accepts(changes: Record<string, unknown>): boolean {
 }
 
 describe('a plant summary', () => {
-  it('has the fields of the spec, unchanged (spec: Plant summary)', () => {
+  it('is parsed with the fields of the spec, and nothing is changed (spec: Plant summary)', () => {
     expect(plantSummary.parse(PLANT)).toEqual(PLANT);
     expect(accepts({ subDevices: [], supportedCommands: [] })).toBe(true);
   });
@@ -38,7 +38,7 @@ describe('a plant summary', () => {
     },
   );
 
-  it.each(Object.keys(PLANT))('has %s with its own type (spec: Plant summary)', (field) => {
+  it.each(Object.keys(PLANT))('requires %s, and refuses a number for it (spec: Plant summary)', (field) => {
     expect(accepts({ [field]: undefined })).toBe(false);
     expect(accepts({ [field]: 5 })).toBe(false);
   });
@@ -50,7 +50,7 @@ describe('a plant summary', () => {
     },
   );
 
-  it.each(PLANT_STATUSES)('may be %s [C-2.5]', (status) => {
+  it.each(PLANT_STATUSES)('may have the status %s, only in upper case [C-2.5]', (status) => {
     expect(accepts({ status })).toBe(true);
     expect(accepts({ status: status.toLowerCase() })).toBe(false);
   });
@@ -62,13 +62,13 @@ describe('a plant summary', () => {
     ' 59182400100000001',
     '',
     '８59182400100000001',
-  ])('has no EAN like %j, because an EAN has 18 digits (spec: Plant summary)', (ean) => {
+  ])('cannot have the EAN %j, because an EAN has 18 digits (spec: Plant summary)', (ean) => {
     expect(accepts({ eanCons: ean })).toBe(false);
     expect(accepts({ eanProd: ean })).toBe(false);
   });
 
   it.each(['REBOOT', 'SCHEDULE', 'bess_charge', ''])(
-    'supports no command %j (spec: Plant summary)',
+    'cannot list the unknown command %j (spec: Plant summary)',
     (command) => {
       expect(accepts({ supportedCommands: [command] })).toBe(false);
     },
@@ -79,7 +79,7 @@ describe('a sub-device of a plant', () => {
   const acceptsDevice = (changes: Record<string, unknown>) =>
     plantSubDevice.safeParse({ ...SUB_DEVICE, ...changes }).success;
 
-  it.each(Object.keys(SUB_DEVICE))('has %s (spec: Plant summary)', (field) => {
+  it.each(Object.keys(SUB_DEVICE))('requires %s, which cannot be null (spec: Plant summary)', (field) => {
     expect(acceptsDevice({})).toBe(true);
     expect(acceptsDevice({ [field]: undefined })).toBe(false);
     expect(acceptsDevice({ [field]: null })).toBe(false);
@@ -103,14 +103,14 @@ describe('the supported commands of a plant', () => {
   const ofKind = (prefix: string) => DEVICE_COMMAND_TYPES.filter((command) => command.startsWith(prefix));
 
   it.each(ASSET_TYPES)(
-    'with a %s are the three of every plant, and those of its kind (spec: Plant summary)',
+    'with a %s are SITE_SETPOINT, MODE_CHANGE, EMERGENCY and the device commands of that asset type (spec: Plant summary)',
     (type) => {
       expect(supportedCommands([type])).toEqual([...always, ...ofKind(`${type}_`)]);
       expect(accepts({ supportedCommands: supportedCommands([type]) })).toBe(true);
     },
   );
 
-  it('with all kinds are all commands, each once; without any only the three (spec: Plant summary)', () => {
+  it('with BESS and FVE are all commands, each once; without assets only the three of every plant (spec: Plant summary)', () => {
     expect(supportedCommands(['BESS', 'FVE', 'FVE', 'BESS'])).toEqual([...always, ...DEVICE_COMMAND_TYPES]);
     expect(supportedCommands([])).toEqual(always);
   });

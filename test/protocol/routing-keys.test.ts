@@ -1,6 +1,6 @@
 /**
- * The rights to publish: the first part of a routing key is the tenant boundary, so the tests list every
- * known trick on it.
+ * The rights to publish: the first part of a routing key separates the tenants, so the tests list every known
+ * way around it.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -32,7 +32,7 @@ describe('commandFamily', () => {
     ['acme.schedule.other', 'schedule'],
     ['acme.config.set', 'config'],
     ['acme.config.other', 'config'],
-  ])('reads %s as %s [C-6.2]', (routingKey, family) => {
+  ])('reads the routing key %s as the family %s [C-6.2]', (routingKey, family) => {
     expect(commandFamily('acme', routingKey)).toEqual({ ok: true, value: family });
   });
 
@@ -53,11 +53,11 @@ describe('commandFamily', () => {
     'command.mode',
     'acme',
     '',
-  ])('does not accept %j as a key of acme [C-6.2]', (routingKey) => {
+  ])('does not accept %j as a routing key of the slug acme [C-6.2]', (routingKey) => {
     expect(commandFamily('acme', routingKey)).toEqual({ ok: false, refusal: 'slug' });
   });
 
-  it('does not accept the keys of a shorter slug for a longer one [C-6.2]', () => {
+  it('does not accept a routing key of acme for the longer slugs acme2 and acme-cz [C-6.2]', () => {
     expect(commandFamily('acme2', 'acme.command.mode')).toEqual({ ok: false, refusal: 'slug' });
     expect(commandFamily('acme-cz', 'acme.command.mode')).toEqual({ ok: false, refusal: 'slug' });
   });
@@ -92,7 +92,7 @@ describe('commandFamily', () => {
     'acme.command.__proto__',
     'acme.event.telemetry',
     'acme.event.command.ack',
-  ])('knows no command under %s [C-6.2]', (routingKey) => {
+  ])('finds no command family for the routing key %s [C-6.2]', (routingKey) => {
     expect(commandFamily('acme', routingKey)).toEqual({ ok: false, refusal: 'unknown' });
   });
 
@@ -127,31 +127,34 @@ describe('publish rights', () => {
     ['mode', 'vcp:write:mode'],
     ['schedule', 'vcp:write:schedule'],
     ['config', 'vcp:write:config'],
-  ] as const)('%s requires exactly %s [spec: Partner message-broker operations]', (family, scope) => {
-    expect(mayPublish(family, new Set([scope]))).toBe(true);
-    const others = API_KEY_SCOPES.filter((other) => other !== scope);
-    expect(mayPublish(family, new Set(others))).toBe(false);
-  });
+  ] as const)(
+    'the family %s requires the scope %s and no other [spec: Partner message-broker operations]',
+    (family, scope) => {
+      expect(mayPublish(family, new Set([scope]))).toBe(true);
+      const others = API_KEY_SCOPES.filter((other) => other !== scope);
+      expect(mayPublish(family, new Set(others))).toBe(false);
+    },
+  );
 
-  it.each(VCP_WRITE_SCOPES)('emergency requires no more than %s [C-6.2]', (scope) => {
+  it.each(VCP_WRITE_SCOPES)('the family emergency is allowed by %s alone [C-6.2]', (scope) => {
     expect(mayPublish('emergency', new Set([scope]))).toBe(true);
   });
 
-  it('emergency requires some vcp:write scope [C-6.2]', () => {
+  it('the family emergency is forbidden to a key that has every scope except the vcp:write ones [C-6.2]', () => {
     const others = API_KEY_SCOPES.filter((scope) => !scope.startsWith('vcp:write:'));
     expect(mayPublish('emergency', new Set(others))).toBe(false);
   });
 
-  it.each(COMMAND_FAMILIES)('%s is forbidden to a key without any scope [C-6.2]', (family) => {
+  it.each(COMMAND_FAMILIES)('the family %s is forbidden to a key without any scope [C-6.2]', (family) => {
     expect(mayPublish(family, new Set<ApiKeyScope>())).toBe(false);
   });
 
-  it('device commands, modes and schedules require a signature whatever the settings are [C-7.2]', () => {
+  it('only device commands, modes and schedules require a signature whatever the settings are [C-7.2]', () => {
     const signed = COMMAND_FAMILIES.filter((family) => FAMILY_RULES[family].signed);
     expect(signed).toEqual(['device', 'mode', 'schedule']);
   });
 
-  it('each family has its command type of the log and the events [C-7.5]', () => {
+  it('each family has the command type that the log and the events show [C-7.5]', () => {
     expect(COMMAND_FAMILIES.map((family) => FAMILY_RULES[family].commandType)).toEqual([
       'SITE_SETPOINT',
       'DEVICE_COMMAND',
@@ -169,7 +172,7 @@ describe('events and queues', () => {
     ['alarm', 'acme.event.alarm', 'vcp.acme.event.alarm'],
     ['ack', 'acme.event.command.ack', 'vcp.acme.event.status'],
     ['execution', 'acme.event.execution', 'vcp.acme.event.execution'],
-  ] as const)('%s has the routing key %s and the queue %s [C-8.1]', (kind, routingKey, queue) => {
+  ] as const)('the event %s has the routing key %s and the queue %s [C-8.1]', (kind, routingKey, queue) => {
     expect(eventRoutingKey('acme', kind)).toBe(routingKey);
     expect(fullQueueName('acme', EVENT_QUEUES[kind])).toBe(queue);
   });

@@ -61,7 +61,7 @@ describe('effectiveScopes', () => {
   });
 });
 
-it('only a connect scope lets a key connect [spec: Scopes]', () => {
+it('only a key with vcp:connect or trading:connect may connect [spec: Scopes]', () => {
   const connecting = API_KEY_SCOPES.filter((scope) => mayConnect(new Set([scope])));
   expect(connecting).toEqual(['trading:connect', 'vcp:connect']);
   expect(mayConnect(new Set<ApiKeyScope>())).toBe(false);

@@ -23,7 +23,7 @@ const FORBIDDEN: [name: string, text: string][] = [
 ];
 
 describe('a plain text', () => {
-  it.each(FORBIDDEN)('does not contain %s [C-1.0]', (_name, text) => {
+  it.each(FORBIDDEN)('cannot contain %s [C-1.0]', (_name, text) => {
     for (const whole of [text, `Pump${text}house`, `${text} x`])
       expect(plainText.safeParse(whole).success).toBe(false);
   });
@@ -46,20 +46,20 @@ describe('a plain text', () => {
 describe('a plain object', () => {
   const schema = plainObject(200);
 
-  it.each(FORBIDDEN)('does not contain %s in a key or in a text, however deep [C-1.0]', (_name, text) => {
+  it.each(FORBIDDEN)('cannot contain %s in a key or in a text, however deep [C-1.0]', (_name, text) => {
     for (const value of [{ [`a${text}`]: 1 }, { a: text }, { a: [{ b: [text] }] }, { a: { [text]: null } }]) {
       expect(schema.safeParse(value).success).toBe(false);
     }
   });
 
-  it('may contain any other JSON, up to its length [C-1.0]', () => {
+  it('may contain any other JSON up to the maximum length [C-1.0]', () => {
     const value = { a: [1, true, null, 'text', { b: 'ž' }], c: {} };
     expect(schema.parse(value)).toEqual(value);
     expect(schema.safeParse({ a: 'x'.repeat(200) }).success).toBe(false);
   });
 });
 
-describe('what people write', () => {
+describe('the texts that users write', () => {
   const rule = { name: 'x', severity: 'INFO', metric: 'powerKw', operator: 'GT', threshold: 1 };
   const device = { name: 'x', serialNumber: '1', type: 'SENSOR' };
 
@@ -72,7 +72,7 @@ describe('what people write', () => {
     ['reason of a suspension', reasonRequest, { reason: 'x' }, 'reason'],
     ['payload of a device command', restCommandRequest, { action: 'GO', payload: { a: 'x' } }, 'payload.a'],
     ['reason of an emergency', emergency, { type: 'STOP', reason: 'x' }, 'reason'],
-  ] as const)('the %s is a plain text [C-1.0]', (_name, schema, value, path) => {
+  ] as const)('the %s is refused if it contains a line break [C-1.0]', (_name, schema, value, path) => {
     expect(schema.safeParse(value).success).toBe(true);
     const [field = '', inner] = path.split('.');
     const wrong = inner === undefined ? 'a\r\nb' : { [inner]: 'a\r\nb' };
@@ -90,7 +90,7 @@ describe('a slug', () => {
     'link',
     'xn--nxasmq6b',
     '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10',
-  ])('is not the reserved %s [C-1.1]', (text) => {
+  ])('cannot be %s, which is reserved [C-1.1]', (text) => {
     expect(slug.safeParse(text).error?.issues[0]?.message).toBe('is reserved: choose another one');
   });
 

@@ -37,7 +37,7 @@ it.each([
   '#',
   '$SYS/broker',
   '',
-])('a device does not publish to %j [spec: Device MQTT]', (topic) => {
+])('a device may not publish to the topic %j [spec: Device MQTT]', (topic) => {
   expect(devicePublishTopic(DEVICE, topic)).toBeUndefined();
 });
 

@@ -29,7 +29,7 @@ const text = fc
   .map((pieces) => pieces.join(''));
 
 describe('compareUtf8', () => {
-  it('orders texts as their bytes are ordered', () => {
+  it('orders texts like their UTF-8 bytes', () => {
     forMany(2_000, text, text, (left, right) => {
       const expected = Buffer.compare(Buffer.from(left), Buffer.from(right));
       expect(Math.sign(compareUtf8(left, right))).toBe(expected);
@@ -51,7 +51,7 @@ describe('compareUtf8', () => {
 });
 
 describe('utf8Length', () => {
-  it('is the number of bytes of a text', () => {
+  it('is the number of UTF-8 bytes of a text', () => {
     forAll(text, (one) => expect(utf8Length(one)).toBe(Buffer.byteLength(one)));
     expect(utf8Length('\ud800')).toBe(3);
   });
