@@ -149,7 +149,7 @@ describe('stored data over time', () => {
     expect(await numberOf(plant.id, LONGEST_ROW.facts)).toBeLessThanOrEqual(MAX_ROW_BYTES);
   });
 
-  it('connection ids are deleted some time after their bridge proof became stale [rule 1]', async () => {
+  it('connection ids are deleted after their bridge proof is stale: with a dial a minute at most four are stored [rule 1]', async () => {
     const { plant } = await newConnectedSite();
     for (let minute = 1; minute <= 10; minute++) {
       setClock(START_MS + minute * MINUTE);

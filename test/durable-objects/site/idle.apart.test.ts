@@ -81,7 +81,7 @@ describe('the alarms and timers of a site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('the telemetry event of each minute needs no alarm while the device sends every 5 s, and one after it stops [C-8.2]', async () => {
+  it('the telemetry event of each minute needs no alarm while the device sends every 5 s, but one after it stops [C-8.2]', async () => {
     const { plant } = await newKeyedSite();
     const link = await connectListening(plant);
     await answerPings(plant.id);
@@ -111,7 +111,7 @@ describe('the alarms and timers of a site', () => {
       await evictSite(plant.id);
       alarms += await passTime(plant.id, 20 * SECOND);
     }
-    // The pulse each minute, and some checks of the sub-device and the session.
+    // The telemetry event each minute, and some checks of the sub-device and the session.
     expect(alarms).toBeLessThanOrEqual(25);
     expect(alarms).toBeGreaterThanOrEqual(9);
   });

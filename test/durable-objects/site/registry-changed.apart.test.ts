@@ -210,7 +210,7 @@ describe('a notification of a registry change', () => {
     await vi.waitFor(() => expect(reads.count).toBe(1));
     const version = await changeRegistry(organization, withBattery);
     const notified = notifySite(plant.id, version);
-    // An older, applied version: when this call returns, the call before it is waiting for the read.
+    // This version is older and already applied: its return proves that the earlier call waits for the read.
     await notifySite(plant.id, version - 1);
     failing.reject(new Error('D1_ERROR: the test wants it so'));
     await notified;

@@ -1,4 +1,4 @@
-/** What happens to open alerts: flapping and long ones, and the end by a change of the rule or the plant [C-9]. */
+/** Open alerts over time: their cost, their stored state, their rows in D1, and their end by a change [C-9]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import {
@@ -57,13 +57,13 @@ describe('the cost of evaluating a rule', () => {
     expect(flapping).toEqual({ rows: without.rows, reports: 0 });
   });
 
-  it('an alert rule costs only its registry writes, and the cooldown limits their number [rule 9]', async () => {
+  it('an alert rule writes at most six rows for each registry write, and its cooldown limits these writes [rule 9]', async () => {
     const minutes = 60;
     const { rows, reports } = await costOf({ cooldownSeconds: 60 }, minutes);
     expect(reports).toBeGreaterThan(minutes / 2);
     expect(reports).toBeLessThanOrEqual(2 * minutes);
-    // Each registry write is inserted into the outbox and deleted from it; a message is a row, and sometimes
-    // a block another.
+    // Each registry write is inserted into the outbox and deleted from it. A message writes one row, and sometimes
+    // another one for a new block.
     expect(rows).toBeLessThanOrEqual(1.2 * 4 * minutes + 6 * reports);
   });
 
@@ -83,7 +83,7 @@ describe('the cost of evaluating a rule', () => {
 });
 
 describe('the stored state of a rule', () => {
-  it('the state of a rule survives an eviction after each message and the opening of new blocks [rule 3]', async () => {
+  it('the state of a rule survives an eviction after each message, also when a new journal block is opened [rule 3]', async () => {
     const { plant, sendAt } = await newTimedSite({ forSeconds: 720, cooldownSeconds: 300 });
     const at = async (minute: number, value: number) => {
       await sendAt(minute * MINUTE, value);
@@ -159,7 +159,7 @@ describe('the stored state of a rule', () => {
 });
 
 describe('an alert that a user resolved', () => {
-  it('its rule opens no other before the cooldown is over, although the condition still holds [C-9]', async () => {
+  it('its rule opens no other alert before the cooldown is over, although the condition is still true [C-9]', async () => {
     const { plant, site, sendAt, fired } = await newTimedSite({ cooldownSeconds: 600 });
     await sendAt(0, 20);
     const [{ id } = { id: '' }] = await fired();
@@ -245,7 +245,7 @@ describe('an open alert whose rule or plant changes', () => {
   const ENDS: [string, (ruleId: string) => Step][] = [
     ['is disabled', (ruleId) => changeRule(ruleId, { enabled: false })],
     ['is deleted', deleteRule],
-    ['is about another plant now', (ruleId) => changeRule(ruleId, { plantId: crypto.randomUUID() })],
+    ['is changed to another plant', (ruleId) => changeRule(ruleId, { plantId: crypto.randomUUID() })],
   ];
 
   it.for(ENDS)(
@@ -261,7 +261,7 @@ describe('an open alert whose rule or plant changes', () => {
     },
   );
 
-  it('disabling its rule resolves the alert, and the rule opens a new one after it is enabled again [C-9]', async () => {
+  it('a rule that is disabled and enabled again opens a new alert, and its previous alert is resolved [C-9]', async () => {
     const { ruleId, send, change, fired } = await newRuledSite();
     await send(20);
     await change(changeRule(ruleId, { enabled: false }));

@@ -20,7 +20,7 @@ describe('a rule with a comparison operator', () => {
     ['EQ', 10, 9.5, 'gridPowerKw is 10, equal to 10'],
     ['NE', 9.5, 10, 'gridPowerKw is 9.5, not 10'],
   ])(
-    'a %s rule fires once, with the first reading that meets it [C-9]',
+    'a rule with the operator %s fires once, with the first reading that meets it [C-9]',
     async (operator, met, unmet, message) => {
       const { organization, plant, ruleId, send, pass, fired } = await newRuledSite({ operator });
       await send(unmet);
@@ -54,7 +54,7 @@ describe('a rule with a comparison operator', () => {
     },
   );
 
-  it('a rule with forSeconds fires after its condition held that long, and its alert starts when the condition began [C-9]', async () => {
+  it('a rule with forSeconds fires after its condition was true that long, and its alert starts when it became true [C-9]', async () => {
     const { send, pass, fired } = await newRuledSite({ forSeconds: 60 });
     await send(20);
     await pass(MINUTE - 1);
@@ -136,7 +136,7 @@ describe('an ABSENT rule', () => {
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
   });
 
-  it('for a metric never received counts from the creation of the rule, whatever other metrics arrive [C-9]', async () => {
+  it('for a metric that never arrived fires forSeconds after its creation, whatever other metrics arrive [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite({ ...ABSENT, metric: 'BESS-1/socPercent' });
     await send(5);
     await pass(4 * MINUTE);
@@ -146,7 +146,7 @@ describe('an ABSENT rule', () => {
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
   });
 
-  it('ends its alert after readings arrived for forSeconds, and counts another return if they stop earlier [C-9]', async () => {
+  it('ends its alert after readings arrived for forSeconds; if they stop earlier, the count of the alert rises [C-9]', async () => {
     const { plant, send, pass, fired } = await newRuledSite(ABSENT);
     await send(5);
     await pass(10 * MINUTE);
@@ -171,7 +171,7 @@ describe('an ABSENT rule', () => {
     ]);
   });
 
-  it('counts readings as received even if an earlier one was dated later, because its clock was ahead [C-3.13]', async () => {
+  it('uses the receive time of readings, even if an earlier one was dated ahead [C-3.13]', async () => {
     const { plant, send, sendLate, pass, fired } = await newRuledSite({ ...ABSENT, forSeconds: 60 });
     await sendLate(5, -4 * MINUTE);
     await pass(MINUTE);

@@ -52,7 +52,7 @@ describe('an alert condition', () => {
     ABSENT: [false, false, false],
   };
   it.each(ALERT_OPERATORS)(
-    'the operator %s is met by values below, at and above its threshold as its name says [C-9]',
+    'the operator %s accepts the values below, at or above the threshold that its name says; ABSENT accepts none [C-9]',
     (operator) => {
       const met = (threshold: number) =>
         [-1, 0, 1].map((by) => meets(rule({ operator, threshold }), threshold + by));
@@ -62,7 +62,7 @@ describe('an alert condition', () => {
 });
 
 describe('the beginning of an alert', () => {
-  it('an alert without forSeconds begins with the first reading that meets the rule, and its state is kept [C-9]', () => {
+  it('an alert without forSeconds begins with the first reading that meets its rule [C-9]', () => {
     const walk = new Walk();
     expect(walk.feed(false, 0)).toBeUndefined();
     expect(walk.state).toEqual({});
@@ -157,7 +157,7 @@ describe('the next time at which a rule changes without a reading', () => {
     expect(dueMs(over, { goneMs: NOW_MS, open }, NOW_MS)).toBe(NOW_MS + MINUTE);
   });
 
-  it('an ABSENT rule is due forSeconds after the last reading, and no sooner than its cooldown [C-9]', () => {
+  it('an ABSENT rule is due forSeconds after the last reading, but not before its cooldown is over [C-9]', () => {
     const absent = rule({ operator: 'ABSENT', threshold: null, forSeconds: 300 });
     const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(absent, {}, NOW_MS)).toBe(NOW_MS + 5 * MINUTE);
@@ -177,7 +177,7 @@ describe('any sequence of readings', () => {
     }),
   });
 
-  it('a rule has at most one open alert, opens none before the last has ended, and keeps its cooldown [C-9]', () => {
+  it('a rule has at most one open alert, and opens the next only after the last one ended and the cooldown is over [C-9]', () => {
     forAll(walks, ({ forSeconds, cooldownSeconds, steps }) => {
       const walk = new Walk({ forSeconds, cooldownSeconds });
       let atMs = 0;

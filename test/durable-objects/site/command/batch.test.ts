@@ -60,7 +60,7 @@ describe('the sum of a batch', () => {
     expect(partner.alarms()).toEqual([]);
   });
 
-  it('uses the rated power where powerKw is absent [C-7.4]', async () => {
+  it('uses the rated power of the battery where powerKw is absent [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     expect(await codesOf(partner, item(1), item(2))).toEqual({
       status: 'REJECTED',

@@ -44,7 +44,7 @@ describe('the target of a command', () => {
     ['emergency', { type: 'STOP' }],
     ['device', batch(batteryCommand(1_000))],
   ])(
-    'a %s command for a plant without a serving device is rejected with DEVICE_OFFLINE [C-2.4]',
+    'a command of the family %s for a plant without a serving device is rejected with DEVICE_OFFLINE [C-2.4]',
     async ([family, payload], { plainSite: { plant, partner } }) => {
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
       expect(await rejectionOf(partner, family, payload)).toBe('DEVICE_OFFLINE');
@@ -67,10 +67,10 @@ describe('the target of a command', () => {
   });
 });
 
-describe('a silent sub-device whose device comes back', () => {
+describe('a silent sub-device whose device connects again', () => {
   /**
-   * A plant whose gateway reported once, then was away until every sub-device counted as OFFLINE, and is
-   * back.
+   * A plant whose gateway reported once, was disconnected until every sub-device counted as OFFLINE, and is
+   * connected again.
    */
   async function newReturnedSite(before: (partner: Submitter) => Promise<unknown> = async () => {}) {
     const { scene, plant } = await newSite();
@@ -91,7 +91,7 @@ describe('a silent sub-device whose device comes back', () => {
     expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
   });
 
-  it('commands for it are accepted until the device has been connected for 60 s, and then DEVICE_OFFLINE [C-7.4]', async () => {
+  it('a command for the sub-device is accepted until its device has been connected for 60 s, then DEVICE_OFFLINE [C-7.4]', async () => {
     const { plant, partner, link } = await newReturnedSite();
     const item = batch(batteryCommand(5));
     await stayConnected(plant, link, MINUTE - 1);
@@ -157,7 +157,7 @@ describe('a constraint', () => {
     ['an EMERGENCY import over the limit', over, powerSetpoint(101, { priority: 'EMERGENCY' })],
     ['25 kWh in 15 min', 'QUEUED', { ...withoutPower, ...energy, targetValueKwh: 25 }],
     ['25.1 kWh in 15 min', over, { ...withoutPower, ...energy, targetValueKwh: 25.1 }],
-  ])('the constraint of a setpoint: %s is %s [C-7.8]', async (_what, expected, payload) => {
+  ])('under the constraint of a setpoint, %s is %s [C-7.8]', async (_what, expected, payload) => {
     const { partner } = await newSite();
     expect(await rejectionOf(partner, 'site-setpoint', payload)).toBe(expected);
   });
@@ -177,7 +177,7 @@ describe('a constraint', () => {
       batteryCommand(undefined, { deviceId: 'BESS-2' }),
     ],
     ['a wrong type over the limit', over, batteryCommand(51, { deviceId: 'FVE-1', assetType: 'FVE' })],
-  ])('the constraint of a device command: %s is %s [C-7.4]', async (_what, expected, item) => {
+  ])('under the constraint of a device command, %s is %s [C-7.4]', async (_what, expected, item) => {
     const { partner } = await newSite({ subDevices: [...DEFAULT_SUB_DEVICES, SECOND_BATTERY] });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe(expected);
   });
@@ -222,7 +222,7 @@ describe('the asset, topology and fault checks', () => {
     ['LDS_SUPPORT', 'BESS', 'QUEUED', 'mode', { mode: 'LDS_SUPPORT' }],
     ['STANDARD', 'METER', 'QUEUED', 'mode', { mode: 'STANDARD' }],
   ])(
-    '%s for a plant whose only sub-device is a %s is %s [C-7.4]',
+    '%s for a plant with only one sub-device, of the type %s, is %s [C-7.4]',
     async (_what, assetType, expected, family, payload) => {
       const { partner } = await newSite({ subDevices: [{ externalId: 'ONE', assetType }] });
       expect(await rejectionOf(partner, family, payload)).toBe(expected);

@@ -38,7 +38,7 @@ describe('the decision of a rejected command', () => {
     ['target', chargeOf('BESS-9'), { deviceId: 'BESS-9', topology: null }],
     ['asset', chargeOf('FVE-1'), { deviceId: 'FVE-1', topology: inverter }],
   ])(
-    'names the stage %s that rejected the command, and the facts on which that stage decided [C-4.3]',
+    'names the stage %s as the one that rejected the command, and the facts on which that stage decided [C-4.3]',
     async ([stage, make, facts], { plannedSite: { plant, partner } }) => {
       const publish = make();
       expect(await partner.acknowledge(publish)).toMatchObject({ status: 'REJECTED' });

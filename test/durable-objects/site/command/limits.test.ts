@@ -61,7 +61,7 @@ describe('a battery at its SoC bounds', () => {
     ['discharged at minSocPercent', 10, discharge, 'minSocPercent', 10],
     ['discharged below minSocPercent', 3, discharge, 'minSocPercent', 10],
   ] as const)(
-    'a battery is not %s: CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
+    'a battery cannot be %s: the command is CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
     async (_how, value, ask, constraint, limit) => {
       const { scene, plant, partner } = await newPlannedSite(BOUNDS);
       await soc(scene, { 'BESS-1/socPercent': value });
@@ -184,7 +184,7 @@ describe('the power of an earlier battery command in the sum of all batteries', 
     ['its device answers FAILED', (scene) => obey(scene, 1, 'FAILED')],
     ['it ends NO_RESULT without a further ack', ({ plant }) => passTime(plant.id, 15 * MINUTE)],
     [
-      'an emergency ended it, and a mode change has ended the emergency',
+      'an emergency has ended it and a mode change has ended the emergency',
       async (scene) => {
         await scene.partner.submit(submission('emergency', { type: 'STOP' }));
         await obey(scene, 2, 'COMPLETED');

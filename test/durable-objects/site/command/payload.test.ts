@@ -47,7 +47,7 @@ describe('the payload of a command', () => {
     ],
     ['a reason of 500 characters', 'emergency', { type: 'STOP', reason: '😀'.repeat(500) }],
   ] satisfies [string, CommandFamily, unknown][])(
-    '%s is a valid payload [C-7.4]',
+    'a payload with %s is valid [C-7.4]',
     async (_what, family, payload) => {
       const { plant, partner } = await newSite({ subDevices: BATTERIES });
       expect(await partner.acknowledge(submission(family, payload))).toMatchObject({ status: 'QUEUED' });
@@ -56,7 +56,7 @@ describe('the payload of a command', () => {
   );
 
   it.for(invalid)(
-    '%s is REJECTED with INVALID_PAYLOAD, and its log row has the reason [spec: Command processing]',
+    'a payload with this error is REJECTED with INVALID_PAYLOAD, and its log row has the reason: %s [spec: Command processing]',
     async ([_what, family, payload], { plainSite: { plant, partner } }) => {
       const one = submission(family, payload);
       const ack = await partner.acknowledge(one);

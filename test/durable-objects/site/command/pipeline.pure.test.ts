@@ -96,7 +96,7 @@ describe('the signature of a submission', () => {
     ['missing', 'signature missing'],
     ['mismatch', 'signature mismatch'],
   ])(
-    'a submission with signature %s gives: %s; a rejected one does not reserve its messageId [C-7.2]',
+    'a submission with the signature result %s is: %s; a rejected one does not reserve its messageId [C-7.2]',
     (signature, message) => {
       const judgement = judgeNow(signedSubmission('mode', PAYLOADS.mode, { signature }));
       if (message === 'valid') expect(judgement.verdict).toBe('valid');
@@ -136,11 +136,14 @@ describe('a repeated messageId', () => {
     ['another routing key', { routingKey: 'acme2.command.mode' }],
     ['another payload', { payloadText: '{"mode":"STANDARD"}' }],
     ['the same fields in another order', { payloadText: '{"reason":"a  b","mode":"STANDARD"}' }],
-  ])('with %s is rejected, and the id still belongs to the first [C-7.3]', (_what, changes) => {
-    expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
-      rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
-    );
-  });
+  ])(
+    'with %s is rejected, and the messageId still belongs to the first submission [C-7.3]',
+    (_what, changes) => {
+      expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
+        rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
+      );
+    },
+  );
 
   it('is recognized whatever its timestamp is, and even if the site has no gateway any more [C-7.3]', () => {
     const old = { ...one, timestampMs: NOW_MS - 10 * TOLERANCE_MS };
@@ -154,7 +157,7 @@ describe('the timestamp of a submission', () => {
     [TOLERANCE_MS, 'fresh'],
     [-TOLERANCE_MS - 1, 'stale'],
     [TOLERANCE_MS + 1, 'stale'],
-  ])('a signed submission %d ms from now is %s (spec: Limits)', (offMs, expected) => {
+  ])('a signed submission with a timestamp %d ms from now is %s (spec: Limits)', (offMs, expected) => {
     const one = signedSubmission('mode', PAYLOADS.mode, { timestampMs: NOW_MS + offMs });
     const stale = rejected('INVALID_PAYLOAD', 'signature timestamp outside tolerance', { binding: false });
     if (expected === 'fresh') expect(judgeNow(one).verdict).toBe('valid');
@@ -170,7 +173,7 @@ describe('the timestamp of a submission', () => {
 
 describe('the payload of a submission', () => {
   it.each(COMMAND_FAMILIES)(
-    'an empty %s payload is INVALID_PAYLOAD, and reserves its messageId [C-7.1]',
+    'an empty payload of the family %s is INVALID_PAYLOAD, and reserves its messageId [C-7.1]',
     (family) => {
       expect(judgeNow(signedSubmission(family, {}))).toMatchObject({
         verdict: 'rejected',
@@ -181,20 +184,23 @@ describe('the payload of a submission', () => {
     },
   );
 
-  it.each(COMMAND_FAMILIES)('a %s payload is validated by its own command kind [C-7.5]', (family) => {
-    const judgement = judgeNow(signedSubmission(family, PAYLOADS[family]));
-    const commandType = {
-      'site-setpoint': 'SITE_SETPOINT',
-      device: 'DEVICE_COMMAND',
-      emergency: 'EMERGENCY',
-      mode: 'MODE_CHANGE',
-      schedule: 'SCHEDULE',
-      config: 'CONFIG',
-    }[family];
-    const items = family === 'device' ? [{}] : [];
-    const command = { commandType, payload: PAYLOADS[family] };
-    expect(judgement).toMatchObject({ verdict: 'valid', command, violations: [], items });
-  });
+  it.each(COMMAND_FAMILIES)(
+    'a payload of the family %s is validated by the command kind of that family [C-7.5]',
+    (family) => {
+      const judgement = judgeNow(signedSubmission(family, PAYLOADS[family]));
+      const commandType = {
+        'site-setpoint': 'SITE_SETPOINT',
+        device: 'DEVICE_COMMAND',
+        emergency: 'EMERGENCY',
+        mode: 'MODE_CHANGE',
+        schedule: 'SCHEDULE',
+        config: 'CONFIG',
+      }[family];
+      const items = family === 'device' ? [{}] : [];
+      const command = { commandType, payload: PAYLOADS[family] };
+      expect(judgement).toMatchObject({ verdict: 'valid', command, violations: [], items });
+    },
+  );
 });
 
 describe('the window of a submission', () => {
@@ -219,7 +225,7 @@ describe('the window of a submission', () => {
     ['that ends after it begins', VALID, 5, 6],
     ['without an end', VALID, -86_400_000, undefined],
     ['that ended, and would begin later', `${past}; ${backwards}`, 5, -5],
-  ])('the window of a setpoint %s gives: %s [C-7.6]', (_what, message, fromMs, untilMs) => {
+  ])('the window of a setpoint %s gets the result: %s [C-7.6]', (_what, message, fromMs, untilMs) => {
     const validUntil = untilMs === undefined ? {} : { validUntil: at(untilMs) };
     expectWindow('site-setpoint', { validFrom: at(fromMs), ...validUntil }, message);
   });
@@ -227,8 +233,8 @@ describe('the window of a submission', () => {
   it.each([
     ['that ends now', past, at(0)],
     ['that ends in a moment', VALID, at(1)],
-    ['that ended, written in another zone', past, '2030-03-05T10:59:59+02:00'],
-  ])('the window of a mode %s gives: %s [C-7.6]', (_what, message, validUntil) => {
+    ['that ended, in another time zone,', past, '2030-03-05T10:59:59+02:00'],
+  ])('the window of a mode %s gets the result: %s [C-7.6]', (_what, message, validUntil) => {
     expectWindow('mode', { validUntil }, message);
   });
 

@@ -12,7 +12,7 @@ const REUSED = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 
 
 describe('the signature of a submission', () => {
   it.for(['missing', 'mismatch'] as const)(
-    'a command with a %s signature is REJECTED with INVALID_PAYLOAD, logged and not dispatched [C-7.2]',
+    'a command whose signature result is %s is REJECTED with INVALID_PAYLOAD, logged and not dispatched [C-7.2]',
     async (signature, { listeningSite: { plant, link, partner } }) => {
       const message = `signature ${signature}`;
       const expected = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
@@ -47,7 +47,7 @@ describe('the signature of a submission', () => {
     [300_000, 'ACCEPTED'],
     [-300_001, 'REJECTED'],
     [300_001, 'REJECTED'],
-  ])('a signed command with a timestamp %i ms off the clock is %s [C-7.2]', async (offsetMs, status) => {
+  ])('a signed command with a timestamp %i ms from the clock is %s [C-7.2]', async (offsetMs, status) => {
     const { partner } = await newListeningSite();
     const ack = await partner.acknowledge(charge(5, { timestampMs: Date.now() + offsetMs }));
     expect(ack.status).toBe(status);

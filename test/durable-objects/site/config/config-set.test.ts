@@ -50,7 +50,7 @@ describe('a patch of the configuration', () => {
     ['the fallback to none', { fallback: null }, { fallback: null }],
     ['the mode', { operatingMode: 'LOCAL_OPTIMIZATION' }, { operatingMode: 'LOCAL_OPTIMIZATION' }],
   ])(
-    'a patch changes %s and nothing else, when it is accepted and permanently (RFC 7396)',
+    'a patch that sets %s changes nothing else, takes effect when it is accepted, and stays (RFC 7396)',
     async (_what, patch, changed) => {
       const { plant, partner } = await listening();
       expect(await partner.acknowledge(set(patch))).toEqual({ status: 'ACCEPTED', commandType: 'CONFIG' });

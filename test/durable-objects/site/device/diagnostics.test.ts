@@ -152,7 +152,7 @@ describe('dropped messages', () => {
     expect((await site.diagnostics(gateway.id)).recent).toHaveLength(1);
   });
 
-  it('that are malformed prove no secret, and nothing of them is in the journal', async () => {
+  it('that are malformed do not prove a secret, and are not stored in the journal', async () => {
     const { plant, link } = await newConnectedSite();
     await sendMalformed(link, 0, 5);
     expect(await rowsOf(plant.id, 'SELECT last_key_version FROM device')).toEqual([

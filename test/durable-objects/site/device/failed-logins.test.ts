@@ -83,7 +83,7 @@ describe('failed logins', () => {
 
 describe('a reactivation', () => {
   it.each(['in the same moment', 'and an eviction'])(
-    '(%s) clears the failed logins, also those during the suspension: nine more do not suspend the device, and ten do [C-3.3], [C-3.11]',
+    '(%s) clears all failed logins, also those during the suspension: only ten more suspend the device again [C-3.3], [C-3.11]',
     async (how) => {
       const scene = await newScene();
       const site = siteOf(scene.siteId);

@@ -135,7 +135,7 @@ describe.each(NAMES)('the gateway is %s and another gateway serves', (name) => {
   });
 
   it.each([['RECEIVED'], ['IN_PROGRESS'], [undefined]] as const)(
-    'a device command sent to the leaving gateway (ack: %s) ends FAILED DEVICE_GONE, because it may have been executed',
+    'a device command that was sent to the leaving gateway (last ack: %s) ends FAILED DEVICE_GONE',
     async (ack) => {
       const { scene, plant, gateway, partner, link, otherSent } = await newTwoGateways();
       const publish = charge();

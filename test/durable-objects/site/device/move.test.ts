@@ -88,7 +88,7 @@ describe('the steps of a move, repeated as after a crash', () => {
   it.for(
     ORDERS.flatMap((order) => [false, true].map((evicted) => [order.join(', '), evicted, order] as const)),
   )(
-    'the steps %s end with the device only in its new object (evicted in between: %s)',
+    'after the steps %s only the new object has the device (evicted between steps: %s)',
     async ([_title, isEvicted, order], { moving: { plant, toId, fromId, id, gateway, move, evict } }) => {
       const link = await connectListening(plant);
       expect(await dropOf(fromId, link, gateway, 'used')).toBeUndefined();
@@ -119,7 +119,7 @@ describe('the steps of a move, repeated as after a crash', () => {
     expect(await move.release()).toBeUndefined();
   });
 
-  it('a repeated take changes nothing of a device that has been active at its new site since the first', async () => {
+  it('a repeated take does not change a device that has been active at its new site since the first take', async () => {
     const { toId, id, gateway, move } = await newMove();
     await whole(move);
     const link = await connectTo(toId, id);
@@ -133,13 +133,13 @@ describe('the steps of a move, repeated as after a crash', () => {
     expect(await dropOf(toId, link, gateway, 'later', '{"a":2}')).toBe('NONCE');
   });
 
-  it('drop deletes nothing of a device that was not released', async () => {
+  it('drop does not delete a device that was not released', async () => {
     const { fromId, id } = await newMove();
     await siteOf(fromId).dropDevice(id);
     expect(await statusOfDial(fromId, id)).toBe(101);
   });
 
-  it('a take whose write fails leaves nothing, and succeeds on retry [rule 3]', async () => {
+  it('a take whose write fails stores nothing, and succeeds on retry [rule 3]', async () => {
     const { toId, id, move } = await newMove();
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     await move.release();

@@ -122,7 +122,7 @@ describe('a device that returns to its previous site', () => {
     ['its departure was finished', true],
     ['its departure was not finished', false],
   ])(
-    'a device that returns to a site where %s is complete again, and nonces used elsewhere count [C-3.8]',
+    'a device that returns to a site where %s has all its data, and nonces used elsewhere count [C-3.8]',
     async ([_title, isOver], { moving: { fromId, toId, id, gateway, move, evict } }) => {
       await dropOf(fromId, await connectTo(fromId, id), gateway, 'first');
       await move.release();
@@ -250,7 +250,7 @@ describe.each(Object.keys(WAYS))('the latest values of a site whose gateway was 
   });
 });
 
-describe('a gateway that comes back', () => {
+describe('a gateway that returns', () => {
   it('its earlier values are still in the old site, which accepts its new values, across evictions', async () => {
     const scene = await newReportedSite();
     await whole(scene.move);

@@ -148,7 +148,7 @@ describe('a failed transaction', () => {
 
   it.for<[string, string, number]>([
     ['the first message of a block', 'INSERT ON journal_block', 0],
-    ['a later one', 'UPDATE ON journal_block', 1],
+    ['a later message of a block', 'UPDATE ON journal_block', 1],
   ])(
     'a failed write at %s aborts the object, and the re-send is stored once and readable [rule 3]',
     async ([_what, write, storedEvents], { listeningSite: { plant, link, gateway } }) => {
@@ -171,7 +171,7 @@ describe('a failed transaction', () => {
     },
   );
 
-  it('undoes its whole batch, so that the re-send is not taken for a repeat [rule 3]', async () => {
+  it('undoes its whole batch, so that the re-send does not count as a repeat [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
     await breakWrites(plant.id, 'INSERT ON dropped_message');
     const good = telemetryMessage(gateway, '{"gridPowerKw":1}');

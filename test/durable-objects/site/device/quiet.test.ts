@@ -78,7 +78,7 @@ describe('a device that has sent no byte for 90 s', () => {
     expect(await plantStatus(plant)).toBe('ONLINE');
   });
 
-  it('a quiet device keeps its session, because the client may still return [C-3.10]', async () => {
+  it('a quiet device keeps its session, because its client may send again [C-3.10]', async () => {
     const scene = await newListeningSite();
     await say(scene, true);
     expect(scene.link.closed).toBeUndefined();

@@ -96,11 +96,11 @@ describe('a device over its message rate', () => {
     const wait = answers.at(-1) as Wait;
     expect(wait.ms).toBeGreaterThan(0);
     expect(wait.count).toBeGreaterThan(0);
-    // The number to resend is what the rate then allows.
+    // The number of messages to resend is at most what the rate allows after the wait.
     expect((wait.count / wait.ms) * SECOND).toBeLessThanOrEqual(RATE);
     expect(await journalLines(plant.id)).toBe(BURST);
     expect(await gridPowerKw(plant)).toBe(BURST - 1);
-    // A bridge that resends all: only the oldest are stored.
+    // The bridge resends all held messages: only the oldest are stored.
     setClock(Date.now() + wait.ms);
     const again = (await offer(link, messages.slice(BURST), BURST)).map((answer) => answer.kind);
     expect(again.slice(0, wait.count)).toEqual(Array(wait.count).fill('stored'));

@@ -58,16 +58,16 @@ describe('the serving gateway of a plant', () => {
     ['undefined without a device', undefined, []],
     ['undefined without a gateway', undefined, [sensor, connected('b', 2, { type: 'ACTUATOR' })]],
     ['undefined if none is active', undefined, [suspended, device('b', { status: 'DECOMMISSIONED' })]],
-    ['its one gateway, before it ever connected', 'a', [device('a')]],
+    ['its only gateway, even if that never connected', 'a', [device('a')]],
     ['a controller, if it is the only one', 'a', [{ ...a, type: 'CONTROLLER' }, sensor]],
     ['the one that is connected, even if an offline one connected later', 'a', [a, goneB]],
-    ['of several connected, the last to have connected', 'b', [a, b, c]],
-    ['of none connected, the last to have connected', 'b', [goneA, goneB, goneC]],
-    ['one that has been connected rather than one that never was', 'a', [goneA, device('b')]],
+    ['of several connected gateways the one that connected last', 'b', [a, b, c]],
+    ['of several disconnected gateways the one that connected last', 'b', [goneA, goneB, goneC]],
+    ['one that was connected before, rather than one that never connected', 'a', [goneA, device('b')]],
     ['the connected one, though a suspended one connected later', 'a', [a, suspended]],
-    ['of several connected, the one that still sends', 'a', [a, b], ['a']],
-    ['of those that send nothing, the one that is connected', 'a', [a, goneB], []],
-    ['of several connected that send nothing, the last to have connected', 'b', [a, b], []],
+    ['of several connected gateways the one that still sends', 'a', [a, b], ['a']],
+    ['of several silent gateways the one that is connected', 'a', [a, goneB], []],
+    ['of several connected, silent gateways the one that connected last', 'b', [a, b], []],
   ];
 
   it.each(cases)(
@@ -87,7 +87,7 @@ describe('the serving gateway of a plant', () => {
     expect(devices.map(({ id }) => id)).toEqual(['a', 'b']);
   });
 
-  it('the types GATEWAY and CONTROLLER serve a site [C-2.4]', () => {
+  it('only devices of the types GATEWAY and CONTROLLER serve a site [C-2.4]', () => {
     const speaking = DEVICE_TYPES.filter((type) => servesSite(device('a', { type })));
     expect(speaking).toEqual(['GATEWAY', 'CONTROLLER']);
   });

@@ -85,7 +85,7 @@ describe('a token at 80 % of its life', () => {
   });
 
   it.each([60 * SECOND, 24 * HOUR])(
-    'a device whose token lives %d ms gets one of the same life at 80 %',
+    'a device whose token is valid for %d ms gets a token that is valid as long after 80 % of that time',
     async (lifeMs) => {
       const { plant, link } = await newTokenSite({ issuedAtMs: START_MS, expiresAtMs: START_MS + lifeMs });
       setClock(START_MS + 0.8 * lifeMs - SECOND);

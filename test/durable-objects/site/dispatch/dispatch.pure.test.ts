@@ -31,7 +31,7 @@ function outcomeOf(rows: readonly DispatchRow[]) {
 }
 
 describe('an ack', () => {
-  /** The acks that advance each state. All others are lower or the same. */
+  /** The acks that advance each state. All others name the same state or an earlier one. */
   const onward: Record<DispatchState, DeviceAckStatus[]> = {
     WAITING: ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'],
     SENT: ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'],
@@ -43,7 +43,7 @@ describe('an ack', () => {
   const states = Object.keys(onward) as DispatchState[];
 
   it.each(states)(
-    'advances %s if it is higher, and is ignored if it is lower or the same [C-3.9]',
+    'advances a dispatch in the state %s only to a later state, and is otherwise ignored [C-3.9]',
     (state) => {
       for (const ack of DEVICE_ACK_STATUSES) {
         expect([ack, advance(state, ack)]).toEqual([ack, onward[state].includes(ack) ? ack : undefined]);
@@ -116,7 +116,7 @@ describe('the due time of a dispatch', () => {
     ['RECEIVED', 1, true],
     ['IN_PROGRESS', 1, true],
   ])(
-    'whether the device may know a dispatch in the state %s after %i tries: %s [C-7.8]',
+    'the device may have received a dispatch in the state %s after %i tries: %s [C-7.8]',
     (state, tries, expected) => {
       expect(wasSent(dispatchRow({ state, tries }))).toBe(expected);
     },
@@ -128,7 +128,7 @@ describe('the due time of a dispatch', () => {
     [NOW_MS, true],
     [NOW_MS - 1, true],
   ])(
-    'a dispatch has expired from the time in expires_at_ms on: %j is %s [C-7.6]',
+    'a dispatch with expires_at_ms = %j has expired at 1898931600000: %s [C-7.6]',
     (expires_at_ms, expected) => {
       expect(isExpired(dispatchRow({ expires_at_ms }), NOW_MS)).toBe(expected);
     },
@@ -151,27 +151,42 @@ describe('a command whose dispatches have ended', () => {
   it.each<[string, DispatchRow[]]>([
     ['its only dispatch', [done]],
     ['each of its dispatches', [done, { ...done, device_id: 'inverter-1' }]],
-  ])('a command is COMPLETED when %s has [C-7.8]', (_what, rows) => {
+  ])('a command is COMPLETED when %s is COMPLETED [C-7.8]', (_what, rows) => {
     expect(outcomeOf(rows)).toEqual({ status: 'COMPLETED', reason: null });
   });
 
   it.each<[string, DispatchRow[], string]>([
     ['its device', [failed], 'BESS-1: device answered FAILED'],
     ['all devices', [ended('FAILED', ['BESS-1', 'BESS-2'])], 'BESS-1, BESS-2: device answered FAILED'],
-    ['all that failed alike, each once', apart, 'BESS-2, BESS-10, FVE-1: device answered FAILED'],
-    ['the gateway of what is for the whole plant', [mode], 'gateway-1: device answered FAILED'],
-    ['only the code of what is for the whole plant', [{ ...mode, reason: 'NO_ACK' }], 'NO_ACK'],
-    ['the code and the device', [unanswered], 'NO_ACK: BESS-1'],
-    ['only those that failed', [done, ended('FAILED', ['FVE-1'], { reason: 'EXPIRED' })], 'EXPIRED: FVE-1'],
     [
-      "each with its own reason, the platform's codes first",
+      'all devices that failed for the same reason, each once',
+      apart,
+      'BESS-2, BESS-10, FVE-1: device answered FAILED',
+    ],
+    ['the gateway for a command to the whole plant', [mode], 'gateway-1: device answered FAILED'],
+    ['only the code for an unanswered command to the whole plant', [{ ...mode, reason: 'NO_ACK' }], 'NO_ACK'],
+    ['the code and the device', [unanswered], 'NO_ACK: BESS-1'],
+    [
+      'only the devices that failed',
+      [done, ended('FAILED', ['FVE-1'], { reason: 'EXPIRED' })],
+      'EXPIRED: FVE-1',
+    ],
+    [
+      'each device with its own reason, the codes of the platform first',
       [ended('FAILED', ['FVE-1']), ended('COMPLETED', ['BESS-2']), unanswered],
       'NO_ACK: BESS-1; FVE-1: device answered FAILED',
     ],
-    ['the MQTT device of a whole device', [{ ...stop, device_id: 'inverter-1' }], 'NO_ACK: inverter-1'],
-  ])('a command is FAILED when one dispatch has, and its reason names %s [C-7.8]', (_what, rows, reason) => {
-    expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
-  });
+    [
+      'the MQTT device if the dispatch has no targets',
+      [{ ...stop, device_id: 'inverter-1' }],
+      'NO_ACK: inverter-1',
+    ],
+  ])(
+    'a command is FAILED when one of its dispatches is FAILED, and its reason names %s [C-7.8]',
+    (_what, rows, reason) => {
+      expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
+    },
+  );
 
   it('the reason names at most 32 devices, even with the longest names, and counts the others [C-7.8]', () => {
     const longest = (count: number) =>

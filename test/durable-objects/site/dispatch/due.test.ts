@@ -67,7 +67,7 @@ describe('the time at which the next dispatch is due', () => {
   });
 
   it.for(['is awake', 'has been evicted'])(
-    'is that of the second command if the first has ended, and the site %s: the second is sent again in time [C-7.8]',
+    'is that of the second command if the first has ended and the site %s: the second is sent again after 30 s [C-7.8]',
     async (state, { listeningSite: { plant, partner, link } }) => {
       await partner.submit(charge(1));
       const first = await nthCommand(link, 1);
@@ -85,7 +85,7 @@ describe('the time at which the next dispatch is due', () => {
     },
   );
 
-  it('sets no alarm for a dispatch that has ended before an earlier alarm (rule 10)', async () => {
+  it('does not set the alarm for a dispatch that has already ended (rule 10)', async () => {
     const { plant, partner, link } = await newListeningSite();
     await partner.submit(charge());
     const { cmdId } = await nthCommand(link, 1);

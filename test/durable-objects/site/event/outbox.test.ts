@@ -35,7 +35,7 @@ type Receive = (events: OutboxEvent[]) => Promise<Receipt>;
 
 /**
  * The Vhost answers the events of this site as the test says. Returns the times and events of these calls. Sites of other
- * tests share the runtime: the Vhost answers them as ever.
+ * tests share the runtime: the Vhost answers them as usual.
  */
 function receiveInstead(plantId: string, answer?: Receive) {
   const calls: { atMs: number; events: OutboxEvent[] }[] = [];
@@ -210,7 +210,7 @@ describe('an event in the answer of a submit', () => {
 });
 
 describe('a wake with waiting events', () => {
-  it('makes the alarm due immediately, with a valid time [rule 10]', async () => {
+  it('makes the alarm due immediately, and never sets it for a time of 0 or less [rule 10]', async () => {
     const { plant, key, ack } = await newReportingSite();
     const { end } = refuseEvents(plant.id);
     await ack('RECEIVED');
@@ -250,7 +250,7 @@ describe('a lane with a slow call', () => {
     expect(await waiting(plant.id, key.id)).toBe(0);
   });
 
-  it('while a call gets no answer, the alarm does not run again and again [rule 10]', async () => {
+  it('while a call gets no answer, the alarm runs fewer than five times in a second [rule 10]', async () => {
     const { plant, ack } = await newReportingSite();
     let answer: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {

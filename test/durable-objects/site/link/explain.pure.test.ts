@@ -102,9 +102,12 @@ describe('a malformed message', () => {
       `{"ts":"1","data":{"a":"1"},"sig":"${SIG.toUpperCase()}"}`,
       /^ts: text; it must be an integer, without quotes; nonce: [^;]*; data.a: [^;]*; sig: upper-case hex; it must be 64 lower-case hex characters$/,
     ],
-  ])('(%s) is explained with the name of the wrong member', (_title, topic, payload, expected) => {
-    expect(malformed(payload, topic)).toEqual({ detail: expect.stringMatching(expected) });
-  });
+  ])(
+    '(%s) is explained with the names of its wrong members, if it is JSON',
+    (_title, topic, payload, expected) => {
+      expect(malformed(payload, topic)).toEqual({ detail: expect.stringMatching(expected) });
+    },
+  );
 });
 
 describe('a timestamp outside the tolerance', () => {
@@ -132,9 +135,12 @@ describe('a timestamp outside the tolerance', () => {
     expect(detail).toBe(`ts ${NOW + offMs} is ${words}; 300 s are allowed`);
   });
 
-  it.each([0, -1, 9_007_199_254_740_991])('a ts of %d is explained as far off', (ts) => {
-    expect(explainTimestamp(ts, NOW).detail).toMatch(/ s (behind|ahead of) the platform's clock; 300 s/);
-  });
+  it.each([0, -1, 9_007_199_254_740_991])(
+    "a ts of %d is explained with its difference to the platform's clock",
+    (ts) => {
+      expect(explainTimestamp(ts, NOW).detail).toMatch(/ s (behind|ahead of) the platform's clock; 300 s/);
+    },
+  );
 });
 
 describe('a topic of another device', () => {
@@ -196,11 +202,14 @@ describe('a wrong signature', () => {
       /^sig is not the HMAC-SHA256 of what should have been signed/,
     ],
     ['another nonce', telemetry(`${DEVICE_ID}|${NOW}|n-2|{"a":1}`), /^sig is not the HMAC-SHA256/],
-  ])('is explained by the text that the device signed: %s', (_title, { detail, expected }, words) => {
-    expect(detail).toMatch(words);
-    expect(expected).toMatch(new RegExp(`^${DEVICE_ID}\\|`));
-    expect(`${detail}${expected}`).not.toContain(KEY);
-  });
+  ])(
+    'is explained by the mistake in the signed text, if it is a known mistake: %s',
+    (_title, { detail, expected }, words) => {
+      expect(detail).toMatch(words);
+      expect(expected).toMatch(new RegExp(`^${DEVICE_ID}\\|`));
+      expect(`${detail}${expected}`).not.toContain(KEY);
+    },
+  );
 
   it('the expected text in the explanation is the text that the signature check uses', () => {
     const { expected = '' } = telemetry('something else', '{ "a" : 5.0 }');
@@ -218,7 +227,7 @@ describe('a wrong signature', () => {
     const PLACES = [3, 2, 1, 0].flatMap((place) => WHOLE.map((one) => [...one, place] as const));
 
     it.each(PLACES)(
-      'a signature over a whole %s message with %j, sig after %i members, is explained as such',
+      'a signature over a whole %s message with the members %j, and sig after %i of them, is explained as such',
       (topic, members, place) => {
         const sig = `"sig":"${hmacHex(KEY, `{${members.join(',')}}`)}"`;
         const payload = `{${members.toSpliced(place, 0, sig).join(',')}}`;
@@ -229,7 +238,7 @@ describe('a wrong signature', () => {
     );
   });
 
-  it('by a foreign key is explained only as made with no secret of this device', () => {
+  it('by a foreign key is explained as not made with any secret of this device', () => {
     const sig = hmacHex('00'.repeat(32), `${HEAD}{"a":1}`);
     const payload = `{"ts":${NOW},"nonce":"${NONCE}","data":{"a":1},"sig":"${sig}"}`;
     expect(mismatch(payload, 'telemetry').detail).toMatch(/with any secret of this device$/);

@@ -1,4 +1,4 @@
-/** An emergency over the plan: what it ends, what it lets pass, and the mode change that ends it. */
+/** An emergency over the plan: what it ends, what it does not stop, and the mode change that ends it. */
 
 import { changeAndNotifySite } from '#workerd/registry-changes.ts';
 import { HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
@@ -143,7 +143,7 @@ describe.each(TYPES)('an emergency %s', (type) => {
     expect(await endOf(plant, normal)).toBe('PENDING');
   });
 
-  it('the emergency lets EMERGENCY setpoints pass, and is sent again after they have ended [C-7.7]', async () => {
+  it('the emergency does not stop EMERGENCY setpoints, and is sent again after they have ended [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await stop(scene, type);
     const above = planned(9, 'EMERGENCY', { forMs: 10 * MINUTE });

@@ -179,7 +179,7 @@ describe('any plan at any time', () => {
     });
   });
 
-  it('a site that slept through some boundaries has the same state too [C-7.7]', () => {
+  it('a site that slept past some starts and ends has the same state as one that slept past all of them [C-7.7]', () => {
     const awake = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 });
     forMany(500, someEntries, awake, fc.integer({ min: 0, max: 26 }), (entries, isAwake, now) => {
       const some = boundariesOf(entries, now).filter((_atMs, index) => isAwake[index]);

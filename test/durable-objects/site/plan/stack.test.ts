@@ -228,7 +228,7 @@ describe('a newer setpoint of the same level', () => {
 });
 
 describe('a plan entry after its verdict', () => {
-  it('a plan entry outlives its verdict: it stays the target and resumes without further events [C-7.7]', async () => {
+  it('a plan entry is still the target after its verdict, and resumes without further events [C-7.7]', async () => {
     const { scene, plant, link, partner } = await newPlannedSite();
     const open = planned(5, 'NORMAL');
     await partner.submit(open);

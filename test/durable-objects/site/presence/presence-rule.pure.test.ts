@@ -53,14 +53,17 @@ describe('a sub-device', () => {
     ['silent for 15 min', 'OFFLINE', OFFLINE_MS, false, undefined],
     ['silent for 15 min, in error', 'OFFLINE', OFFLINE_MS, true, undefined],
     ['silent for a day', 'OFFLINE', 86_400_000, false, undefined],
-  ])('%s is %s, with the right next change [C-2.5]', (_what, expected, ageMs, inError, nextChangeMs) => {
-    const { presence, nextChangeMs: next } = presenceAt(
-      input({ subDevices: [subDevice('BESS-1', ageMs, inError)] }),
-      NOW_MS,
-    );
-    expect(presence.subDevices).toEqual({ 'BESS-1': expected });
-    expect(next).toBe(nextChangeMs);
-  });
+  ])(
+    '%s is %s, and the time of its next status change is returned [C-2.5]',
+    (_what, expected, ageMs, inError, nextChangeMs) => {
+      const { presence, nextChangeMs: next } = presenceAt(
+        input({ subDevices: [subDevice('BESS-1', ageMs, inError)] }),
+        NOW_MS,
+      );
+      expect(presence.subDevices).toEqual({ 'BESS-1': expected });
+      expect(next).toBe(nextChangeMs);
+    },
+  );
 });
 
 describe('a plant', () => {
@@ -113,7 +116,7 @@ describe('a device', () => {
   };
 
   it.each([null, ...DEVICE_REPORTED_STATUSES])(
-    'that reports %s has that status (null: ONLINE) while connected, OFFLINE later, UNKNOWN before its first session [C-3.10]',
+    'that reports %s shows it while connected (null as ONLINE), OFFLINE later, and UNKNOWN before its first session [C-3.10]',
     (reported) => {
       expect(statusOf({ reported })).toBe(reported ?? 'ONLINE');
       expect(statusOf({ reported, connected: false })).toBe('OFFLINE');

@@ -117,7 +117,7 @@ describe('too many schedules', () => {
     await evictSite(plant.id);
     await partner.submit(schedule([2], { inMs: DAY }));
     expect(await numberOf(plant.id, 'SELECT count(*) FROM schedule')).toBe(LIMIT.schedulesKept);
-    // Two are open.
+    // Two of the stored schedules are open.
     const [oldest] = await readSchedules(plant.id, Date.now() - 2 * DAY, Date.now() - DAY - HOUR);
     expect(oldest?.id).toBe(`ended-${ended + 2 - LIMIT.schedulesKept}`);
     const some = await readSchedules(plant.id, Date.now() - 2 * DAY, Date.now() - 2 * DAY + 3 * HOUR);

@@ -85,14 +85,18 @@ describe('a newer schedule', () => {
     Array.from({ length: to - from }, (_none, index) => from + index);
 
   it.each<[string, SlotWindow, number[]]>([
-    ['before the older leaves all slots', windowOf(60, 4), range(0, 40)],
-    ['after the older leaves all slots', windowOf(140, 4), range(0, 40)],
-    ['of the same slots leaves none', windowOf(100, 4), []],
-    ['of one slot takes that one', windowOf(110, 1), [...range(0, 10), ...range(20, 40)]],
-    ['that begins in a slot leaves its beginning', windowOf(115, 3), range(0, 15)],
-    ['that ends in a slot takes that whole', windowOf(95, 1, 10), range(10, 40)],
-    ['of short slots takes slots from their start', windowOf(112, 1, 2), [...range(0, 12), ...range(20, 40)]],
-    ['around the older leaves none', windowOf(0, 100), []],
+    ['that ends before the older begins leaves it all slots', windowOf(60, 4), range(0, 40)],
+    ['that begins after the older ends leaves it all slots', windowOf(140, 4), range(0, 40)],
+    ['of the same slots leaves the older none', windowOf(100, 4), []],
+    ['of one slot removes only that slot', windowOf(110, 1), [...range(0, 10), ...range(20, 40)]],
+    ['that begins in a slot leaves the first part of that slot', windowOf(115, 3), range(0, 15)],
+    ['that ends in a slot removes that whole slot', windowOf(95, 1, 10), range(10, 40)],
+    [
+      'of one short slot removes the rest of the slot in which it begins',
+      windowOf(112, 1, 2),
+      [...range(0, 12), ...range(20, 40)],
+    ],
+    ['that contains the older leaves it none', windowOf(0, 100), []],
   ])('%s [C-7.9]', (_what, newer, expected) => {
     expect(left(newer)).toEqual(expected);
   });
@@ -111,7 +115,7 @@ describe('a newer schedule', () => {
 });
 
 describe('the text about skipped slots', () => {
-  it('skipped slots are listed by reason, in ranges, without those that a newer schedule took [C-7.9]', () => {
+  it('skipped slots are listed by reason, in ranges, without those that a newer schedule replaced [C-7.9]', () => {
     const skip = (slots: StoredSlot[], why: string, ...indexes: number[]) =>
       indexes.reduce((left, index) => cutSlot(left, index, 0, why), slots);
     expect(skippedText(slotsOf(9))).toBeUndefined();

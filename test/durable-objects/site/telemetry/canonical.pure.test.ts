@@ -67,7 +67,7 @@ describe('a value of the site', () => {
   const everything = [GRID, HOUSE, FVE_1, BESS_1];
 
   it.each(Object.keys(site) as (keyof typeof site)[])(
-    'the site value %s replaces its sum, and no other value [C-3.13]',
+    'the site value %s replaces the value computed from sub-devices, and no other value [C-3.13]',
     (name) => {
       const derived = canonical(parts, everything);
       const { devices: _devices, ...expected } = { ...derived, [name]: site[name] };
@@ -77,13 +77,13 @@ describe('a value of the site', () => {
   );
 
   it.each(Object.keys(site) as (keyof typeof site)[])(
-    'the site value %s replaces its sum even if it is 0 [C-3.13]',
+    'the site value %s replaces the value computed from sub-devices even if it is 0 [C-3.13]',
     (name) => {
       expect(canonical({ ...parts, [name]: 0 }, everything)[name]).toBe(0);
     },
   );
 
-  it('site values need no sub-device [C-3.13]', () => {
+  it('site values are shown even if the plant has no sub-device [C-3.13]', () => {
     expect(canonical(site)).toStrictEqual({ ...NO_TELEMETRY, ...site, dataQuality: 'GOOD' });
   });
 });
@@ -97,7 +97,7 @@ describe('a sum', () => {
     ['consumption meters', 'consumptionPowerKw', [HOUSE, HOUSE_2], 'powerKw', [5, 7], 12],
     ['stored energy', 'availableBatteryEnergyKwh', [BESS_1, BESS_2], 'availableCapacityKwh', [5, 7], 12],
   ])(
-    'the sum of %s has all parts, and is null if a part is missing [C-3.13]',
+    'the sum of %s includes all sub-devices, and is null if one of them sent no value [C-3.13]',
     (_what, name, subDevices, signal, values, expected) => {
       const parts = subDevices.map(({ externalId }, index) => [
         `${externalId}/${signal}`,
@@ -112,7 +112,7 @@ describe('a sum', () => {
     },
   );
 
-  it('includes only its own asset type [C-3.13]', () => {
+  it('of PV or battery power includes only sub-devices of its asset types [C-3.13]', () => {
     const sums: Partial<Record<AssetType, string>> = {
       BESS: 'batteryPowerKw',
       FVE: 'fvePowerKw',
@@ -131,7 +131,7 @@ describe('a sum', () => {
     }
   });
 
-  it('includes a meter by its role, and ignores the role of any other asset [C-2.2]', () => {
+  it('of grid power excludes meters with another role, and assets that are not meters [C-2.2]', () => {
     for (const meterRole of ['FVE', 'BESS'] as const) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'METER', { meterRole })]);
       expect([payload.gridPowerKw, payload.consumptionPowerKw]).toEqual([null, null]);
@@ -152,12 +152,17 @@ describe('a sum', () => {
 describe('consumption', () => {
   it.each<[string, Record<string, number>, SubDevice[], number | null]>([
     ['the site value', { consumptionPowerKw: 1, gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 1],
-    ['else the sum of the consumption meters', { gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 7],
-    ['else the balance: grid', { gridPowerKw: 5 }, [], 5],
-    ['else the balance: grid + PV', { gridPowerKw: -5, fvePowerKw: 20 }, [], 15],
-    ['else the balance: grid − battery', { gridPowerKw: 5, batteryPowerKw: 3 }, [], 2],
-    ['else the balance: grid − battery, which discharges', { gridPowerKw: 5, batteryPowerKw: -3 }, [], 8],
-    ['else grid + PV − battery', { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 }, [], 13],
+    [
+      'the sum of the consumption meters if there is no site value',
+      { gridPowerKw: 5, 'METER-2/powerKw': 7 },
+      [HOUSE],
+      7,
+    ],
+    ['the grid power if nothing else is known', { gridPowerKw: 5 }, [], 5],
+    ['grid + PV', { gridPowerKw: -5, fvePowerKw: 20 }, [], 15],
+    ['grid − battery', { gridPowerKw: 5, batteryPowerKw: 3 }, [], 2],
+    ['grid − battery while the battery discharges', { gridPowerKw: 5, batteryPowerKw: -3 }, [], 8],
+    ['grid + PV − battery', { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 }, [], 13],
     [
       'the balance of the sums of sub-devices',
       { 'METER-1/powerKw': -12, 'FVE-1/powerKw': 20, 'BESS-1/powerKw': -5 },
@@ -207,13 +212,13 @@ describe('the state of several batteries', () => {
   const unknown = (n: number) => subDevice(`BESS-${n}`, 'BESS');
 
   it.each<[string, SubDevice[], number[], number | null]>([
-    ['of one', [BESS_1], [40], 40],
-    ['of one with a SOC of 0', [BESS_1], [0], 0],
+    ['that of the only battery', [BESS_1], [40], 40],
+    ['that of the only battery even if it is 0', [BESS_1], [0], 0],
     ['weighted by capacity', [BESS_1, BESS_2], [40, 80], 70],
     ['weighted equally if no capacity is known', [unknown(1), unknown(2)], [40, 80], 60],
     ['rounded to six decimals', [unknown(1), unknown(2), unknown(3)], [40, 40, 41], 40.333333],
     ['null if none is sent', [BESS_1, BESS_2], [], null],
-  ])('the state of charge of the batteries: %s [C-4.5]', (_what, batteries, percents, expected) => {
+  ])('the state of charge of the batteries is %s [C-4.5]', (_what, batteries, percents, expected) => {
     const sent = percents.map((percent, index) => [`BESS-${index + 1}/socPercent`, percent]);
     expect(canonical({ 'BESS-1/powerKw': 1, ...Object.fromEntries(sent) }, batteries).socPercent).toBe(
       expected,

@@ -90,7 +90,7 @@ describe('an exact sum', () => {
     });
   });
 
-  it('is the same through any partial sums, as values or as texts [C-4.5]', () => {
+  it('is the same if it is added from the texts of partial sums, in either order [C-4.5]', () => {
     forMany(300, fc.array(values, { minLength: 1, maxLength: 8 }), fc.boolean(), (groups, isReversed) => {
       const texts = groups.map((group) => sumUp(group).toString());
       const sum = new ExactSum();
@@ -118,7 +118,7 @@ describe('an exact sum', () => {
     ['negative zeros', [-0, -0], '0', 0, 0],
     ['more digits than a double', [9e11, 9e11, 9e11, 0.000001], '2700000000000.000001', 2.7e12, 6.75e11],
     ['values with a periodic mean', [1, 0, 0], '1', 1, 1 / 3],
-  ])('has the right text, number and mean: %s [C-4.5]', (_what, given, text, asNumber, mean) => {
+  ])('of %s has the right text, number and mean [C-4.5]', (_what, given, text, asNumber, mean) => {
     const sum = sumUp(given);
     expect(sum.toString()).toBe(text);
     expect(sum.toNumber()).toBe(asNumber);

@@ -172,7 +172,7 @@ describe('the latest values after a wake', () => {
     expect(await site.readLatestTelemetry(plant.id)).toEqual(expected);
   });
 
-  it('include those of a batch that closed a block in its middle [rule 3]', async () => {
+  it('include those of a batch during which a block was closed [rule 3]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     const [first, last] = ['{"BESS-1/socPercent":40}', '{"gridPowerKw":4}'];
     const [opening, closing] = [

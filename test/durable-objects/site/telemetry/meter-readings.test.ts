@@ -44,7 +44,7 @@ function gridAt(minutes: number, importRegisterKwh: number, dataQuality: string)
 }
 
 describe('meter readings', () => {
-  it('the meter reading of each quarter equals the meter state at that time, over days, resets and gaps [C-4.5]', async () => {
+  it('the meter reading of each quarter of an hour equals the meter state at that time, over days, resets and gaps [C-4.5]', async () => {
     const { plant, send } = await newTelemetrySite();
     const known: MeterReading[] = [];
     const counted = { [IMPORT]: 1_000_000, [CHARGE]: 500_000 };
@@ -148,7 +148,7 @@ describe('meter readings', () => {
     expect(await readingsOf(plant.id, START_MS, START_MS + 31 * MINUTE)).toEqual(expected);
   });
 
-  it('are listed for past quarters in [from, to) [C-4.1]', async () => {
+  it('are listed for each past quarter of an hour in [from, to) [C-4.1]', async () => {
     const { scene, plant } = await newTelemetrySite();
     await sendAt(scene, [
       [0, { [IMPORT]: 1_000 }],

@@ -31,7 +31,7 @@ describe('the hash of a nonce', () => {
     expect(bytesOf(hashNonce(KEY, ofBytes(count)))).toBe(expected);
   });
 
-  it('differs for every text, also one unit longer, and for every key [C-3.8]', () => {
+  it('differs between 20 000 texts, and between two random keys [C-3.8]', () => {
     const texts = Array.from({ length: 20_000 }, (_, index) => `device|${index}`);
     texts.push('', 'a', 'aa', 'aaa', 'ab', 'ba', 'č', '\u0000', '\u0000\u0000');
     const hashes = new Set(texts.map((text) => hashNonce(KEY, text).join()));

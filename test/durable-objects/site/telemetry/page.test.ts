@@ -49,7 +49,7 @@ const NAMES = [
   '\ud7ff',
 ].flatMap((name) => Array.from({ length: 9 }, (_none, index) => `${name}${index === 0 ? '' : index}`));
 
-describe('a page', () => {
+describe('a page of roll-ups', () => {
   it('has all buckets ever added, each metric in one segment that a read by name finds [C-4.5]', async () => {
     const { plant } = await newTelemetrySite();
     await runInDurableObject(siteOf(plant.id), (_site, state) => {
@@ -95,7 +95,7 @@ describe('a page', () => {
       const runAt = turnsOf(state, () => {});
       const all = new Map<string, Bucket[]>();
       let bytes = 0;
-      // Parts that grow equally become full at the same time.
+      // Segments that grow equally become full at the same time.
       for (let first = 0; first < 576; first += 24) {
         const added = someBuckets(metrics, first, 24);
         bytes += runAt(Date.now(), (turn) => rows.merge(turn, DAY_MS, added));
@@ -133,13 +133,13 @@ describe('a day of many segments', () => {
     };
     await fillHistory(plant.id, filling);
     const { bytes } = await storeState(plant.id);
-    // The state before the day was over.
+    // As before the end of the day: its roll-ups of an hour and of a day do not exist yet.
     for (const level of ['1h', '1d']) await rowsOf(plant.id, `DELETE FROM telemetry_${level}`);
     const state = `json_set(value, '$.rolledToMs', ${DAY_MS - DAY}, '$.bytes.1h', 0, '$.bytes.1d', 0)`;
     await rowsOf(plant.id, `UPDATE fact SET value = ${state} WHERE name = 'telemetry'`);
     await evictSite(plant.id);
     expect((await partCounts(plant.id))['5m']).toBeGreaterThan(4);
-    // From a day that is rolled up.
+    // The range begins with the previous day, which counts as rolled up.
     const range = [DAY_MS - 2 * DAY, DAY_MS] as const;
     const check = async () => {
       for (const metric of ['metric-0', 'metric-350', 'metric-699']) {

@@ -36,7 +36,7 @@ describe('a value of the site', () => {
 
 describe('the quality', () => {
   const STALE_MS = 5 * 60_000;
-  /** Like `canonical`, with an age for each value. */
+  /** The quality of a payload whose values have the given ages. */
   const qualityOf = (ages: Record<string, number>, subDevices: readonly SubDevice[] = []) => {
     const samples = Object.fromEntries(
       Object.entries(ages).map(([name, ageMs]) => [name, { value: 1, atMs: NOW_MS - ageMs }]),
@@ -58,15 +58,25 @@ describe('the quality', () => {
   it.each<[string, string, Record<string, number>, SubDevice[]]>([
     ['one value that is shown is old', 'STALE', { gridPowerKw: OLD }, []],
     ['a part of a sum that is shown is old', 'STALE', { 'BESS-1/powerKw': OLD }, [BESS_1]],
-    ['a value that no sum shows is old', 'GOOD', { 'FVE-1/productionRegisterKwh': OLD }, [FVE_1]],
-    ['a signal that means nothing here is old', 'GOOD', { nonsense: OLD }, []],
+    [
+      'a value that the payload does not show is old',
+      'GOOD',
+      { 'FVE-1/productionRegisterKwh': OLD },
+      [FVE_1],
+    ],
+    ['an unknown signal is old', 'GOOD', { nonsense: OLD }, []],
     ['a sub-device that the plant no longer has is old', 'GOOD', { 'BESS-9/powerKw': OLD }, [BESS_1]],
     ['a part that a site value replaces is old', 'GOOD', { 'METER-2/powerKw': OLD }, []],
     ['a part of a sum is missing', 'STALE', { 'BESS-1/powerKw': 0 }, BATTERIES],
     ['a site value replaces a missing part', 'GOOD', { batteryPowerKw: 0, 'BESS-1/powerKw': 0 }, BATTERIES],
     ['parts replace a stale value', 'GOOD', { batteryPowerKw: OLD, 'BESS-1/powerKw': 0 }, [BESS_1]],
-    ['a value is stale, a part missing', 'STALE', { batteryPowerKw: OLD, 'BESS-1/powerKw': 0 }, BATTERIES],
-  ])('if %s, and the consumption is fresh: %s [C-4.5]', (_what, expected, ages, subDevices) => {
+    [
+      'a site value is stale and a part missing',
+      'STALE',
+      { batteryPowerKw: OLD, 'BESS-1/powerKw': 0 },
+      BATTERIES,
+    ],
+  ])('if %s, and the consumption is fresh, is %s [C-4.5]', (_what, expected, ages, subDevices) => {
     expect(qualityOf({ ...ages, consumptionPowerKw: 0 }, subDevices)).toBe(expected);
   });
 
@@ -75,7 +85,7 @@ describe('the quality', () => {
     ['the balance uses an old value', 'STALE', { gridPowerKw: 0, fvePowerKw: OLD }, []],
     ['the consumption is metered', 'GOOD', { gridPowerKw: 0, 'METER-2/powerKw': 0 }, [HOUSE]],
     ['no field shows a known signal', 'MISSING', { nonsense: 0, 'FVE-1/productionRegisterKwh': 0 }, [FVE_1]],
-  ])('if %s: %s [C-4.5]', (_what, expected, ages, subDevices) => {
+  ])('if %s, is %s [C-4.5]', (_what, expected, ages, subDevices) => {
     expect(qualityOf(ages, subDevices)).toBe(expected);
   });
 });

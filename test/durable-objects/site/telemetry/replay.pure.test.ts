@@ -29,11 +29,11 @@ function guardThatSaw(...uses: NonceUse[]): ReplayGuard {
 
 describe('a nonce', () => {
   it.each<[string, string, Partial<NonceUse>]>([
-    ['again with the same bytes', 'repeat', {}],
-    ['again with other bytes', 'replay', { digest: 'e' }],
-    ['of another device', 'new', { deviceId: 'device-2', digest: 'e' }],
-    ['that differs only in case', 'new', { nonce: 'N', digest: 'e' }],
-  ])('%s is %s [C-3.8]', (_what, expected, changes) => {
+    ['that is used again in the same message', 'repeat', {}],
+    ['that is used again in another message', 'replay', { digest: 'e' }],
+    ['that only another device used', 'new', { deviceId: 'device-2', digest: 'e' }],
+    ['that differs from a used one only in case', 'new', { nonce: 'N', digest: 'e' }],
+  ])('%s counts as %s [C-3.8]', (_what, expected, changes) => {
     expect(guardThatSaw(use(T)).judge(use(T + 1, changes))).toBe(expected);
   });
 
@@ -69,7 +69,7 @@ describe('a nonce', () => {
     expect(guard.judge(use(T + WINDOW_MS + 2, { digest: 'e' }))).toBe('repeat');
   });
 
-  it('each nonce survives the purges up to its own expiry, and no longer [C-3.8]', () => {
+  it('each nonce is known until its own expiry and no longer, while other nonces are deleted [C-3.8]', () => {
     const guard = new ReplayGuard();
     const stepMs = 1_000;
     const stored = WINDOW_MS / stepMs;
@@ -84,12 +84,12 @@ describe('a nonce', () => {
     }
   });
 
-  it('the only nonce of a device survives the purges of other devices too [C-3.8]', () => {
+  it('the only nonce of a device is known until its expiry, although another device uses nonces [C-3.8]', () => {
     const guard = guardThatSaw(use(T), use(T + 31_000, { deviceId: 'device-2' }));
     expect(guard.judge(use(T + WINDOW_MS, { digest: 'e' }))).toBe('replay');
   });
 
-  it('no nonce counts longer than ten minutes, the horizon of the blocks that are read back [C-3.8]', () => {
+  it('no nonce counts longer than ten minutes, for which a site reads its journal back after a wake [C-3.8]', () => {
     expect(REPLAY_HORIZON_MS).toBe(600_000);
     const latest = use(T, { ts: T + WINDOW_MS });
     const guard = guardThatSaw(latest);

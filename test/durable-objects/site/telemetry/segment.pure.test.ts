@@ -1,4 +1,4 @@
-/** Parts: packed data is read back to the last digit, for any names and any number of metrics [C-4.5]. */
+/** Segments: packed data is read back to the last digit, for any names and any number of metrics [C-4.5]. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '#support/property.ts';

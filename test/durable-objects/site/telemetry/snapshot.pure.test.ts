@@ -50,13 +50,33 @@ describe('a site whose sub-device is registered late', () => {
 
 describe('a signal', () => {
   it.each<[string, SignalOrigin, string, string]>([
-    ["a gateway's bare name is the site's", GATEWAY, 'gridPowerKw', 'gridPowerKw'],
-    ["a gateway's name with a slash is that sub-device's", GATEWAY, 'BESS-1/powerKw', 'BESS-1/powerKw'],
-    ["a linked device's bare name is its sub-device's", LINKED, 'powerKw', 'BESS-1/powerKw'],
-    ['a linked device may name its sub-device in full', LINKED, 'BESS-1/powerKw', 'BESS-1/powerKw'],
-    ["any other device's bare name is its own", SENSOR, 'powerKw', '@sensor-1/powerKw'],
-    ["a linked device's name for others is its own", LINKED, 'FVE-1/powerKw', '@inverter-1/FVE-1/powerKw'],
-    ["a sensor's name for a sub-device is its own", SENSOR, 'BESS-1/powerKw', '@sensor-1/BESS-1/powerKw'],
+    ["a gateway's bare name is a signal of the site", GATEWAY, 'gridPowerKw', 'gridPowerKw'],
+    [
+      "a gateway's name with a slash is a signal of that sub-device",
+      GATEWAY,
+      'BESS-1/powerKw',
+      'BESS-1/powerKw',
+    ],
+    ["a linked device's bare name is a signal of its sub-device", LINKED, 'powerKw', 'BESS-1/powerKw'],
+    [
+      "a linked device's full name of its sub-device is a signal of the sub-device",
+      LINKED,
+      'BESS-1/powerKw',
+      'BESS-1/powerKw',
+    ],
+    ["any other device's bare name is a signal of that device", SENSOR, 'powerKw', '@sensor-1/powerKw'],
+    [
+      "a linked device's name for another sub-device is a signal of the device",
+      LINKED,
+      'FVE-1/powerKw',
+      '@inverter-1/FVE-1/powerKw',
+    ],
+    [
+      "a sensor's name for a sub-device is a signal of the sensor",
+      SENSOR,
+      'BESS-1/powerKw',
+      '@sensor-1/BESS-1/powerKw',
+    ],
   ])('%s [C-3.13]', (_what, origin, name, metric) => {
     const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(origin, at(T), { [name]: 5 });
@@ -72,9 +92,9 @@ describe('a signal', () => {
   });
 
   it.each([
-    ['a newer one overwrites', T + 1, 2],
-    ['an equal one, received later, overwrites', T, 2],
-    ['an older one does not', T - 1, 1],
+    ['a newer one replaces the first', T + 1, 2],
+    ['one of the same moment, received later, replaces the first', T, 2],
+    ['an older one does not replace the first', T - 1, 1],
   ])('of two values of a signal, %s [C-3.13]', (_what, atMs, expected) => {
     const snapshot = snapshotOf([T, { gridPowerKw: 1 }], [atMs, { gridPowerKw: 2 }]);
     expect(snapshot.get('gridPowerKw')).toMatchObject({ value: expected, atMs: Math.max(T, atMs) });
@@ -154,7 +174,7 @@ describe('the last sample of a sub-device', () => {
     expect(snapshot.lastSampleAtMs('METER-1')).toBeUndefined();
   });
 
-  it("ignores the site's own signals and names with the same beginning [C-2.5]", () => {
+  it('ignores signals of the site, and of a sub-device whose id only begins with the same characters [C-2.5]', () => {
     const snapshot = snapshotOf([T, { gridPowerKw: 1, '/powerKw': 1 }], [T + 1, { 'BESS-10/powerKw': 1 }]);
     for (const id of ['gridPowerKw', '', 'BESS-1']) expect(snapshot.lastSampleAtMs(id)).toBeUndefined();
   });
@@ -186,7 +206,7 @@ describe('a sub-device with late messages', () => {
   });
 
   it.each(['BESS-1', 'FVE-1'])(
-    'a late message still counts after a wake, so that presence does not flap: %s [C-2.5]',
+    'a late message still counts after a wake for the last sample of %s [C-2.5]',
     (id) => {
       expect(readBack(late()).lastSampleAtMs(id)).toBe(T + 60_000);
     },

@@ -49,14 +49,14 @@ async function startsOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number]
   return (await stretchesOf(siteId, level)).map(({ start_ms }) => start_ms);
 }
 
-/** The metrics of each part of a level. */
+/** The metrics of each segment of a level. */
 async function metricsOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number]): Promise<string[][]> {
   const rows = await rowsOf<{ directory: string }>(siteId, `SELECT directory FROM telemetry_${level}`);
   return rows.map(({ directory }) => Object.keys(JSON.parse(directory).metrics));
 }
 
 describe('the journal of a site', () => {
-  it('the journal stops growing after 27 hours, because a new block reuses the row of a packed one [rule 9]', async () => {
+  it('the journal does not grow from hour 29 on, because a new block reuses the row of a packed one [rule 9]', async () => {
     const { plant, send, model } = await newTelemetrySite();
     const sendUntil = async (hours: number) => {
       while (Date.now() < START_MS + hours * HOUR) {
@@ -163,7 +163,7 @@ describe('a history at its budget', () => {
 });
 
 describe('names that a device invents', () => {
-  it('invented names fill at most their part of a page and of a row, and known metrics continue [rule 9]', async () => {
+  it('invented names fill a page only to its limit, rows stay under 1 MB, and known metrics are still stored [rule 9]', async () => {
     const { plant, send, model, gateway } = await newTelemetrySite();
     const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
     await boundSite(plant.id, { unpackedBlocks: 1, signalsPerPage: 1_200 });
@@ -206,7 +206,7 @@ describe('names that a device invents', () => {
       expect(await readPoints(plant.id, METRIC, level, range)).toEqual(model.points(METRIC, level, range));
   });
 
-  it('a full page of the longest names fits its rows [rule 9]', async () => {
+  it('a full page of the longest names creates no row of over 1 MB [rule 9]', async () => {
     const { plant } = await newTelemetrySite();
     const names = Array.from({ length: 3_000 }, (_none, index) => {
       const end = String(index);

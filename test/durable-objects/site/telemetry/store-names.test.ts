@@ -1,4 +1,4 @@
-/** The history of a device's bare names keeps the meaning they had when they were received [C-3.13]. */
+/** A bare name, one without a sub-device, keeps in the history the owner that it had on arrival [C-3.13]. */
 import { connectDevice } from '#workerd/links.ts';
 import { changeAndNotifySite, linkSubDevice } from '#workerd/registry-changes.ts';
 import { DAY, HOUR, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -62,7 +62,7 @@ async function each(siteId: string, check: () => Promise<void>): Promise<void> {
   await check();
 }
 
-describe('bare names', () => {
+describe('bare names, which name no sub-device,', () => {
   it('of a device belong to a sub-device only while the device is linked to it [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, sensor, link } = scene;
@@ -82,7 +82,7 @@ describe('bare names', () => {
     });
   });
 
-  it('of a deleted device keep their meaning, before and after packing [C-3.13]', async () => {
+  it('of a deleted device still belong to the sub-device and the site that they belonged to [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, gateway, sensor, link } = scene;
     await link(sensor.id);
@@ -139,7 +139,7 @@ describe('the history of a device', () => {
     expect(await rowsOfDevice(scene.plant.id, scene.sensor.id)).toEqual([]);
   });
 
-  it('the history is paged by time and then by name, and the pages together are the whole [C-3.5]', async () => {
+  it('the history is paged by time and then by name, and the pages together are complete [C-3.5]', async () => {
     const { plant, gateway } = await newSiteWithSensor();
     const link = await connectDevice(plant);
     for (const hour of [0, 3, 6]) {

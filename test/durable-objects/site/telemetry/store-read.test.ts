@@ -40,7 +40,7 @@ async function newSiteOfDays(days: number): Promise<TelemetrySite> {
 }
 
 describe('a range', () => {
-  it('is [from, to), and contains whole buckets by their start [C-4.5]', async () => {
+  it('of a history is [from, to), and contains each bucket whose start is in it [C-4.5]', async () => {
     const { plant, gateway, send, model } = await newTelemetrySite();
     const moments = [0, 4.5, 5, 60].map((minutes) => START_MS + minutes * MINUTE);
     for (const ts of moments) {

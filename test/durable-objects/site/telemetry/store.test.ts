@@ -70,7 +70,7 @@ async function answersOf({ id }: Plant): Promise<string[]> {
 }
 
 describe('a reading', () => {
-  it('that arrives five minutes late or early is in its own bucket, packed or not [C-4.5]', async () => {
+  it('that arrives five minutes late or early is in the bucket of its own time, packed or not [C-4.5]', async () => {
     const { scene, plant, send } = await newTelemetrySite();
     for (const atMs of [START_MS, START_MS + 10 * MINUTE, START_MS + 20 * MINUTE]) {
       setClock(atMs);
@@ -144,7 +144,7 @@ describe('a reading', () => {
 });
 
 describe('packing', () => {
-  it('changes no byte of any answer [C-4.5]', async () => {
+  it('does not change a byte of the answers to reads [C-4.5]', async () => {
     const { plant, send } = await newTelemetrySite();
     setClock(MIDNIGHT_MS - HOUR);
     for (const stepMs of [0, HOUR, HOUR]) {
@@ -166,9 +166,9 @@ describe('packing', () => {
 
   it.for<[string, string, string]>([
     ['samples', 'INSERT ON telemetry_raw', '1'],
-    ['five minutes', 'INSERT ON telemetry_5m', '1'],
-    ['hours', 'INSERT ON telemetry_1h', '1'],
-    ['days', 'INSERT ON telemetry_1d', '1'],
+    ['buckets of five minutes', 'INSERT ON telemetry_5m', '1'],
+    ['buckets of an hour', 'INSERT ON telemetry_1h', '1'],
+    ['buckets of a day', 'INSERT ON telemetry_1d', '1'],
     ['its own state', 'INSERT ON fact', `NEW.name = 'telemetry'`],
   ])(
     'that cannot write %s loses no reading, and continues when it can write again [rule 9]',

@@ -146,8 +146,11 @@ describe('the time and shape of a device message', () => {
 
   it.each([
     ['not an array', '{"kind":"publish"}'],
-    ['more than 256 frames', JSON.stringify(Array(257).fill({ kind: 'subscribed', commands: true }))],
-    ['an unknown kind', '[{"kind":"revoke","seq":1}]'],
+    [
+      'a list of more than 256 frames',
+      JSON.stringify(Array(257).fill({ kind: 'subscribed', commands: true })),
+    ],
+    ['a frame of an unknown kind', '[{"kind":"revoke","seq":1}]'],
     ['bytes', new TextEncoder().encode('[]')],
   ])('a link message that is %s closes the link [rule 1]', async (_what, message) => {
     const { link } = await newConnectedSite();
@@ -177,7 +180,7 @@ describe('the stored data of a device message', () => {
     expect(payload).toEqual(NO_TELEMETRY);
   });
 
-  it('the latest values are site values first, or else sums by asset type [C-3.13]', async () => {
+  it('the latest values are site values if they exist, and otherwise sums by asset type [C-3.13]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { 'BESS-1/powerKw': -5, 'FVE-1/powerKw': 20, 'METER-1/powerKw': -12 });
     setClock(Date.now() + 1_000);

@@ -25,19 +25,19 @@ describe('the target of an item', () => {
   const mute = { ...served, offline: ['BESS-1'] };
 
   it.each<[string, string, FactsOptions]>([
-    ['the plant does not have', unknown, { subDevices: [] }],
-    ['the plant has only in another case of letters', unknown, { subDevices: [subDevice('bess-1', 'BESS')] }],
-    ['no device serves', unserved, { gatewayId: undefined }],
+    ['is not in the plant', unknown, { subDevices: [] }],
+    ['is in the plant only in another letter case', unknown, { subDevices: [subDevice('bess-1', 'BESS')] }],
+    ['has no serving device', unserved, { gatewayId: undefined }],
     ['is silent while its device is connected', silent, { offline: ['BESS-1'] }],
     ['is silent while its device is offline too', 'ok', { offline: ['BESS-1'], away: [GATEWAY] }],
     ['is not silent while its device is offline', 'ok', { away: [GATEWAY] }],
-    ['is at the plant of another, silent one', 'ok', { offline: ['BESS-2'] }],
-    ['only its linked device serves', 'ok', { ...served, gatewayId: undefined }],
+    ['sends, while another sub-device is silent', 'ok', { offline: ['BESS-2'] }],
+    ['has a linked device while there is no gateway', 'ok', { ...served, gatewayId: undefined }],
     ['has an inactive linked device and no gateway', unserved, { ...inactive, gatewayId: undefined }],
     ['has an inactive linked device and a gateway', 'ok', inactive],
     ['is silent while its linked device is connected', silent, { ...mute, away: [GATEWAY] }],
     ['is silent while its linked device is offline', 'ok', { ...mute, away: ['inverter-1'] }],
-  ])('a target that %s gives: %s [C-7.4]', (_what, expected, options) => {
+  ])('an item whose target %s gets the result: %s [C-7.4]', (_what, expected, options) => {
     expect(textsOf([chargeItem(5)], options)).toEqual([expected]);
     expect(codesOf([chargeItem(5)], options)).toEqual([expected === 'ok' ? 'ok' : 'DEVICE_OFFLINE']);
   });
@@ -80,7 +80,7 @@ describe('the constraint of an item', () => {
     [0, { constraints: { maxChargeKw: 0 } }],
     [1e9, { constraints: null, hardLimits: null }],
     [1e9, { constraints: {}, hardLimits: {} }],
-  ])('a charge of %d kW passes under %j [C-7.4]', (powerKw, options) => {
+  ])('a charge of %d kW passes under the limits %j [C-7.4]', (powerKw, options) => {
     expect(at(powerKw, options)).toBeUndefined();
   });
 
@@ -91,7 +91,7 @@ describe('the constraint of an item', () => {
     [51, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'hardLimits.maxChargeKw', 50],
     [61, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'maxChargeKw', 60],
   ])(
-    'a charge of %d kW is rejected under %j with the name, value and unit of the limit [C-8.3]',
+    'a charge of %d kW is rejected under the limits %j with the name, value and unit of the limit [C-8.3]',
     (value, options, constraint, limit) => {
       expect(at(value, options)).toEqual({
         rejectionCode: 'CONSTRAINT_VIOLATION',
@@ -139,7 +139,7 @@ describe('the asset of an item', () => {
     ['both errors', 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE', command: 'FVE_STOP' }],
     ['a battery command for a meter', 'BESS_CHARGE is not for a METER', METER],
     ['a command for its own asset type', 'ok', { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }],
-  ])('an item with %s gives: %s [C-7.4]', (_what, expected, changes) => {
+  ])('an item with %s gets the result: %s [C-7.4]', (_what, expected, changes) => {
     expect(textsOf([chargeItem(5, changes)])).toEqual([expected]);
     expect(codesOf([chargeItem(5, changes)])).toEqual([expected === 'ok' ? 'ok' : 'INVALID_COMMAND']);
   });
@@ -162,11 +162,9 @@ describe('the checks of an item', () => {
   ] as const;
 
   it.each(
-    subsetsOf(breaks).map(
-      (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
-    ),
+    subsetsOf(breaks).map((broken) => [broken.map(([name]) => name).join(', ') || 'none', broken] as const),
   )(
-    'an item with these errors: %s has the code of the first and the texts of all [C-7.4]',
+    'an item with these errors (%s) has the code of the first error and the texts of all [C-7.4]',
     (_names, broken) => {
       const isBroken = (name: string) => broken.some(([known]) => known === name);
       const item = chargeItem(isBroken('constraint') ? 51 : 5, isBroken('asset') ? { assetType: 'FVE' } : {});
@@ -184,7 +182,7 @@ describe('the checks of an item', () => {
       };
       expect(textsOf([item], options)).toEqual([broken.map(([name]) => words[name]).join('; ') || 'ok']);
       const [judged] = judgeItems([item], options).items;
-      // A violation (and so an alarm) is reported only if the constraint decided.
+      // A violation, which raises an alarm, is reported only if the constraint is the first error.
       expect(judged?.refusal?.violation !== undefined).toBe(broken[0]?.[0] === 'constraint');
     },
   );

@@ -28,7 +28,7 @@ describe('the check of an emergency', () => {
     ['only a linked device', 'passes', { ...linkedAlone, active: ['inverter-2'] }],
     ['only inactive linked devices', 'no gateway serves this site', linkedAlone],
     ['no device', 'no gateway serves this site', { gatewayId: undefined }],
-  ])('an emergency for a plant with %s gives: %s [C-2.4]', (_who, expected, options) => {
+  ])('an emergency for a plant with %s gets the result: %s [C-2.4]', (_who, expected, options) => {
     const refused = { rejectionCode: 'DEVICE_OFFLINE', message: expected };
     expect(refusalOf(options)).toEqual(expected === 'passes' ? undefined : refused);
   });
@@ -47,9 +47,9 @@ describe('the MQTT commands of an emergency', () => {
     ['the gateway and every linked device', { active: [ONE, TWO] }, [GATEWAY, ONE, TWO]],
     ['the gateway and an offline linked device', { active: [TWO], away: [TWO] }, [GATEWAY, TWO]],
     ['the linked device, if there is no gateway', { gatewayId: undefined, active: [ONE] }, [ONE]],
-    ['a gateway that is a linked device, too, once', { gatewayId: 'inverter-1' }, ['inverter-1']],
+    ['a gateway that is also a linked device', { gatewayId: 'inverter-1' }, ['inverter-1']],
     ['the gateway, and no device that is not linked', { active: ['sensor-1'] }, [GATEWAY]],
-  ])('the recipients of an emergency, each of one MQTT command: %s [C-2.4]', (_who, options, expected) => {
+  ])('an emergency is sent once to each of its recipients: %s [C-2.4]', (_who, options, expected) => {
     expect(reached({ subDevices: LINKED, ...options })).toEqual(expected);
   });
 
@@ -73,7 +73,7 @@ describe('other rules of an emergency', () => {
     });
   });
 
-  it('an emergency that waited is sent, whatever has changed meanwhile [C-7.6]', () => {
+  it('an emergency that waited is sent even if the plant has no gateway any more and limits have changed [C-7.6]', () => {
     const facts = siteView({ gatewayId: undefined, constraints: { maxImportKw: 0 } });
     expect(emergencyKind.recheck({ type: 'STOP' }, {} as Waiting, facts, true)).toBeUndefined();
   });

@@ -31,7 +31,7 @@ const NEEDS: Record<OperatingMode, readonly AssetType[] | undefined> = {
 
 describe('the checks of a mode change', () => {
   it.each(OPERATING_MODES)(
-    'the mode %s is accepted only if the plant has one of the assets that this mode needs, if it needs any [C-7.4]',
+    'the mode %s is accepted only if it needs no asset or the plant has one of the assets that it needs [C-7.4]',
     (mode) => {
       const needed = NEEDS[mode];
       const unsupported = {

@@ -57,7 +57,7 @@ describe('the constraint of a setpoint', () => {
     ['an energy whose mean power is at the limit passes', energy(25, 15), soft],
     ['energy over the limit on average is refused', energy(25.5, 15), soft, ['maxImportKw', 100, 102]],
     ['exported energy over its limit is refused', energy(81, 60, EXPORT), soft, ['maxExportKw', 80, 81]],
-    ['intervalMinutes of a POWER setpoint changes nothing', power(100, { intervalMinutes: 1 }), soft],
+    ['intervalMinutes has no effect on a POWER setpoint', power(100, { intervalMinutes: 1 }), soft],
   ])('%s [C-7.8]', (_what, setpoint, options, expected) => {
     const why = refusalOf(setpoint, options);
     if (!expected) expect(why).toBeUndefined();
@@ -111,10 +111,8 @@ describe('the checks of a setpoint', () => {
   ] as const;
 
   it.each(
-    subsetsOf(breaks).map(
-      (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
-    ),
-  )('a setpoint with these errors: %s has the code of the first [C-7.4]', (_names, broken) => {
+    subsetsOf(breaks).map((broken) => [broken.map(([name]) => name).join(', ') || 'none', broken] as const),
+  )('a setpoint with these errors (%s) has the code of the first error [C-7.4]', (_names, broken) => {
     const options: FactsOptions = Object.assign({}, ...broken.map(([, , some]) => some));
     expect(refusalOf(power(5, EXPORT), options)?.rejectionCode).toBe(broken[0]?.[1]);
   });
@@ -134,13 +132,13 @@ describe('other rules of a setpoint', () => {
   });
 
   it.each([
-    ['import', 'HIGH', 5, power(5, { priority: 'HIGH' })],
-    ['export', 'NORMAL', -5, power(5, EXPORT)],
-    ['export of 0', 'NORMAL', 0, power(0, EXPORT)],
+    ['an import', 'HIGH', 5, power(5, { priority: 'HIGH' })],
+    ['an export', 'NORMAL', -5, power(5, EXPORT)],
+    ['an export of 0', 'NORMAL', 0, power(0, EXPORT)],
     ['imported energy', 'EMERGENCY', 120, energy(30, 15, { priority: 'EMERGENCY' })],
     ['exported energy', 'NORMAL', -30, energy(30, 60, EXPORT)],
   ])(
-    'the log shows the priority and signed power of a setpoint: %s is %s, %d kW [C-7.8]',
+    'the log shows %s with the priority %s and the signed power %d kW [C-7.8]',
     (_what, priority, kw, setpoint) => {
       expect(siteSetpointKind.logColumns(setpoint)).toEqual({
         priority,
