@@ -15,7 +15,7 @@ import { type Plant, siteOf, vhostOf } from '#workerd/world.ts';
 const STORE_MS = 1_000;
 /** Fewer than the burst that a key may publish, because the clock stands still. */
 const COMMANDS = 150;
-/** The first alarms, and the first sequences that the outbox reserves. */
+/** Rows that occur only once: the first alarms, and the first sequences that the outbox reserves. */
 const ONCE = 5;
 
 /** The clock stands still: nothing but the commands costs rows. */
@@ -34,13 +34,13 @@ async function openScene() {
   const gateway = await connectListening(scene.plant);
   await scene.partner.consume('event.status');
   await scene.partner.consume('event.execution');
-  // What a new site does first.
+  // A new site has work for its first alarm, whose rows do not count.
   await runDurableObjectAlarm(siteOf(scene.plant.id));
   const rows = await countRowsWritten(scene.plant);
   return { ...scene, gateway, rows };
 }
 
-/** Rows and alarms that all objects write from here on: how many since it was last asked. */
+/** Returns a function that counts the rows and alarms that all objects wrote since its previous call. */
 async function countRowsWritten(plant: Plant): Promise<() => Promise<number>> {
   const inSite = async <Value>(work: (storage: DurableObjectStorage) => Value) =>
     await runInDurableObject(siteOf(plant.id), (_site, { storage }) => work(storage));
@@ -97,7 +97,7 @@ describe('a device command whose events are acknowledged at once', () => {
     expect(written).toBeLessThanOrEqual(12 * COMMANDS + ONCE);
   });
 
-  it('costs 13 rows if it comes by itself: the Vhost then also stores what it has received [rule 9]', async () => {
+  it('costs 13 rows if no other follows it, because the Vhost then also stores which events it received [rule 9]', async () => {
     const { key, partner, plant, gateway, rows } = await openScene();
     const alone = async () => {
       await complete(partner, gateway, plant);

@@ -134,7 +134,7 @@ describe('the bounds of the metrics ledger [rule 9]', () => {
     expect(count()).toBe(METRICS_BOUNDS.queues);
   });
 
-  it('an organization has its share of queues and leaves the rest to others', () => {
+  it('an organization with more queues than its share has the rest left out and counted; another one has its own', () => {
     const names = Array.from({ length: 37 }, (_none, index) => queue(`q${index}`));
     const ledger = new Ledger({}, []);
     for (let index = 0; index < 20; index++) ledger.take(vhost(`${index}`, names), NOW);

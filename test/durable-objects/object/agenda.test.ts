@@ -15,7 +15,7 @@ beforeEach(() => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
 });
 
-/** A source that is due when a test says so; `work` is its work then. */
+/** A source whose due time the test sets; `work` is what it does when it runs. */
 class Source implements DueSource {
   readonly name: string;
   dueAtMs: number | undefined;
@@ -144,12 +144,15 @@ describe('the alarm', () => {
     [[undefined, T + 2_000, undefined], T + 2_000],
     [[undefined, undefined], null],
     [[], null],
-  ])('of sources due at %j is set for the earliest, %j [rule 10]', async (dueMs, expected) => {
-    const sources = dueMs.map((atMs) => new Source(atMs));
-    await onLoaded(sources, async ({ storage }) => {
-      expect(await storage.getAlarm()).toBe(expected);
-    });
-  });
+  ])(
+    'of sources that are due at %j is set for the earliest of these times: %j [rule 10]',
+    async (dueMs, expected) => {
+      const sources = dueMs.map((atMs) => new Source(atMs));
+      await onLoaded(sources, async ({ storage }) => {
+        expect(await storage.getAlarm()).toBe(expected);
+      });
+    },
+  );
 
   it('is set again only for an earlier time than the current one [rule 10]', async () => {
     const source = new Source(T + 10_000);
@@ -166,7 +169,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('is not set before the object has read the alarm that was set before it woke [rule 10]', async () => {
+  it('is not set before the agenda is loaded, because loading reads the alarm from before the wake [rule 10]', async () => {
     const source = new Source(T + 10_000);
     await onBench([source], async ({ agenda, storage, sets }) => {
       agenda.arm();
@@ -193,13 +196,13 @@ describe('the alarm', () => {
     },
   );
 
-  it('is set for now when something is overdue, never for the past [rule 10]', async () => {
+  it('is set for now when a source is overdue, never for the past [rule 10]', async () => {
     await onLoaded([new Source(T - MINUTE)], ({ sets }) => {
       expect(sets).toEqual([T]);
     });
   });
 
-  it('that has not rung a second after its time is set again when the agenda is armed next [rule 10]', async () => {
+  it('that has not run one second after its time is set again by the next arm() [rule 10]', async () => {
     await onLoaded([new Source(T + 10_000)], ({ agenda, sets }) => {
       setClock(T + 10_000 + SECOND - 1);
       agenda.arm();
@@ -211,7 +214,7 @@ describe('the alarm', () => {
   });
 
   it.each([T + HOUR, undefined])(
-    'that was missed before the object woke is set for now, although the next due time is %s [rule 10]',
+    'that was missed before the object woke is set for now, whatever the next due time is: %s [rule 10]',
     async (dueMs) => {
       await onBench([new Source(dueMs)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(T - MINUTE);
@@ -222,7 +225,7 @@ describe('the alarm', () => {
     },
   );
 
-  it('is set a millisecond later while a source stays due: the runtime would drop the time that just rang [rule 10]', async () => {
+  it('is set one millisecond after the alarm that just ran if a source is still due at that time [rule 10]', async () => {
     const source = new Source(T + 10_000, () => {});
     await onLoaded([source], async ({ storage, sets, ringAt }) => {
       ringAt(T + 10_000);
@@ -232,7 +235,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('that could not be set is set when the agenda is armed next [rule 10]', async () => {
+  it('that could not be set is set by the next arm() [rule 10]', async () => {
     await onBench([new Source(T + 10_000)], async ({ agenda, sets, breakAlarm }) => {
       breakAlarm(1);
       await agenda.load();
@@ -245,7 +248,7 @@ describe('the alarm', () => {
 });
 
 describe('a source of an agenda', () => {
-  it('runs when it is due, exactly at its time too, and otherwise not [rule 10]', async () => {
+  it('runs at and after its due time, not before it, and never without a due time [rule 10]', async () => {
     const sources = [T - 1, T, T + 1, undefined].map((dueAtMs) => new Source(dueAtMs));
     await onLoaded(sources, ({ sets, ringAt }) => {
       ringAt(T);
@@ -254,7 +257,7 @@ describe('a source of an agenda', () => {
     });
   });
 
-  it('runs with the other due ones in one turn, in the listed order, whatever the order of their due times [rule 10]', async () => {
+  it('runs in one turn with all other due sources, in the listed order, whatever their due times are [rule 10]', async () => {
     let endings = 0;
     const sources = [new Source(T, whole, 'a'), new Source(T - 2, whole, 'b'), new Source(T - 1, whole, 'c')];
     const work = ({ ringAt, notes }: Bench) => {
@@ -282,7 +285,7 @@ describe('a source of an agenda', () => {
     });
   });
 
-  it('leaves no alarm when nothing is due any more [rule 10]', async () => {
+  it('that has no further due time sets no alarm after it has run [rule 10]', async () => {
     await onLoaded([new Source(T)], ({ sets, ringAt }) => {
       ringAt(T);
       expect(sets).toEqual([T]);
@@ -307,7 +310,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('in the extra work that it does at every alarm (ride) does not stop the others; extra work runs after all due sources [rule 10]', async () => {
+  it('in `ride`, its work at every alarm, stops no other source, and all `ride` work runs after the due sources [rule 10]', async () => {
     const note = (text: string) => (turn: Turn) => turn.write('INSERT INTO note (text) VALUES (?)', text);
     const riders = [new Rider((turn) => void note('first')(turn)), new Rider(fail)];
     const sources = [...riders, new Rider((turn) => void note('last')(turn)), new Source(T, whole, 'due')];
@@ -317,7 +320,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('runs again after 60 s and not before; other sources continue, and the alarm does not loop [rule 10]', async () => {
+  it('runs again after 60 s, while other sources run at their own times and no additional alarm is set [rule 10]', async () => {
     const broken = new Source(T, halfway);
     const steady = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 25 * SECOND;

@@ -64,7 +64,7 @@ describe('a call that hangs', () => {
   it.each<[string, (late: PromiseWithResolvers<string>) => void]>([
     ['an answer', (late) => late.resolve('too late')],
     ['an error', (late) => late.reject(new Error('too late'))],
-  ])('has already failed at its deadline: %s that arrives later changes nothing (rule 9)', async (_, end) => {
+  ])('fails at its deadline, and %s that arrives later changes nothing (rule 9)', async (_, end) => {
     const { calls, at, run, runs } = newCalls();
     const late = Promise.withResolvers<string>();
     const given = calls.until(2_000, late.promise);
@@ -73,7 +73,7 @@ describe('a call that hangs', () => {
     end(late);
     await expect(given).rejects.toThrow('no answer within 1000 ms');
     expect(calls.dueMs()).toBeUndefined();
-    // Only the beginning of the call changed a due time.
+    // Only the start of the call was reported as a change of due times.
     expect(runs.times).toBe(1);
   });
 

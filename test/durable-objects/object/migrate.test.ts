@@ -9,7 +9,7 @@ import { type Migration, migrate } from '../../../durable-objects/object/migrate
 import { SITE_MIGRATIONS } from '../../../durable-objects/site/migrations.ts';
 import { VHOST_MIGRATIONS } from '../../../durable-objects/vhost/migrations.ts';
 
-/** Work that runs in an object without tables. */
+/** Runs work in an object without tables. */
 async function inEmptyObject(work: (storage: DurableObjectStorage) => void): Promise<void> {
   await runInDurableObject(siteOf(crypto.randomUUID()), async (_site, { storage }) => {
     await storage.deleteAll();

@@ -169,7 +169,7 @@ describe('a step that throws', () => {
 });
 
 describe('a step within a step', () => {
-  it('that throws is undone separately: the outer one stays [rule 3]', async () => {
+  it('that throws is undone alone: the changes of the outer step stay [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -231,7 +231,7 @@ describe('a step within a step', () => {
 });
 
 describe('a turn that succeeds', () => {
-  it('runs work, ending, commit, remembered, sent and ended in this order [rule 3]', async () => {
+  it('runs its work, its ending hook, the commit, memory changes, sends and the ended hook in this order [rule 3]', async () => {
     await onBench(({ turns, log }) => {
       turns.run((turn) => {
         turn.send(() => log.push('sent 1'));
@@ -287,7 +287,7 @@ describe('a turn that succeeds', () => {
     }, ending);
   });
 
-  it('sends only when the caller says so, but changes memory before; other turns may run in between [rule 4]', async () => {
+  it('whose caller starts its sends changes memory first, and other turns may run before the sends [rule 4]', async () => {
     await onBench(({ turns, log, notes }) => {
       let sendNow = () => {};
       turns.run(
@@ -316,7 +316,7 @@ describe('a turn that succeeds', () => {
     });
   });
 
-  it('returns the row that a write answers with [rule 3]', async () => {
+  it('returns the row of a write with RETURNING [rule 3]', async () => {
     await onBench(({ turns }) => {
       const row = turns.run((turn) =>
         turn.writeReturning<{ rowid: number; text: string }>(
@@ -337,7 +337,7 @@ describe('a turn that fails', () => {
   ];
 
   it.each(failures)(
-    '%s writes nothing, remembers and sends nothing, and aborts the object [rule 3]',
+    '%s writes nothing, changes no memory, sends nothing, and aborts the object [rule 3]',
     async (_where, work, ending, message) => {
       let isFailing = true;
       await onBench(
@@ -382,7 +382,7 @@ describe('a turn that fails', () => {
 });
 
 describe('a turn within a turn', () => {
-  it('is refused: the outer one fails with it, and the object restarts [rule 3]', async () => {
+  it('throws: the outer turn fails too, writes nothing, and aborts the object [rule 3]', async () => {
     await onBench(({ turns, notes, aborts }) => {
       const run = () =>
         turns.run((turn) => {
@@ -395,7 +395,7 @@ describe('a turn within a turn', () => {
     });
   });
 
-  it('is refused in a step: that step fails, and the outer turn succeeds [rule 3]', async () => {
+  it('throws in a step: that step fails, and the outer turn succeeds [rule 3]', async () => {
     await onBench(({ turns, notes, aborts }) => {
       turns.run((turn) => {
         note(turn, 'outer');

@@ -6,7 +6,7 @@ import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 const LONG = 'x'.repeat(300);
 const DIGEST = `sha256:${sha256Hex(JSON.stringify(LONG))}`;
 
-/** As many fields, each named by the word and its number, and with the word as its value. */
+/** The given number of fields, each named by the word and its number, with the word as its value. */
 function detailsOf(word: string, count: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: count }, (_none, n) => [`${word}${n}`, word]));
 }

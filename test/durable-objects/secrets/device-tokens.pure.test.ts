@@ -76,7 +76,7 @@ describe('a token', () => {
     });
   });
 
-  it('may name its device in upper case', async () => {
+  it('may contain its device id in upper case', async () => {
     const key = await newKey();
     const token = await signed(key, { sub: DEVICE_ID.toUpperCase() });
     expect(await verifyDeviceToken(keySet(key.private), token)).toMatchObject({
@@ -115,7 +115,7 @@ describe('a key set', () => {
     expect((await verifyDeviceToken(keySet(before.private), newer)).ok).toBe(false);
   });
 
-  it('without a private key signs nothing', async () => {
+  it('without a private key throws instead of signing', async () => {
     const key = await newKey();
     await expect(signDeviceToken(keySet(key.public), DEVICE_ID, 60, Date.now())).rejects.toThrow(
       /private key/,
@@ -140,7 +140,7 @@ describe('a key set', () => {
   });
 });
 
-describe('a token that we signed but that is not valid is reported as ours [C-3.11]', () => {
+describe('an invalid token that we signed [C-3.11]', () => {
   it.each<[string, () => Record<string, unknown>]>([
     ['expired', () => ({ iat: now() - 120, exp: now() - 60 })],
     ['of another audience', () => ({ aud: 'rest' })],
@@ -151,7 +151,7 @@ describe('a token that we signed but that is not valid is reported as ours [C-3.
     ['without an expiry', () => ({ exp: undefined })],
     ['without an issue time', () => ({ iat: undefined })],
     ['with its expiry as text', () => ({ exp: String(now() + 60) })],
-  ])('(%s)', async (_title, changes) => {
+  ])('(%s) is rejected, and counts as ours', async (_title, changes) => {
     const key = await newKey();
     const verdict = await verifyDeviceToken(keySet(key.private), await signed(key, changes()));
     const deviceId = 'sub' in changes() ? null : DEVICE_ID;
@@ -161,7 +161,7 @@ describe('a token that we signed but that is not valid is reported as ours [C-3.
 
 describe('a token that is not ours', () => {
   it.each<[string, (token: string) => string]>([
-    ['nothing', () => ''],
+    ['an empty text', () => ''],
     ['a word', () => 'token'],
     ['two dots', () => '..'],
     ['only dots', () => '.....'],

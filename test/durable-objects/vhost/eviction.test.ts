@@ -63,7 +63,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     expect(partner.deliveries('event.alarm').map(numberOf)).toEqual([6, 7, 8, 9, 10]);
   });
 
-  it('keeps the count of deliveries: the 20th is the last, over all sleeps [C-6.4]', async () => {
+  it('keeps the count of deliveries over all sleeps: a requeue after the 20th makes a dead letter [C-6.4]', async () => {
     const { key, partner } = await openHolder(1, { prefetch: 1 });
     for (let count = 1; count <= 20; count++) {
       const last = (await partner.delivered(count)).slice(-1);
@@ -122,7 +122,7 @@ describe('a vhost that restarts after a crash that closed its sockets', () => {
   });
 });
 
-describe('a dead letter that arrives, is got and is recovered in one batch of frames', () => {
+describe('a dead letter that is stored, read by basic.get and recovered in one batch of frames', () => {
   it('is in its queue once, marked as redelivered, also after a sleep [C-6.4]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('dead-letter');

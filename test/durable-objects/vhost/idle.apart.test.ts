@@ -36,7 +36,7 @@ function timersOfObjects(): Map<unknown, number | undefined> {
 }
 
 describe('no timer of a vhost runs', () => {
-  it('after telemetry arrives that no client takes (rule 10)', async () => {
+  it('after telemetry arrives for which there is no client (rule 10)', async () => {
     const { key, siteId } = await openPartner();
     const timers = timersOfObjects();
     expect(await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 10))).toBe('taken');
@@ -99,7 +99,7 @@ describe('a moment after a handler', () => {
     expect(markedNumbers(again)).toEqual(['1*', '2*', '3*', '4*', '5*']);
   });
 
-  it('an acknowledgement is written, so the message does not come again after a crash [C-6.4]', async () => {
+  it('an acknowledgement is stored, so that the message is not delivered again after a crash [C-6.4]', async () => {
     const { key, siteId, partner, restart } = await openPartner();
     for (const [index, kind] of (['ack', 'telemetry'] as const).entries()) {
       await hand(key, siteId, 1 + index * 10, 4, { kind });
@@ -117,7 +117,7 @@ describe('a moment after a handler', () => {
 });
 
 describe('the alarm of a vhost', () => {
-  it('is not set for acknowledged messages: it rings at most twice in ten seconds while the client sends pings (rule 10)', async () => {
+  it('runs at most twice in ten seconds while a client acknowledges each message at once (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.telemetry');
     for (let round = 0; round < 6; round++) {

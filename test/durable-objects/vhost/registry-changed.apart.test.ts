@@ -65,7 +65,7 @@ describe('a change that a vhost has applied', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
   });
 
-  it('that adds a plant lets the next publish command it, under its external id, too [C-7.1]', async () => {
+  it('that adds a plant has the next command for it accepted, under its external id too [C-7.1]', async () => {
     const { organization, key, partner } = await openReader();
     const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
     const plant = await createPlant(organization, { externalPlantId });
@@ -189,7 +189,7 @@ describe('the notification of a change', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('has no effect on an ended or never opened key: no read, no failure (rule 9)', async () => {
+  it('for an ended or never opened key succeeds without a read of D1 (rule 9)', async () => {
     const { organization, key, withSignatures } = await openReader();
     await vhostOf(key.id).revoke();
     const version = await changeRegistry(organization, withSignatures);
@@ -205,7 +205,7 @@ describe('a change that a vhost cannot apply', () => {
     ['does not answer', hangRegistry],
     ['fails', failRegistry],
   ])(
-    'because D1 %s fails the notification; the old copy decides until the next one (rule 7)',
+    'because D1 %s has its notification fail; the previous copy decides until the next notification (rule 7)',
     async (_, trouble) => {
       const { organization, plant, key, partner, withSignatures } = await openReader();
       const version = await changeRegistry(organization, withSignatures);
@@ -218,7 +218,7 @@ describe('a change that a vhost cannot apply', () => {
     },
   );
 
-  it('because D1 still returns an older version fails the notification, and a repeated one applies it (rule 7)', async () => {
+  it('because D1 still returns an older version has its notification fail, and the next one applies it (rule 7)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization);
     await expect(notifyVhost(key.id, version + 1)).rejects.toThrow(/version/);
@@ -230,7 +230,7 @@ describe('a change that a vhost cannot apply', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('because its own disk fails also fails the notification, and the next one applies it (rule 3)', async () => {
+  it('because its storage fails has its notification fail, and the next one applies it (rule 3)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization, withSignatures);
     const mend = await breakWrites(key, 'fact', { when: `NEW.name = 'registry'` });

@@ -33,7 +33,7 @@ async function openTwo() {
 }
 
 describe('a dial', () => {
-  it('is answered with the vhost of its key', async () => {
+  it('is answered with a header that names the vhost of its key', async () => {
     const { key } = await openKey();
     const answer = await dialVhost(key.id);
     expect(answer.status).toBe(101);
@@ -53,7 +53,7 @@ describe('a dial', () => {
     expect(await dialAgain()).toMatchObject({ statusCode: 404 });
   });
 
-  it('that the Worker did not make, or that is not an upgrade, is answered 404, too (rule 1)', async () => {
+  it('without the header of the Worker, or without an upgrade, is answered with 404 (rule 1)', async () => {
     const { key } = await openKey();
     const dial = JSON.stringify({ keyId: key.id, connection: 'c', bridge: 'b', boot: 'b', address: '::1' });
     const plain = await vhostOf(key.id).fetch('https://vhost/link', { headers: { [DIAL_HEADER]: dial } });
@@ -61,7 +61,7 @@ describe('a dial', () => {
     expect([plain.status, bare.status]).toEqual([404, 404]);
   });
 
-  it('to a vhost that was never opened is refused', async () => {
+  it('to a vhost that was never opened is refused with 401', async () => {
     const answer = await dialVhost(crypto.randomUUID());
     expect(answer.status).toBe(401);
     expect(await answer.json()).toMatchObject({ code: 'UNAUTHORIZED' });
@@ -93,7 +93,7 @@ describe('the eleventh connection of a key', () => {
     await (await scene.connect({ boot: 'boot-2' })).quiet();
   });
 
-  it('is accepted once the agenda has closed the silent ones (rule 2)', async () => {
+  it('is accepted after the alarm has closed connections that were silent for two minutes (rule 2)', async () => {
     const scene = await openPartner();
     const { key, partner } = scene;
     const partners = [partner, ...(await connectMany(scene, 9))];
@@ -141,7 +141,7 @@ describe('a silent connection', () => {
     expect(taken.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('is not a connection whose client pings: the runtime answers pings while the object sleeps, and they are signs of life (rule 2)', async () => {
+  it('is not one whose client pings, even while the object sleeps: the pinging client gets the messages (rule 2)', async () => {
     // The runtime stamps pings with the true time: the clients connect a minute before it.
     vi.setSystemTime(Date.now() - 61_000);
     const { key, siteId, partner: silent, other: pinging } = await openTwo();
@@ -166,7 +166,7 @@ describe('a link that breaks the rules', () => {
   const broken: [string, string | ArrayBuffer][] = [
     ['with invalid JSON', 'hello'],
     ['with JSON that is not a list', '{"kind":"qos","channel":1,"prefetch":1}'],
-    ['with bytes', new TextEncoder().encode('[]').buffer as ArrayBuffer],
+    ['with a message of bytes', new TextEncoder().encode('[]').buffer as ArrayBuffer],
     ['without a required field', JSON.stringify([declare])],
     ['with a negative sequence', '[{"kind":"recover","seq":-1,"channel":1}]'],
     ['with channel 0', '[{"kind":"recover","seq":1,"channel":0}]'],

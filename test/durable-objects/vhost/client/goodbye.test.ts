@@ -86,7 +86,7 @@ describe('a client receives goodbye before its link is closed', () => {
     expect(clients[1].link.closed).toBeUndefined();
   });
 
-  it('when its frames cannot be handled (rule 3)', async () => {
+  it('when the object fails to handle one of its frames (rule 3)', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const { key, clients } = await twoClients();
     await breakWrites(key, 'consumer');

@@ -106,7 +106,7 @@ describe('the queues of a key', () => {
     expect(await partner.readyCount('event.status')).toBe(1);
   });
 
-  it('go on filling after the client has gone and the object has slept [C-6.1]', async () => {
+  it('still fill after the client has disconnected and the object has slept [C-6.1]', async () => {
     const { organization, key, siteId, open } = await atItsObject();
     await open();
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });

@@ -12,7 +12,7 @@ const IN_ONE_TURN = 512;
 /** Rows that a turn writes besides one for each delivery. */
 const OTHER_ROWS = 20;
 
-/** The most rows that any turn of any object has written since then; each lease is one row. */
+/** Watches all turns from here on: their number, and the most rows that one wrote. A lease is one row. */
 function watchTurns(): { most: number; turns: number } {
   const seen = { most: 0, turns: 0 };
   const { run } = Turns.prototype;

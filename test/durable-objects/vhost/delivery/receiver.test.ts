@@ -1,4 +1,4 @@
-/** A consumer without a connection: it takes deliveries from the broker through its receiver alone. */
+/** A consumer without a connection: it gets deliveries from the broker only through its receiver. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { turnsOf } from '#workerd/turns.ts';
@@ -85,7 +85,7 @@ async function onBroker<Value>(room: number, work: (bench: Bench) => Value): Pro
 }
 
 describe('a consumer without a connection', () => {
-  it('takes messages in order while its receiver has room, and the rest when it has room again', async () => {
+  it('gets messages in order while its receiver has room, and the rest when the receiver has room again', async () => {
     const outcome = await onBroker(2, ({ broker, inbox, publish, pump }) => {
       publish('1', '2', '3');
       pump();

@@ -1,5 +1,5 @@
 /**
- * Events that a client holds: their site keeps them until they are acknowledged or stored, and most are never
+ * Leased events: their site keeps them until they are acknowledged or stored, and most of them are never
  * written.
  */
 import { evictDurableObject } from 'cloudflare:test';
@@ -15,7 +15,7 @@ async function storedThrough(key: Key): Promise<number | undefined> {
   return row?.sequence;
 }
 
-/** Stops the timer that stores unacknowledged events after a second; it could ring in a slow test. */
+/** Stops the timer that stores unacknowledged events after a second; it could run in a slow test. */
 function stopTimers(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 }
@@ -63,7 +63,7 @@ describe('events that are delivered as they arrive', () => {
     await untilStored(key, 0);
   });
 
-  it('are lost when the object crashes, come again from their site, and are then delivered once (rule 5)', async () => {
+  it('are lost when the object crashes, are sent again by their site, and are then delivered once (rule 5)', async () => {
     const { key, siteId, connect } = await openHolder(3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     expect(await hand(key, siteId, 1, 4)).toEqual({ received: 4, gone: false });

@@ -1,6 +1,6 @@
 /**
- * Events that sites hand over: stored once and in order, for a key that may see the site; otherwise not at
- * all.
+ * Events that sites send to a Vhost: stored once and in order if the key may see the site, and otherwise not
+ * stored.
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
@@ -82,7 +82,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it('may skip sequence numbers, which belong to events for other keys (rule 5)', async () => {
+  it('may skip sequence numbers, because a site uses some for other keys: all of them are delivered (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
@@ -156,7 +156,7 @@ describe("events from a site's outbox", () => {
 });
 
 describe('a write that fails', () => {
-  it('restarts the object before it answers; events that it did not store come again and are stored once (rule 3)', async () => {
+  it('restarts the object before it answers; the site sends its events again, and they are stored once (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const mend = await breakWrites(key, 'chunk', EVERY);
@@ -170,7 +170,7 @@ describe('a write that fails', () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it("confirms no publish; the site's outbox sends the acknowledgements again, once each (rule 5)", async () => {
+  it('of an acknowledgement leaves its publish unconfirmed; the site sends the acknowledgement again, once (rule 5)', async () => {
     const { organization, plant, key, partner } = await openPartnerWithPlant();
     const mend = await breakWrites(key, 'chunk', EVERY);
     const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>

@@ -144,7 +144,7 @@ describe('an expired key', () => {
     await expectNoWayIn(key);
   });
 
-  it('ends even if its signing key, which an older data key sealed, cannot be opened; nothing seals it again [C-14.7]', async () => {
+  it('ends even if its signing key cannot be decrypted, and no signing key is stored afterwards [C-14.7]', async () => {
     const { key, partner, expiresAtMs } = await expiringKey();
     const broken = `json_set(value, '$.signingKeySealed', '1.AA==.AA==.AA==')`;
     await vhostRows(key, `UPDATE fact SET value = ${broken} WHERE name = 'key'`);

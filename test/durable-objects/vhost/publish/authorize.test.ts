@@ -108,7 +108,7 @@ describe('the rule on which routing keys a partner may publish', () => {
     expect(row).toMatchObject({ routingKey, commandType: 'DEVICE_COMMAND' });
   });
 
-  it('accepts a schedule, which is rejected and logged if it is unsigned [C-7.2]', async () => {
+  it('accepts an unsigned schedule, which the site then rejects and logs [C-7.2]', async () => {
     const { plant, partner } = await partnerWith();
     await partner.consume('event.status');
     const unsigned = partner.command(plant.id, 'schedule', PAYLOADS.schedule, { signingKey: null });

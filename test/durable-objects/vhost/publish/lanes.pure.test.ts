@@ -1,5 +1,5 @@
 /**
- * The lanes of a key pause together from time to time, so that a busy key leaves others their turn [C-6.5].
+ * The lanes of a key pause together from time to time, so that a busy key does not delay other work [C-6.5].
  */
 import { describe, expect, it } from 'vitest';
 import { YieldTimer } from '../../../../durable-objects/vhost/publish/lanes.ts';

@@ -9,7 +9,7 @@ import { openPartner } from '#workerd/partner-scenes.ts';
 import { SiteCalls, turn } from '#workerd/site-calls.ts';
 import { createOrganization, createPlant, type Plant, siteOf } from '#workerd/world.ts';
 
-/** A partner that reads its acknowledgements, in an organization with the given number of plants, and the calls to them. */
+/** A partner that reads its acknowledgements, some plants, and the calls of its Vhost to their Sites. */
 async function openReader(plantCount: number) {
   const organization = await createOrganization();
   const plants: Plant[] = [];

@@ -26,7 +26,7 @@ async function openReader() {
   return { ...scene, siteId: scene.plant.id, calls: SiteCalls.watch() };
 }
 
-/** For each call so far, until when its publishes may be recorded. */
+/** The deadline of each call so far, until which its publishes may be recorded. */
 function deadlines(calls: SiteCalls, siteId: string): (number | undefined)[] {
   return calls.of(siteId).map((batch) => (batch as unknown as Dated).notAfterMs);
 }

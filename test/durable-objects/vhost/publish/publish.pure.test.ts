@@ -63,7 +63,7 @@ describe('an envelope', () => {
     expect([messageIdText, payloadText]).toEqual([VECTOR.fields.messageId, VECTOR.payloadText]);
   });
 
-  it('that the bridge marks as not UTF-8 is malformed, whatever its bytes spell [C-7.1]', () => {
+  it('that the bridge marks as not UTF-8 is malformed, even if its bytes are a valid envelope [C-7.1]', () => {
     const answer = readEnvelope(frame(bodyOf(), { encoding: 'base64' }));
     expect(answer).toEqual({ ok: false, refusal: 'not UTF-8' });
   });
@@ -95,7 +95,7 @@ describe('the signature of an envelope', () => {
   it.each([
     [true, 'missing'],
     [false, 'not-needed'],
-  ])('that is absent or null, with required %s, is %s [C-7.2]', (isRequired, expected) => {
+  ])('that is absent or null, with isRequired = %s, counts as %s [C-7.2]', (isRequired, expected) => {
     expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
     expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
   });
@@ -158,7 +158,7 @@ describe('the signature of an envelope', () => {
   });
 
   it.each(['correlationId', 'source', 'siteId'])(
-    'is never valid when %s contains the separator [C-7.2]',
+    'is never valid when %s contains the separator | [C-7.2]',
     (field) => {
       const fields = { ...VECTOR.fields, [field]: 'a|b' };
       expect(judge(envelopeOf({ ...fields, signature: sign(fields, VECTOR.payloadText) }))).toBe('mismatch');
@@ -196,7 +196,7 @@ describe('the acknowledgement of a command for an unknown site', () => {
   const NOW_MS = 1_900_000_000_000;
 
   it.each(COMMAND_FAMILIES)(
-    'of %s is REJECTED DEVICE_OFFLINE, always with the same text [C-7.1]',
+    'of the family %s is REJECTED DEVICE_OFFLINE, always with the same text [C-7.1]',
     (family) => {
       const event = unknownSiteEvent('key-1', { ...submission, family }, NOW_MS);
       const commandType = {
@@ -223,7 +223,7 @@ describe('the acknowledgement of a command for an unknown site', () => {
     expect(unknownSiteEvent('key-1', { ...submission, correlationId: '' }, NOW_MS).correlationId).toBe('');
   });
 
-  it('has an id derived from its cause: stable over repeats, different for another key or message [C-8.1]', () => {
+  it('has an id that depends only on the key and the messageId, so that a repeat has the same id [C-8.1]', () => {
     const idOf = (keyId: string, messageId: string, at = NOW_MS) =>
       unknownSiteEvent(keyId, { ...submission, messageId }, at).messageId;
     const id = idOf('key-1', 'a');
@@ -280,7 +280,7 @@ describe('the hint for a signature mismatch', () => {
     },
   );
 
-  it('says that a field containing the separator cannot be signed [C-7.2]', () => {
+  it('says that a field that contains the separator | cannot be signed [C-7.2]', () => {
     const hint = signatureHint(envelopeOf({ source: 'a|b' }), VECTOR.routingKey);
     expect(hint).toBe('a field that contains | cannot be signed');
   });

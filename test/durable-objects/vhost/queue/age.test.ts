@@ -96,7 +96,7 @@ describe('a message that was delivered and is not acknowledged', () => {
 });
 
 describe('the alarm for old messages', () => {
-  it('does not ring again within a second while a client has 600 old messages unacknowledged [C-6.4]', async () => {
+  it('does not run again within a second while a client has 600 old messages unacknowledged [C-6.4]', async () => {
     const { key, siteId, partner } = await openPartner();
     const held = 600;
     for (let from = 1; from <= held; from += 200) await hand(key, siteId, from, 200);

@@ -46,7 +46,7 @@ async function texts(key: Key): Promise<string[]> {
   return rows.map(({ data }) => data);
 }
 
-/** A key with a backlog that no client has taken, and its client. */
+/** A key with a backlog of undelivered telemetry, and its client. */
 async function backlog(count = EVENTS) {
   const scene = await openPartner();
   for (let from = 1; from <= count; from += 100) {
@@ -58,7 +58,7 @@ async function backlog(count = EVENTS) {
   return scene;
 }
 
-describe('telemetry events that no client takes', () => {
+describe('telemetry events that wait for a client', () => {
   it('are stored when the call that brought them returns, so a crash loses none [C-6.4]', async () => {
     const { restart } = await backlog(250);
     const again = await restart();
@@ -80,7 +80,7 @@ describe('telemetry events that no client takes', () => {
   });
 });
 
-describe('an event that no client takes', () => {
+describe('an event that waits for a client', () => {
   it('writes at most 16 KiB on average when it arrives, not its whole chunk again (rule 9)', async () => {
     const { key, siteId } = await openPartner();
     await vhostRows(key, 'CREATE TABLE written (chars INTEGER NOT NULL)');

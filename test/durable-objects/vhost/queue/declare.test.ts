@@ -8,7 +8,7 @@ const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.executi
 
 describe('declaring a queue', () => {
   it.each(QUEUES)(
-    'of the name %s succeeds from the start, passively and with equal arguments [C-6.1]',
+    'of the name %s succeeds without an earlier declaration, passively and with equal arguments [C-6.1]',
     async (name) => {
       const { partner } = await openPartner();
       const queue = partner.queueName(name);
@@ -29,7 +29,7 @@ describe('declaring a queue', () => {
     },
   );
 
-  it('passively compares no arguments, as in RabbitMQ [C-6.3]', async () => {
+  it('passively succeeds whatever its arguments are, as in RabbitMQ [C-6.3]', async () => {
     const { partner } = await openPartner();
     const other = { durable: false, exclusive: true, autoDelete: true, arguments: TTL };
     const answer = await partner.declare(partner.queueName('event.status'), { passive: true, ...other });
@@ -40,7 +40,7 @@ describe('declaring a queue', () => {
     ['durable', { durable: false }, 'false', 'true'],
     ['auto_delete', { autoDelete: true }, 'true', 'false'],
   ] as const)(
-    "with another %s is refused with 406 in RabbitMQ's words [C-6.3]",
+    "with another value of %s is refused with 406 and RabbitMQ's text [C-6.3]",
     async (name, options, received, current) => {
       const { key, partner } = await openPartner();
       const queue = partner.queueName('event.status');

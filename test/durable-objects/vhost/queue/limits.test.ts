@@ -120,7 +120,7 @@ describe('the age of a message', () => {
     },
   );
 
-  it('does not matter while it is leased: only the waiting message is dropped and counted [C-6.4]', async () => {
+  it('has no effect while the message is leased: only the waiting message is dropped and counted [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const held = await partner.get('event.status');
@@ -131,7 +131,7 @@ describe('the age of a message', () => {
     expect(await droppedCount(key, 'event.status')).toBe(1);
   });
 
-  it('restarts in the dead-letter queue: seven days from its arrival there [C-6.4]', async () => {
+  it('starts again in the dead-letter queue: seven days from its arrival there [C-6.4]', async () => {
     vi.setSystemTime(Date.now());
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 1);

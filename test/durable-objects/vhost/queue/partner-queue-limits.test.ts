@@ -38,7 +38,7 @@ async function stored(key: Key, queue: string) {
 }
 
 describe('x-message-ttl', () => {
-  it('counts from the arrival of a message in its queue: older ones are neither delivered nor counted', async () => {
+  it('begins when a message arrives; an older message is neither delivered nor in the message count', async () => {
     const { partner, key, siteId } = await openPartnerQueues(['mine'], 10_000);
     await hand(key, siteId, 1, 2);
     vi.setSystemTime(Date.now() + 8_000);

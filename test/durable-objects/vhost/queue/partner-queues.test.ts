@@ -37,7 +37,7 @@ async function openPartnerQueues(patterns: readonly string[] = ['$.event.#'], op
   return scene;
 }
 
-/** Takes all waiting messages of a queue without acknowledging them. */
+/** Gets all waiting messages of a queue, with noAck. */
 async function drain(partner: Partner, queue = 'mine'): Promise<number[]> {
   const taken: number[] = [];
   for (;;) {
@@ -53,7 +53,7 @@ async function partnerQueues(key: Key): Promise<string[]> {
 }
 
 describe('declaring a partner queue', () => {
-  it('creates a queue, and finds it again with equal arguments, after a sleep too', async () => {
+  it('creates a queue; a second declaration with equal arguments succeeds, and the queue survives a sleep', async () => {
     const { partner, key } = await openPartnerQueues([], { durable: true, arguments: MAX_LENGTH(5) });
     const equal = [{ name: 'x-max-length', type: 'byte', value: 5 }];
     expect(await partner.declare('mine', { arguments: equal })).toMatchObject(OK);
@@ -72,7 +72,7 @@ describe('declaring a partner queue', () => {
   it.each([
     ['amq.mine', "queue name 'amq.mine' contains reserved prefix 'amq.*'"],
     ['vcp.mine', "access to queue 'vcp.mine'"],
-  ])('under a reserved name (%s) is refused: 403', async (name, text) => {
+  ])('under a reserved name (%s) is refused with 403', async (name, text) => {
     const { partner } = await openPartner();
     expect(await partner.declare(name)).toMatchObject(refusal(403, `ACCESS_REFUSED - ${text}`));
   });
@@ -82,7 +82,7 @@ describe('declaring a partner queue', () => {
     ['x-max-length', 'x-max-length', 'longstr', '5', '"expected integer, got longstr"'],
     ['an argument that is not offered', 'x-dead-letter-exchange', 'longstr', '', 'not supported'],
     ['another type', 'x-queue-type', 'longstr', 'quorum', 'not supported'],
-  ])('with an invalid argument (%s) is refused: 406', async (_title, name, type, value, why) => {
+  ])('with an invalid argument (%s) is refused with 406', async (_title, name, type, value, why) => {
     const { partner, key } = await openPartner();
     const where = `'${name}' for queue 'q' in vhost 'partner-${key.id}'`;
     const said = `PRECONDITION_FAILED - invalid arg ${where}: ${why}`;
@@ -107,7 +107,7 @@ describe('declaring a partner queue', () => {
     ['exclusive', { exclusive: true }, 405, "locked queue 'mine'"],
     ['another argument', { arguments: MAX_LENGTH(6) }, 406, "received '6' but current is '5'"],
     ['no argument', { arguments: [] }, 406, "received none but current is the value '5' of type 'signedint'"],
-  ])('again with a difference (%s) is refused', async (_title, options, code, text) => {
+  ])('again with a different setting (%s) is refused', async (_title, options, code, text) => {
     const { partner } = await openPartnerQueues([], { arguments: MAX_LENGTH(5) });
     expect(await partner.declare('mine', { arguments: MAX_LENGTH(5), ...options })).toMatchObject(
       refusal(code, text),
@@ -137,12 +137,12 @@ describe('a binding', () => {
       await hand(key, siteId, index + 1, 1, { kind });
     await hand(key, siteId, 4, 1, { kind: 'telemetry' });
     expect(await drain(partner)).toEqual(expected);
-    // The event queues get their events all the same.
+    // The event queues get the events too.
     expect(await partner.readyCount('event.status')).toBe(1);
   });
 
   it.each(['other.event.#', 'vcp', '', '#', '*.event.alarm'])(
-    'to %j, which does not begin with the slug of its key, is refused: 403',
+    'to %j, which does not begin with the slug of its key, is refused with 403',
     async (pattern) => {
       const { partner } = await openPartnerQueues([]);
       expect(await partner.ask(bindTo(pattern))).toMatchObject(
@@ -191,7 +191,7 @@ describe('messages of a partner queue', () => {
     expect(markedNumbers(partner)).toEqual(['1', '2', '2*', '3']);
   });
 
-  it('that no client takes are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
+  it('that wait are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
     const { key, siteId, restart } = await openPartnerQueues(['$.event.command.ack']);
     await hand(key, siteId, 1, 3);
     const again = await restart({ boot: 'boot-2' });
@@ -206,7 +206,7 @@ describe('messages of a partner queue', () => {
     await hand(key, siteId, 1, 3);
     await partner.delivered(3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    // Its site did not learn that they arrived.
+    // The site sends the events again, because it did not get the answer.
     await hand(key, siteId, 1, 3);
     expect(await drain(await connect({ boot: 'boot-2' }))).toEqual([1, 2, 3]);
   });
@@ -219,7 +219,7 @@ describe('messages of a partner queue', () => {
     expect(await drain(partner)).toEqual([8, 9, 10]);
   });
 
-  it('that are rejected go to the dead-letter queue with their origin; a purged queue is empty', async () => {
+  it('that a client discards go to the dead-letter queue with their origin, and a purge empties that queue', async () => {
     const { partner, key, siteId, organization } = await openPartnerQueues(['$.event.alarm']);
     await hand(key, siteId, 1, 1, { kind: 'alarm' });
     const got = await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: false });
@@ -263,7 +263,7 @@ describe('an exclusive queue', () => {
     ['a delete', deletion('mine')],
   ];
 
-  it.each(questions)('refuses %s of another connection: 405', async (_title, question) => {
+  it.each(questions)('refuses %s of another connection with 405', async (_title, question) => {
     const { connect, organization } = await openPartnerQueues([], { exclusive: true });
     const other = await connect();
     const own =
@@ -353,7 +353,7 @@ describe('deleting and purging', () => {
     expect(await partner.ask(purge)).toMatchObject(refusal(404, "no queue 'mine'"));
   });
 
-  it('queue.delete, queue.purge and queue.unbind are refused for event queues: 403', async () => {
+  it('queue.delete, queue.purge and queue.unbind are refused with 403 for event queues', async () => {
     const { partner } = await openPartner();
     const queue = partner.queueName('event.alarm');
     const forbidden = refusal(403, `access to queue '${queue}'`);

@@ -34,7 +34,7 @@ describe('the limits of the telemetry queue', () => {
     expect({ first, ready, dropped }).toEqual({ first: 4, ready: 100_000, dropped: 3 });
   });
 
-  it('24 hours: an older event is dropped and counted when the next event is taken [C-6.4]', async () => {
+  it('24 hours: an older event is dropped and counted when the next event is delivered [C-6.4]', async () => {
     const { first, dropped } = await onQueue(({ dropped, push, next }) => {
       push(1, WHOLE_CHUNK, 0);
       push(2, WHOLE_CHUNK, HOUR_MS);
@@ -65,7 +65,7 @@ describe('the limits of the telemetry queue', () => {
     expect(taken).toBeUndefined();
   });
 
-  it('24 hours: a recent event stays, however old its chunk is [C-6.4]', async () => {
+  it('24 hours: an event of the last day is delivered, however old its chunk is [C-6.4]', async () => {
     const fresh = await onQueue(({ push, next, flush }) => {
       // One event in ten minutes, for two days, without a consumer.
       const count = 2 * 24 * 6;

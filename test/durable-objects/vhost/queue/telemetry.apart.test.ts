@@ -52,8 +52,8 @@ async function watchRows(key: Key): Promise<() => number> {
   return () => (turns?.rowsWritten ?? 0) - before;
 }
 
-describe('telemetry events that a client takes', () => {
-  it('and acknowledges as they arrive are never written', async () => {
+describe('telemetry events that are delivered at once', () => {
+  it('and acknowledged as they arrive are never written', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry');
     const rows = await watchRows(key);
@@ -80,7 +80,7 @@ describe('telemetry events that a client takes', () => {
     expect(rows()).toBe(0);
   });
 
-  it('and acknowledges five events late write at most 0.2 rows each, over 1000 events', async () => {
+  it('and acknowledged five events late write at most 0.2 rows each, over 1000 events', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 50 });
     const rows = await watchRows(key);
@@ -98,7 +98,7 @@ describe('telemetry events that a client takes', () => {
   });
 });
 
-describe('telemetry events that no client takes', () => {
+describe('telemetry events that wait for a client', () => {
   it('are written in the turn in which they arrive, and survive a crash of the object [C-6.4]', async () => {
     const { key, siteId, restart } = await openPartner();
     await pass(key, siteId, 1, 20);
@@ -152,7 +152,7 @@ describe('telemetry events that no client takes', () => {
 });
 
 describe('telemetry events, before and after a sleep or a crash', () => {
-  it('that a client holds are written with their leases: it can acknowledge them after a sleep (rule 8)', async () => {
+  it('that are leased are stored with their leases: the client can acknowledge them after a sleep (rule 8)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
@@ -170,7 +170,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
     expect(await chunks(key)).toEqual([]);
   });
 
-  it('that a client holds are delivered again, as redelivered, after a crash of the object closed its connection (rule 8)', async () => {
+  it('that are leased are delivered again, as redelivered, after a crash of the object closed the connection (rule 8)', async () => {
     const { key, partner, siteId, restart } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
