@@ -1,17 +1,20 @@
 /**
- * The dial of a client's link: the upgrade request by which the Worker passes the client's socket to its object, the
- * responses that refuse it, and the connection ids that were used. During a deploy old and new code run at the same
- * time: add fields, never change the meaning of one.
+ * The dial of a client's link: the upgrade request by which the Worker passes the client's socket to its
+ * object, the responses that refuse a dial, and the ids of the connections that have already opened a link.
+ * During a deploy old and new code run at the same time: add fields, never change the meaning of one.
  */
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import { PROOF_TOLERANCE_MS } from '../protocol/link/proof.ts';
 import type { Sql } from './object/sql.ts';
 import type { Turn } from './object/turn.ts';
 
-/** A proof is valid for the tolerance before and after its time; the id is remembered a little longer. */
+/**
+ * A proof is valid for the tolerance before and after its time. The connection id is remembered a little
+ * longer, so that a proof cannot open a second link.
+ */
 const REMEMBERED_MS = 2.5 * PROOF_TOLERANCE_MS;
 
-/** What a bridge says of a link that it opens. */
+/** The data about a link that the bridge which opens it sends. */
 interface Dial {
   connection: string;
   bridge: string;
@@ -25,7 +28,7 @@ export interface DeviceDial extends Dial {
   plantId: string | null;
   deviceId: string;
   expiresAtMs: number | null;
-  /** When its token was issued; null for a certificate. */
+  /** When the device's token was issued; null if the device authenticated with a certificate. */
   issuedAtMs: number | null;
 }
 
@@ -45,7 +48,10 @@ export function readDial<Read extends DeviceDial | ClientDial>(request: Request)
   return JSON.parse(header) as Read;
 }
 
-/** Recently used connection ids: a bridge proof opens a link only once (rule 1). */
+/**
+ * The connection ids that recently opened a link. The object rejects a second dial with the same id, because
+ * a bridge proof opens a link only once (rule 1).
+ */
 export class SeenConnections {
   readonly #sql: Sql;
 

@@ -8,13 +8,16 @@ export interface Env extends MetricsEnv {
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
   /**
-   * Comma-separated secrets that authenticate bridges (rule 1): the newest, then older ones that bridges
-   * still use.
+   * Comma-separated secrets that authenticate bridges (rule 1): the newest first, then older secrets that
+   * some bridges still use.
    */
   BRIDGE_SECRET: string;
   /** Keys that encrypt stored secrets; SecretBox describes the format. */
   DATA_KEYS: string;
-  /** A JWK set of Ed25519 keys: the first private one signs device tokens, all verify (secrets/device-tokens.ts). */
+  /**
+   * A JWK set of Ed25519 keys: the first private key signs device tokens, every key verifies them
+   * (secrets/device-tokens.ts).
+   */
   TOKEN_KEYS: string;
   /** Comma-separated secrets for user tokens, at least 32 characters each. The first one signs, all verify. */
   SESSION_SECRET: string;
@@ -27,11 +30,14 @@ export interface Env extends MetricsEnv {
   VERSION?: { id: string };
   /** Host of the public AMQPS listener. New keys are tested through it; without it no key may have broker scopes. */
   AMQP_HOST?: string;
-  /** Default 5671. */
+  /** Port of the public AMQPS listener; default 5671. */
   AMQP_PORT?: string;
   /** Host of the public MQTTS listener; without it no device can be provisioned. */
   MQTT_HOST?: string;
-  /** Default 8885; MQTT_MTLS_PORT: default 8883. */
+  /**
+   * Port for devices that log in with a token; default 8885. MQTT_MTLS_PORT: port for devices that log in
+   * with a certificate; default 8883.
+   */
   MQTT_PORT?: string;
   MQTT_MTLS_PORT?: string;
   /** PEM of the CA that devices must trust for MQTT. Absent: the CAs of the operating system. */
@@ -42,23 +48,29 @@ export interface Env extends MetricsEnv {
   DEVICE_CA_CERTIFICATE?: string;
   DEVICE_CA_KEY?: string;
   /**
-   * Public origin of REST, for example `https://api.example.com`, as connection bundles contain it. Absent: the origin
-   * of the request, which the caller chooses.
+   * Public origin of REST, for example `https://api.example.com`, as connection bundles contain it. Absent:
+   * connection bundles contain the origin of the request, which the caller can choose.
    */
   PUBLIC_URL?: string;
   /** `platform`: the edge runs on Cloudflare, so its client address header can be trusted. */
   CLIENT_ADDRESS?: string;
-  /** `open`: anybody may register. Absent or `closed`: only invitations and the operator make accounts [C-14.1]. */
+  /**
+   * `open`: anybody may register. Absent or `closed`: accounts are created only by invitation or by the
+   * operator [C-14.1].
+   */
   REGISTRATION?: string;
-  /** Comma-separated bearer tokens of the operator, at least 32 characters each; without it those routes are off. */
+  /**
+   * Comma-separated bearer tokens of the operator, at least 32 characters each; without a token the
+   * operator's routes are off.
+   */
   OPERATOR_TOKEN?: string;
   /** The mail server: `smtps://user:password@host:465` or `smtp://user:password@host:587` [C-11.1]. */
   SMTP_URL?: string;
   /** The e-mail address that mails are sent from. */
   MAIL_FROM?: string;
-  /** The platform's own e-mail binding, used without SMTP_URL. */
+  /** Cloudflare's e-mail binding, used if SMTP_URL is absent. */
   EMAIL?: SendEmail;
-  /** The folder for mails of a development stack: takes each message as the body of a POST. */
+  /** Stores the mails of a development stack in a folder; receives each mail as the body of a POST. */
   MAIL_FOLDER?: Fetcher;
   /** Requests per minute of one client address (IPv6: one /64 network); default 1 200 [C-14.2]. */
   ADDRESS_RATE_PER_MINUTE?: string;

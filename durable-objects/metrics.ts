@@ -16,7 +16,10 @@ import { reasonOf } from './object/reason.ts';
 import { Sql } from './object/sql.ts';
 import { Turns } from './object/turn.ts';
 
-/** How long a report may stay unstored: the runtime evicts an idle object after ten seconds. */
+/**
+ * How long a report may be only in memory. The runtime evicts an idle object after ten seconds, and the
+ * memory is lost then.
+ */
 const STORE_MS = 5_000;
 
 export class Metrics extends DurableObject<Env> implements MetricsRpc {
@@ -34,7 +37,7 @@ export class Metrics extends DurableObject<Env> implements MetricsRpc {
 
   report(report: Report): void {
     this.#ledger.take(report, this.#clock.now());
-    // A queue that fills and then stays unchanged is reported only once, so its report must not be lost.
+    // An object reports a queue again only after the queue has changed, so this report must not be lost.
     if (report.queues || report.isOver) this.#store();
     else this.#storeLater();
   }

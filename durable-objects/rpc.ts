@@ -22,7 +22,7 @@ export interface DeviceGrant {
   type: DeviceType;
   /** 64 hex characters. */
   hmacSecret: string;
-  /** The time at which the grant was created. The grant with the higher version wins. */
+  /** The time at which the grant was created. Of two grants the one with the higher version is valid. */
   version: number;
 }
 
@@ -50,8 +50,8 @@ export type RestCommandAnswer =
   | { refused: 'reused' | 'full' | 'inactive' | 'expired' };
 
 /**
- * A device that moves to another Site: the rows of each of its tables, and its nonces that are still
- * remembered [C-3.1].
+ * The data of a device that moves to another Site: the rows of each of its tables, and its nonces that are
+ * not yet expired [C-3.1].
  */
 export interface DevicePack {
   tables: Record<string, (string | number | null)[][]>;
@@ -82,7 +82,7 @@ export interface Submission {
   signature: SignatureVerdict;
   /** Explanation of a mismatch for the rejection, if the organization has `signatureHints`. */
   signatureHint?: string;
-  /** Identifies the publish: the same value in every retry of a lane. */
+  /** Identifies the publish: a lane that retries the publish sends the same value. */
   publishId?: string;
 }
 
@@ -97,7 +97,7 @@ export interface SubmissionBatch {
   received: number;
   /** Highest outbox sequence that the Vhost has, at least in memory: the Site need not send it again. */
   seen: number;
-  /** Soon after this time the Vhost nacks the publishes: the Site must not record them later than this. */
+  /** The Site must not record the publishes after this time, because soon after it the Vhost nacks them. */
   notAfterMs: number;
   /** An earlier call with this batch had no answer: some of its submissions may already be recorded. */
   isRepeated: boolean;
@@ -146,20 +146,23 @@ export interface SiteRpc {
     reason?: string | null,
     audit?: AuditEntry,
   ): RegistryWrite[] | undefined;
-  /** Deletes everything that is stored: the organization was deleted, and nobody calls this object again. */
+  /**
+   * Deletes everything that is stored. Called after the organization was deleted; the object gets no later
+   * calls.
+   */
   erase(): Promise<void>;
   /** Deletes a device: closes its session and ends its open dispatches. */
   forgetDevice(deviceId: string): void;
   /** Stores a new secret; the previous one stays valid during a grace period. Undefined if the device is not here. */
   rotateSecret(deviceId: string, hmacSecret: string, audit?: AuditEntry): SecretRotation | undefined;
   /**
-   * Ends the tokens that were issued before now, and a session that was opened with one. Returns the issue time that a
-   * new token needs at least; undefined if the device is not here or not ACTIVE [C-14.5].
+   * Ends the tokens that were issued before now, and a session that was opened with one. Returns the earliest
+   * issue time at which a new token is valid; undefined if the device is not here or not ACTIVE [C-14.5].
    */
   endTokens(deviceId: string): number | undefined;
   /**
-   * The longest lifetime, in seconds, of a token that answers a device's request; undefined if the request is not
-   * authentic or was made before [C-3.12].
+   * Checks a device's request for a new token. Returns the maximum lifetime of that token in seconds;
+   * undefined if the request is not authentic or is a repeat [C-3.12].
    */
   verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined;
   /**
@@ -170,7 +173,7 @@ export interface SiteRpc {
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
   dropDevice(deviceId: string): void;
   noteRefusedLogin(deviceId: string, refused: RefusedLogin): void;
-  /** Limits the current session of a device, if it has one, to `atMs`. */
+  /** Ends the current session of a device, if it has one, at `atMs` at the latest. */
   endSessionBy(deviceId: string, atMs: number): void;
   submitRestCommand(
     deviceId: string,
@@ -273,7 +276,7 @@ export interface VhostRpc {
   sealedBy(): Record<string, number>;
 }
 
-/** The REST requests of one key, user or address in the current minute. */
+/** Counts the REST requests of one key, user or address in the current minute. */
 export interface RequestCount {
   isOver: boolean;
   /** Requests left in the current minute; `resetMs`: milliseconds until the next one. */
@@ -284,6 +287,9 @@ export interface RequestCount {
 export interface RequestCounterRpc {
   /** Counts one request if the limit of `perMinute` is not yet reached. */
   take(perMinute: number): RequestCount;
-  /** Adds requests that an isolate has let through; returns those of the current minute, and its end. */
+  /**
+   * Adds requests that an isolate of the Worker has already accepted; returns the number of requests in the
+   * current minute and the milliseconds until its end.
+   */
   add(count: number): { count: number; resetMs: number };
 }

@@ -32,7 +32,10 @@ import * as telemetry from './site/telemetry/answers.ts';
 export class Site extends DurableObject<Env> implements SiteRpc {
   readonly #site: AssembledSite;
   readonly #agenda: Agenda;
-  /** What is in memory is about tables that do not exist any more. The object starts empty at its next wake. */
+  /**
+   * True after `erase`: the tables no longer exist, so the data in memory must not be used. At its next wake
+   * the object starts empty.
+   */
   #isErased = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -155,7 +158,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
     }
     outbox.noteSeen(batch.keyId, batch.received, batch.seen);
-    // The partner's answer goes first, then the devices' commands: both wait for the commit.
+    // Both the answer to the partner and the commands to devices wait for the commit; the answer is sent first.
     const sendLater = (send: () => void) => this.ctx.waitUntil(this.ctx.storage.sync().then(send));
     const outcomes = turns.run((turn) => submissions.recordBatch(turn, batch), sendLater);
     const events = outbox.handOver(batch.keyId);
@@ -236,13 +239,13 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   override alarm(): void {
     if (this.#isErased) return;
     const { presence, registry, clock } = this.#site;
-    // Readings have come since presence was computed: each alarm computes it again.
+    // Readings may have arrived since presence was last computed, so this alarm computes it again.
     if (presence.isStale(clock.now())) presence.noteChange();
     this.#agenda.run();
     registry.keepUp();
   }
 
-  /** The site knows its identity and its sub-devices before it decides anything. */
+  /** Makes sure that the site has its identity and its copy of the registry before it decides anything. */
   async #ready(siteId: string): Promise<void> {
     this.#site.identity.be(siteId);
     await this.#site.registry.ready();

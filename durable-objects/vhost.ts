@@ -183,7 +183,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
 
   override alarm(): void {
     const { broker, turns } = this.#vhost;
-    // Store data that is only in memory first: a failing step would discard it.
+    // First store the data that is only in memory, because a due step that fails discards it.
     if (broker.queues.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }

@@ -1,7 +1,7 @@
 /**
- * Counts that travel to the metrics object. They are kept only in memory, because a row per turn costs several
- * times as much as the calls: counts that are not reported when their object is evicted are lost, and a call
- * without an answer may count twice.
+ * Counts that travel to the metrics object. They are kept only in memory, because a stored row per turn would
+ * cost several times as much as the calls. The price: counts that are not reported when their object is
+ * evicted are lost, and counts whose call got no answer may be added twice.
  */
 import { within } from '../object/calls.ts';
 import type { Clock } from '../object/clock.ts';
@@ -47,8 +47,8 @@ export interface OwnCountsHost {
 }
 
 /**
- * The counts of one object, reported after the turn that counted: one call at a time, later counts go with the
- * next call.
+ * The counts of one object. They are reported after the turn that added them, with one call at a time; counts
+ * that are added during a call are sent with the next one.
  */
 export class OwnCounts {
   readonly #host: OwnCountsHost;
@@ -60,7 +60,7 @@ export class OwnCounts {
     this.#host = host;
   }
 
-  /** Counts once the turn is committed. */
+  /** Adds to a count when the turn is committed. */
   add(turn: Turn, key: CountKey, by = 1): void {
     if (by > 0) turn.remember(() => this.#tally.add(key, by));
   }

@@ -53,7 +53,10 @@ export function expose(ledger: Ledger, version: string, now: number): string {
   ].join('');
 }
 
-/** Samples for the closed list of values, and for values that only newer code knows. */
+/**
+ * Samples for all values in the family's list, and for values that newer code has sent and this code does not
+ * know.
+ */
 function countSamples({ key, values }: CountFamily, totals: ReadonlyMap<string, number>): Sample[] {
   const known = values.map((own) => [key, ...own].join('/'));
   const reported = [...totals.keys()].filter((one) => one.startsWith(`${key}/`));

@@ -42,10 +42,10 @@ export type CountKey =
   | `answers/${number}`
   | `left_out/${(typeof LEFT_OUT)[number]}`;
 
-/** Counts by key; during a deploy newer code may send keys that are unknown here. */
+/** Counts by key. During a deploy newer code may send keys that this code does not know. */
 export type Counts = Readonly<Record<string, number>>;
 
-/** The reasons in audit rows. */
+/** Why a connection of a partner was rejected; audit rows contain the same words. */
 const PARTNER_REFUSALS = [
   'bad key',
   'missing scope',

@@ -1,6 +1,6 @@
 /**
- * All reports in memory: the total counts, the last report of each object, and which of them are not stored
- * yet. Storage has one row with all counts, and one row per object.
+ * What objects have reported, in memory: the total counts, the last report of each object, and which of these
+ * are not stored yet. Storage has one row with all counts, and one row per object.
  */
 import type { Migration } from '../object/migrate.ts';
 import { boundedRow } from '../object/row-size.ts';
@@ -12,9 +12,9 @@ import type { KeyQueues, Report } from './report.ts';
 /** Anything above a limit is dropped and counted. */
 export const METRICS_BOUNDS = {
   objects: 30_000,
-  /** Of all keys together. Each queue is three or more lines of a scrape. */
+  /** Queues of all keys together. Each queue adds at least three lines to a scrape. */
   queues: 5_000,
-  /** Of the keys of one organization, so that no organization crowds out the others. */
+  /** Queues of the keys of one organization, so that one organization cannot use up the limit for all. */
   queuesOfOrganization: 500,
   /** Count keys: about twice the number that exists. */
   counts: 200,
@@ -51,7 +51,7 @@ export interface Entry {
   seenMs: number;
   /** The stored value of `seenMs`. */
   storedSeenMs: number;
-  /** Time of the report by the clock of its object; 0 if it was read from storage. */
+  /** Time of the last report by the clock of the reporting object; 0 if the entry was read from storage. */
   atMs: number;
 }
 
@@ -63,7 +63,10 @@ interface Unstored {
 
 /** How often `seenMs` is stored; shorter than the time for which an object counts as awake. */
 const SEEN_MS = 150_000;
-/** An object without queues that sent no report for this time is forgotten: it may no longer exist. */
+/**
+ * The entry of an object without queues is deleted if the object has sent no report for this time, because
+ * the object may no longer exist.
+ */
 const QUIET_MS = 24 * 3_600_000;
 
 export class Ledger {
@@ -130,7 +133,7 @@ export class Ledger {
     entry.atMs = report.atMs;
     const isOther = JSON.stringify(entry.queues) !== JSON.stringify(report.queues);
     if (isOther) this.#setQueues(entry, report.queues);
-    // Storing every report would write a row each time.
+    // A report that changes nothing is stored only every SEEN_MS, because each store writes a row.
     if (!isOther && now - entry.storedSeenMs < SEEN_MS) return;
     entry.storedSeenMs = now;
     this.#changed.add(report.object);

@@ -1,6 +1,6 @@
 /**
- * Reports to the metrics object: counts as increments, which are sent again after a failed call, and the state of
- * an object's queues, complete each time.
+ * The reports to the metrics object. Counts are sent as increments, which are sent again after a failed call.
+ * The state of an object's queues is sent completely each time.
  */
 import type { DueSource } from '../object/agenda.ts';
 import type { Clock } from '../object/clock.ts';
@@ -9,9 +9,13 @@ import type { Turn } from '../object/turn.ts';
 import type { Counts, QueueDrop } from './families.ts';
 
 const PAUSE_MS = 60_000;
-/** Pause while a call is not answered. */
+/** Pause before the next call while the metrics object has not answered the previous one. */
 const SILENT_PAUSE_MS = 5 * 60_000;
-/** Shorter than the time for which an object counts as awake, by the alarm interval of a connected client. */
+/**
+ * How often an object reports that it is awake. The report waits for the next alarm, so this is shorter than
+ * the time for which an object counts as awake (`expose.ts`), by the interval of the alarms that an object
+ * with a connected client has.
+ */
 const SIGN_MS = 3 * 60_000;
 
 export interface QueueMetrics {
@@ -32,7 +36,10 @@ export interface KeyQueues {
   queues: QueueMetrics[];
 }
 
-/** Says that an object is awake, with its queues if it has any. The next report makes up for a lost one. */
+/**
+ * Reports that an object is awake, with its queues if it has any. A report contains the whole state, so a
+ * lost report is replaced by the next one.
+ */
 export interface Report {
   /** Durable Object id. */
   object: string;
@@ -67,16 +74,16 @@ export function metricsOf({ METRICS }: MetricsEnv) {
 export interface Reported {
   class: Report['class'];
   clock: Pick<Clock, 'now'>;
-  /** Returns an equal value as long as nothing has changed. */
+  /** Returns a value that stays equal as long as the report would be the same. */
   mark(): unknown;
   report(): Omit<Report, 'object' | 'class' | 'atMs'>;
 }
 
 /**
- * Reports the state of this object to the metrics object, at most once a minute: with the next alarm, or at
- * the latest with an alarm of its own a minute after a change. Without a change it still reports at times
- * that it is awake. Calls are not awaited and nothing is stored; after a failure the state of that moment is
- * sent a minute later.
+ * Reports the state of this object to the metrics object, at most once a minute: with the next alarm of the
+ * object, or at the latest a minute after a change, with an alarm set for the report. Without a change the
+ * object still reports every SIGN_MS that it is awake. Calls are not awaited and nothing is stored; a minute
+ * after a failed call the state at that time is sent.
  */
 export class Reporter implements DueSource {
   readonly name = 'metrics';
@@ -85,8 +92,8 @@ export class Reporter implements DueSource {
   readonly #reported: Reported;
   readonly #onChange: () => void;
   /**
-   * The mark of the last report. The state at load counts as reported: if it was not, an alarm is still set
-   * for it.
+   * The mark of the last report. When the object is loaded, its state counts as reported; if it was not, the
+   * alarm that was set for the report still fires.
    */
   #sentMark: unknown;
   /** When the state first differed from the last report. */
@@ -123,8 +130,8 @@ export class Reporter implements DueSource {
   }
 
   /**
-   * Whether to report that the object is awake. A newly loaded object does not know when it reported last: with
-   * something to report it does so at once, otherwise only in the first minute of each SIGN_MS.
+   * Whether to report that the object is awake. A newly loaded object does not know when it reported last: it
+   * reports at once if it has a mark, otherwise only in the first minute of each SIGN_MS.
    */
   #isSignDue(now: number): boolean {
     if (this.#calledAtMs !== undefined) return now - this.#calledAtMs >= SIGN_MS;

@@ -20,7 +20,7 @@ export interface DueSource {
 
 /** Pause before a source whose work failed runs again. */
 const RETRY_MS = 60_000;
-/** An alarm that has not rung this long after its time was missed. */
+/** An alarm that has not fired this long after its time counts as missed. */
 const OVERDUE_MS = 1_000;
 
 export class Agenda {
@@ -36,7 +36,7 @@ export class Agenda {
     this.#alarm = alarm;
   }
 
-  /** Reads the stored alarm when the object is loaded, and arms it for what is due. */
+  /** Reads the stored alarm when the object is loaded, and sets it for the earliest due time. */
   async load(): Promise<void> {
     await this.#alarm.load();
     this.arm();
@@ -54,7 +54,7 @@ export class Agenda {
     } catch (error) {
       console.error('due tasks failed, they stay due', { stack: stackOf(error) });
     } finally {
-      // A committed turn has armed the alarm at its end; do not ask every source twice.
+      // A committed turn has already set the alarm at its end: skip a second call of every source.
       if (!this.#isArmed) this.arm();
     }
   }
@@ -78,9 +78,10 @@ export class Agenda {
 }
 
 /**
- * The alarm is set only for an earlier time than the current one (rule 10), never in the past, and never again
- * for the time that is being handled: the runtime takes that for the same alarm and drops it when the handler
- * ends. An alarm that did not ring in time is set again at the next opportunity.
+ * Sets the object's alarm. An alarm that is set is only ever moved to an earlier time (rule 10), never to the
+ * past. While the handler of an alarm runs, the alarm is not set for that alarm's own time, because the
+ * runtime would treat it as the same alarm and delete it when the handler ends. An alarm that did not fire in
+ * time is set again by the next call of `arm`.
  */
 export class AlarmClock {
   readonly #storage: DurableObjectStorage;
@@ -107,8 +108,9 @@ export class AlarmClock {
   }
 
   /**
-   * Sets the alarm for `dueMs`, unless an earlier one is set. A missed alarm is set for now, whatever is due:
-   * the work it was set for may have been forgotten when the object was evicted. Does nothing before `load`.
+   * Sets the alarm for `dueMs`, unless an earlier one is set. If the alarm was missed, sets it for now even
+   * if nothing is due: the due time that it was set for may have been lost when the object was evicted. Does
+   * nothing before `load`.
    */
   arm(dueMs: number | undefined): void {
     if (!this.#isLoaded) return;

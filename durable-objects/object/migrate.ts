@@ -3,12 +3,13 @@
  * one transaction when the object is constructed; an error keeps the object from starting. Never change a
  * shipped entry.
  *
- * A deploy may be rolled back: `lowest` of each entry names the oldest code that runs with it, and the object
- * stores the highest `lowest` so far. Older code still runs if it knows at least that many entries.
+ * A deploy may be rolled back to older code. `lowest` of each entry is the number of entries that code must
+ * have to run with this entry, and the object stores the highest `lowest` so far. Older code still runs if it
+ * has at least that many entries.
  */
 export interface Migration {
   sql: string;
-  /** The number of entries that code must know to run on an object with this entry. */
+  /** The number of entries that code must have to run on an object with this entry. */
   lowest: number;
 }
 

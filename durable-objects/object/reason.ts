@@ -1,4 +1,7 @@
-/** The reason of a failure for a log: the root cause, in one line. The errors that wrap it quote SQL statements. */
+/**
+ * The reason of a failure for a log: the message of the root cause, in one line. The errors that wrap the
+ * root cause are left out, because they quote SQL statements.
+ */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const [first = ''] = (causesOf(error).at(-1) ?? error).message.split('\n');

@@ -8,8 +8,8 @@ export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void 
   try {
     for (const message of packFrames(frames)) socket.send(message);
   } catch {
-    // The socket has just closed: its close event ends the session, and unacknowledged frames are sent again
-    // later.
+    // The socket has just closed: its close event ends the session, and frames that the other side has not
+    // answered are sent again in a new session.
   }
 }
 

@@ -1,4 +1,7 @@
-/** A rate limit with a burst. The bucket is kept only in memory, so it is full when the object is loaded. */
+/**
+ * A rate limit with a burst. The number of tokens is only in memory, so the bucket is full whenever the
+ * object is loaded.
+ */
 export class TokenBucket {
   #tokens: number;
   #atMs = 0;

@@ -62,17 +62,17 @@ export class Turn {
     return row;
   }
 
-  /** For memory that changes before the commit: `undo` restores it if the step fails. */
+  /** Registers how to restore memory that was changed before the commit: `undo` runs if the step fails. */
   undo(undo: () => void): void {
     this.#undos.push(undo);
   }
 
-  /** Changes memory after the commit. */
+  /** Runs `change`, which changes memory, after the commit. */
   remember(change: () => void): void {
     this.#memories.push(change);
   }
 
-  /** Sends something after the commit and the memory changes. */
+  /** Runs `send` after the commit and after the memory changes. */
   send(send: () => void): void {
     this.#sends.push(send);
   }
@@ -115,7 +115,7 @@ export class Turn {
 export interface TurnHooks {
   /** Writes collected changes; the last work in every transaction. */
   ending(turn: Turn): void;
-  /** Called after the sends: arms the agenda and continues work that waited for the turn. */
+  /** Called after the sends: sets the alarm for the agenda and starts work that waited for the end of the turn. */
   ended(): void;
 }
 

@@ -9,8 +9,8 @@ const MAX_VALUE_CHARS = 200;
 const encoder = new TextEncoder();
 
 /**
- * Replaces each long value by the SHA-256 of its JSON. If the details are still too long, only the names of the fields
- * stay; `more` says that there were others.
+ * Replaces each long value by the SHA-256 of its JSON. If the details are still too long, only the names of
+ * the fields are kept; `more` is set if some names were left out, too.
  */
 export function boundedDetails(details: Details): Details {
   const short = shortened(details);

@@ -1,4 +1,7 @@
-/** Audit rows (spec: Audit events; [C-8.4]). An id that is derived from the cause keeps a retry from adding a row. */
+/**
+ * Audit rows (spec: Audit events; [C-8.4]). The id of a row is derived from the row's cause, so a retry adds
+ * no second row.
+ */
 import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
@@ -9,13 +12,13 @@ import type { AuditEntry } from './entries.ts';
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
 const REFUSED_EVENT = 'partner.connection_refused';
-/** Rows of one reason in a minute, with the one for all further refusals. */
+/** Maximum number of rows for one reason in a minute; the last one counts all further refusals. */
 const MAX_REFUSED_ROWS = 10;
 
 /**
- * The audit row of an action, for the same batch as the action. Equal events of a minute, with the same actor and target,
- * share a row that counts them [C-14.3]. With a `cause` the row is its own, and a retry with the same cause adds and counts
- * nothing.
+ * The audit row of an action, for the same batch as the action. Equal events of a minute, with the same actor
+ * and target, share a row that counts them [C-14.3]. An event with a `cause` gets its own row, and a retry
+ * with the same cause adds and counts nothing.
  */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
   const row = db.insert(auditEvents).values(valuesOf(entry, now, cause));
@@ -34,19 +37,25 @@ export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now:
     .onConflictDoUpdate(COUNTED);
 }
 
-/** The details of the new event. `address`: where it came from, if not from where the first of its row did. */
+/**
+ * The details of the new event, with its `address` if that differs from the address of the first event in the
+ * row.
+ */
 const OWN = sql`iif(excluded.address IS ${auditEvents.address}, excluded.details,
   json_set(excluded.details, '$.address', excluded.address))`;
 const EARLIER = sql`coalesce(${auditEvents.details} -> '$.earlier', '[]')`;
 const LAST = sql`json_remove(${auditEvents.details}, '$.earlier', '$.more')`;
 const WHOLE = sql`json_set(${OWN}, '$.earlier', json_insert(${EARLIER}, '$[#]', json(${LAST})))`;
-/** `more`: from here on there was no room for the others. */
+/**
+ * Used when `earlier` has no room for one more entry: the new details replace the last ones, and `more`
+ * records that details were left out.
+ */
 const CUT = sql`json_set(${OWN}, '$.earlier', json(${EARLIER}), '$.more', json('true'))`;
 const fits = (details: SQL) => sql`length(CAST(${details} AS BLOB)) <= ${AUDIT_DETAILS_BYTES}`;
 
 /**
- * What an equal event changes in its row: the details become its own, and `earlier` keeps those of the events before it, so
- * that nobody hides a change behind another one.
+ * What an equal event changes in its row: the row's details become those of the new event, and `earlier`
+ * keeps the details of the previous events, so that nobody can hide a change by making another one.
  */
 const COUNTED = {
   target: auditEvents.id,

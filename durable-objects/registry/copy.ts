@@ -8,7 +8,7 @@ import type { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import type { Turn, Turns } from '../object/turn.ts';
 
-/** Maximum age of a copy that decides. */
+/** Maximum age of a copy that decisions may use. */
 export const FRESH_MS = 20 * 60_000;
 /**
  * From this age on a copy in use is read again in the background. Less than FRESH_MS, so frequent callers never
@@ -29,7 +29,7 @@ export interface CopyHost<Data> {
   /** Reads the registry. Returns undefined if the object does not know yet what to read. */
   read(): Promise<Data | undefined> | undefined;
   keepAlive(work: Promise<void>): void;
-  /** The data changed in this turn; undefined: the registry has none. */
+  /** Called in the turn in which the data changed; `record` is undefined if the registry has no such data. */
   onChange?(turn: Turn, record: Data | undefined): void;
 }
 
@@ -51,7 +51,7 @@ export class RegistryCopy<Data extends { version: number }> {
     this.#storedAtMs = this.#readAtMs;
   }
 
-  /** Undefined before the first read, and if the registry has no such data. */
+  /** The data; undefined before the first read, and if the registry has no such data. */
   get record(): Data | undefined {
     return this.#record;
   }

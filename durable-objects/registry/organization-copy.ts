@@ -23,8 +23,8 @@ export interface OrganizationRecord {
 export type OrganizationCopy = RegistryCopy<OrganizationRecord>;
 
 /**
- * Finds the site for an envelope's `siteId`; undefined if it is unknown, foreign or not allowed for the key
- * [C-7.1].
+ * Finds the site for an envelope's `siteId`; undefined if the site is unknown, belongs to another
+ * organization or is not allowed for the key [C-7.1].
  */
 export function findSite(
   organization: OrganizationRecord | undefined,

@@ -78,7 +78,7 @@ export class PlantCopy extends RegistryCopy<PlantRecord> {
     else await this.refresh();
   }
 
-  /** Resolves once there is a copy, of any age; an old one is read again in the background. */
+  /** Resolves once the object has a copy, of any age; an old copy is read again in the background. */
   async ready(): Promise<void> {
     if (this.record) this.keepUp();
     else await this.refresh();
@@ -93,7 +93,7 @@ export async function readPlant(
 ): Promise<PlantRecord | undefined> {
   const db = drizzle(database);
   const isPlant = eq(plants.id, plantId);
-  // One transaction, so that the version belongs to the data.
+  // All reads run in one transaction, so that the version belongs to the data.
   const [[plant], rows, keys, types, rules] = await db.batch([
     db
       .select({

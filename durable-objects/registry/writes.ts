@@ -21,15 +21,15 @@ function statementsOf(db: DrizzleD1Database, write: RegistryWrite): BatchItem<'s
 }
 
 /**
- * Inserts an alert. If the organization has as many as allowed, the one that was resolved first makes room, or the oldest
- * if none is resolved.
+ * Inserts an alert. If the organization has the maximum number of alerts, the alert that was resolved first
+ * is deleted, or the oldest alert if none is resolved.
  */
 function begunAlert(db: DrizzleD1Database, alert: AlertEntry): BatchItem<'sqlite'>[] {
   const { organizationId } = alert;
   const isFull = sql`(SELECT ${organizations.alertCount} FROM ${organizations} WHERE ${organizations.id} = ${organizationId})
     >= ${LIMIT.alertsKept}`;
   const isNew = sql`NOT EXISTS (SELECT 1 FROM alerts AS known WHERE known.id = ${alert.id})`;
-  // Both are read by an index, which SQLite finds only if the status is a literal.
+  // Both subqueries read an index, which SQLite uses only if the status is a literal.
   const resolved = sql`(SELECT old.id FROM alerts AS old WHERE old.organization_id = ${organizationId}
     AND old.status = 'RESOLVED' ORDER BY old.resolved_at_ms LIMIT 1)`;
   const oldest = sql`(SELECT old.id FROM alerts AS old WHERE old.organization_id = ${organizationId}

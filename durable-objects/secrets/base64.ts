@@ -8,7 +8,7 @@ export function base64Url(value: Uint8Array): string {
   return base64(value).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
-/** The bytes of a text of either kind. */
+/** The bytes of a text in base64 or base64url. */
 export function bytesOf(text: string): Uint8Array {
   const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'));
   return Uint8Array.from(binary, (char) => char.charCodeAt(0));

@@ -39,8 +39,8 @@ interface Keys {
 let known: { tokenKeys: string; keys: Keys } | undefined;
 
 /**
- * Returns the token and its expiry, rounded down to whole seconds. The issue time has milliseconds, because it is
- * compared with the time at which a device's older tokens ended [C-14.5].
+ * Returns the token and its expiry, rounded down to whole seconds. The issue time has milliseconds, because
+ * it is compared with the time before which all tokens of the device are invalid [C-14.5].
  */
 export async function signDeviceToken(
   tokenKeys: string,
@@ -83,7 +83,7 @@ export async function verifyDeviceToken(tokenKeys: string, token: string): Promi
       token: { deviceId: sub.toLowerCase(), issuedAtMs: Math.round(iat * 1_000), expiresAtMs: exp * 1_000 },
     };
   } catch (error) {
-    // Claims are checked after the signature, so the token is ours.
+    // jose checks the claims after the signature, so this platform signed the token.
     if (error instanceof errors.JWTExpired)
       return { ok: false, isOurs: true, deviceId: subjectOf(error), reason: 'token expired' };
     if (error instanceof errors.JWTClaimValidationFailed) {
@@ -104,7 +104,8 @@ function subjectOf({ payload: { sub } }: errors.JWTExpired | errors.JWTClaimVali
 
 async function keysOf(tokenKeys: string): Promise<Keys> {
   if (known?.tokenKeys === tokenKeys) return known.keys;
-  // Store the keys, not their promise: a request must not await a promise of another request.
+  // The cache holds the keys and not their promise, because in workerd a request must not await a promise of
+  // another request.
   const keys = await readKeys(tokenKeys);
   known = { tokenKeys, keys };
   return keys;

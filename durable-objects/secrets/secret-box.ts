@@ -9,7 +9,10 @@ import { hexBytes } from './hmac.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-/** The length of the tag that `seal` writes. Without it, shorter tags would be accepted. */
+/**
+ * The length of the tag that `seal` writes. `open` requires this length; otherwise it would accept shorter,
+ * weaker tags.
+ */
 const TAG_BYTES = 16;
 
 export class SecretBox {

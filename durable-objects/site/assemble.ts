@@ -1,6 +1,6 @@
 /**
- * Puts one site together, once a wake: each noun gets the collaborators that it names. Nothing else sees the whole site;
- * only `durable-objects/site.ts` imports this file.
+ * Creates all parts of one site when its object is loaded, and gives each part only the other parts that it
+ * asks for. No part can reach the whole site; only `durable-objects/site.ts` imports this file.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
@@ -200,9 +200,12 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
     siteBudgets({ journalRows, commandRows, messageIds }, store.budgets(keptMs)),
     outboxRows,
   );
-  /** The Reporter only reports that the object is awake: its counts travel on their own. */
+  /**
+   * The Reporter of a Site only reports that the object is awake. A Site has no queues, and `OwnCounts`
+   * reports its counts.
+   */
   const reported = { class: 'Site' as const, clock, mark: () => undefined, report: () => ({}) };
-  /** What one alarm does, in this order. */
+  /** The due sources of the site; an alarm runs them in this order. */
   const dueSources: DueSource[] = [
     ...[sessions, secrets, movedNonces, tokens, plan, dispatches, presence, alerts, feed, calls, outbox],
     ...[store, retention, new Reporter(ctx, env, reported, onChange)],

@@ -14,31 +14,35 @@ export const SITE_BOUNDS = {
   journalBytes: 1_024 * MIB,
   commandLogBytes: 512 * MIB,
   messageIdBytes: 256 * MIB,
-  /** Rows for destinations that do not answer: as many messages as one of their queues holds. */
+  /** Outbox rows that wait for destinations that do not answer: as many as a queue of a Vhost holds messages. */
   outboxRows: LIMIT.queueMessages,
-  /** A journal block is closed at this size or age; its row is at most this size plus one message. */
+  /**
+   * A journal block is closed at this size or age. Its row is at most this size plus one message, because the
+   * last message may exceed the size.
+   */
   blockChars: 8 * KIB,
   blockMs: 5 * 60_000,
   /**
-   * Verdicts read journal blocks for this long; after it a new block may overwrite the row of a packed one.
+   * How long journal blocks are kept for verdicts; after this time a new block may overwrite the row of a
+   * packed block.
    */
   hotMs: 26 * 60 * 60_000,
-  /** Age at which packed blocks are deleted, unless a new block has overwritten them before. */
+  /** Age at which packed blocks are deleted, if no new block has overwritten them earlier. */
   journalMs: 7 * 24 * 60 * 60_000,
-  /** Each level of telemetry. */
+  /** Storage budget of each level of telemetry. */
   rawBytes: 4_096 * MIB,
   '5mBytes': 2_048 * MIB,
   '1hBytes': 512 * MIB,
   '1dBytes': 128 * MIB,
   /**
-   * From this many unpacked blocks, they are packed every quarter of an hour; from ten times as many,
-   * immediately.
+   * From this many unpacked blocks on, they are packed every quarter of an hour; from ten times as many on,
+   * every minute.
    */
   unpackedBlocks: 20,
   /** Maximum amount of journal text and of time packed in one turn. */
   packChars: 2 * MIB,
   packMs: 6 * 60 * 60_000,
-  /** Signals in one roll-up page: devices may invent signal names. */
+  /** Maximum number of signals in one roll-up page; limited because devices may invent signal names. */
   signalsPerPage: 3_000,
   /** Points, meter readings and schedules that one call returns; callers repeat the call for more. */
   pointsPerCall: 20_000,

@@ -1,4 +1,4 @@
-/** The siteId of an object. Callers pass it: an object does not know its own name. */
+/** The siteId of an object. Callers pass the siteId, because an object cannot read its own name. */
 import type { KeyValues } from '../object/key-values.ts';
 import type { Turns } from '../object/turn.ts';
 import { Fact, type SiteFact } from './stored.ts';

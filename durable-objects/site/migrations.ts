@@ -1,6 +1,6 @@
 /**
- * The numbered migrations of a site's tables: append-only once released. Instants are epoch milliseconds; JSON columns
- * hold text that this code wrote.
+ * The numbered migrations of a site's tables: append-only once released. Instants are epoch milliseconds;
+ * JSON columns contain only JSON that this code wrote, so reads do not validate it.
  */
 import type { Migration } from '../object/migrate.ts';
 import { TELEMETRY_TABLES } from './telemetry/storage-levels.ts';

@@ -1,6 +1,7 @@
 /**
- * Deletes old rows, oldest first, in the agenda and never while handling input: by age and by bytes, as counted
- * when written; the command log only by bytes; the outbox by number of rows, delivered or not.
+ * Deletes old rows, oldest first, in the agenda and never while handling input: by age and by bytes, which
+ * are counted when a row is written. The command log is limited only by bytes, the outbox by its number of
+ * rows, whether they were delivered or not.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { type DueSource, earliest } from '../object/agenda.ts';

@@ -1,4 +1,7 @@
-/** What the rules see of a site: its sub-devices, its limits, which device serves what. Built once a turn; read-only. */
+/**
+ * The data of a site that the rules read: its sub-devices, its limits, and which device serves the site and
+ * each sub-device. Built once a turn; read-only.
+ */
 import type { BatteryLimit } from '../../protocol/asset.ts';
 import type { EmergencyType, ScheduleStatus } from '../../protocol/enums.ts';
 import type { SiteConfig } from '../../protocol/site-config.ts';

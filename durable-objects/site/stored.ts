@@ -1,4 +1,4 @@
-/** What the nouns of a site store: rows, and named JSON values that are in memory, too. */
+/** The named JSON values that the parts of a site store, with a copy in memory. */
 import type { KeyValues } from '../object/key-values.ts';
 import type { Turn } from '../object/turn.ts';
 
@@ -19,7 +19,7 @@ export type SiteFact =
   | 'batteryDemands'
   | 'alarms';
 
-/** A stored value: it changes in memory at once, and a step that fails restores it. */
+/** A stored value. `set` changes it in memory at once; if the step fails, the previous value is restored. */
 export class Fact<Value> {
   readonly #values: KeyValues<SiteFact>;
   readonly #name: SiteFact;
@@ -46,7 +46,10 @@ export class Fact<Value> {
   }
 }
 
-/** Changes an entry of a map in memory, undefined: deletes it; a step that fails restores it. */
+/**
+ * Changes an entry of a map in memory, or deletes it if `value` is undefined. If the step fails, the previous
+ * entry is restored.
+ */
 export function putIn<Key, Value>(
   turn: Turn,
   map: Map<Key, Value>,

@@ -10,18 +10,30 @@ const MIB = 1_024 * KIB;
 export const VHOST_BOUNDS = {
   /** Maximum size of a chunk's row, which is rewritten as it fills. */
   chunkChars: 28 * KIB,
-  /** Maximum deliveries of one turn; the rest follows in later turns. */
+  /** Maximum number of deliveries in one turn; later turns send the rest. */
   pumpDeliveries: 512,
   pumpBytes: MIB,
-  /** Messages of a queue that are only in memory; above this number all are stored at once. */
+  /**
+   * Maximum number of messages of a queue that are only in memory; when it is exceeded, all are stored at
+   * once.
+   */
   unstoredMessages: 1_024,
-  /** Maximum number of expired messages that one look drops from a queue; the next alarm follows at once. */
+  /**
+   * Maximum number of expired messages that one call drops from a queue; an alarm is then set for now to drop
+   * the rest.
+   */
   agedPerLook: 5_000,
-  /** Shared by all partner queues of a key [C-6.6]. */
+  /** Maximum number of messages in all partner queues of a key together [C-6.6]. */
   partnerQueueMessages: LIMIT.queueMessages,
   partnerQueueBytes: LIMIT.queueBytes,
-  /** Earliest alarm for the age of a message. Deliveries and declarations check the age of their queue themselves. */
+  /**
+   * An alarm for the age of a message is set at least this far ahead. It need not be exact, because each
+   * delivery and declaration also drops the expired messages of its queue.
+   */
   soonestAgedMs: 60_000,
-  /** Held publishes of one connection: those that its bridge may hold, and those already on their way. */
+  /**
+   * Maximum number of held publishes of one connection: those that its bridge may hold, and those that the
+   * bridge has already sent.
+   */
   waitingPublishes: LIMIT.heldPublishes + LIMIT.openPublishes,
 } as const;

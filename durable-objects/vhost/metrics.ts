@@ -37,8 +37,8 @@ export class VhostMetrics implements Reported {
   }
 
   /**
-   * Messages that clients take at once do not change the mark: most are acknowledged in milliseconds and cost
-   * no alarm.
+   * Messages that clients have received and not acknowledged yet do not change the mark: most are
+   * acknowledged in milliseconds, and a report for each would cost an alarm.
    */
   #markOfQueues(): string {
     const { broker, hasUnstored } = this.#vhost;
@@ -78,7 +78,10 @@ export class VhostMetrics implements Reported {
   }
 }
 
-/** The partner queues of a key are one series: their names are the partner's, and may be many. */
+/**
+ * Adds up the partner queues of a key as one series, because partners choose their names and there may be
+ * many.
+ */
 function sumOf(all: readonly QueueMetrics[]): QueueMetrics {
   const oldest = all.flatMap(({ oldestMs }) => oldestMs ?? []);
   const dropped = QUEUE_DROPS.map((reason) => {

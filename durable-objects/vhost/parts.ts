@@ -29,7 +29,7 @@ import { PartnerQueueRows } from './queue/partner-queues.ts';
 import { Queues } from './queue/queues.ts';
 import { QueueRows } from './queue/rows.ts';
 
-/** The tables that end with their key. */
+/** The tables whose rows are deleted when the key ends. */
 const KEY_TABLES = ['connection', 'consumer', 'channel_limit', 'queue', 'chunk', 'partner_queue', 'binding'];
 
 export class VhostParts {
@@ -167,8 +167,8 @@ export class VhostParts {
   }
 
   /**
-   * Stores what must not be only in memory; called last in each turn. Leased events may wait a moment, because their
-   * site still has them.
+   * Stores what must not be only in memory; called last in each turn. Leased events may be stored a moment
+   * later, because their site still has them.
    */
   save(turn: Turn): void {
     if (this.#broker.queues.mustStore) this.storeAll(turn);

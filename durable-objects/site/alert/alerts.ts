@@ -73,7 +73,7 @@ export class Alerts implements DueSource {
     this.#host.journal.noteAlerts(turn, textOf(Object.fromEntries(left)));
   }
 
-  /** A user resolved an alert: ends it here; the rule opens no other before its cooldown is over. */
+  /** Ends an alert that a user resolved; the rule opens no other alert before its cooldown is over. */
   end(turn: Turn, alertId: string): void {
     const states = this.#states();
     const ended = Object.entries(states).find(([, { open }]) => open?.id === alertId);
@@ -84,8 +84,9 @@ export class Alerts implements DueSource {
   }
 
   /**
-   * When an ABSENT rule fires next, or a condition has been false for long enough. Undefined until the
-   * snapshot is in memory: the alarm set before the sleep stays.
+   * When an ABSENT rule fires next, or an open alert ends because its condition has been false for long
+   * enough. Undefined until the snapshot is in memory; the alarm that was set before the object was evicted
+   * is still set then.
    */
   dueMs(): number | undefined {
     const { journal } = this.#host;
@@ -176,7 +177,10 @@ export class Alerts implements DueSource {
     this.#host.outbox.emit(turn, statusRow('alert', open.id, columns, turn.now));
   }
 
-  /** The newest value of each metric, where it is newer than what is known; and all metrics that were received. */
+  /**
+   * The newest value of each metric that is newer than the known value, and the names of all metrics that
+   * were received.
+   */
   #newest(readings: readonly Reading[]): { newest: Map<string, number>; received: Set<string> } {
     const { journal } = this.#host;
     const newest = new Map<string, { atMs: number; value: number }>();

@@ -1,6 +1,6 @@
 /**
- * One alert rule at one plant: when an alert begins, goes on and ends [C-9]. Pure: readings and `now` go in, the next
- * state and what to change come out.
+ * One alert rule at one plant: when an alert begins, when it is reported again and when it ends [C-9]. Pure:
+ * readings and `now` go in, the next state and what to change come out.
  *
  *   idle ─ true ─► pending ─ true for forSeconds, cooldown over ─► open
  *     ▲ false          │ false                                      │ false for forSeconds, or resolved by a user
@@ -8,10 +8,13 @@
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
 
-/** A condition that comes and goes is counted each time, but reported at most this often. */
+/**
+ * A condition that becomes false and true again while its alert is open is counted each time, but reported at
+ * most this often.
+ */
 const AGAIN_MS = 60_000;
 
-/** A rule in a site's copy. */
+/** The fields of an alert rule that decide when an alert begins and ends. */
 export interface Rule {
   operator: AlertOperator;
   threshold: number | null;
@@ -24,7 +27,7 @@ export interface OpenAlert {
   firstSeenMs: number;
   /** How many times the condition began. */
   count: number;
-  /** When a begin was last reported to D1. */
+  /** When it was last reported to D1 that the condition began. */
   reportedMs: number;
 }
 
@@ -41,7 +44,10 @@ export interface RuleState {
 
 export type RuleStep = { state: RuleState; change?: 'opened' | 'again' | 'resolved' };
 
-/** Applies whether the condition is true now. `newId` creates the id of an alert that begins. */
+/**
+ * Returns the next state of a rule. `holds`: whether the condition is true now. `newId` creates the id of an
+ * alert that begins.
+ */
 export function stepRule(
   rule: Rule,
   state: RuleState,
@@ -102,7 +108,7 @@ export function meets({ operator, threshold }: Rule, value: number): boolean {
 
 /**
  * When the rule's state changes next without a reading: an open alert ends, or an ABSENT rule fires. All
- * other changes come with readings. `receivedMs`: when the metric was last received, for ABSENT.
+ * other changes happen when readings arrive. `receivedMs`: when the metric was last received, for ABSENT.
  */
 export function dueMs(rule: Rule, state: RuleState, receivedMs: number): number | undefined {
   if (rule.operator === 'ABSENT' && !state.open) {

@@ -1,7 +1,7 @@
 /**
- * The demands on batteries that are still active, as far as the platform knows: the limits of a site apply to a batch
- * together with earlier commands [C-2.3], [C-7.4]. An emergency ends all demands, a failed command its own. A mode change
- * ends none, because it does not stop batteries.
+ * The demands on batteries that are still active, as far as the platform knows: the limits of a site apply to
+ * a batch together with earlier commands [C-2.3], [C-7.4]. An emergency ends all demands, and a command that
+ * fails ends its own. A mode change ends none, because it does not stop batteries.
  */
 import type { DeviceCommand } from '../../../protocol/command.ts';
 import type { KeyValues } from '../../object/key-values.ts';
@@ -21,7 +21,10 @@ type StoredDemand = CommandDemand & { before?: CommandDemand | undefined };
 export class BatteryDemands {
   /** By external id. A battery that was commanded to stop has a demand of 0 kW, since that command may still fail. */
   readonly #demands: Fact<Readonly<Record<string, StoredDemand>>>;
-  /** The last command that repeated a battery's demand, by external id: a repeat writes no row. */
+  /**
+   * The sequence of the last command that repeated a battery's demand, by external id. Only in memory,
+   * because a repeated demand writes no row.
+   */
   readonly #repeated = new Map<string, number>();
 
   constructor(values: KeyValues<SiteFact>) {
@@ -32,7 +35,7 @@ export class BatteryDemands {
     return this.#demands.value;
   }
 
-  /** Records what a command asks of each battery; undefined: nothing. */
+  /** Records the power that a command asks of each battery; undefined: it asks for no power. */
   note(turn: Turn, sequence: number, asked: readonly [string, BatteryDemand | undefined][]): void {
     const changed = asked.filter(([id, demand]) => {
       const known = this.#demands.value[id];

@@ -1,4 +1,4 @@
-/** The commands of a site: their log, and how each ends, once [C-7.8]. */
+/** The commands of a site: their log, and the end of each command, which happens once [C-7.8]. */
 import type { Turn } from '../../object/turn.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { EventSubject } from '../event/event-rows.ts';

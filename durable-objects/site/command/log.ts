@@ -63,14 +63,14 @@ function instantOf(epochMs: number | null): string | undefined {
   return epochMs === null ? undefined : formatInstant(epochMs);
 }
 
-/** The stored form of a rejected command's payload. Deterministic: the same text gives the same result. */
+/** The stored form of a rejected command's payload. The same text always gives the same stored form. */
 export function rejectedPayload(compactText: string): string {
   return compactText.length <= LIMIT.rejectedPayloadCharacters ? compactText : cut(compactText);
 }
 
 /**
- * The payloads of one page. Shows only the beginning of those beyond the page's size and those nested too
- * deeply.
+ * The payloads of one page. A payload that exceeds the page's maximum size or is nested too deeply is shown
+ * only with its beginning.
  */
 class PagePayloads {
   #chars = 0;

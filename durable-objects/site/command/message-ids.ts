@@ -1,4 +1,7 @@
-/** Makes each messageId take effect once [C-7.3]: stores its command and acknowledgement. */
+/**
+ * Stores the command and the acknowledgement of each messageId, so that a repeated messageId has no second
+ * effect [C-7.3].
+ */
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
@@ -15,7 +18,10 @@ export type MessageIdRow = {
 /** Bytes counted per row in addition to its acknowledgement. */
 const ROW_BYTES = 200;
 
-/** Digest of routing key and payload: two publishes with the same digest are the same. */
+/**
+ * Digest of routing key and payload. Two publishes with the same messageId and the same digest count as one
+ * publish and its repeat.
+ */
 export function publishDigest(routingKey: string, compactPayload: string): string {
   return sha256Hex(`${routingKey}\n${compactPayload}`);
 }

@@ -1,6 +1,7 @@
 /**
- * Owners of commands: what the dispatches of a command mean to it. `CommandOwner` is the rule of a command that its
- * devices' acks end; the nouns (plan, schedule, configuration) extend it with what their commands do to the site.
+ * The owners of commands: the rules that say what the acks and failures of a dispatch mean for its command.
+ * `CommandOwner` is the rule of a command that its devices' acks end; the nouns (plan, schedule,
+ * configuration) extend it with what their commands do to the site.
  */
 import { type CommandPayload, parseCommand } from '../../../protocol/command.ts';
 import type { CommandType } from '../../../protocol/routing-keys.ts';
@@ -22,7 +23,7 @@ import { type Commands, subjectOf } from './commands.ts';
 import type { JudgedItem, Kind } from './kind/kind.ts';
 import type { CommandOutcome, CommandRow } from './rows.ts';
 
-/** A valid command on its way into the log. */
+/** A valid command that is not in the log yet. */
 export interface NewlyAccepted<Payload> {
   payload: Payload;
   items: readonly JudgedItem[];
@@ -37,7 +38,7 @@ export interface Recorded<Payload> extends NewlyAccepted<Payload> {
   id: string;
 }
 
-/** Whether a new command must wait, and what its log row says of its place in the plan. */
+/** Whether a new command must wait, and what its log row says about its place in the plan. */
 export interface Outlook {
   waits: boolean;
   planFacts?: Record<string, unknown>;
@@ -64,7 +65,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     this.host = host;
   }
 
-  // a command comes and goes
+  // the beginning and the end of a command
 
   /** Whether a new command waits although its devices are there. */
   outlook(turn: Turn, _accepted: NewlyAccepted<CommandPayload<Type>>): Outlook {
@@ -136,7 +137,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     if (row.state === 'WAITING') {
       if (row.not_before_ms <= turn.now) dispatches.sendWaiting(turn, row.cmd_id);
     } else if (this.mayReachAnother) dispatches.requeue(turn, row);
-    // The device that is gone may have obeyed it.
+    // The device got the command and may have obeyed it, so no other device may get it.
     else dispatches.fail(turn, row, 'DEVICE_GONE');
   }
 

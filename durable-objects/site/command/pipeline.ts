@@ -43,8 +43,8 @@ export type Judgement =
       results?: CommandResult[];
       violations: Violation[];
       /**
-       * Whether the messageId is reserved. False if the sender is not proved or the messageId is already
-       * used.
+       * Whether the messageId is reserved. False if the signature does not prove the sender or the messageId
+       * is already used.
        */
       binding: boolean;
     }
@@ -215,7 +215,10 @@ export function rejectedDecision(
   };
 }
 
-/** `planFacts`: what the plan says of a command that takes a place in it; the others go straight to their devices. */
+/**
+ * `planFacts`: what the plan says about a command that gets an entry in it; undefined for commands that are
+ * sent directly to their devices.
+ */
 export function acceptedDecision(
   items: readonly JudgedItem[],
   planned: readonly PlannedDispatch[],

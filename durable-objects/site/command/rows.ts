@@ -96,7 +96,10 @@ export class CommandRows implements Trimmable {
     );
   }
 
-  /** Number of rows in the log. Counts only the few rows before the gapless part. */
+  /**
+   * Number of rows in the log. From some sequence on the log has no gaps, so only the few rows before it are
+   * counted.
+   */
   total(): number {
     const first = this.#gaplessFrom();
     const kept = this.#number('SELECT count(*) AS number FROM command WHERE sequence < ?', first) ?? 0;
@@ -168,7 +171,7 @@ export class CommandRows implements Trimmable {
     );
   }
 
-  /** `command`: the current row; its start time may be from this turn. */
+  /** `command`: the current state of the row; its start time may be set in this turn and not be stored yet. */
   markEnded(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
     turn.write(
       `UPDATE command SET status = ?, reason = ?, actual_value_kw = ?, deviation_kw = ?, started_at_ms = ?,
@@ -188,7 +191,7 @@ export class CommandRows implements Trimmable {
     return this.#extent;
   }
 
-  /** Keeps the rows of open commands and the newest row. */
+  /** Deletes the oldest rows, except those of open commands and the newest row. */
   trim(turn: Turn, place: number, _beforeMs: number, limit: number): number {
     this.#extent = undefined;
     const last = this.#number(
@@ -222,7 +225,10 @@ export class CommandRows implements Trimmable {
     return this.#number('SELECT max(sequence) AS number FROM command') ?? 0;
   }
 
-  /** The one number that a query names `number`; undefined where it is null or there is no row. */
+  /**
+   * The value of the column `number` of a query's only row; undefined if the value is null or the query
+   * returns no row.
+   */
   #number(query: `SELECT ${string}`, ...bindings: number[]): number | undefined {
     return this.#sql.one<{ number: number | null }>(query, ...bindings)?.number ?? undefined;
   }

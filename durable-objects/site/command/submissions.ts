@@ -1,6 +1,7 @@
 /**
- * Records submissions: each judgement becomes a log row, the messageId's one effect, an acknowledgement and the
- * command's dispatches, all in one step of the caller's turn (rule 3, rule 5). No line here knows a command type.
+ * Records submissions: writes for each judgement a log row, the row of its messageId, an acknowledgement and
+ * the command's dispatches, all in one step of the caller's turn (rule 3, rule 5). No rule here depends on
+ * the command type.
  */
 import type { CommandOf } from '../../../protocol/command.ts';
 import { signableJson } from '../../../protocol/compact-json.ts';
@@ -60,7 +61,7 @@ export class Submissions {
     const { rows, messageIds, events, view } = this.#host;
     const rejected = sender.isRepeated && submission.publishId && rows.ofPublish(submission.publishId);
     if (rejected) {
-      // A publish that was rejected once stays rejected, whatever has changed since.
+      // This publish was rejected before, so it gets the same rejection again, even if it would be valid now.
       events.acknowledgeAgain(turn, subjectOf(sender, submission, rejected.id), rejectionOf(rejected));
       return;
     }
@@ -93,7 +94,8 @@ export class Submissions {
       rejection_code: judgement.refusal.rejectionCode,
       decision: JSON.stringify(rejectedDecision(judgement, submission, view(turn))),
       finished_at_ms: turn.now,
-      // A rejection that leaves the messageId free is found by its publish: a repeated publish gets the same answer.
+      // A rejection that does not reserve the messageId is stored with the id of its publish, so that a
+      // repeat of the publish gets the same answer.
       publish_id: judgement.binding ? null : (submission.publishId ?? null),
     });
     if (judgement.binding) this.#bind(turn, sender, received, { id: entry.id, sequence }, acknowledgement);
@@ -129,7 +131,7 @@ export class Submissions {
       ...(items.length > 0 ? { results: resultsOf(items, (item) => waitingItems.has(item)) } : {}),
     };
 
-    // 2. the log row, and the messageId's one effect
+    // 2. the log row, and the row of the messageId
     const entry = logRow(turn, sender, received, acknowledgement);
     const { id } = entry;
     const sequence = rows.insert(turn, {
@@ -146,7 +148,7 @@ export class Submissions {
     // 3. its events
     events.acknowledged(turn, subjectOf(sender, received.submission, id), acknowledgement, violations);
 
-    // 4. what goes to the plant now, and what waits
+    // 4. the dispatches that are sent to the plant now, and those that wait
     owner.recorded(turn, { ...accepted, sequence, id });
     if (waiting.length > 0) dispatches.makeRoom(turn);
   }

@@ -1,6 +1,6 @@
 /**
- * A configuration comes into force, an admin's or a partner's: logged as CONFIG and sent to the plant [C-2.3], [C-7.9].
- * The owner of CONFIG is here, too.
+ * Puts the configuration of an admin or a partner in force: logs it as CONFIG and sends it to the plant
+ * [C-2.3], [C-7.9]. This file also has the owner of CONFIG.
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { SOURCE } from '../../../protocol/envelope.ts';
@@ -122,7 +122,7 @@ export class Configuration {
       routing_key: '',
       status: isSent ? 'PENDING' : 'COMPLETED',
       target: 'SITE',
-      // As partners see the configuration: without hardLimits.
+      // The log shows the configuration as partners see it, without hardLimits.
       payload: signableJson({ ...config, hardLimits: undefined }),
       source,
       created_at_ms: turn.now,

@@ -9,7 +9,10 @@ import { Fact, type SiteFact } from '../stored.ts';
 export class ConfigurationState {
   readonly #config: Fact<SiteConfig>;
   readonly #override: Fact<ModeOverride | null>;
-  /** The gateway that was sent configuration and schedules last; undefined: there was nothing to send yet. */
+  /**
+   * The gateway that was sent configuration and schedules last. Null: there was no gateway to send them to.
+   * Undefined: there was nothing to send yet.
+   */
   readonly #configuredGateway: Fact<string | null | undefined>;
 
   constructor(values: KeyValues<SiteFact>) {
@@ -18,7 +21,10 @@ export class ConfigurationState {
     this.#configuredGateway = new Fact<string | null | undefined>(values, 'configuredGateway', undefined);
   }
 
-  /** Whether a gateway must still be sent what it needs to run without the platform: configuration and schedules. */
+  /**
+   * Whether configuration and schedules, which a gateway needs to work without the platform, must still be
+   * sent to this gateway.
+   */
   isOwedTo(gatewayId: string): boolean {
     const { value } = this.#configuredGateway;
     return value !== undefined && value !== gatewayId;

@@ -101,7 +101,10 @@ export class Devices {
     return notBeforeMs;
   }
 
-  /** Ends the tokens that were issued before now at `fromMs`; a rotation that has not had its effect yet has it now. */
+  /**
+   * At `fromMs`, ends the tokens that were issued before now. If an earlier call still waits for its
+   * `fromMs`, the tokens that it was for end now.
+   */
   endTokensLater(turn: Turn, device: DeviceRow, fromMs: number): void {
     this.#set(turn, device.id, {
       tokens_not_before_ms: tokensNotBeforeMs(device, Number.POSITIVE_INFINITY),
@@ -134,7 +137,7 @@ export class Devices {
     return epoch;
   }
 
-  /** Limits the device's session, if any, to end at `atMs`; an earlier end stays. */
+  /** Ends the device's session, if any, at `atMs` at the latest; an earlier end is kept. */
   endSessionBy(turn: Turn, id: string, atMs: number): void {
     const device = this.#devices.get(id);
     if ((device?.session_expires_at_ms ?? Number.POSITIVE_INFINITY) > atMs)

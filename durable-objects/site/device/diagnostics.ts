@@ -23,7 +23,10 @@ type ConnectRow = {
   reason: string | null;
 };
 
-/** Each ring holds its newest entries: the slot of an entry is its sequence modulo the length. */
+/**
+ * The length of each ring. A ring holds the newest entries: the slot of an entry is its sequence modulo the
+ * length.
+ */
 const RINGS = {
   recent_drop: LIMIT.diagnosticsEntries,
   recent_connect: LIMIT.diagnosticsEntries,

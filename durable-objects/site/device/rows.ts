@@ -28,7 +28,10 @@ export type DeviceRow = {
   session_key_version: number | null;
   /** Tokens that were issued earlier are refused [C-14.5]. */
   tokens_not_before_ms: number;
-  /** The same from `next_tokens_from_ms` on: the end of the grace period after a rotation of the secret. */
+  /**
+   * The value that replaces `tokens_not_before_ms` at `next_tokens_from_ms`, the end of the grace period
+   * after a rotation of the secret.
+   */
   next_tokens_not_before_ms: number | null;
   next_tokens_from_ms: number | null;
 };

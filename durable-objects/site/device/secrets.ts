@@ -41,7 +41,7 @@ export class DeviceSecrets implements DueSource {
   readonly #sql: Sql;
   readonly #opened = new Map<string, OpenedSecret>();
   #secrets: readonly SecretRow[] = [];
-  /** Whether an older data key sealed one of them. */
+  /** Whether an older data key sealed at least one of the secrets. */
   #mustSealAgain = false;
 
   constructor(sql: Sql, box: SecretBox) {
@@ -140,7 +140,10 @@ export class DeviceSecrets implements DueSource {
     return this.#sql.all<SecretRow>('SELECT * FROM device_secret ORDER BY device_id, version DESC');
   }
 
-  /** A secret that an older data key sealed is due at once: it is sealed again [C-14.7]. */
+  /**
+   * When the next secret expires; now if a secret was sealed by an older data key and must be sealed again
+   * [C-14.7].
+   */
   dueMs(): number | undefined {
     if (this.#mustSealAgain) return 0;
     return earliest(this.#secrets.map((secret) => secret.valid_until_ms));

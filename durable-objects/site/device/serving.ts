@@ -5,7 +5,8 @@ import type { DeviceRow } from './rows.ts';
 type IsLive = (deviceId: string) => boolean;
 
 /**
- * The serving gateway: a live one if there is one, then a connected one, then the one that connected last.
+ * The serving gateway: of all gateways a live one is preferred, then a connected one, then the one that
+ * connected last.
  */
 export function servingGateway(devices: readonly DeviceRow[], isLive: IsLive): DeviceRow | undefined {
   const order = (device: DeviceRow) => [
@@ -19,8 +20,8 @@ export function servingGateway(devices: readonly DeviceRow[], isLive: IsLive): D
 }
 
 /**
- * Gateways and controllers serve the site: bare signal names are the site's, and they get site-level
- * commands.
+ * Whether the device serves the site, as gateways and controllers do: it gets site-level commands, and its
+ * signal names without a sub-device are signals of the site.
  */
 export function servesSite(device: DeviceRow): boolean {
   return device.type === 'GATEWAY' || device.type === 'CONTROLLER';

@@ -1,8 +1,8 @@
 /**
  * The device sockets of a site. One session per device: each accepted connect gets a new epoch, and only the
- * socket of a device's newest epoch is valid (rule 2). A closed socket may still deliver earlier frames, and
- * a half-open socket stays listed for long. Therefore commands are sent only to a socket with a sign of life
- * in the last minute.
+ * socket of a device's newest epoch is valid (rule 2). A closed socket may still deliver frames that were
+ * sent earlier, and a half-open socket may look open for a long time. Therefore commands are sent only to a
+ * socket that showed a sign of life in the last minute.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
@@ -20,13 +20,13 @@ interface Attachment {
   epoch: number;
   connectedAtMs: number;
   subscribed: boolean;
-  /** In this session the Site has already sent again what the device may have lost. */
+  /** True once the Site has sent again, in this session, the dispatches that the device may have lost. */
   handedOver?: boolean;
-  /** Since when the client has been silent, pings included [C-3.10]. */
+  /** Since when the client has sent nothing, not even pings [C-3.10]. */
   quietSinceMs?: number;
   /**
-   * The newer token sent in this session: number of tries and the command; `taken` once the device
-   * acknowledged it.
+   * The new token that was sent in this session: how many were sent, and the `cmdId` of the last one.
+   * `taken`: the device acknowledged it.
    */
   refresh?: { tries: number; cmdId: string; taken?: boolean };
 }
@@ -121,7 +121,10 @@ export class DeviceSessions implements DueSource {
     this.#attach(deviceId, (attachment) => ({ ...attachment, subscribed }));
   }
 
-  /** True once per session: the Site must send again what the device may have lost. */
+  /**
+   * Returns true at the first call in a session: the Site must then send again the dispatches that the device
+   * may have lost.
+   */
   handOver(deviceId: string): boolean {
     const isFirst = this.#newest.get(deviceId)?.attachment.handedOver !== true;
     if (isFirst) this.#attach(deviceId, (attachment) => ({ ...attachment, handedOver: true }));

@@ -1,5 +1,5 @@
 /**
- * The states of a dispatch: when it is due, what an ack makes of it, how its command ends. Pure.
+ * The states of a dispatch: when it is due, which state an ack brings it to, how its command ends. Pure.
  *
  *   WAITING ──device there──► SENT ──ack──► RECEIVED ─► IN_PROGRESS ─► COMPLETED | FAILED
  *      │ expires: FAILED        │ 30 s: again,   │ 15 min: NO_RESULT; a setpoint's ends
@@ -61,7 +61,10 @@ export function windowOf({ fromMs, untilMs, waitsMs, isSentAtOnce }: Window, now
   };
 }
 
-/** A dispatch that waits without an end is due again after this time, so that none waits for ever. */
+/**
+ * A waiting dispatch without an expiry is due again after this time, so that it is checked again and does not
+ * wait for ever.
+ */
 const WAITING_RECHECK_MS = 24 * 3_600_000;
 
 /** When a waiting dispatch is due. */
@@ -70,12 +73,12 @@ export function waitingDue(row: Pick<DispatchRow, 'not_before_ms' | 'expires_at_
   return row.expires_at_ms ?? now + WAITING_RECHECK_MS;
 }
 
-/** When a dispatch that was sent now is due: its ack is late then. */
+/** When a dispatch that was sent now is due, because its ack has not arrived in time. */
 export function ackDue(now: number): number {
   return now + LIMIT.ackTimeoutMs;
 }
 
-/** Whether the device may know the dispatch: it was sent at least once. */
+/** Whether the dispatch was sent at least once, so that the device may have it. */
 export function wasSent(row: DispatchRow): boolean {
   return row.tries > 0 || row.state !== 'WAITING';
 }
@@ -93,7 +96,10 @@ const RANK: Record<DispatchState, number> = {
   FAILED: 4,
 };
 
-/** The new state that an ack brings; undefined when the ack's state is lower or the same [C-3.9]. */
+/**
+ * The state of a dispatch after an ack; undefined if the ack's state is not higher than the present one
+ * [C-3.9].
+ */
 export function advance(state: DispatchState, ack: DeviceAckStatus): DispatchState | undefined {
   return RANK[ack] > RANK[state] ? ack : undefined;
 }
@@ -116,14 +122,14 @@ export function targetsOf({ payload }: Pick<DispatchRow, 'payload'>): string[] {
 /** The reason of a dispatch that the device itself failed: an ack carries no reason. */
 export const DEVICE_FAILED = 'device answered FAILED';
 
-/** A batch names at most this many devices; an emergency may go to more. */
+/** Maximum number of names in a reason. A batch has at most this many devices, but an emergency may have more. */
 const MAX_NAMES = LIMIT.commandsPerBatch;
 /** Natural order: BESS-2 before BESS-10. */
 const BY_NUMBER = new Intl.Collator('en', { numeric: true });
 
 type Cause = readonly [reason: string | null, names: readonly string[]];
 
-/** The names of what a dispatch failed at, for its command's reason. */
+/** Returns the names of the devices for which a dispatch failed; the reason of its command contains them. */
 export type NamesOf = (row: DispatchRow) => readonly string[];
 
 /**
@@ -144,7 +150,7 @@ export function outcomeOf(
   return { status: 'FAILED', reason: [...namesBy].sort(codesFirst).map(causeText).join('; ') };
 }
 
-/** A dispatch for the whole site is named only when its reason says nothing. */
+/** The name of a dispatch for the whole site: its device if the device gave no reason, else none. */
 export function siteNames({ reason, device_id: deviceId }: DispatchRow): string[] {
   return reason ? [] : [deviceId];
 }

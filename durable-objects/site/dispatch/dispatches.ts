@@ -1,6 +1,6 @@
 /**
- * The life of dispatches, each step in the caller's turn: sending, acks, retries, expiry, devices that come and go. What
- * an ack or an end means is the owner's to decide (`owner.ts`).
+ * The life of dispatches, each step in the caller's turn: sending, acks, retries, expiry, devices that come
+ * and go. The owner of a dispatch decides what its acks and its end mean (`owner.ts`).
  */
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -24,7 +24,10 @@ import type { Departure, Owner } from './owner.ts';
 import type { DispatchRow, DispatchRows, OwnerName } from './rows.ts';
 import type { CommandSender } from './sender.ts';
 
-/** Dispatches that one alarm handles; the rest follow in the next alarm, at once. */
+/**
+ * Maximum number of due dispatches that one alarm handles; the next alarm, which is set for now, handles the
+ * rest.
+ */
 const DUE_PER_ALARM = 200;
 /** When a due dispatch whose handling failed is due again. */
 const RETRY_MS = 60_000;
@@ -120,7 +123,8 @@ export class Dispatches implements DueSource {
       if (isHeld(row.state)) {
         if (isNewSession && mayRepeat) this.#send(turn, row);
       } else if (row.state === 'SENT') {
-        // The link lost it: that was no try. After the window's end only its ack is awaited.
+        // The link lost the dispatch, so the send does not count as a try. A dispatch that may not be
+        // repeated only waits for its ack.
         if (mayRepeat) this.#sendAgain(turn, row, row.tries);
       } else if (row.not_before_ms <= turn.now) this.sendWaiting(turn, row.cmd_id);
     }
@@ -147,7 +151,7 @@ export class Dispatches implements DueSource {
     }
   }
 
-  /** Sends everything of this owner that waits and may go now. */
+  /** Sends all waiting dispatches of this owner that may be sent now. */
   sendAllWaiting(turn: Turn, owner: OwnerName): void {
     for (const row of this.rows.ofOwner(owner)) {
       if (row.state === 'WAITING') this.sendWaiting(turn, row.cmd_id);
@@ -196,7 +200,10 @@ export class Dispatches implements DueSource {
     this.makeRoom(turn);
   }
 
-  /** At any alarm: what was due next may have ended since. */
+  /**
+   * Each alarm reads the next due time from storage again, because the dispatch that was due next may have
+   * ended.
+   */
   ride(): void {
     this.rows.forgetDue();
   }
@@ -216,7 +223,7 @@ export class Dispatches implements DueSource {
   }
 
   #runWaiting(turn: Turn, row: DispatchRow): void {
-    // Sent once, no ack since, and no expiry: give up.
+    // The dispatch was sent earlier, got no ack, and has no expiry: it fails now.
     const isGivenUp = row.tries > 0 && row.expires_at_ms === null && row.due_at_ms !== null;
     if (isExpired(row, turn.now) || isGivenUp) {
       this.#expire(turn, row);
@@ -274,8 +281,8 @@ export class Dispatches implements DueSource {
   }
 
   /**
-   * The dispatch for the devices that serve now: another device, or several. A dispatch that its device may have obeyed
-   * goes to no other device unless its owner allows it.
+   * Changes a waiting dispatch for the devices that serve now, which may be another device or several. A
+   * dispatch that its device may have obeyed is sent to another device only if its owner allows it.
    */
   #forServing(turn: Turn, row: DispatchRow): DispatchRow[] {
     const owner = this.#owner(row);

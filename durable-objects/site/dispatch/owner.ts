@@ -29,7 +29,10 @@ export interface Owner {
   acked(turn: Turn, row: DispatchRow, state: DispatchState): void;
   /** The dispatch has failed. `reason` null: the device answered FAILED. `refusal`: a recheck failed [C-7.6]. */
   failed(turn: Turn, row: DispatchRow, reason: string | null, refusal?: Refusal): void;
-  /** What a waiting dispatch becomes when it is sent now: its device may be another. Empty: as it was planned. */
+  /**
+   * The dispatches that replace a waiting dispatch when it is sent now, perhaps to another device. Empty: it
+   * is sent as it was planned.
+   */
   replan?(turn: Turn, row: DispatchRow): PlannedDispatch[];
   /** Why a waiting dispatch may not stay, or, with `isSent`, may not be sent now [C-7.6]. */
   recheck?(turn: Turn, row: DispatchRow, isSent: boolean): Refusal | undefined;

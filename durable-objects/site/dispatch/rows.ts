@@ -40,8 +40,9 @@ type WaitingCommand = { sequence: number; owner: OwnerName };
 export class DispatchRows {
   readonly #sql: Sql;
   /**
-   * No dispatch is due earlier. Kept in memory because an index would cost a row for each dispatch. Most dispatches end
-   * in milliseconds: their due times stay in it until the next alarm, which rings anyway.
+   * The earliest due time, or a time before it. Kept in memory because an index would cost a row write for
+   * each dispatch. It may still be the due time of a dispatch that has ended, until the next alarm reads the
+   * due times again.
    */
   #due: { atMs: number | undefined } | undefined;
 
@@ -63,7 +64,7 @@ export class DispatchRows {
     return this.#where('owner = ? ORDER BY command_sequence', owner);
   }
 
-  /** What waits for any device, and what this device has not ended. */
+  /** All waiting dispatches, and the dispatches of this device that have not ended. */
   openFor(deviceId: string): DispatchRow[] {
     return this.#where(
       `state = 'WAITING' OR (device_id = ? AND state IN ('SENT', 'RECEIVED', 'IN_PROGRESS')) ORDER BY command_sequence`,
@@ -96,13 +97,13 @@ export class DispatchRows {
     return this.#where('due_at_ms <= ? ORDER BY due_at_ms LIMIT ?', now, limit);
   }
 
-  /** The earliest due time, or an earlier time at which nothing is due any more. */
+  /** The earliest due time, or an earlier time at which nothing is due. */
   dueMs(): number | undefined {
     this.#due ??= { atMs: this.#readDue() };
     return this.#due.atMs;
   }
 
-  /** The next `dueMs` reads the due times from storage. */
+  /** Makes the next call of `dueMs` read the due times from storage. */
   forgetDue(): void {
     this.#due = undefined;
   }
@@ -142,7 +143,10 @@ export class DispatchRows {
     turn.write('DELETE FROM dispatch WHERE cmd_id = ?', cmdId);
   }
 
-  /** An earlier time needs no undo: if the write fails, the next alarm finds nothing due and reads again. */
+  /**
+   * This needs no undo: if the write fails, the noted time is too early; the alarm then finds nothing due and
+   * reads the due times again.
+   */
   #noteDue({ due_at_ms: dueAtMs }: DispatchRow): void {
     if (this.#due) this.#due = { atMs: earliest([this.#due.atMs, dueAtMs]) };
   }

@@ -26,7 +26,10 @@ export class CommandSender {
     this.#sessions = sessions;
   }
 
-  /** Call it after the commit; each call signs a fresh `ts` [C-3.9]. Does nothing for a device that is gone. */
+  /**
+   * Must be called after the commit. Each call signs the command again with the current time as `ts` [C-3.9].
+   * Does nothing if the device no longer exists.
+   */
   send(deviceId: string, { cmdId, action, payloadText }: SignedCommand): void {
     const device = this.#devices.find(deviceId);
     const ts = this.#clock.now();

@@ -10,16 +10,20 @@ import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event-rows.ts';
 import type { OutboxRow } from './rows.ts';
 
 /**
- * What a destination answers. `received`: it has stored the rows up to this sequence, and the Site may delete them.
- * `seen`: it has the rows up to this sequence, the last ones perhaps only in memory; if missing, equal to `received`.
- * `gone`: the destination no longer exists, and the Site deletes all rows for it.
+ * The answer of a destination to a delivery. `received`: it has stored the rows up to this sequence, and the
+ * Site may delete them. `seen`: it has the rows up to this sequence, the last ones perhaps only in memory; if
+ * missing, equal to `received`. `gone`: the destination no longer exists, and the Site deletes all rows for
+ * it.
  */
 export type Delivered = { received: number; seen?: number } | 'gone';
 
 export interface Destination {
   /** How long a delivery may take, milliseconds. */
   readonly limitMs: number;
-  /** True: delivered rows are deleted in a turn of their own; false: with the next turn. */
+  /**
+   * True: after a delivery a separate turn deletes the delivered rows at once; false: the next turn that runs
+   * anyway deletes them.
+   */
   readonly deletesAtOnce: boolean;
   /** Delivers rows in their order. Rejects if it is unknown which rows arrived; the outbox then sends all of them again. */
   deliver(rows: readonly OutboxRow[]): Promise<Delivered>;
@@ -40,9 +44,12 @@ export function destinationOf(host: {
 }
 
 class RegistryDestination implements Destination {
-  /** Longer than the session check's interval, so that no alarm is set for this deadline only. */
+  /**
+   * Longer than the interval of the session check, so that the alarm for the check comes first and no alarm
+   * is set only for this deadline.
+   */
   readonly limitMs = 100_000;
-  /** An alarm only for the deletion would cost one more row. */
+  /** Deleting later would need an alarm, which costs one more row write. */
   readonly deletesAtOnce = true;
   readonly #database: D1Database;
 

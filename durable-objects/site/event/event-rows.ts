@@ -16,7 +16,10 @@ export interface EventSubject {
   /** The id of the command, the cause of all its events. */
   commandId: string;
   keyId: string;
-  /** The correlationId echoed: the request's, or its messageId when it had none [C-8.1]. */
+  /**
+   * The correlationId of all events of the command: the one of the request, or its messageId if the request
+   * had none [C-8.1].
+   */
   correlationId: string;
   commandType: CommandType;
 }
@@ -72,7 +75,7 @@ export function executionEvent(
 /** The content of an alarm about a command; by default the alarm is a WARNING and RAISED now. */
 export type AlarmContent = Pick<Alarm, 'type' | 'message'> & Partial<Alarm>;
 
-/** An alarm about a command, for each key that gets it. Equal causes have equal alarm ids. */
+/** The rows of an alarm about a command, one for each key that gets it. The same cause gives the same alarm id. */
 export function commandAlarm(
   subject: EventSubject,
   cause: string,
@@ -103,7 +106,7 @@ export function commandAlarm(
 
 /**
  * A state that has an alarm while it lasts. `deviceId`: a sub-device's external id, or the id of an MQTT device that
- * serves several; absent where the state is the site's.
+ * serves several; absent if the state is one of the whole site.
  */
 export interface State {
   type: Extract<
@@ -120,7 +123,10 @@ export interface State {
 
 export type OpenAlarm = State & { raisedAtMs: number; alarmId: string };
 
-/** The message while the state lasts, and the one when it has ended; about a device they follow its name. */
+/**
+ * The severity of each alarm, its message when the state begins (`raised`) and its message when the state
+ * ends (`cleared`). The message about a device begins with the device's name, followed by this text.
+ */
 const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { raised: string; cleared: string }> = {
   SITE_OFFLINE: {
     severity: 'CRITICAL',

@@ -74,7 +74,10 @@ export class Events {
     this.#host.outbox.emit(turn, executionEvent(about, status, details, turn.now));
   }
 
-  /** A command broke a limit. `skipped`: a slot of a schedule did, and the schedule goes on. */
+  /**
+   * Raises an alarm because a command violates a limit. `skipped`: only a slot of a schedule does; the slot
+   * is skipped and the schedule continues.
+   */
   violated(
     turn: Turn,
     about: EventSubject,
@@ -82,7 +85,7 @@ export class Events {
     outcome: 'rejected' | 'skipped' = 'rejected',
   ): void {
     const { constraint, limit, value, unit, deviceId, slot } = violation;
-    // Each skipped slot has an alarm of its own.
+    // Each skipped slot gets a separate alarm.
     const what = slot === undefined ? constraint : `${slot}|${constraint}`;
     const keyIds = this.#damping.keysFor(turn, constraint, about.keyId, this.#host.registry.keyIds);
     const message = `${about.commandType} ${outcome}: ${violationText(violation)}`;
@@ -98,21 +101,24 @@ export class Events {
     this.#raise(turn, about, `violation|${about.commandId}|${what}`, alarm, keyIds);
   }
 
-  /** A command expired before it was sent to its device. */
+  /** Raises an alarm because a command expired before it was sent to its device. */
   expired(turn: Turn, about: EventSubject, deviceId: string | undefined): void {
     const message = `${about.commandType} expired before it could be delivered to the device`;
     const alarm: AlarmContent = { type: 'COMMAND_EXPIRED', message, ...(deviceId ? { deviceId } : {}) };
     this.#raise(turn, about, `expiry|${about.commandId}|${deviceId}`, alarm);
   }
 
-  /** The plant no longer follows a setpoint that had its verdict already, or rejected a slot of a schedule. */
+  /**
+   * Raises an alarm because the plant no longer follows a setpoint that already has its verdict, or because
+   * the plant rejected a slot of a schedule.
+   */
   dropped(turn: Turn, about: EventSubject, reason: string | null, slot?: number): void {
     const what = slot === undefined ? '' : ` slot ${slot}`;
     const message = `${about.commandType}${what} is no longer active: ${reason ?? 'FAILED'}`;
     this.#raise(turn, about, `dropped|${about.commandId}${what}`, { type: 'SETPOINT_DEVIATION', message });
   }
 
-  /** The plant missed a setpoint, by measurement. */
+  /** Raises an alarm because the measured values deviate from a setpoint. */
   deviated(turn: Turn, about: EventSubject, measured: ExecutionDetails): void {
     const { actualValueKw, targetValueKw, actualValueKwh, targetValueKwh } = measured;
     const isEnergy = typeof actualValueKwh === 'number';
@@ -125,8 +131,8 @@ export class Events {
   }
 
   /**
-   * Takes the current states. At most one alarm is open per type and target: RAISED is sent once when the state begins
-   * and CLEARED once when it ends, to every key that may see the plant [C-8.3].
+   * Compares the current states with the open alarms, at most one per type and device. Sends RAISED once when
+   * a state begins and CLEARED once when it ends, to every key that may see the plant [C-8.3].
    */
   updateStates(turn: Turn, states: readonly State[]): void {
     const { outbox, counts, registry } = this.#host;
@@ -144,7 +150,7 @@ export class Events {
     this.#open.set(turn, [...open.filter((alarm) => !ended.includes(alarm)), ...raised]);
   }
 
-  /** An alarm goes to several keys and counts once. */
+  /** Sends an alarm to several keys; the metrics count it once. */
   #raise(
     turn: Turn,
     about: EventSubject,
@@ -157,7 +163,7 @@ export class Events {
   }
 }
 
-/** One violation of each limit. */
+/** Keeps one violation of each limit. */
 function perLimit(violations: readonly Violation[]): Iterable<Violation> {
   return new Map(violations.map((violation) => [violation.constraint, violation])).values();
 }
@@ -172,13 +178,17 @@ function isSame(one: State, other: State): boolean {
  * [C-8.3].
  */
 export class ViolationDamping {
-  /** By constraint; bounded by the number of a site's limits. */
+  /**
+   * When the last alarm was sent to all keys, by constraint. The map has at most one entry per limit of a
+   * site.
+   */
   readonly #sentAtMs = new Map<string, number>();
 
   keysFor(turn: Turn, constraint: string, ownKeyId: string, keyIds: readonly string[]): readonly string[] {
     const { now } = turn;
     const sentAtMs = this.#sentAtMs.get(constraint);
-    // If the clock went back, the time in the future must not suppress alarms.
+    // `abs`, because after the clock went back `sentAtMs` may be in the future, and it must not suppress
+    // alarms until then.
     if (sentAtMs !== undefined && Math.abs(now - sentAtMs) < LIMIT.violationDampingMs) return [ownKeyId];
     turn.undo(() => this.#sentAtMs.delete(constraint));
     this.#sentAtMs.set(constraint, now);

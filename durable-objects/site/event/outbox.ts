@@ -15,7 +15,7 @@ import { toEvent } from './event-rows.ts';
 import type { NewOutboxRow, OutboxRow, OutboxRows } from './rows.ts';
 
 const BATCH_ROWS = 256;
-/** Rows of one lane that are also kept in memory; with more, the lane is read from storage. */
+/** Maximum number of rows of one lane that are also kept in memory; a lane with more rows is read from storage. */
 const MAX_ROWS_AHEAD = 1_024;
 /** How long a destination has to confirm rows before they are sent again. */
 const HANDOVER_MS = 5_000;
@@ -27,16 +27,13 @@ interface Lane {
   isCalling: boolean;
   failures: number;
   retryAtMs: number;
-  /**
-   * Highest sequence that the destination no longer needs; deleted with the next transaction or when the lane
-   * is due.
-   */
+  /** Highest sequence that the destination no longer needs. The next turn deletes the rows up to it. */
   received: number;
   /** Highest sequence that the destination has, at least in memory; lower again if the destination lost some. */
   seen: number;
-  /** Highest sequence deleted here. */
+  /** Highest sequence whose row was deleted here. */
   deleted: number;
-  /** All rows that the destination may need; undefined while they are only in storage. */
+  /** All rows after `received`; undefined if they are only in storage. */
   ahead: OutboxRow[] | undefined;
 }
 
@@ -95,8 +92,8 @@ export class Outbox implements DueSource {
   }
 
   /**
-   * Returns the events that a key's Vhost does not have yet, as part of the answer to the Vhost's call: the
-   * fast path. They need no separate call unless there is more than one batch.
+   * Returns the next batch of events that a key's Vhost does not have yet. The Site sends them in its answer
+   * to the Vhost's call, so they need no separate call unless there is more than one batch.
    */
   handOver(keyId: string): OutboxEvent[] {
     const lane = this.#lane(keyId);
@@ -108,8 +105,8 @@ export class Outbox implements DueSource {
 
   /**
    * Drains lanes with new rows until they are empty or a call fails; a lane that failed waits for its retry
-   * time. Starts after the rows are stored, and so after the turn's messages to devices: with a thousand busy
-   * sites, devices come first.
+   * time. Starts after the rows are stored, and so after the turn has sent its messages to devices: when many
+   * sites are busy, messages to devices are sent first.
    */
   drainWritten(stored: () => Promise<void>): void {
     if (this.#written.size === 0) return;
@@ -121,7 +118,10 @@ export class Outbox implements DueSource {
     this.#host.keepAlive(stored().then(drain));
   }
 
-  /** Notes what a destination has of this site (see `Receipt` in rpc.ts); new rows get higher sequences. */
+  /**
+   * Notes up to which sequence a destination has the rows of this site (see `Receipt` in rpc.ts); new rows
+   * get higher sequences.
+   */
   noteSeen(name: string, received: number, seen: number): void {
     this.#rows.raise(seen);
     const lane = this.#lane(name);
@@ -137,8 +137,8 @@ export class Outbox implements DueSource {
   }
 
   /**
-   * Not awaited, so a slow destination delays nothing else. Resends rows that a destination had only in
-   * memory.
+   * Delivers the lanes that are due, and sends again the rows that a destination has only in memory. The
+   * deliveries are not awaited, so a slow destination delays nothing else.
    */
   run(turn: Turn): void {
     const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= turn.now);

@@ -16,9 +16,15 @@ export type OutboxRow = {
 
 export type NewOutboxRow = Omit<OutboxRow, 'sequence'>;
 
-/** Sequences that one write reserves; those still unused at a wake are skipped. */
+/**
+ * Number of sequences that one write reserves. Reserved sequences that are unused when the object is evicted
+ * are never used.
+ */
 const SEQUENCES_AHEAD = 1_000;
-/** More rows per millisecond than an object can write. */
+/**
+ * Sequences per millisecond of the clock: more rows than an object can write in that time, so a sequence that
+ * starts at the clock is higher than all earlier ones.
+ */
 const SEQUENCES_PER_MS = 1_000;
 
 export class OutboxRows {
@@ -44,7 +50,10 @@ export class OutboxRows {
     return this.#count;
   }
 
-  /** A destination has this sequence: new rows need a higher one, or it would ignore them as repeats. */
+  /**
+   * Makes new rows get higher sequences than this one, which a destination already has. It would ignore rows
+   * with lower sequences as repeats.
+   */
   raise(sequence: number): void {
     this.#sequence = Math.max(this.#sequence, sequence);
   }
@@ -96,7 +105,10 @@ export class OutboxRows {
     if (this.#count !== undefined) this.#count -= rows;
   }
 
-  /** At a wake starts at the clock time: an object restored from a backup must not reuse sequences. */
+  /**
+   * The first sequence after the object is loaded is derived from the clock, because an object restored from
+   * a backup must not use sequences again that it used after the backup.
+   */
   #nextSequence(turn: Turn): number {
     if (!this.#isStarted) this.#sequence = Math.max(this.#sequence, turn.now * SEQUENCES_PER_MS);
     this.#isStarted = true;

@@ -1,7 +1,7 @@
 /**
- * The lifecycle of a site's devices (spec: Device lifecycle): their status and secrets, their moves, the end of the
- * plant, and what a device that comes or goes means for dispatches, plan and configuration. A new status takes effect
- * here at once and reaches the registry through the outbox.
+ * The lifecycle of a site's devices (spec: Device lifecycle): their status and secrets, their moves, the end
+ * of the plant, and the effects of a device that subscribes or leaves on dispatches, plan and configuration.
+ * A new status takes effect here at once and reaches the registry through the outbox.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
@@ -30,14 +30,17 @@ import type { ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { MovedNonces } from '../telemetry/replay.ts';
 
-/** The status that each status is entered from (spec: Device lifecycle). */
+/** For each status, the one status from which a device can enter it (spec: Device lifecycle). */
 const FROM: Record<DeviceRow['status'], DeviceRow['status']> = {
   SUSPENDED: 'ACTIVE',
   ACTIVE: 'SUSPENDED',
   DECOMMISSIONED: 'ACTIVE',
 };
 
-/** A refused login that repeats the last one within this time, and does not count, is not written. */
+/**
+ * A rejected login that repeats the previous one within this time, and does not count toward suspension, is
+ * not stored.
+ */
 const REPEAT_MS = 60_000;
 
 interface StatusChange {
@@ -86,7 +89,8 @@ export class Lifecycle {
     const device = devices.find(deviceId);
     if (device?.status !== FROM[status]) return undefined;
     const writes = turns.run((turn) => {
-      // Not for a suspension after failed logins: anybody can cause one, and it does not mean that a token leaked.
+      // A suspension after failed logins does not end the tokens, because anybody can cause failed logins and
+      // they do not mean that a token leaked.
       if (status === 'SUSPENDED') devices.endTokens(turn, device);
       return this.#changeStatus(turn, device, { status, reason, audit });
     });
@@ -155,7 +159,10 @@ export class Lifecycle {
     });
   }
 
-  /** Records a rejected login for the diagnostics, and counts it toward the suspension where it counts [C-3.11]. */
+  /**
+   * Records a rejected login for the diagnostics and, if `counts` is true, counts it toward the suspension of
+   * the device [C-3.11].
+   */
   noteRefusedLogin(deviceId: string, refused: RefusedLogin): void {
     const { devices, diagnostics, turns, clock } = this.#host;
     const device = devices.find(deviceId);
@@ -191,7 +198,7 @@ export class Lifecycle {
     this.#changeStatus(turn, device, { status: 'SUSPENDED', reason, audit });
   }
 
-  /** Deletes a device: its credentials, its history and what it had open. */
+  /** Deletes a device: its credentials and its history; ends its open dispatches. */
   forget(deviceId: string): void {
     const { devices, presence, turns } = this.#host;
     const device = devices.find(deviceId);
@@ -206,9 +213,13 @@ export class Lifecycle {
     });
   }
 
-  // moves: each step may be repeated; between two steps the device is in neither object and retries later
+  // the steps of a move: each may be repeated; between two steps no object accepts the device, and the device
+  // connects again later
 
-  /** Cuts the session of a device that moves to the object `to`, and returns its data. Undefined where it is not here. */
+  /**
+   * Ends the session of a device that moves to the object `to`, and returns the device's data; undefined if
+   * the device is not here.
+   */
   release(deviceId: string, to: string): DevicePack | undefined {
     const { devices, sessions, presence, turns, journal, tables } = this.#host;
     if (devices.find(deviceId)) {
@@ -228,7 +239,7 @@ export class Lifecycle {
     const { devices, turns, tables, movedNonces, journal, secrets, presence } = this.#host;
     if (devices.find(deviceId)) return;
     turns.attempt((turn) => {
-      // The device left and comes back before its old data was deleted.
+      // The device moved away and returns before its old data was deleted here.
       if (devices.isLeaving(deviceId)) tables.remove(turn, deviceId);
       tables.write(turn, pack.tables);
       movedNonces.add(turn, pack.nonces);
@@ -260,7 +271,7 @@ export class Lifecycle {
     });
   }
 
-  // what a device that comes or goes means for the site
+  // the effects of a device that subscribes or leaves
 
   /**
    * A device has just subscribed: sends what is open for it. In a new session a serving gateway also gets the
@@ -280,7 +291,8 @@ export class Lifecycle {
   /** A device has left: what is open for it goes to the device that serves instead, or ends. */
   #left(turn: Turn, deviceId: string, why: Departure): void {
     const { devices, sessions, dispatches, plan, configuration, view } = this.#host;
-    // Read before any dispatch goes to another gateway.
+    // This must be read before any dispatch is sent to another gateway, because sending notes that gateway as
+    // configured.
     const owed = devices.all().filter(({ id }) => configuration.state.isOwedTo(id));
     dispatches.deviceGone(turn, deviceId, why);
     const { gatewayId } = view(turn);
@@ -289,7 +301,7 @@ export class Lifecycle {
     plan.resend(turn, gatewayId);
   }
 
-  /** The registry's plant has changed. `isGone`: the registry has no such plant any more. */
+  /** Applies a change of the plant in the registry. `isGone`: the registry no longer has the plant. */
   plantChanged(turn: Turn, isGone: boolean): void {
     const { registry, devices, dispatches, alerts, presence } = this.#host;
     const deviceTypes = registry.record?.deviceTypes ?? {};

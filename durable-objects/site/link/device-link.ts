@@ -1,7 +1,7 @@
 /**
- * A device's link: whether a dial is accepted, whether a message comes from the device's current session, and what a
- * batch of frames changes (rule 3): each message is judged without a write, then everything valid is written in one
- * turn, and only what is stored is answered.
+ * A device's link: whether a dial is accepted, whether a message comes from the device's current session, and
+ * what a batch of frames changes (rule 3): each message is judged without a write, then everything valid is
+ * written in one turn, and only stored messages are answered as stored.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { parseFrames } from '../../../protocol/link/batch.ts';
@@ -66,7 +66,8 @@ export class DeviceLink {
     if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is still moving here: try again');
     if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
     if (dial.issuedAtMs !== null && dial.issuedAtMs < tokensNotBeforeMs(device, this.#host.clock.now())) {
-      // Not counted: a thief of the token must not be able to suspend the device with it.
+      // This login does not count toward suspension: a thief of an ended token must not be able to suspend
+      // the device with it.
       const refused = { address: dial.address, reason: ENDED_TOKEN, counts: false, organizationId: '' };
       this.#host.lifecycle.noteRefusedLogin(device.id, refused);
       return refusalResponse('UNAUTHORIZED', ENDED_TOKEN);
@@ -120,14 +121,15 @@ export class DeviceLink {
     for (const frame of frames) {
       if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
       else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
-      // This only wakes the site: the agenda runs after the batch.
+      // The bridge sends this frame only to wake the site, whose agenda runs after the batch.
       else if (frame.kind === 'no-publish') continue;
       else if (frame.kind === 'foreign-topic')
         findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
       else if (waiting.length === 0 && this.#isWithinRate(device.id, frame, now)) findings.take(frame, now);
       else waiting.push(frame.seq);
     }
-    // The device subscribes now, or it was taken for gone: it gets what waited for it.
+    // The device has just subscribed, or it sends again after it seemed to be offline: it now gets the
+    // dispatches that waited for it.
     const isBack = !wasLive && sessions.isLive(device.id, now);
 
     // 2. write once; the answers are sent first
@@ -152,7 +154,7 @@ export class DeviceLink {
       if (isBack) this.#host.lifecycle.subscribed(turn, device.id);
     });
 
-    // 3. what the new values mean for presence
+    // 3. compute presence from the new values
     const isQuietOther = sessions.quietSinceMs(device.id) !== quietSinceMs;
     if (findings.entries.length === 0 && !isQuietOther) return;
     if (isQuietOther || !findings.hasData || presence.isStale(now))
@@ -179,14 +181,17 @@ export class DeviceLink {
     }
   }
 
-  /** The device's rate and the room for its nonce; checked before anything is read or stored. */
+  /**
+   * Whether the device's rate limit and the table of nonces have room for this message. Checked before
+   * anything is read or stored.
+   */
   #isWithinRate(deviceId: string, { topic, payload }: PublishFrame, now: number): boolean {
-    // An ack has no nonce, and expires if it waits for the nonces of other messages.
+    // An ack has no nonce, so it needs no room in the table, and it would be too old if it had to wait for room.
     if (topic !== 'ack' && this.#host.journal.replay.isFull(now)) return false;
     return this.#rates.take(deviceId, payload.length, this.#messagesPerSecond, now);
   }
 
-  /** The organization's setting. */
+  /** The rate limit from the organization's settings, or the default. */
   get #messagesPerSecond(): number {
     return this.#host.registry.record?.settings.deviceRatePerSecond ?? LIMIT.deviceMessagesPerSecond;
   }

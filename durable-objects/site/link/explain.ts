@@ -44,7 +44,7 @@ export function explainTimestamp(ts: number, now: number): Explanation {
   };
 }
 
-/** `act`: the operation that the client tried on the topic. */
+/** `act`: the operation that the client tried on the topic, publish or subscribe. */
 export function explainTopic(
   { topic, act }: { topic: string; act: 'publish' | 'subscribe' },
   deviceId: string,

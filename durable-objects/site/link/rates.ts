@@ -7,7 +7,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { Wait } from '../../../protocol/link/frame.ts';
 import { TokenBucket } from '../../object/token-bucket.ts';
 
-/** The bridge sends held messages again after at least this time: a shorter wait is not worth a frame. */
+/** The bridge waits at least this time before it sends held messages again, because each retry costs a frame. */
 const MIN_PACE_MS = 250;
 /** After this time the bridge tries again in any case. */
 const MAX_PACE_MS = 10_000;
@@ -16,7 +16,7 @@ const MINUTE_MS = 60_000;
 interface Device {
   messages: TokenBucket;
   bytes: TokenBucket;
-  /** Bytes missing for the first held message. */
+  /** Bytes that the first held message needs in addition to those that are available. */
   missingBytes: number;
 }
 

@@ -1,8 +1,9 @@
 /**
- * New tokens for devices [C-3.12]. A connected device is sent one at 80 % of its token's life, again while it does not
- * acknowledge one, and signed again each time: no token is stored. A device without a valid token requests one, signed
- * with its secret. A token does not prove that its holder knows the secret, so only a session with a verified message
- * is sent another one, which does not outlive the secret that verified the message [C-14.5].
+ * New tokens for devices [C-3.12]. The Site sends a connected device a new token at 80 % of its token's life,
+ * and another one while the device acknowledges none. Each is signed when it is sent, so no token is stored.
+ * A device without a valid token requests one; it signs the request with its secret. A token does not prove
+ * that its holder knows the secret, so the Site sends a new token only in a session in which a message's
+ * signature was verified, and the token expires no later than the secret that verified the message [C-14.5].
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { TokenRenewal } from '../../../protocol/device-record.ts';
@@ -29,11 +30,14 @@ import type { MovedNonces } from '../telemetry/replay.ts';
 import { type Explanation, explainNonce, explainTimestamp } from './explain.ts';
 
 const REFRESH_AT = 0.8;
-/** How many new tokens a session is sent at most, spread over the rest of the old token's life. */
+/** Maximum number of new tokens that are sent in a session, spread over the rest of the old token's life. */
 const TRIES = 3;
-/** Stands for the topic of a request in the diagnostics. */
+/** The topic that the diagnostics show for a token request, which has none. */
 const WHERE = 'mqtt-token/renew';
-/** Anybody can send requests with a wrong signature: one per this time is stored in the diagnostics. */
+/**
+ * The diagnostics store at most one request with a wrong signature per this time, because anybody can send
+ * such requests.
+ */
 const UNVERIFIED_MS = 60_000;
 
 export interface DeviceTokensHost {
@@ -82,7 +86,10 @@ export class DeviceTokens implements DueSource {
     return true;
   }
 
-  /** A token that is due for a device that is not subscribed waits until it is. */
+  /**
+   * When the next token for a device is due; undefined if a token is due but the device is not subscribed and
+   * must subscribe first.
+   */
   #dueMs(device: DeviceRow, now: number): number | undefined {
     const dueMs = this.#refreshAtMs(device);
     if (dueMs === undefined || dueMs > now) return dueMs;
@@ -162,7 +169,7 @@ export class DeviceTokens implements DueSource {
     }
     if (Math.abs(now - ts) > LIMIT.timestampToleranceMs) return drop('TIMESTAMP', explainTimestamp(ts, now));
     const use = { deviceId, nonce, digest: sig.slice(0, 16), ts, receivedMs: now };
-    // A repeated request is rejected, too: it would get another token.
+    // Unlike a repeated message, a repeated request is rejected, because it would get a second token.
     if (journal.replay.judge(use) !== 'new' || journal.replay.isFull(now))
       return drop('NONCE', explainNonce(nonce));
     turns.run((turn) => {

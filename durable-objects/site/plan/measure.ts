@@ -8,7 +8,7 @@ import { type SignalOrigin, Snapshot } from '../telemetry/snapshot.ts';
 import type { Span } from './state.ts';
 import type { Measured, Point } from './verdict.ts';
 
-/** Names of the signals that contain power or registers. */
+/** Matches the names of signals that are a power or a register. */
 const MEASURING = /(owerKw|RegisterKwh)$/;
 
 interface Sample {
@@ -78,7 +78,10 @@ interface Counted {
   exported: number | null;
 }
 
-/** Imported minus exported energy. Registers only rise: if one fell, none of the values are comparable. */
+/**
+ * Imported minus exported energy. Registers only rise. If a register fell, its values before and after the
+ * fall cannot be compared, and none is used.
+ */
 class Registers {
   readonly #counted: Counted[] = [];
   #hasFallen = false;

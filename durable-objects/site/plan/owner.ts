@@ -24,7 +24,10 @@ export interface PlanOwnerHost extends CommandOwnerHost {
   plan: Plan;
 }
 
-/** A setpoint is active in the plan, whatever its gateway answers except FAILED, and its verdict ends the command. */
+/**
+ * The owner of SITE_SETPOINT. A setpoint stays in the plan unless its gateway answers FAILED; the verdict,
+ * not an ack, ends its command.
+ */
 export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
   readonly #plan: Plan;
 
@@ -97,7 +100,7 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     super.commandFailed(turn, command, outcome);
   }
 
-  /** What the plant should do instead of the new setpoint: another command's, or the mode in force. */
+  /** The target that ranks above the new setpoint: that of another command, or the mode in force. */
   #activeTarget(turn: Turn): Record<string, unknown> {
     const { target } = this.#plan.state.at(turn.now);
     if (target.by === 'mode') return target;
@@ -108,7 +111,7 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
   }
 }
 
-/** The place of a setpoint in the plan: it begins when it is recorded, at the earliest. */
+/** The plan entry of a new setpoint. It begins now at the earliest. */
 function entryOf(turn: Turn, { payload, window }: NewlyAccepted<SiteSetpoint>): Omit<PlanEntry, 'sequence'> {
   const startsAtMs = Math.max(turn.now, window.notBeforeMs);
   return { level: payload.priority, startsAtMs, endsAtMs: window.validUntilMs };
@@ -162,7 +165,8 @@ export class PlanOwner implements Owner {
     else if (sent?.by === 'slot') {
       schedules.noteTakenSlot(turn, sent.sequence);
       if (hasEnded(state)) dispatches.rows.delete(turn, row.cmd_id);
-      // The plant may still answer FAILED, but no answer is awaited.
+      // The slot counts as taken. The plant may still answer FAILED, but the dispatch has no deadline for an
+      // answer.
       else if (row.due_at_ms !== null) dispatches.rows.update(turn, row, { state, due_at_ms: null });
     } else if (hasEnded(state)) dispatches.rows.deleteOfOwner(turn, 'PLAN');
     else dispatches.holdForResult(turn, row, state);
@@ -177,7 +181,7 @@ export class PlanOwner implements Owner {
     schedules.skipFailed(turn, sent, reason ?? DEVICE_FAILED);
   }
 
-  /** A waiting dispatch of the plan goes to the gateway that serves now. */
+  /** A waiting dispatch of the plan is sent to the gateway that serves now. */
   replan(turn: Turn, { action, payload: payloadText }: DispatchRow): PlannedDispatch[] {
     const { gatewayId } = this.#host.view(turn);
     return gatewayId === undefined ? [] : [{ deviceId: gatewayId, action, payloadText, items: [] }];

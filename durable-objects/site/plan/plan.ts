@@ -1,7 +1,7 @@
 /**
- * The plan of a site and everything that follows from it [C-7.7]: closed windows end their setpoints, newer setpoints
- * replace older ones, and when the target of the plant changes it is sent, once. Runs at the end of each turn that
- * changed the plan, and when its time has come.
+ * The plan of a site and everything that follows from it [C-7.7]: a setpoint whose window has closed ends,
+ * newer setpoints replace older ones, and a changed target is sent to the plant, once. Runs at the end of
+ * each turn that changed the plan, and when its time has come.
  */
 import { type Emergency, parseCommand, type SiteSetpoint } from '../../../protocol/command.ts';
 import type { OperatingMode } from '../../../protocol/enums.ts';
@@ -61,7 +61,7 @@ export class Plan implements DueSource {
     this.#apply(turn);
   }
 
-  /** Called last in every turn: applies what the turn changed of the plan. */
+  /** Called last in every turn: applies the plan if the turn changed something that it depends on. */
   applyChanges(turn: Turn): void {
     if (this.state.takeChange()) turn.step(() => this.#apply(turn));
   }
@@ -86,8 +86,8 @@ export class Plan implements DueSource {
   }
 
   /**
-   * Applies what time has decided: verdicts, closed windows, and entries that newer ones replaced, each as of its
-   * moment, also when it runs late. Sends nothing.
+   * Applies the changes that are due: verdicts, closed windows, and entries that newer ones replaced. Each
+   * takes effect as of its own time, even if this runs later. Sends nothing.
    */
   #advance(turn: Turn): { target: Target; isSent: boolean } {
     const { schedules, commands } = this.#host;
@@ -141,7 +141,8 @@ export class Plan implements DueSource {
         verdictAtMs: starts ? verdictAtMs(setpoint, entry, turn.now) : entry.verdictAtMs,
       });
     } else if (starts) {
-      // The ack came after the window closed: for how long the plant followed is not known.
+      // The ack arrived after the window closed. Nobody knows how long the plant followed the setpoint, so
+      // the command ends as `unmeasured`.
       const started = { ...command, status: 'EXECUTING' as const, started_at_ms: turn.now };
       commands.finish(turn, started, { status: 'COMPLETED', reason: 'unmeasured' });
       dispatches.rows.deleteOfCommand(turn, command.sequence);
@@ -181,7 +182,10 @@ export class Plan implements DueSource {
     dispatches.rows.deleteOfCommand(turn, sequence);
   }
 
-  /** Limits have changed: setpoints and the slot that break one now end, with their alarms. */
+  /**
+   * Called when limits have changed: ends the setpoints and the slot that violate a limit now, with an alarm
+   * for each.
+   */
   rejudge(turn: Turn): void {
     const { commands, events, schedules, view } = this.#host;
     this.#advance(turn);
@@ -238,7 +242,7 @@ export class Plan implements DueSource {
       if (!isItsOwn) this.state.forgetSent(turn);
       return;
     }
-    // The plan's dispatches to the gateway that served before do not count.
+    // Only dispatches to this gateway count, not those to the gateway that served before.
     const open = rows.ofOwner('PLAN').filter((row) => row.device_id === deviceId);
     if (sent.by === 'emergency') open.push(...rows.ofCommand(sent.sequence));
     if (open.length > 0) return;

@@ -40,7 +40,7 @@ export type Sent =
   | Extract<Target, { by: 'entry' | 'slot' | 'mode' }>
   | { by: 'emergency'; sequence: number; isAgain?: boolean }
   | { by: 'unanswered mode'; sequence: number; mode: OperatingMode }
-  /** The plant may follow none of these: the current target must be sent. */
+  /** It is not known what the plant follows, so the current target must be sent. */
   | { by: 'unknown' };
 
 export interface Stack<Entry extends PlanEntry = PlanEntry> {
@@ -85,7 +85,7 @@ export function stackAt<Entry extends PlanEntry>(entries: readonly Entry[], now:
   };
 }
 
-/** The only rule for what the plant should do now. */
+/** Decides what the plant should do now; no other code decides it. */
 export function targetOf(
   top: PlanEntry | undefined,
   emergency: ActiveEmergency | undefined,
@@ -99,7 +99,7 @@ export function targetOf(
   return { by: 'mode', mode };
 }
 
-/** Whether the target was sent already. A plant that was sent nothing follows its mode. */
+/** Whether the target was already sent. If nothing was ever sent, the plant follows the mode in force. */
 export function isAlreadySent(sent: Sent | undefined, target: Target): boolean {
   if (target.by === 'mode') {
     return !sent || sent.by === 'unanswered mode' || (sent.by === 'mode' && sent.mode === target.mode);

@@ -30,7 +30,7 @@ export interface StoredEntry extends PlanEntry {
   readonly verdictAtMs: number | null;
   /** Since when the plant follows the setpoint: the ack of its current dispatch. Null while it does not. */
   readonly obeyedSinceMs: number | null;
-  /** Earlier times on top of the stack, for the verdict. */
+  /** Earlier times in which the setpoint was on top of the stack, for the verdict. */
   readonly spans: readonly Span[];
 }
 
@@ -148,13 +148,16 @@ export class PlanState {
     this.touch();
   }
 
-  /** A mode failed without an ack: the plant may follow anything, so the target is sent again. */
+  /**
+   * Called when a mode failed without an ack: it is not known what the plant follows, so the target is sent
+   * again.
+   */
   loseMode(turn: Turn, sequence: number): void {
     const { sent } = this.#stored.value;
     if (sent?.by === 'unanswered mode' && sent.sequence === sequence) this.forgetSent(turn);
   }
 
-  /** The plant may no longer follow what it was sent: the target is sent again. */
+  /** Called when the plant may no longer follow the target that was sent last: the target is sent again. */
   forgetSent(turn: Turn): void {
     this.noteSent(turn, { by: 'unknown' });
     this.touch();

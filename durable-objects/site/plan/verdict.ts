@@ -33,7 +33,7 @@ export interface Verdict {
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 
-/** When the verdict on a setpoint is due that executes since `executingSinceMs`. */
+/** When the verdict is due on a setpoint that the plant has executed since `executingSinceMs`. */
 export function verdictAtMs(
   setpoint: SiteSetpoint,
   window: { startsAtMs: number; endsAtMs: number | null },

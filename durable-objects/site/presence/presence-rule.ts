@@ -83,7 +83,7 @@ export function presenceAt(
 }
 
 /**
- * Whether the plant runs its fallback: it reports so, or it was unreachable for the configured time [C-2.3].
+ * Whether the plant runs its fallback: its gateway reports it, or was unreachable for the configured time [C-2.3].
  */
 export function isFallbackEngaged(input: PresenceInput, now: number): boolean {
   return input.fallback.isActive || (fallbackAtMs(input) ?? Number.POSITIVE_INFINITY) <= now;

@@ -1,6 +1,6 @@
 /**
- * Stored presence: computed again after a change and when time changes it, written only if the result
- * differs.
+ * The stored presence of a site. It is computed again after a change and when it may change with time, and
+ * stored only if the result differs.
  */
 import { REGISTERS } from '../../../protocol/asset.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -102,8 +102,8 @@ export class Presence implements DueSource {
     this.#host.events.updateStates(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.status)) return;
-    // Input within CHECK_MS of this check is skipped, and nothing may follow it: check once more a little
-    // later.
+    // Readings that arrive within CHECK_MS after this check start no check, and perhaps no later reading
+    // does, so check once more after AGAIN_MS.
     const isOther = JSON.stringify(presence) !== JSON.stringify(withoutSeen(this.status));
     if (isOther) this.#nextChangeMs = earliest([nextChangeMs, turn.now + AGAIN_MS]);
     this.#report(turn, status);

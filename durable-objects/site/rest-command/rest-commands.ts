@@ -1,7 +1,7 @@
 /**
- * Commands that admins send to one device over REST [C-3.4]. They are dispatched, repeated and ended like a partner's,
- * but have a list of their own, which no partner sees. An open command is a dispatch; its row has the rest. `RestCommands`
- * also owns these dispatches: the acks of the one device that a command names end it.
+ * Commands that admins send to one device over REST [C-3.4]. They are dispatched, repeated and ended like a
+ * partner's, but have a list of their own, which no partner sees. An open command is a dispatch; its row has
+ * the rest. `RestCommands` also owns these dispatches: the acks of the command's one device end the command.
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { RestCommand } from '../../../protocol/device-record.ts';
@@ -33,7 +33,7 @@ type RestCommandRow = {
   created_at_ms: number;
 };
 
-/** A row with the state of its dispatch; null when that has ended. */
+/** A row with the state of its dispatch; `state` is null if the dispatch has ended. */
 type RestCommandWithState = RestCommandRow & { state: DispatchState | null };
 
 const FROM = { owner: 'REST_COMMAND' as const, commandSequence: null };
@@ -55,7 +55,10 @@ export class RestCommands implements Owner {
     this.#host = host;
   }
 
-  /** The same idempotency key with the same content answers with the first command. */
+  /**
+   * Creates a command. If the idempotency key was already used with the same content, returns that first
+   * command.
+   */
   submit(
     turn: Turn,
     deviceId: string,
@@ -149,7 +152,7 @@ export class RestCommands implements Owner {
     return row?.count ?? 0;
   }
 
-  /** Deletes the oldest ended commands of a device above the limit. */
+  /** Deletes the oldest ended commands of a device that exceed the limit. */
   #trim(turn: Turn, deviceId: string): void {
     turn.write(
       `DELETE FROM rest_command WHERE status IS NOT NULL AND sequence IN

@@ -1,4 +1,7 @@
-/** The owner of SCHEDULE: a schedule that was set ends by its slots, a cancellation by its ack [C-7.9]. */
+/**
+ * The owner of SCHEDULE. A command that sets a schedule ends after the schedule's last slot, a command that
+ * cancels one ends with its ack [C-7.9].
+ */
 import type { ScheduleCancel, ScheduleSet } from '../../../protocol/schedule.ts';
 import type { Turn } from '../../object/turn.ts';
 import { isScheduleSet, scheduleKind } from '../command/kind/schedule.ts';
@@ -61,7 +64,7 @@ export class ScheduleOwner extends CommandOwner<'SCHEDULE'> {
       return;
     }
     if (state === 'COMPLETED') dispatches.rows.delete(turn, row.cmd_id);
-    // The gateway may still answer FAILED, but no answer is awaited.
+    // The gateway may still answer FAILED, but the dispatch has no deadline for an answer.
     else if (row.due_at_ms !== null) dispatches.rows.update(turn, row, { state, due_at_ms: null });
     schedules.accept(turn, this.commandOf(row).sequence);
   }

@@ -93,13 +93,13 @@ export class Schedules {
   /** The plant has acknowledged the schedule of that command. */
   accept(turn: Turn, sequence: number): void {
     if (this.rows.openOf(sequence)?.status !== 'PENDING') return;
-    // Schedules whose time is over end first, so that this one replaces nothing of them.
+    // First ends the schedules whose time is over, so that the accepted schedule replaces none of their slots.
     this.advance(turn);
     const schedule = this.rows.openOf(sequence);
     if (schedule) this.#accept(turn, schedule);
   }
 
-  /** The accepted schedule takes its slots from older schedules, and newer ones keep theirs. */
+  /** Where schedules overlap, the slots of the newer one replace those of the older one. */
   #accept(turn: Turn, accepted: OpenSchedule): void {
     this.rows.update(turn, accepted, { status: 'ACCEPTED' });
     for (const other of this.rows.open()) {
@@ -117,7 +117,10 @@ export class Schedules {
     this.#host.changed();
   }
 
-  /** Cancels the schedule of that command: its partner cancelled it, or none of its slots is left. */
+  /**
+   * Cancels the schedule of that command, because its partner cancelled it or because none of its slots is
+   * left.
+   */
   cancel(turn: Turn, sequence: number): void {
     const schedule = this.rows.openOf(sequence);
     if (!schedule) return;
@@ -134,13 +137,14 @@ export class Schedules {
     this.#host.changed();
   }
 
-  /** Applies every change of status that time has brought up to now, also when it runs late. */
+  /** Applies all changes of status that are due by now, even if this runs late. */
   advance(turn: Turn): void {
     const { commands, view } = this.#host;
     for (const schedule of this.rows.open()) {
       const { sequence, status, startsAtMs, endsAtMs, lastMs } = schedule;
       const dueMs = status === 'PENDING' ? endsAtMs : status === 'ACCEPTED' ? startsAtMs : lastMs;
-      // Log rows are long and this runs with every change of the plan, so a row is read only when it is due.
+      // Log rows are long and this runs with every change of the plan, so a row is read only if its schedule
+      // is due.
       const command = dueMs <= turn.now ? commands.find(sequence) : undefined;
       if (!command) continue;
       if (status === 'ACCEPTED') this.#activate(turn, schedule, command);
@@ -181,7 +185,7 @@ export class Schedules {
     if (schedule && !schedule.hasTakenSlot) this.rows.update(turn, schedule, { hasTakenSlot: true });
   }
 
-  /** A slot breaks a limit now: the slot ends with an alarm, the schedule goes on. */
+  /** Skips a slot that violates a limit now: the slot ends with an alarm, and the schedule continues. */
   skipUnfit(turn: Turn, slot: ActiveSlot, why: Refusal): void {
     const command = this.#host.commands.find(slot.sequence);
     if (command && why.violation) {
@@ -191,7 +195,10 @@ export class Schedules {
     this.#host.changed();
   }
 
-  /** The plant rejected a slot or never acknowledged it: the slot ends with an alarm, the schedule goes on. */
+  /**
+   * Skips a slot that the plant rejected or never acknowledged: the slot ends with an alarm, and the schedule
+   * continues.
+   */
   skipFailed(turn: Turn, slot: { sequence: number; slotIndex: number }, why: string): void {
     const command = this.rows.openOf(slot.sequence) && this.#host.commands.find(slot.sequence);
     if (!command) return;

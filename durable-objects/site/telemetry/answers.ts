@@ -21,7 +21,7 @@ const DAY = BUCKET_MS['1d'];
 
 type TelemetryQuery = Extract<HistoryQuery, { kind: 'telemetry' }>;
 
-/** What history is read from. */
+/** The objects that history is read from. */
 export interface HistorySources {
   clock: Pick<Clock, 'now'>;
   registry: PlantCopy;
@@ -91,8 +91,8 @@ function* quarters(
 
 /**
  * The last value of a register at or before a quarter hour; undefined when it is older than
- * `registerStaleMs`. The bucket that starts at the quarter hour counts only if its last sample has exactly
- * that time.
+ * `registerStaleMs`. The value is taken from five-minute buckets; the bucket that starts at the quarter hour
+ * is used only if its last sample is exactly at that time.
  */
 function heardBy(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
   for (let startMs = quarterMs; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= BASE_MS) {
@@ -151,8 +151,8 @@ function rowsOf(stretch: Stretch, isOwn: (metric: string) => boolean): (Point & 
 }
 
 /**
- * Whether a device sent a metric. A gateway or controller sends all metrics of sub-devices without another
- * device.
+ * Whether a device sent a metric. The metrics of sub-devices that no device is linked to count as sent by the
+ * gateway or controller.
  */
 function isOf(
   { deviceId, servesSite, subDeviceId }: SignalOrigin,

@@ -63,7 +63,10 @@ export function bucketsOf(
   return buckets;
 }
 
-/** Merges two ordered lists, whose buckets may have any width up to `widthMs`, into buckets of `widthMs`. */
+/**
+ * Merges two ordered lists of buckets into buckets of `widthMs`. The given buckets may have any width up to
+ * `widthMs`.
+ */
 export function mergeBuckets(one: readonly Bucket[], other: readonly Bucket[], widthMs: number): Bucket[] {
   const ordered =
     other.length === 0 ? one : [...one, ...other].sort((left, right) => left.startMs - right.startMs);

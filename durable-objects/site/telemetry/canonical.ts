@@ -24,7 +24,10 @@ const SAMPLE_SIGNALS = [
   'temperatureCelsius',
 ] as const;
 
-/** spec: Canonical telemetry payload. Site-level values when sent and fresh, else sums by asset type. */
+/**
+ * Returns the canonical payload (spec: Canonical telemetry payload): site-level values if they were sent and
+ * are fresh, else sums by asset type.
+ */
 export function canonicalTelemetry(
   snapshot: Snapshot,
   subDevices: readonly SubDevice[],
@@ -127,12 +130,15 @@ function metersOf(subDevices: readonly SubDevice[], role: MeterRole): SubDevice[
   return subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === role);
 }
 
-/** The latest values. Remembers the oldest value used, which decides the quality. */
+/**
+ * Reads the latest values, and remembers the time of the oldest value that was read, which decides the
+ * quality.
+ */
 class Signals {
   readonly #snapshot: Snapshot;
   readonly #now: number;
   #oldestMs: number | undefined;
-  /** Some, but not all, parts of a sum are known. */
+  /** Whether some, but not all, parts of a sum were known. */
   #isPartial = false;
 
   constructor(snapshot: Snapshot, now: number) {

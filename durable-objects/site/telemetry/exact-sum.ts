@@ -98,7 +98,10 @@ function formatMicro(micro: number): string {
   return isShort && !short.includes('e') ? short : formatDecimal({ digits: BigInt(micro), scale: 6 });
 }
 
-/** The double nearest to a ratio. Parses 30 digits plus one that is non-zero when further digits follow. */
+/**
+ * The double nearest to a ratio. Computes 30 digits of the quotient, and one more that is non-zero if further
+ * digits follow, and parses this text as a number.
+ */
 function quotient(numerator: bigint, denominator: bigint): number {
   const size = (value: bigint) => String(value).replace('-', '').length;
   const shift = Math.max(0, 30 + size(denominator) - size(numerator));

@@ -1,5 +1,5 @@
 /**
- * Telemetry events for partners: coalesced, the latest value wins, at most one per interval and, while the
+ * Telemetry events for partners. Each has the latest values; there is at most one per interval and, while the
  * plant is online, at least one a minute [C-8.2]. Events are not stored: a crash may lose one, and the next
  * event replaces it.
  */
@@ -42,14 +42,14 @@ export class TelemetryFeed implements DueSource {
 
   /** The latest values, with the device's `ts` of the newest one. */
   latest(now: number): { timestamp: string; payload: CanonicalTelemetry } {
-    // A device's clock may be ahead of the platform's.
+    // The clock of a device may be ahead of the platform's clock, but the timestamp must not be in the future.
     const timestamp = formatInstant(Math.min(now, this.#host.journal.snapshot.latestAtMs() ?? now));
     return { timestamp, payload: this.#payload(now) };
   }
 
   /**
-   * Whether new values are sent now. Otherwise they wait for the next message or the pulse: no timer is set
-   * for them.
+   * Whether new values are sent now. Otherwise they are sent with the next message or the next pulse; no
+   * timer is set for them.
    */
   isDue(now: number): boolean {
     return this.#nextMs() <= now;
@@ -72,8 +72,9 @@ export class TelemetryFeed implements DueSource {
   }
 
   /**
-   * The next pulse of an online plant, which also sends values that wait. While a device is sending, no pulse
-   * is scheduled if all bridges report when a device falls silent: its messages trigger the events.
+   * When the next pulse of an online plant is due; it also sends the values that wait. While devices send
+   * messages no pulse is scheduled, because their messages trigger the events, and a bridge reports when a
+   * device stops publishing.
    */
   dueMs(): number | undefined {
     const { journal, registry, sessions, clock } = this.#host;

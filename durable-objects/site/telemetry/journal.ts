@@ -1,9 +1,10 @@
 /**
  * The telemetry journal: received messages, appended to blocks of five minutes or 8 KB. A block holds data
  * and nonces in one row, so a message costs one row write. The price: until the store has packed a block
- * (`store.ts`), finding one signal means reading whole blocks. A new block overwrites the row of a block that
- * is no longer needed, which saves a delete. The seen nonces and the latest values are derived from the
- * journal at first use after a wake, block by block; a snapshot of the latest values is stored periodically.
+ * (`store.ts`), a reader of one signal must read the whole block. A new block overwrites the row of a block
+ * that is no longer needed, which saves a delete. After a wake the nonces and the latest values are read from
+ * the journal when they are first used, block by block. A snapshot of the latest values is stored
+ * periodically, so that only newer blocks must be read.
  */
 import type { Clock } from '../../object/clock.ts';
 import type { KeyValues } from '../../object/key-values.ts';
@@ -44,11 +45,11 @@ interface StoredSnapshot {
 
 export interface JournalHost {
   clock: Clock;
-  /** The current meaning of a device's bare signal names. */
+  /** What a device's bare signal names mean now (see `SignalOrigin`). */
   origin(deviceId: string): SignalOrigin;
   /** Whether the site has a sub-device with this external id. */
   isSubDevice(externalId: string): boolean;
-  /** Nonces that no entry of the journal has. */
+  /** The nonces that are not in the journal (`MovedNonces`). */
   movedNonces(): Iterable<NonceUse>;
 }
 
@@ -140,7 +141,7 @@ export class Journal {
     });
   }
 
-  /** Appends messages of one device. Nonces and latest values in memory are updated after the commit. */
+  /** Appends messages of one device. The nonces and latest values in memory are updated after the commit. */
   append(turn: Turn, readings: readonly Reading[], eventAtMs: number, alerts = this.alerts): void {
     const [first] = readings;
     if (!first) return;
@@ -159,7 +160,7 @@ export class Journal {
     });
   }
 
-  /** The current meaning of a device's bare signal names. */
+  /** What a device's bare signal names mean now (see `SignalOrigin`). */
   meaningOf(deviceId: string): SignalOrigin {
     return this.#host.origin(deviceId);
   }

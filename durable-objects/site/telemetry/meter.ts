@@ -15,11 +15,11 @@ export interface Heard {
   total: number;
   /** The device's `ts`. */
   atMs: number;
-  /** The total differs from the device's value because the register was reset or fell. */
+  /** True if the total differs from the device's value because the register was reset or fell. */
   isComputed: boolean;
 }
 
-/** What a sub-device measures as a meter; null = the sub-device is not a meter [C-2.2]. */
+/** What a sub-device measures if it is a meter; null = it is not a meter [C-2.2]. */
 export function roleOf({ meterRole, assetType }: SubDevice): MeterRole | null {
   return meterRole ?? ASSETS[assetType].meterRole;
 }

@@ -1,7 +1,7 @@
 /**
- * Reads the store one stretch of time after the other, first packed and then unpacked data; only one stretch
- * is in memory at a time. Ranges are [from, to). A bucket belongs to a range by its start and is always
- * complete [C-4.5].
+ * Reads the store one stretch of time after the other: first the packed data, then the unpacked data, as the
+ * last stretch. Only one stretch is in memory at a time. Ranges are [from, to). A bucket belongs to a range
+ * by its start and is always complete [C-4.5].
  */
 import { type Aggregate, BUCKET_MS, type BucketName, type Granularity } from '../../../protocol/telemetry.ts';
 import {
@@ -102,7 +102,8 @@ function unpackedBuckets(
 ): Map<string, Bucket[]> {
   const registers = { ...store.state.registers };
   const buckets = new Map<string, Bucket[]>();
-  // Start at the first unpacked sample, so that registers continue from the last packed one.
+  // Reads from the first unpacked sample on, even before the range, because the register totals are computed
+  // from the last packed sample on.
   for (const [name, series] of store.unpacked(0, Number.POSITIVE_INFINITY, metric)) {
     const all = bucketsOf(series, BASE_MS, totals(registers, name, series));
     const own = all.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
@@ -125,7 +126,7 @@ function* ofPages(
     segments: readonly StoredSegment[],
     beside: ReadonlyMap<string, Bucket[]>,
   ) => ({
-    // A page may extend beyond the requested range, where another level continues.
+    // A page may extend beyond the requested range. The part after its end is read from another level.
     endMs: Math.min(endMs, toMs),
     metrics: () => [...new Set([...segments.flatMap(metricsOf), ...beside.keys()])],
     buckets: (name: string) => {

@@ -15,7 +15,7 @@ export interface RegisterState {
   offset: number;
   /** The device's `ts`. */
   atMs: number;
-  /** The device currently reports less than `counted`. */
+  /** True while the device reports less than `counted`, because of a glitch or a negative value. */
   isHeld?: true;
 }
 

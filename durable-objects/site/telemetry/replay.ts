@@ -1,7 +1,8 @@
 /**
- * Nonces seen, each remembered until max(received, ts) + 300 s: a message may be dated five minutes ahead, so
- * five minutes from its receipt would not cover it [C-3.8]. After a wake they are rebuilt from the journal's
- * blocks, which hold most of them, and from a table for the others.
+ * The nonces of received messages, each remembered until max(received, ts) + 300 s. The time of receipt alone
+ * would be too early, because the `ts` of a message may be five minutes in the future, and the message is
+ * valid until five minutes after its `ts` [C-3.8]. After a wake they are rebuilt from the journal's blocks,
+ * which hold most of them, and from a table for the others.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DueSource } from '../../object/agenda.ts';
@@ -16,7 +17,7 @@ export const REPLAY_HORIZON_MS = LIMIT.nonceWindowMs + LIMIT.timestampToleranceM
 const FULL_RECHECK_MS = 5_000;
 const WORDS = 4;
 const MIN_SLOTS = 256;
-/** Maximum share of slots in use before the table is rebuilt. */
+/** The table is rebuilt when more than this share of its slots is used. */
 const MAX_LOAD = 0.6;
 /** Nonces per row; with the longest nonces, a third of the maximum row size. */
 const PER_ROW = 1_000;
@@ -40,7 +41,7 @@ export class ReplayGuard {
   /** Per slot: hash, hash, second of expiry (0: free), digest. Open addressing with linear probing. */
   #slots = new Uint32Array(MIN_SLOTS * WORDS);
   #used = 0;
-  /** While full: when expired nonces are searched for again. */
+  /** While the table is full: when it is searched for expired nonces again. */
   #fullUntilMs = 0;
 
   constructor(maxNonces: number = SITE_BOUNDS.nonces) {
@@ -113,7 +114,7 @@ type Row = { id: number; until_ms: number; data: string };
 export class MovedNonces implements DueSource {
   readonly name = 'moved nonces';
   readonly #sql: Sql;
-  /** Undefined: not read yet; null: no nonces. */
+  /** When the next row can be deleted. Undefined: not read yet; null: there are no rows. */
   #dueMs: number | null | undefined;
 
   constructor(sql: Sql) {

@@ -6,7 +6,7 @@ import { SITE_BOUNDS } from '../bounds.ts';
 import { EMPTY, type Extent, type Trimmable } from '../retention.ts';
 import { REPLAY_HORIZON_MS } from './replay.ts';
 
-/** Values stored in the row of the open block because they then cost no extra write. */
+/** Values that are stored in the row of the open block, because this row is written with each message anyway. */
 export type Riders = {
   /** When the last telemetry event was sent to partners. */
   eventAtMs: number;
@@ -37,7 +37,7 @@ export class JournalRows implements Trimmable {
   readonly #packedBlock: () => number;
   #extent: Extent | undefined;
 
-  /** `packedBlock`: all earlier blocks are also in the store. */
+  /** `packedBlock`: returns the first block that is not packed; all earlier blocks are also in the store. */
   constructor(sql: Sql, packedBlock: () => number) {
     this.#sql = sql;
     this.#packedBlock = packedBlock;
@@ -69,8 +69,8 @@ export class JournalRows implements Trimmable {
   }
 
   /**
-   * Yields the data of the blocks written to since `sinceMs`, oldest first. Beyond `maxChars` characters,
-   * only the newest blocks that fit. The cost does not depend on the length of the history.
+   * Yields the data of the blocks that got messages since `sinceMs`, oldest first; of more than `maxChars`
+   * characters only the newest blocks that fit. The cost does not depend on the length of the history.
    */
   *since(sinceMs: number, maxChars = Number.POSITIVE_INFINITY): Generator<string> {
     const heads = this.#sql.each<Pick<BlockHead, 'id' | 'lastAtMs' | 'size'>>(
@@ -86,7 +86,7 @@ export class JournalRows implements Trimmable {
     if (first !== undefined) yield* this.from(first);
   }
 
-  /** Inserts a block. It overwrites the row of the oldest block if that is packed and old. */
+  /** Inserts a block. It overwrites the row of the oldest block if that block is packed and older than `hotMs`. */
   insert(turn: Turn, block: BlockHead, data: string): void {
     this.#grow(turn, block.size);
     const { id, openedAtMs, lastAtMs, startsAt, size, eventAtMs, alerts } = block;

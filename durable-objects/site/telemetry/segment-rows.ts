@@ -1,8 +1,9 @@
 /**
- * The segments of one level of the telemetry store: packed raw samples or pages of roll-ups, one table per level.
- * A row's id combines the first minute of its stretch of time with the number of the segment, so a stretch is
- * found without an index. A page is a long stretch whose metrics are distributed over segments by name: buckets
- * are added segment by segment, with one segment in memory at a time; a segment that grows too large is split.
+ * The segments of one level of the telemetry store: packed raw samples or pages of roll-ups, one table per
+ * level. A row's id combines the first minute of its stretch of time with the number of the segment, so a
+ * stretch is found without an index. A page is a long stretch whose metrics are distributed over segments by
+ * name: buckets are added to one segment after the other, and only one is in memory at a time; a segment that
+ * grows too large is split.
  */
 import { BUCKET_MS, type Granularity } from '../../../protocol/telemetry.ts';
 import { compareUtf8, utf8Length } from '../../../protocol/utf8.ts';
@@ -23,7 +24,10 @@ import { LEVELS } from './storage-levels.ts';
 
 const MINUTE = 60_000;
 const SEGMENTS_PER_STRETCH = 1_024;
-/** The latest time of a `Date`. No segment is later, and the id for this time is still a safe integer. */
+/**
+ * The latest time that a `Date` can have. No segment starts later, and the id for this time is still a safe
+ * integer.
+ */
 const LAST_MS = 8.64e15;
 /** Segments in memory at the same time, about 128 KB each. */
 const SEGMENTS_AT_ONCE = 8;

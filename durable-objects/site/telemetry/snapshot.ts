@@ -11,16 +11,19 @@ export interface Sample {
   value: number;
   /** The device's `ts`. */
   atMs: number;
-  /** When the sample was received. A device's `ts` does not prove that the device is alive. */
+  /** When the sample was received. Presence needs it, because the device's `ts` may be wrong or old. */
   receivedMs?: number;
 }
 
-/** The sender of a message, as needed to resolve its bare signal names. */
+/**
+ * The facts about the sender of a message that decide what its bare signal names mean, that is names without
+ * a sub-device.
+ */
 export interface SignalOrigin {
   deviceId: string;
-  /** Bare names of a gateway or controller are signals of the site. */
+  /** True for a gateway or controller: its signal names without a sub-device are signals of the site. */
   servesSite: boolean;
-  /** The linked sub-device: the device's bare names are its signals. */
+  /** The linked sub-device, if any: signal names of the device without a sub-device are signals of this one. */
   subDeviceId: string | undefined;
 }
 
@@ -82,8 +85,8 @@ export class Snapshot {
   }
 
   /**
-   * Drops the oldest samples above `max`. None may be left to drop: unknown names may have become known
-   * since.
+   * Drops the oldest of these samples until at most `max` are left. Drops none if there are fewer, because
+   * some unknown names have become known in the meantime.
    */
   #forgetStalest(samples: [string, Sample][], max: number): void {
     const byAge = samples.sort((left, right) => left[1].atMs - right[1].atMs);

@@ -10,7 +10,10 @@ const DAY = BUCKET_MS['1d'];
 export type RetentionSetting = 'rawRetentionDays' | 'fiveMinuteRetentionDays' | 'hourlyRetentionDays';
 
 interface LevelStorage {
-  /** How much time one page of roll-ups covers, in whole days; 0: a page for each stretch that is packed. */
+  /**
+   * How much time one page of roll-ups covers, in whole days; 0 for raw samples, which get a new stretch with
+   * each packing.
+   */
   pageMs: number;
   keptBy: RetentionSetting;
 }
@@ -28,7 +31,7 @@ export const BASE = '5m' as const;
 export const BASE_MS = BUCKET_MS[BASE];
 export const WIDER_LEVELS = GRANULARITIES.filter((level) => BUCKET_MS[level] > BASE_MS);
 
-/** A value for each level. */
+/** Makes a value for each level. */
 export function ofLevels<Value>(make: (level: Granularity) => Value): Record<Granularity, Value> {
   const entries = GRANULARITIES.map((level) => [level, make(level)]);
   return Object.fromEntries(entries) as Record<Granularity, Value>;

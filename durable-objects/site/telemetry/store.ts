@@ -1,8 +1,9 @@
 /**
- * The long-term telemetry store of a site. The journal's messages are packed as soon as no earlier-dated
- * message can arrive (the tolerance of a device's `ts`): samples of each metric as deflated columns, and 5m
- * roll-ups in pages of a day. When a day is over, 1h and 1d roll-ups follow. Other widths are computed from
- * these on read. Packed data never changes, so repeated reads return the same numbers.
+ * The long-term telemetry store of a site. The journal's messages are packed when no message with an earlier
+ * `ts` can arrive any more (the tolerance for a device's `ts` is over): the samples of each metric as
+ * deflated columns, and 5m roll-ups in pages of a day. When a day is over, 1h and 1d roll-ups follow. Other
+ * widths are computed from these on read. Packed data never changes, so repeated reads return the same
+ * numbers.
  *
  *   journal ─► raw (30 d)
  *           └► 5m (1 y) ─► 1h, 1d (5 y)          1m from raw, 15m from 5m
@@ -34,11 +35,11 @@ interface StoreState {
   packedToMs: number;
   /** Earlier blocks hold only samples dated before `packedToMs`. */
   packedBlock: number;
-  /** All earlier days are in the wider levels; of this day, the metrics before `rolledMetric`. */
+  /** The wider levels contain all days before this one, and of this day the metrics before `rolledMetric`. */
   rolledToMs: number;
   rolledMetric: string;
   bytes: Record<Granularity, number>;
-  /** State at `packedToMs`, by metric. */
+  /** The state of each register at `packedToMs`, by metric. */
   registers: Record<string, RegisterState>;
 }
 

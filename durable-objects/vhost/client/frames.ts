@@ -10,7 +10,10 @@ type ClientFrame = Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }>;
 type Consume = Extract<ClientFrame, { kind: 'consume' }>;
 type Get = Extract<ClientFrame, { kind: 'get' }>;
 
-/** Frames that change only memory: acknowledgements, which the next turn stores, and credit. */
+/**
+ * Frames that change only memory: acknowledgements, which the next turn stores, and credit, which reports how
+ * many bytes were written to the client's socket.
+ */
 export type MemoryFrame =
   | Extract<ClientFrame, { kind: 'credit' }>
   | (Extract<ClientFrame, { kind: 'settle' }> & { outcome: 'ack' });

@@ -1,7 +1,7 @@
 /**
- * How a connection begins: how many a key may have, and connection.open. A connection begins when the client names
- * the vhost of its key, not when its link opens. A wrong name counts as a rejected attempt and is written to the
- * audit log like a rejected login [C-6.3].
+ * The begin of a connection: the maximum number of connections of a key, and connection.open. A connection
+ * begins when the client names the vhost of its key, not when its link opens. A wrong name counts as a
+ * rejected attempt and is written to the audit log like a rejected login [C-6.3].
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type ClientDial, refusalResponse } from '../../dial.ts';

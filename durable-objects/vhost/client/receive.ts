@@ -12,8 +12,8 @@ import { applyFrame, applyMemoryFrame, deadLetter, isMemoryFrame, refusedFrame }
 import { openConnection } from './opening.ts';
 
 /**
- * A change that the batch makes here, in its order: a frame, connection.open, or a publish for the
- * dead-letter queue.
+ * A change that a batch makes in this object: a frame, connection.open, or a publish for the dead-letter
+ * queue. The changes are applied in the order of the batch.
  */
 type Write =
   | { frame: Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }> }
@@ -93,7 +93,8 @@ function write(
     return true;
   }
   return vhost.turns.run((turn) => {
-    // Store the acknowledgements of other connections first: a failure of this batch must not undo them.
+    // First store the acknowledgements of other connections that are only in memory, because a failure of
+    // this batch discards what is only in memory.
     if (broker.queues.isStale) vhost.storeAll(turn);
     return turn.step(() => {
       vhost.undoBroker(turn);

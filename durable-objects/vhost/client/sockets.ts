@@ -1,5 +1,5 @@
 /**
- * The client connections of a vhost: a socket and a row each. The delivery window is stored on the socket, so
+ * The client connections of a vhost; each has a socket and a row. The delivery window is stored on the socket, so
  * that it survives hibernation. A row without a socket is a lost connection: after a crash there is no close
  * event.
  */
@@ -83,9 +83,9 @@ export class ClientSockets implements Connections {
   }
 
   /**
-   * When to check for silent connections next. Each check writes a row, and a silent connection is sent
-   * nothing in the meantime, so checks are rare. The time of the last ping is read only if the last frame is
-   * not recent enough.
+   * When to check for silent connections next. The check is rare, because each one writes a row, and a silent
+   * connection gets no messages before it is closed. The time of the last ping is read only if the last frame
+   * is not recent enough.
    */
   silentAtMs(): number | undefined {
     const recentMs = this.#clock.now() - SIGN_OF_LIFE_MS / 2;
@@ -137,8 +137,8 @@ export class ClientSockets implements Connections {
   }
 
   /**
-   * Records that a client used the key. Returns true at most once a minute: then `lastUsedAt` must be written
-   * [C-5.2].
+   * Records that a client used the key. Returns true if the caller must write `lastUsedAt`, at most once a
+   * minute [C-5.2].
    */
   noteUse(now: number): boolean {
     if (now - this.#usedAtMs < LIMIT.lastUsedStepMs) return false;

@@ -44,7 +44,7 @@ export class Broker {
     return this.#leases.ofQueue(queue);
   }
 
-  // ends of consumers: their messages stay leased until their channel closes, as in RabbitMQ
+  // the end of consumers: messages of a cancelled consumer stay leased until its channel closes, as in RabbitMQ
 
   cancel(turn: Turn, readerId: string, channel: number, tag: string): void {
     this.#leave(turn, this.consumers.remove(turn, readerId, channel, tag));
@@ -55,7 +55,10 @@ export class Broker {
     this.release((owner) => owner.readerId === readerId && owner.channel === channel);
   }
 
-  /** The reader is gone: its leases are put back, and the queues that are exclusive to it are deleted. */
+  /**
+   * Called when a reader has gone: puts the messages that it leased back and deletes the queues that are
+   * exclusive to it.
+   */
   closeReader(turn: Turn, readerId: string): void {
     this.#leave(turn, this.consumers.closeReader(turn, readerId));
     this.release((owner) => owner.readerId === readerId);
@@ -83,7 +86,7 @@ export class Broker {
     }
   }
 
-  // settling: a lease that the reader does not hold is ignored
+  // settling: an operation on a lease that the reader does not hold is ignored
 
   acknowledge(readerId: string, leases: readonly number[]): void {
     for (const lease of leases) this.#leases.take(readerId, lease)?.acknowledge(lease);
@@ -158,7 +161,7 @@ export class Broker {
   }
 }
 
-/** The rest of the limits of one turn. */
+/** What is left of the limits of one turn. */
 interface PumpRest {
   deliveries: number;
   bytes: number;

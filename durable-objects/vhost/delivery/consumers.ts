@@ -5,11 +5,14 @@ import type { Owner } from '../queue/rows.ts';
 import { channelKey } from './leases.ts';
 import type { ConsumerRows } from './rows.ts';
 
-/** Where the deliveries of a consumer go. The broker knows only this, so a consumer needs no connection. */
+/**
+ * Gets the deliveries of a consumer. The broker uses only this interface, so a consumer need not be an AMQP
+ * connection.
+ */
 export interface Receiver {
   /** Whether this receiver can take one more delivery of the consumer now. */
   hasRoom(consumer: Consumer): boolean;
-  /** Takes a message, with its lease; 0 = none is needed. Returns the bytes of the delivery. */
+  /** Delivers a message with the id of its lease; 0 = it has no lease. Returns the bytes of the delivery. */
   deliver(consumer: Consumer, lease: number, taken: Taken): number;
   /** The queue of the consumer has been deleted. */
   cancel(consumer: Consumer): void;
@@ -20,7 +23,7 @@ export interface Consumer extends Owner {
   queue: QueueKey;
   noAck: boolean;
   exclusive: boolean;
-  /** 0 = no limit. */
+  /** Maximum number of leases of the consumer; 0 = no limit. */
   prefetch: number;
   /** A message goes to the available consumer with the highest priority. */
   priority: number;
@@ -98,7 +101,7 @@ export class Consumers {
     this.#rows.setChannelLimit(turn, { connection_id: readerId, channel, prefetch });
   }
 
-  // ends; each returns the consumers that it removed
+  // the end of consumers; each method returns the consumers that it removed
 
   remove(turn: Turn, readerId: string, channel: number, tag: string): Consumer[] {
     this.#rows.delete(turn, readerId, channel, tag);

@@ -9,7 +9,7 @@ interface Held {
 }
 
 export class Leases {
-  /** By lease id. All leases of one owner in one queue share an entry. */
+  /** The holder of each lease, by lease id. All leases of one owner in one queue share one `Held` object. */
   readonly #held = new Map<number, Held>();
   readonly #entries = new Map<string, Held>();
   readonly #byQueue = new Map<string, number>();

@@ -1,17 +1,21 @@
 /**
  * Sends answers and then deliveries to clients, a limited number per turn. Acknowledgements that are only in
  * memory are stored with the next turn, or in a turn of their own shortly after. Delivered events that are
- * only in memory are stored shortly after too, unless they are acknowledged first. Both waits belong to the
- * handler that started them (`keepAlive`), so no timer keeps an idle object awake.
+ * only in memory are stored shortly after too, unless they are acknowledged first. The handler that started a
+ * wait stays open until the wait ends (`keepAlive`), so the waits end within a second and no timer keeps an
+ * idle object awake.
  */
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { ClientSockets } from '../client/sockets.ts';
 import type { Broker } from './broker.ts';
 
-/** Time for a client to acknowledge an event before it is stored; most take milliseconds, so no row is written. */
+/**
+ * How long a client has to acknowledge an event before the event is stored. Most clients need milliseconds,
+ * so most events write no row.
+ */
 const STORE_MS = 1_000;
-/** How long acknowledgements wait for another turn before they get one of their own. */
+/** How long acknowledgements wait for the next turn before a turn is run only for them. */
 const SETTLE_FLUSH_MS = 100;
 
 /** Pause between turns when deliveries exceed the limit of one turn. */
@@ -28,11 +32,11 @@ export interface OutflowHost {
   hasUnstored(): boolean;
   store(turn: Turn): void;
   keepAlive(work: Promise<void>): void;
-  /** Called when clients receive deliveries. */
+  /** Called when deliveries are sent to clients. */
   taken(): void;
 }
 
-/** A wait inside a handler. */
+/** A wait that keeps its handler open. */
 interface Wait {
   timer: number;
   end: () => void;
@@ -65,7 +69,10 @@ export class Outflow {
     if (!this.#isGoingOn && broker().hasDeliverable) this.#host.keepAlive(this.#goOn());
   }
 
-  /** Sends the rest of the deliveries; other events of the object are handled in between. */
+  /**
+   * Sends the deliveries that exceed the limit of one turn, in further turns. Between them the object handles
+   * other events.
+   */
   async #goOn(): Promise<void> {
     this.#isGoingOn = true;
     try {

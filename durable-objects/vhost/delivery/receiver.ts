@@ -8,7 +8,10 @@ import {
 import type { Taken } from '../queue/queue.ts';
 import type { Consumer, Receiver } from './consumers.ts';
 
-/** Bytes sent to a connection's bridge, and bytes that its client has taken, since the link opened. */
+/**
+ * Bytes sent to a connection's bridge, and bytes that the bridge has reported as written to the client's
+ * socket, both since the link opened.
+ */
 export interface Window {
   sentBytes: number;
   drainedBytes: number;

@@ -81,7 +81,10 @@ export class EventIntake {
     this.#push(turn, siteId, event);
   }
 
-  /** Whether a stored sequence is out of date: after a crash its site would send events again. */
+  /**
+   * Whether a stored sequence is older than the one in memory. After a crash the site would then send some
+   * events again.
+   */
   get hasUnstored(): boolean {
     return this.#unstored.size > 0;
   }

@@ -1,6 +1,6 @@
 /**
- * Stores events from many Sites: the first at once, and those that arrive during its write together in the
- * next turn. Answers, then deliveries are sent after the turn (rule 5).
+ * Stores events from many Sites. The first ones are stored at once; those that arrive during that write are
+ * stored together in the next turn. Answers, then deliveries are sent after the turn (rule 5).
  */
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { Broker } from '../delivery/broker.ts';

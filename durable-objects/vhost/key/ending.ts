@@ -56,7 +56,8 @@ export class Ending implements DueSource {
   run(turn: Turn): void {
     const unwritten = this.#unwritten;
     if (!unwritten) return;
-    // Due again after the deadline and a pause, so that a crash in the meantime does not stop the retries.
+    // The write is due again after its deadline and a pause. This is set before the write starts, so that a
+    // crash during the write does not stop the retries.
     this.#dueMs = turn.now + ANSWER_MS + this.#pauseMs;
     this.#pauseMs = Math.min(2 * this.#pauseMs, MAX_PAUSE_MS);
     turn.send(() => this.#host.keepAlive(this.#report(unwritten, turn.now + ANSWER_MS)));

@@ -14,7 +14,7 @@ export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   revokedAtMs: number | null;
   /** Queues start to fill at the key's first connection [C-6.1]. */
   firstConnectedAtMs: number | null;
-  /** The key has expired, and its connections and queues are deleted. */
+  /** True if the key has expired and its connections and queues were deleted. */
   expired?: boolean;
   signingKeySealed: string;
 }
@@ -26,7 +26,10 @@ export class Key implements DueSource {
   readonly #onEnd: (turn: Turn) => void;
   #record: KeyRecord | undefined;
   #signingKey: string | undefined;
-  /** Whether an older data key sealed the signing key of a key that has not ended: an ended one signs nothing. */
+  /**
+   * Whether the signing key was sealed by an older data key and must be sealed again. False for a key that
+   * has ended, because it signs nothing.
+   */
   #mustSealAgain = false;
   #scopes: ReadonlySet<ApiKeyScope> = new Set();
 
@@ -76,7 +79,7 @@ export class Key implements DueSource {
     });
   }
 
-  /** Revokes permanently, also a key that is opened later. */
+  /** Revokes the key permanently, even a key that is opened here only later. */
   revoke(turn: Turn): void {
     this.#values.set(turn, 'revoked', turn.now);
     const record = this.#record;
@@ -105,7 +108,7 @@ export class Key implements DueSource {
 
   run(turn: Turn): void {
     const expiresAtMs = this.#expiresAtMs;
-    // The end comes first: it must not fail together with a signing key that cannot be opened.
+    // First handle the expiry: it must not fail only because the signing key cannot be decrypted.
     if (expiresAtMs !== undefined && expiresAtMs <= turn.now) {
       this.#onEnd(turn);
       if (this.#record) this.#save(turn, { ...this.#record, expired: true });

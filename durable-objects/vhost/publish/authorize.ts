@@ -16,7 +16,8 @@ export function inboundQueue(slug: string, name: (typeof INBOUND_QUEUES)[number]
 }
 
 /**
- * For a queue that does not exist. Names with `vcp.` are refused instead: they are reserved for the platform.
+ * The refusal for a queue that does not exist: NOT_FOUND, but ACCESS_REFUSED for names that begin with
+ * `vcp.`, which are reserved for the platform.
  */
 export function unknownQueue(names: VhostNames, queue: string): AmqpRefusal {
   if (queue.startsWith('vcp.')) return forbiddenQueue(names, queue);
@@ -28,7 +29,7 @@ export function forbiddenQueue(names: VhostNames, queue: string): AmqpRefusal {
   return channelRefusal(403, `ACCESS_REFUSED - access to queue '${queue}' ${where}`);
 }
 
-/** For a name that a partner queue may not have. */
+/** The refusal for a name that a partner queue may not have. */
 export function reservedName(names: VhostNames, queue: string): AmqpRefusal {
   if (queue.startsWith('vcp.')) return forbiddenQueue(names, queue);
   return channelRefusal(403, `ACCESS_REFUSED - queue name '${queue}' contains reserved prefix 'amq.*'`);
@@ -38,7 +39,10 @@ export function isReserved(queue: string): boolean {
   return queue.startsWith('vcp.') || queue.startsWith('amq.');
 }
 
-/** For a queue that is exclusive to another connection, or that this one declared with another `exclusive` flag. */
+/**
+ * The refusal for a queue that is exclusive to another connection, or that this connection declared with
+ * another `exclusive` flag.
+ */
 export function lockedQueue(names: VhostNames, queue: string): AmqpRefusal {
   const what = `cannot obtain exclusive access to locked ${inVhost(names, queue)}`;
   const why =

@@ -1,7 +1,8 @@
 /**
- * One lane per Site: while a call with one batch is open, the next batch is collected (rule 4). A publish
- * never waits for another Site, and an emergency never waits for a lane. A failed call is retried while its
- * publishes may still be confirmed; messageIds make retries harmless.
+ * The lanes that submit publishes to Sites, one lane per Site. While a call with one batch is open, the lane
+ * collects the next batch (rule 4). A publish never waits for another Site, and an emergency never waits for
+ * a lane. A failed call is retried while its publishes may still be confirmed; messageIds make retries
+ * harmless.
  */
 
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -16,7 +17,7 @@ const RETRY_MS = [50, 250, 1_000, 2_000];
  * be recorded after its nack.
  */
 const NACK_MARGIN_MS = 500;
-/** Time without a pause after which one is due. */
+/** When the lanes have been busy for this time without a pause, a pause is due. */
 const BUSY_MS = 25;
 const PAUSE_MS = 1;
 
@@ -33,9 +34,9 @@ export interface Pending {
 export interface Attempt {
   siteId: string;
   batch: readonly Pending[];
-  /** The Site records nothing later. */
+  /** The Site must not record the batch after this time. */
   notAfterMs: number;
-  /** The call is given up at this time. */
+  /** When the Vhost stops waiting for the answer. */
   giveUpAtMs: number;
   isRepeated: boolean;
 }
@@ -82,7 +83,7 @@ export class Lanes {
     await Promise.all(this.#running);
   }
 
-  /** `laneOf`: the site whose lane ends with this work. */
+  /** Tracks open work for `idle`. `laneOf`: the site whose lane is deleted when the work has ended. */
   #track(work: Promise<void> | undefined, laneOf?: string): Promise<void> | undefined {
     if (!work) return undefined;
     const tracked = work.finally(() => {
@@ -94,7 +95,7 @@ export class Lanes {
   }
 }
 
-/** Emergencies do not pause. */
+/** Emergencies are sent without a pause. */
 const NO_PAUSE = () => undefined;
 
 class Lane {
@@ -176,7 +177,7 @@ class Lane {
 /**
  * Pauses the lanes of a key that publishes without a break: the runtime handles other events of the object
  * only when it is idle. From time to time all lanes therefore start nothing new for a moment. They must pause
- * together: a single lane that pauses would only lose its place to the others.
+ * together, because the object is not idle as long as one lane works.
  */
 export class YieldTimer {
   readonly #now: () => number;

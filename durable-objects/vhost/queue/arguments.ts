@@ -32,7 +32,10 @@ const COMPARED = [
   'x-queue-leader-locator',
 ];
 const OFFERED = ['x-message-ttl', 'x-max-length'];
-/** Values that are accepted because every queue already behaves so, or because they have no effect here. */
+/**
+ * Values of arguments that are accepted because they describe how every queue behaves here, or because they
+ * have no effect here.
+ */
 const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   'x-queue-type': ['classic'],
   'x-overflow': ['drop-head'],

@@ -1,7 +1,7 @@
 /**
- * The chunks of a queue in order, with their totals, the first waiting message, and the chunks that storage
- * does not have as they are. Only the chunk that is being filled, the chunk that is being read, and chunks that
- * are not stored have their lines in memory.
+ * The chunks of a queue in order, with their totals, the first waiting message, and the chunks whose stored
+ * state is out of date. Only three kinds of chunks have their lines in memory: the one that is being filled,
+ * the one that is being read, and those that are not stored.
  */
 import type { Chunk } from './chunk.ts';
 import type { Message, Owner, Safety } from './rows.ts';
@@ -12,7 +12,7 @@ export class ChunkList {
   #tail: Chunk | undefined;
   /** The chunk from which messages are delivered. */
   #reading: Chunk | undefined;
-  /** No earlier chunk has a waiting message. */
+  /** The chunk from which the search for a waiting message starts; no earlier chunk has one. */
   #firstWaiting: Chunk | undefined;
   /** Chunks with lines in memory. */
   readonly #loaded = new Set<Chunk>();

@@ -16,20 +16,23 @@ export class Chunk {
   storedCount = 0;
   /** Characters in the row; infinite after a restore, so that nothing more is appended. */
   chars = 0;
-  /** Bytes of all its messages, settled ones included: they leave storage together. */
+  /** Bytes of all messages of the chunk, including settled ones, because the row is deleted only as a whole. */
   bytes = 0;
   /** The messages; undefined while they are only in storage. */
   messages: (Message | undefined)[] | undefined = [];
   waiting = 0;
   leased = 0;
-  /** Whether a stored message was leased or put back since the last save: a restart must know that it was out. */
+  /**
+   * Whether a stored message was leased or put back since the last save. This turn must store it, because
+   * after a restart the queue must know that the message was delivered.
+   */
   isUrgent = false;
-  /** By message: its lease, or WAITING or SETTLED. */
+  /** For each message: the id of its lease, or WAITING or SETTLED. */
   readonly #leases: number[] = [];
-  /** By message: twice the number of requeues by clients, plus 1 if the message was ever delivered. */
+  /** For each message: twice the number of requeues by clients, plus 1 if the message was ever delivered. */
   readonly #history: number[] = [];
   readonly #owners = new Map<number, Owner>();
-  /** What protects the messages that are not stored, by their index. */
+  /** What protects each message that is not stored (see `Safety`), by the message's index. */
   readonly #safety = new Map<number, Safety>();
   /** No message before this index waits. */
   #from = 0;
@@ -166,7 +169,7 @@ export class Chunk {
       const owner = this.#owners.get(index);
       let ownerIndex = owner ? ownerIndexes.get(owner) : -1;
       if (owner && ownerIndex === undefined) {
-        // The owner may be a consumer, which has more fields.
+        // Copies only these fields, because the owner may be a consumer, which has more.
         const { readerId, channel, tag } = owner;
         ownerIndex = owners.push({ readerId, channel, tag }) - 1;
         ownerIndexes.set(owner, ownerIndex);

@@ -30,7 +30,10 @@ export class PartnerQueues {
   readonly #rows: PartnerQueueRows;
   readonly #make: (definition: Definition) => Queue;
   readonly #byName = new Map<string, PartnerQueue>();
-  /** Cache of the bound queues by event routing key: there are only four keys, and matching long patterns is slow. */
+  /**
+   * Cache of the bound queues by the routing key of an event, because matching long patterns is slow. Events
+   * have only four routing keys.
+   */
   readonly #wanting = new Map<string, PartnerQueue[]>();
 
   /** `make`: creates the message queue of a definition from storage. */

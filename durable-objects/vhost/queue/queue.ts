@@ -1,9 +1,10 @@
 /**
- * One queue: its messages are in chunks, many in a row. A message that is delivered and acknowledged at once is
- * never written: while a consumer holds it, it may be in memory alone for a second (`flush`), if its site keeps
- * it or if it is telemetry. Every other message is stored in the turn that brings it, and the lease of a stored
- * message in the turn that delivers it; acknowledgements are stored within a second. So a crash can lose only
- * telemetry that is being delivered [C-6.4], and repeats only what was acknowledged in that second.
+ * One queue: its messages are in chunks, many in a row. A message that is delivered and acknowledged at once
+ * is never written: while a consumer has it leased, it may be only in memory for a second (until `flush`), if
+ * its site still has it or if it is telemetry. Every other message is stored in the turn that adds it, and
+ * the lease of a stored message in the turn that delivers it; acknowledgements are stored within a second. So
+ * a crash loses only telemetry that is being delivered [C-6.4], and of the acknowledged messages only those
+ * of the last second are delivered again.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
@@ -76,7 +77,10 @@ export interface QueueHost {
   nextPosition(): number;
   limits: QueueLimits;
   deadLetter: DeadLetter;
-  /** Whether a reader is still here: the leases of the others are put back when the queue is loaded. */
+  /**
+   * Whether a reader is still connected. When the queue is loaded, the leases of all other readers are put
+   * back.
+   */
   isConnected(readerId: string): boolean;
 }
 
@@ -204,7 +208,7 @@ export class Queue {
     this.#host.rows.deleteQueue(turn, this.key);
   }
 
-  // messages come and go
+  // messages are added, leased and settled
 
   /** Adds a message. `safety`: what protects it while it is only in memory; undefined = store it in this turn. */
   push(turn: Turn, message: Message, safety?: Safety): void {
@@ -269,7 +273,7 @@ export class Queue {
     if (message) this.#host.deadLetter(turn, this.key, message, 'rejected');
   }
 
-  /** Puts the messages that matching owners hold back in their place. */
+  /** Puts the messages that are leased to matching owners back in their place. */
   release(holds: (owner: Owner) => boolean): void {
     for (const chunk of new Set(this.#leases.values())) {
       for (const { id, owner } of [...chunk.held()]) {

@@ -15,7 +15,10 @@ import type { Message, QueueRows } from './rows.ts';
 export interface QueuesHost {
   rows: QueueRows;
   partnerQueueRows: PartnerQueueRows;
-  /** The organization's slug, for the names of platform queues. A function, because queues exist before their key. */
+  /**
+   * Returns the organization's slug, for the names of platform queues. It is a function because the queues
+   * are created before the key is known.
+   */
   slug(): string;
   isConnected(readerId: string): boolean;
 }
@@ -149,7 +152,10 @@ export class Queues {
   }
 }
 
-/** The row of a message is JSON, where a control character takes six: a body that gets too long is encoded. */
+/**
+ * Maximum length of a body as JSON. A control character takes six characters in JSON; a body that would be
+ * longer is stored as base64.
+ */
 const MAX_BODY_CHARS = 512 * 1_024;
 
 function storable(message: Message): Message {

@@ -5,7 +5,8 @@ export function matchesTopic(pattern: string, routingKey: string): boolean {
 }
 
 /**
- * For each part of the pattern: the numbers of words that can be matched so far. At most words × words steps.
+ * Goes through the parts of the pattern, and computes after each how many words the parts so far can match.
+ * Takes at most words × words steps, so a long pattern cannot block the object.
  */
 function matchesWords(pattern: readonly string[], words: readonly string[]): boolean {
   let reached = new Set([0]);

@@ -15,7 +15,8 @@ import { checkGateway, checkTopology } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 /**
- * Sends the whole configuration, because the gateway may have missed patches; of each limit the stricter one.
+ * Plans a dispatch with the whole configuration, because the gateway may have missed patches. Where there is
+ * a limit and a hard limit, it contains the stricter one.
  */
 export function planConfig(config: SiteConfig, gatewayId: string | undefined): PlannedDispatch[] {
   const { constraints, hardLimits, fallback, operatingMode } = config;

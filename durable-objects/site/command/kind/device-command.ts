@@ -19,7 +19,8 @@ const checkTarget: ItemCheck = (item, view) => {
   if (!subDevice) return refusal('DEVICE_OFFLINE', `${item.deviceId} is not in the site's topology`);
   const serving = view.servingDevice(subDevice);
   if (!serving) return refusal('DEVICE_OFFLINE', `no device serves ${item.deviceId}`);
-  // A serving device that has just connected needs time to report its sub-devices: ignore earlier silence.
+  // A serving device that has just connected needs time to report its sub-devices, so a sub-device without
+  // data does not count as offline yet.
   if (!serving.live || serving.connectedForMs < LIMIT.offlineGraceMs) return undefined;
   if (!view.isOffline(subDevice)) return undefined;
   return refusal('DEVICE_OFFLINE', `${item.deviceId} is offline`);
@@ -123,7 +124,7 @@ function judgeItem(item: DeviceCommandItem, view: SiteView, isNamedBefore: boole
   return { item, refusal: why, ...(found[0] && { stage: found[0].stage }) };
 }
 
-/** If a deviceId occurs again, the later item is INVALID_COMMAND. */
+/** If a deviceId occurs twice in a batch, the later item is rejected as INVALID_COMMAND. */
 const judgeItems: Stage<DeviceCommand> = ({ payload, view, items }) => {
   const named = new Set<string>();
   for (const item of payload.commands) {
@@ -196,7 +197,7 @@ function itemsOf(
   return commands.filter((item) => item.command === action && named.has(item.deviceId));
 }
 
-/** The demand of the valid items on each battery; undefined: no power. */
+/** The power that the valid items ask of each battery; undefined if an item asks for no power. */
 export function batteryDemands(
   items: readonly JudgedItem[],
   view: SiteView,

@@ -25,7 +25,7 @@ export interface Judging<Payload> {
 /** Checks the whole command; a refusal rejects it. */
 export type Stage<Payload> = (judging: Judging<Payload>) => Refusal | undefined;
 
-/** What a waiting dispatch was planned as. */
+/** A waiting dispatch as `plan` returned it, without its items. */
 export type Waiting = Omit<PlannedDispatch, 'items'>;
 
 export interface Kind<Payload> {
@@ -37,7 +37,10 @@ export interface Kind<Payload> {
   logColumns(payload: Payload): Pick<CommandRow, 'priority' | 'target' | 'target_value_kw'>;
   /** The MQTT commands that the command becomes. */
   plan(payload: Payload, items: readonly JudgedItem[], view: SiteView): PlannedDispatch[];
-  /** What a waiting dispatch becomes when it is sent now, for the devices that serve now. Empty: as it was planned. */
+  /**
+   * The dispatches that replace a waiting dispatch when it is sent now to the devices that serve now. Empty:
+   * it is sent as it was planned.
+   */
   replan(payload: Payload, waiting: Waiting, view: SiteView): PlannedDispatch[];
   /** Why a waiting dispatch may not stay, or, with `isSent`, may not be sent now [C-7.6]. */
   recheck(payload: Payload, waiting: Waiting, view: SiteView, isSent: boolean): Refusal | undefined;

@@ -19,14 +19,15 @@ function checkAssets({ direction }: SiteSetpoint, view: SiteView): Refusal | und
   return direction === 'EXPORT' ? checkTopology(EXPORTING, view) : undefined;
 }
 
-/** Checks a setpoint that goes out only now [C-7.6]. */
+/** Checks a setpoint again that has waited and is sent now [C-7.6]. */
 export function recheckSetpoint(setpoint: SiteSetpoint, view: SiteView): Refusal | undefined {
   return checkLimits(setpoint, view) ?? checkAssets(setpoint, view);
 }
 
 /** The MQTT command for a setpoint. */
 export function planSetpoint(payload: SiteSetpoint, view: SiteView): PlannedDispatch[] {
-  // The plant enforces the ramp: it never rejects a setpoint here [C-2.3].
+  // The ramp limit is only passed to the plant, which enforces it; no setpoint is rejected here because of
+  // its ramp [C-2.3].
   const maxRampKwPerMinute = lowestLimit(view, 'maxRampKwPerMinute');
   return toDevices([view.gatewayId], 'SITE_SETPOINT', {
     ...payload,
