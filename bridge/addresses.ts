@@ -1,9 +1,9 @@
 /**
- * Limits per client address: concurrent dials (further ones are queued) and rejected logins a minute, with
- * one credential and ten times as many with all of them. Beyond these limits the bridge answers without
- * asking the edge, so that no address fills the edge or the audit log, or blocks other addresses. A client
- * that keeps retrying a bad credential does not lock out clients with other credentials at the same address
- * [C-3.11], [C-6.5].
+ * Limits per client address: concurrent dials (further dials are queued), and rejected logins a minute. An
+ * address may have a certain number of rejected logins with one credential, and ten times as many with all
+ * credentials together. Beyond these limits the bridge answers without asking the edge, so that no address
+ * fills the edge or the audit log, or blocks other addresses. A client that keeps retrying a bad credential
+ * does not lock out clients with other credentials at the same address [C-3.11], [C-6.5].
  */
 import { networkOf } from '../protocol/address-range.ts';
 import { LIMIT } from '../protocol/limits.ts';
@@ -14,12 +14,18 @@ const MINUTE_MS = 60_000;
 /** Concurrent and queued dials of one address. */
 const DIALS_AT_ONCE = 8;
 const MAX_IN_LINE = 512;
-/** Addresses remembered; beyond this, the oldest without a running or queued dial is forgotten. */
+/**
+ * Maximum number of remembered addresses; above it the oldest address without a running or queued dial is
+ * forgotten.
+ */
 const MAX_ADDRESSES = 10_000;
-/** Rejected logins a minute of one address in total, and how many credentials are counted separately. */
+/**
+ * Maximum number of rejected logins a minute of one address with all credentials, and how many credentials of
+ * an address are counted separately.
+ */
 const REFUSED_OF_ALL = 10 * LIMIT.refusedLoginsPerMinute;
 const MAX_CREDENTIALS = 64;
-/** An address that was rejected as this many devices is guessing [C-3.11]. */
+/** An address whose rejected logins of a minute named this many devices counts as guessing [C-3.11]. */
 const MAX_DEVICES = 3;
 
 interface Known {
@@ -28,12 +34,15 @@ interface Known {
   /** Rejected logins since `sinceMs`: in total, and by credential (at most `MAX_CREDENTIALS` of them). */
   refused: number;
   refusedBy: Map<string, number>;
-  /** Rejected dials with the nonce of a connection test that the edge does not know. */
+  /** Rejected dials that claimed to be a connection test, but with a nonce that the edge does not know. */
   refusedProbes: number;
-  /** The devices that these logins named. */
+  /** The devices that the rejected logins named. */
   refusedAs: Set<string>;
   sinceMs: number;
-  /** Until this time a rejected login counts against no device [C-3.11]. */
+  /**
+   * Until this time the address counts as guessing, and its rejected logins do not count toward the
+   * suspension of a device [C-3.11].
+   */
   uncountedUntilMs: number;
 }
 
@@ -59,7 +68,8 @@ export class Addresses {
 
   /**
    * Dials when the limits of the address allow it and the client is still connected, or answers in place of
-   * the edge. `work` makes the dial; the rejection of an `uncounted` dial counts against no device.
+   * the edge. `work` makes the dial; the rejection of an `uncounted` dial does not count toward the
+   * suspension of a device.
    */
   async dial<Up, Down>(
     address: string,
@@ -83,7 +93,8 @@ export class Addresses {
     known.dials += 1;
     try {
       const result = await work(device !== undefined && Date.now() < known.uncountedUntilMs);
-      // A connection test that fails is no guess: everybody's tests come from the same address [C-14.6].
+      // A failed connection test is not counted as a guess. All connection tests come from the edge's
+      // address, so counting would lock out the tests of others [C-14.6].
       if (result.outcome !== 'refused' || result.isProbe) return result;
       if (isProbe) known.refusedProbes += 1;
       else noteRefused(known, credential, device);
@@ -94,7 +105,10 @@ export class Addresses {
     }
   }
 
-  /** A device with a valid token is never throttled because of other clients at its address. */
+  /**
+   * Whether the address has too many rejected logins. A device is throttled only for its own credential, so
+   * other clients at its address cannot lock out a device with a valid token.
+   */
   #isThrottled(
     known: Known,
     credential: string,
@@ -108,7 +122,8 @@ export class Addresses {
       known.refusedAs.clear();
       known.sinceMs = now;
     }
-    // Only the edge knows whether the nonce is one of its own, so the limits of logins do not apply before it is asked.
+    // Only the edge knows whether the nonce of a connection test is valid, so the limits of logins do not
+    // apply before the edge has checked it.
     if (isProbe) return known.refusedProbes >= REFUSED_OF_ALL;
     const ofCredential = known.refusedBy.get(credential) ?? 0;
     if (isDevice) return ofCredential > 0 && now < known.uncountedUntilMs;

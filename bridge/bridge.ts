@@ -1,4 +1,7 @@
-/** The bridge as one object: listeners, engines and the way to the edge. Stateless: any number may run. */
+/**
+ * The bridge as one object: its listeners, its engines and its connection to the edge. It stores nothing, so
+ * any number of bridges may run.
+ */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Server as HttpServer } from 'node:http';
@@ -44,7 +47,7 @@ export class Bridge {
   readonly #partners: Partners;
   readonly #devices: MqttEngine;
   readonly #files: TlsFiles;
-  /** Shared by all listeners: they share the memory, too. */
+  /** All listeners share one waiting room, because its limits protect the memory that they share. */
   readonly #waitingRoom: WaitingRoom;
   readonly #amqps: TlsListener;
   readonly #mqtts: TlsListener;
@@ -162,7 +165,10 @@ export class Bridge {
     return { demandsCertificate: listener === 'mtls', proxies, failed, waitingRoom: this.#waitingRoom };
   }
 
-  /** Port checks, which balancers make all the time, are logged only at level debug. */
+  /**
+   * Logs a failed TLS handshake. A client that only connects and disconnects is logged at level debug,
+   * because load balancers check the port in this way all the time.
+   */
   #handshakeFailed(listener: ListenerName, { reason, code, address }: HandshakeFailure): void {
     this.#metrics.handshakeFailed(listener, reason);
     if (reason === 'client')

@@ -30,7 +30,10 @@ const variables = z.object({
   SITEWIRE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
 });
 
-/** Keys and tokens pass over the link, so only a link inside this machine may do without TLS. */
+/**
+ * Whether the URL uses TLS or names this machine. Keys and tokens are sent over the link, so a link to
+ * another machine needs TLS.
+ */
 function isProtected(url: string): boolean {
   if (!url.startsWith('http://') || !URL.canParse(url)) return true;
   return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname);
@@ -40,13 +43,13 @@ const environment = variables.transform((values) => ({
   edgeUrl: values.SITEWIRE_EDGE_URL,
   secret: values.SITEWIRE_BRIDGE_SECRET,
   bridgeId: values.SITEWIRE_BRIDGE_ID,
-  /** PEM files. */
+  /** Paths of PEM files. */
   tls: { certificate: values.SITEWIRE_TLS_CERT, key: values.SITEWIRE_TLS_KEY },
   host: values.SITEWIRE_HOST,
   proxies: values.SITEWIRE_PROXIES,
   amqpsPort: values.SITEWIRE_AMQPS_PORT,
   mqttsPort: values.SITEWIRE_MQTTS_PORT,
-  /** PEM file of the CA that issues the certificates of devices. */
+  /** Path of the PEM file of the CA that issues the certificates of devices. */
   mtls: values.SITEWIRE_DEVICE_CA
     ? { clientAuthority: values.SITEWIRE_DEVICE_CA, port: values.SITEWIRE_MTLS_PORT }
     : undefined,

@@ -1,4 +1,4 @@
-/** What one client connection contributes to the metrics and the log, for AMQP and MQTT alike. */
+/** Reports the events of one client connection to the metrics and the log, for AMQP and MQTT. */
 import type { BridgeLog } from './log.ts';
 import type { Metrics, Protocol } from './metrics.ts';
 import type { EndReason, PublishResult, RefusalReason } from './reasons.ts';
@@ -19,7 +19,7 @@ export interface ConnectionEvents {
   refused(refusal: Refusal): void;
   closed(why: string, reason: EndReason): void;
   published(count: number): void;
-  /** Publishes with this result, and how many. */
+  /** Counts `count` publishes with this result. */
   answered(result: PublishResult, count: number): void;
   delivered(count: number): void;
 }
@@ -47,8 +47,8 @@ export class ConnectionReport implements ConnectionEvents {
   }
 
   /**
-   * The client was refused, or it left by itself. One that leaves without a user name, as balancers do all the time, is
-   * logged at level debug.
+   * The client was refused, or it left by itself. A client that disconnects before it sent a user name is
+   * logged at level debug, because load balancers do this all the time.
    */
   refused({ reason, why, code, username, vhost }: Refusal): void {
     this.#metrics.refused(this.#client.protocol, reason);

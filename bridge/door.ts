@@ -1,4 +1,7 @@
-/** How every client gets its link: queues the dials of an address, dials, counts outcomes, logs failures. */
+/**
+ * Opens the link of every client: queues the dials of an address, dials, counts the outcomes and logs
+ * failures.
+ */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { z } from 'zod';
 import type { LINK_PATHS } from '../protocol/link/proof.ts';
@@ -30,7 +33,10 @@ export class Door {
     this.#addresses.stop();
   }
 
-  /** Dials a client's link. While a device's address is guessing, rejections count against no device [C-3.11]. */
+  /**
+   * Dials a client's link. While an address counts as guessing device ids, its rejections do not count toward
+   * the suspension of a device [C-3.11].
+   */
   dial<Up, Down>(
     protocol: Protocol,
     client: DoorClient,
@@ -62,7 +68,10 @@ export class Door {
     return result;
   }
 
-  /** Distinguishes credentials without storing any; the key of the HMAC is new in each process. */
+  /**
+   * Returns a digest by which credentials are told apart without storing them. The key of the HMAC is new in
+   * each process.
+   */
   #digest({ username, password, fingerprint }: LinkCredential): string {
     return createHmac('sha256', this.#digestKey)
       .update(JSON.stringify([username, password, fingerprint]))

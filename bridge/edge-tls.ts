@@ -12,8 +12,9 @@ let context: SecureContext | undefined;
 const sessions = new Map<string, Buffer>();
 
 /**
- * Connection options for a dial of this edge; empty without TLS. A TLS socket keeps its connection options as
- * long as it lives: these hold only an address, not the request with its headers, which carry a credential.
+ * Connection options for a dial of this edge; empty without TLS. A TLS socket holds its connection options in
+ * memory until it closes. Therefore the options contain only the address, and not the request, whose headers
+ * contain a credential.
  */
 export function edgeTls(edgeUrl: string): Pick<ClientOptions, 'createConnection'> {
   if (!edgeUrl.startsWith('https:')) return {};

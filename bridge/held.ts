@@ -1,7 +1,7 @@
 /**
- * Held publishes: their object has not accepted them yet because they are over a rate (`wait` in
- * protocol/link/frame.ts). They stay in order and are sent again at the pace that the object sets. Nothing is
- * dropped: the engines stop reading a client that has too many of them.
+ * Held publishes: publishes that their object has not accepted yet, because they exceed a rate (`wait` in
+ * protocol/link/frame.ts). The bridge sends them again in order, at the pace that the object sets. It drops
+ * none: the engines stop reading from a client that has too many of them.
  */
 import type { Wait } from '../protocol/link/frame.ts';
 

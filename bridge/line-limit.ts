@@ -1,7 +1,7 @@
 /**
- * Keeps clients from filling the log: limits, per minute, the equal lines of one address, all lines of one
- * address and the lines in total. At the end of the minute it reports the number of suppressed lines by
- * address.
+ * Prevents clients from filling the log. Per minute it limits the equal lines of one address, all lines of
+ * one address, and the lines of all addresses. At the end of the minute it reports the number of suppressed
+ * lines by address.
  */
 const MINUTE_MS = 60_000;
 const MAX_ALIKE = 5;

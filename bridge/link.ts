@@ -3,9 +3,9 @@
  * client and this bridge. When one end closes, the other closes too; the bridge never redials, the client has
  * to reconnect.
  *
- * Smart batching: while no frame is unanswered, frames are sent at the end of the turn. Otherwise they are
- * collected until the next answer, at most two milliseconds, because one Site may answer late while
- * others answer at once.
+ * Batching: if no frame is unanswered, frames are sent at the end of the turn. Otherwise they are collected
+ * until the next answer, but at most for two milliseconds, because the answer of one Site may be late while
+ * others would answer at once.
  */
 import { randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
@@ -20,7 +20,7 @@ import { judgeRefusal, type NoLink } from './refusal.ts';
 /** Frames are collected no longer than this while an earlier one is unanswered. */
 const GATHER_MS = 2;
 const DIAL_TIMEOUT_MS = 8_000;
-/** About so much of a refusal is read at most; the error envelopes of the edge are shorter. */
+/** About this much of the body of a rejected dial is read at most; the error envelopes of the edge are shorter. */
 const MAX_REFUSAL_CHARS = 4_096;
 
 /** The client that a link is dialled for. */
@@ -51,7 +51,7 @@ export interface LinkHandlers<Down> {
   closed(code: number, reason: string): void;
 }
 
-/** The link as the engines see it: they import no socket. */
+/** The interface of a link that the engines use, so that they do not depend on sockets. */
 export interface ObjectLink<Up> {
   /** Returns the sequence for a frame that needs an answer. */
   nextSeq(): number;
@@ -96,7 +96,10 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     open.add(this);
   }
 
-  /** Hands over the frames that arrived before, and the close if the link has closed already. */
+  /**
+   * Passes all frames to `handlers`, first those that have already arrived, and the close if the link has
+   * already closed.
+   */
   attach(handlers: LinkHandlers<Down>): void {
     this.#handlers = handlers;
     const early = this.#early;
@@ -261,7 +264,7 @@ export function dial<Up, Down>(
       link = new Link(socket, schema, answered);
     });
     socket.on('open', () => {
-      // The listeners of the dial would keep the credential in memory as long as the link lives.
+      // Removes the listeners of the dial: they would hold the credential in memory as long as the link is open.
       for (const event of ['upgrade', 'open', 'unexpected-response']) socket.removeAllListeners(event);
       socket.off('error', fail);
       if (link) resolve({ outcome: 'accepted', link, headers });

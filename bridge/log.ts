@@ -1,7 +1,7 @@
 /**
  * Every log line of the bridge: message, level and fields. docs/monitoring.md repeats them as a table, and a
  * test compares the two. Values from clients are cut and cleaned here, so that no line contains a credential,
- * however it was mistyped. Lines that a client can cause at will are limited.
+ * however it was mistyped. Lines that a client can cause as often as it wants are limited.
  */
 import type { Logger } from 'pino';
 import { LineLimit } from './line-limit.ts';
@@ -99,7 +99,10 @@ export class BridgeLog {
 }
 
 const MAX_CHARS = 256;
-/** Of an API key, `sw_` and the next eight characters may be shown; of a token, nothing. */
+/**
+ * Of an API key, `sw_` and the next eight characters may be logged; of a token only `eyJ`, with which every
+ * token begins.
+ */
 const KEY = /(sw_[0-9A-Za-z]{8})[0-9A-Za-z]+/g;
 const TOKEN = /eyJ[\w-]*\.[\w.-]*/g;
 

@@ -27,7 +27,10 @@ type DialOutcome = (typeof DIAL_OUTCOMES)[number];
 /** Buckets from an answer on the same machine (1 ms) to the timeouts of dials and links (8 and 10 s). */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Incremented for each message, therefore plain numbers; copied to the counters at each scrape. */
+/**
+ * Counts that change with each message. They are plain numbers, which are faster than counters, and are
+ * copied to the counters at each scrape.
+ */
 type Tally = { published: number; delivered: number } & Record<PublishResult, number>;
 
 function tally(): Tally {
@@ -87,7 +90,7 @@ export class Metrics {
     amqp: (seconds) => this.#publishSeconds.observe({ protocol: 'amqp' }, seconds),
     mqtt: (seconds) => this.#publishSeconds.observe({ protocol: 'mqtt' }, seconds),
   };
-  /** Without a value until the certificates are known. */
+  /** The gauge has no value until the certificates are loaded. */
   readonly #expiry = this.#gauge(
     'certificate_expiry_timestamp_seconds',
     'Earliest expiry of the certificates in the file in use',
@@ -104,7 +107,7 @@ export class Metrics {
 
   constructor(version = '') {
     collectDefaultMetrics({ register: this.registry });
-    // These are gauges with the names of counters.
+    // The library exposes these gauges under names that end like those of counters, so they are removed.
     for (const what of ['handles', 'requests', 'resources'])
       this.registry.removeSingleMetric(`nodejs_active_${what}_total`);
     this.#tallied(

@@ -12,7 +12,7 @@ import { readProxyHeader } from './proxy-header.ts';
 export interface Proxies {
   /** Addresses and CIDR ranges. */
   ranges: readonly string[];
-  /** A connection from a proxy was closed because it sent no valid header. */
+  /** Called when a connection from a proxy was closed because it sent no valid header. */
   refused(proxy: string, why: string): void;
 }
 
@@ -22,11 +22,14 @@ export function peerAddress({ remoteAddress }: Socket): string {
 }
 
 export class ProxiedListener {
-  /** Listens instead of the TLS server. */
+  /** The server that listens; it passes connections to the TLS server. */
   readonly server: Server;
   readonly #tls: TlsServer;
   readonly #proxies: Proxies;
-  /** Clients of proxied connections, by the ends of the TCP socket, which a TLS socket does not expose. */
+  /**
+   * The client of each proxied connection, by the addresses and ports of its TCP socket (`endsOf`), because a
+   * TLS socket does not expose the TCP socket below it.
+   */
   readonly #clients = new Map<string, { address: string }>();
 
   constructor(tls: TlsServer, proxies: Proxies) {
@@ -68,7 +71,7 @@ export class ProxiedListener {
   }
 }
 
-/** Names a TCP connection, also by the TLS socket on it. */
+/** A key for a TCP connection; the same for the TCP socket and for the TLS socket on it. */
 export function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
@@ -84,7 +87,7 @@ function takeHeader(
   const stop = (then: () => void) => {
     clearTimeout(timer);
     socket.off('data', onData).off('end', onGone).off('error', onGone);
-    // TLS adds its own handler; errors of a rejected socket are ignored.
+    // Ignores errors of the socket until TLS adds its own handler, and those of a rejected socket.
     socket.on('error', () => {});
     then();
   };

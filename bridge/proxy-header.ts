@@ -1,7 +1,8 @@
 /**
  * Reads the header of the PROXY protocol, versions 1 and 2, in which a proxy sends the client's address.
  * Pure: takes bytes and returns a result; a partial header is read again when more bytes have arrived.
- * Checksums and other additions (TLVs) of version 2 are skipped: a peer that may send a header is trusted.
+ * Checksums and other additions (TLVs) of version 2 are not checked, because a peer that may send a header is
+ * trusted.
  */
 import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
@@ -27,7 +28,10 @@ export const MAX_PROXY_HEADER_BYTES = FIXED_BYTES + MAX_VARIABLE_BYTES;
 export type ProxyHeader =
   /** Valid so far; more bytes are needed. */
   | { is: 'partial' }
-  /** `length` is in bytes. Without an address the connection is the proxy's own: a health check. */
+  /**
+   * `length` is in bytes. Without an address the connection is one that the proxy itself opened, a health
+   * check.
+   */
   | { is: 'whole'; length: number; address: string | undefined }
   | { is: 'wrong'; why: string };
 

@@ -1,7 +1,10 @@
 /** Why clients are rejected and why connections end: closed lists, used as metric labels and in the log. */
 import { CLOSE_CODES } from '../protocol/link/live.ts';
 
-/** Reasons at any time: the client closes, violates the protocol or times out; a bug; the bridge stops. */
+/**
+ * Reasons that are possible at any time: the client closes, violates the protocol or times out; a bug of the
+ * bridge; the bridge stops.
+ */
 export const OWN_REASONS = ['client', 'protocol', 'timeout', 'fault', 'stopping'] as const;
 /** Reasons for which the edge, or the bridge in its place, does not accept a login. */
 export const LOGIN_REASONS = [

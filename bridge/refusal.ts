@@ -4,8 +4,8 @@ import { CLOCK_HEADER, PROBE_HEADER } from '../protocol/link/proof.ts';
 import type { LoginReason } from './reasons.ts';
 
 /**
- * A dial without a link. `refused`: the edge rejected the client; `unproven`: it rejected the bridge proof;
- * `trouble`: any other failure.
+ * The result of a dial that opened no link. `refused`: the edge rejected the client; `unproven`: the edge
+ * rejected the bridge proof; `trouble`: any other failure.
  */
 export type NoLink =
   /** `isProbe`: the dial was the connection test of a key. */
@@ -13,7 +13,7 @@ export type NoLink =
     | { outcome: 'refused'; status: number; code: string; message: string; isProbe?: true }
     | { outcome: 'unproven' | 'trouble'; reason: string }
   ) & {
-    /** The bridge answered without asking the edge. */
+    /** Set if the bridge answered without a dial to the edge, with the limit that was reached. */
     unasked?: 'throttled' | 'crowded';
   };
 

@@ -27,7 +27,7 @@ export interface TlsMaterial {
 
 interface TlsFilesHost {
   taken(material: TlsMaterial): void;
-  /** The files are invalid: the previous ones stay in use. */
+  /** Called when the files are invalid: the previous ones stay in use. */
   kept(why: string): void;
 }
 
@@ -64,7 +64,10 @@ export class TlsFiles {
     return this.#looking;
   }
 
-  /** Called before the files are read, so that the next check notices a change during the read. */
+  /**
+   * Records the state of the files before they are read, so that the next check notices a change during the
+   * read.
+   */
   async #look(): Promise<string> {
     this.#seen = (await Promise.all(Object.values(this.#paths).map(stampOf))).join();
     return this.#seen;

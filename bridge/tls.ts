@@ -55,7 +55,10 @@ export function createTlsListener(
   onClient: (client: TlsClient) => void,
   { demandsCertificate = false, proxies, failed = () => {}, waitingRoom }: TlsListenerOptions = {},
 ): TlsListener {
-  /** The ends of the room for connections in their handshake, by the ends of the TCP socket. */
+  /**
+   * The waiting-room entries of connections during their TLS handshake, by the addresses and ports of the TCP
+   * socket (`endsOf`).
+   */
   const rooms = new Map<string, Waiting>();
   const server = createServer(
     {
@@ -92,12 +95,14 @@ export function createTlsListener(
   });
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
     const address = clientOf(socket);
-    // For an untrusted client certificate Node sets only `authorizationError`, not a specific error code.
+    // For an untrusted client certificate Node sets only `authorizationError`; the error itself has no
+    // specific code.
     const untrusted = socket.authorizationError as unknown as string | null;
     const code = untrusted ?? error.code ?? error.message;
     const reason = handshakeReason(code, untrusted !== null);
     const report = () => failed({ reason, code, address: address ?? closing()?.address });
-    // After a reset the TLS socket has no address; the closing TCP socket below it still has the client.
+    // After a reset the TLS socket has no address. The client's address is then found when the TCP socket
+    // below it closes.
     if (address === undefined && !closing()) socket.once('close', report);
     else report();
     socket.destroy();
@@ -108,7 +113,7 @@ export function createTlsListener(
   };
 }
 
-/** TLS 1.3, and of TLS 1.2 the suites with forward secrecy and authenticated encryption. */
+/** All suites of TLS 1.3, and the suites of TLS 1.2 with forward secrecy and authenticated encryption. */
 const CIPHERS = [
   'TLS_AES_128_GCM_SHA256',
   'TLS_AES_256_GCM_SHA384',
@@ -121,7 +126,10 @@ const CIPHERS = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
-/** Disables session tickets where certificates are required: a resumed session presents no certificate. */
+/**
+ * Makes the TLS context of a listener. Where certificates are required it disables session tickets, because a
+ * client that resumes a session presents no certificate.
+ */
 function contextOf({ cert, key, ca }: TlsMaterial, demandsCertificate: boolean): SecureContextOptions {
   const demanding = ca && demandsCertificate ? { ca, secureOptions: constants.SSL_OP_NO_TICKET } : {};
   return { cert, key, minVersion: 'TLSv1.2', ciphers: CIPHERS, ...demanding };

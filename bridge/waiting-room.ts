@@ -1,7 +1,8 @@
 /**
- * Connections whose client has not sent a login yet [C-14.6]: at most so many of one network and in all. Where there is
- * no room the oldest is closed, so that silent connections never keep out a client that logs in at once. Connections with
- * TLS have a lower bound of their own, because TLS costs five times the memory of the connection.
+ * Connections whose client has not sent a login yet [C-14.6]: limits their number per client network and in
+ * total. At a limit the oldest of them is closed, so that silent connections never prevent a client from
+ * logging in that sends its login at once. Those with a finished TLS handshake have an additional, lower
+ * limit, because TLS needs five times the memory of a plain connection.
  */
 import type { Socket } from 'node:net';
 import { networkOf } from '../protocol/address-range.ts';
@@ -12,23 +13,26 @@ interface Entry {
   network: string;
 }
 
-/** What a listener reports of a connection that waits. */
+/** The calls with which a listener reports the progress of a waiting connection. */
 export interface Waiting {
-  /** The TLS handshake is done. */
+  /** The TLS handshake has finished. */
   hasTls: () => void;
-  /** The client has sent a login: the connection waits no longer. */
+  /** The client has sent a login: the connection is no longer counted. */
   hasLogin: () => void;
 }
 
 export class WaitingRoom {
-  /** In the order of their arrival; so is each network's own set. */
+  /** All waiting connections in the order of their arrival; the set of each network has the same order. */
   readonly #entries = new Set<Entry>();
   readonly #networks = new Map<string, Set<Entry>>();
-  /** Those with TLS, in the order of their handshakes. */
+  /** The waiting connections with a finished TLS handshake, in the order of these. */
   readonly #withTls = new Set<Entry>();
   readonly #closed: (address: string) => void;
 
-  /** `closed`: a connection was closed to make room. */
+  /**
+   * `closed` is called when a connection was closed because a limit was reached, with the network of its
+   * client.
+   */
   constructor(closed: (address: string) => void = () => {}) {
     this.#closed = closed;
   }

@@ -18,7 +18,10 @@ export const emailChangePending = z.strictObject({ pendingEmail: z.string(), exp
 export const resetRequest = z.strictObject({ email });
 export const resetConfirmation = z.strictObject({ token: givenToken, newPassword: password });
 
-/** The answer where a mail follows only if there is an account: it says nothing about the account. */
+/**
+ * The answer of routes that send a mail only if an account exists: it is the same in both cases, so it does
+ * not reveal whether there is an account.
+ */
 export const accepted = z.strictObject({ accepted: z.literal(true) });
 
 export const sessionRecord = z.strictObject({

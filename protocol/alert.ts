@@ -1,4 +1,7 @@
-/** Alerts [C-9]: an organization's rules about its telemetry, and the alerts that fired. One path, two kinds. */
+/**
+ * Alerts [C-9]: an organization's rules about its telemetry, and the alerts that these rules opened. Both
+ * have the same REST path and differ by `kind`.
+ */
 import { z } from 'zod';
 import { uuid } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';
@@ -69,7 +72,7 @@ export type AlertChange = z.infer<typeof alertChange>;
 
 export const alertAction = z.strictObject({ note: note.optional() });
 
-/** What a rule compares: the fields that depend on each other. */
+/** The fields of a rule that depend on each other. */
 interface Condition {
   operator: AlertOperator;
   threshold?: number | null | undefined;
@@ -86,7 +89,10 @@ export function waitsForAbsence({ operator, forSeconds }: Condition): boolean {
   return operator !== 'ABSENT' || forSeconds !== 0;
 }
 
-/** The default of `forSeconds`. For ABSENT it is not 0: a device that sends once a minute is silent in between. */
+/**
+ * The value of `forSeconds`, or its default. The default for ABSENT is not 0, because a device that sends
+ * once a minute is silent in between.
+ */
 export function forSecondsOf({ operator, forSeconds }: Condition): number {
   return forSeconds ?? (operator === 'ABSENT' ? LIMIT.alertAbsentSeconds : 0);
 }

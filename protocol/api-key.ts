@@ -9,7 +9,10 @@ const API_KEY = /^sw_[0-9A-Za-z]{49}$/;
 /** Length of the prefix that identifies a key in lists and logs: `sw_` and eight characters. */
 const PREFIX_LENGTH = 11;
 
-/** Creates a key from at least 64 random bytes; throws if too few remain after skipping biased ones. */
+/**
+ * Creates a key from random bytes, at least 64. Skips byte values that would make some characters more likely
+ * than others; throws if too few bytes are left.
+ */
 export function composeApiKey(random: Uint8Array): string {
   let secret = '';
   for (const byte of random) {

@@ -29,9 +29,12 @@ export type PowerSum = Extract<SiteSignal, 'fvePowerKw' | 'batteryPowerKw'>;
 interface AssetKind {
   /** Empty: the interface has no command for this asset type. */
   commands: Partial<Record<DeviceCommandType, DeviceCommandRule>>;
-  /** The default of `meterRole` of its sub-devices: what their meter measures. */
+  /** The default of `meterRole` for sub-devices of this type: what their meter measures. */
   meterRole: MeterRole | null;
-  /** The site value that its power is added to if the gateway does not send that value. */
+  /**
+   * The site-level signal to which the power of this asset type is added if the gateway does not send that
+   * signal.
+   */
   sumsTo: PowerSum | null;
   /**
    * How its power counts for a setpoint without the site's consumption: 1 = it takes power from the grid, -1 = it

@@ -1,21 +1,21 @@
 /**
- * What one organization may do to others at most [C-14.2]. Only the platform changes a ceiling; an organization's own
- * settings cannot exceed it.
+ * The ceilings: the maximum load that one organization may put on what all organizations share [C-14.2]. Only
+ * the platform's operator changes a ceiling, and an organization's own settings cannot exceed it.
  */
 import { z } from 'zod';
 import { LIMIT } from './limits.ts';
 
-/** Per ceiling: the default, and the most that the platform may set. */
+/** Per ceiling: its default, and the maximum that the operator may set. */
 const CEILINGS = {
-  /** Of the setting: REST requests a minute of one key or user. */
+  /** Maximum of the organization's setting for REST requests a minute of one key or user. */
   restRatePerMinute: [6_000, 1_000_000],
-  /** Of the setting: publishes a second of one key. */
+  /** Maximum of the organization's setting for publishes a second of one key. */
   publishRatePerSecond: [500, 10_000],
-  /** Of the setting: messages a second of one device. */
+  /** Maximum of the organization's setting for messages a second of one device. */
   deviceRatePerSecond: [200, 1_000],
-  /** Requests of members and keys that may write to D1, which all organizations share. */
+  /** Requests a minute of members and keys that may write to D1, which all organizations share. */
   changesPerMinute: [600, 100_000],
-  /** Key creations and connection tests together. */
+  /** Key creations and connection tests a minute, together. */
   keyTestsPerMinute: [10, 1_000],
   invitationsPerDay: [LIMIT.invitationsPerDay, 10_000],
   plants: [LIMIT.plantsPerOrganization, 100_000],
@@ -32,13 +32,13 @@ function shapeOf<Schema>(schema: (name: CeilingName) => Schema): Record<CeilingN
 }
 
 export const ceilings = z.strictObject(shapeOf(() => z.int().min(1)));
-/** A change by the platform; omitted ceilings stay as they are, and null restores the default. */
+/** A change by the operator: omitted ceilings stay unchanged, and null restores the default. */
 export const ceilingsChange = z.strictObject(
   shapeOf((name) => z.int().min(1).max(CEILINGS[name][1]).nullable().optional()),
 );
 export type CeilingsChange = z.infer<typeof ceilingsChange>;
 
-/** The ceilings of an organization. `changed`: those that the platform has set for it. */
+/** The ceilings of an organization. `changed`: those that the operator has set for it. */
 export function ceilingsOf(changed: Readonly<Record<string, number>>): Ceilings {
   return Object.fromEntries(NAMES.map((name) => [name, changed[name] ?? CEILINGS[name][0]])) as Ceilings;
 }

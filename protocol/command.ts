@@ -150,7 +150,10 @@ export function statedWindow(
   return commandType === 'MODE_CHANGE' ? { untilMs } : {};
 }
 
-/** Depth of the deepest fields: payload, commands or slots, item, and the item's params or setpoint. */
+/**
+ * Maximum depth at which nulls are removed: payload, commands or slots, item, and the item's params or
+ * setpoint.
+ */
 const LEVELS = 4;
 
 function withoutNulls(value: unknown, levels = LEVELS): unknown {

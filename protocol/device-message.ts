@@ -84,7 +84,10 @@ export function parseDeviceMessage(
   }
 }
 
-/** Keeps `ts` as text until its form is checked: JSON also accepts 1e12 and 1.0, but an integer is signed. */
+/**
+ * Returns the members as values, but `ts` as text. JSON also accepts 1e12 and 1.0 as a number, but `ts` must
+ * be an integer, because the signature covers its digits.
+ */
 function readMembers(members: ReadonlyMap<string, string>): Record<string, unknown> {
   const raw: Record<string, unknown> = {};
   for (const name of ['nonce', 'data', 'sig', 'status', 'cmdId']) {

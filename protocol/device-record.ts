@@ -76,7 +76,10 @@ const certificatePackage = z.strictObject({
   certificateExpiresAt: z.string(),
 });
 
-/** The credentials and connection data of a new device, answered once (spec: Provisioning package; [C-3.3]). */
+/**
+ * The credentials and connection data of a new device; only one answer contains them (spec: Provisioning
+ * package; [C-3.3]).
+ */
 export const provisioningPackage = z.strictObject({
   deviceId: z.string(),
   authMethod: z.enum(AUTH_METHODS),

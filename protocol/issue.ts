@@ -40,7 +40,10 @@ function textOf(issue: z.core.$ZodIssue): string {
   return issue.path.length > 0 ? `${issue.path.join('.')}: ${what}` : what;
 }
 
-/** How the messages begin that zod writes by itself; a schema's own message stays as it is. */
+/**
+ * The beginnings of messages that zod generates. These are replaced by our texts; a message that a schema
+ * defines is not changed.
+ */
 const WRITTEN_BY_ZOD = /^(Invalid|Too small|Too big|Unrecognized)/;
 
 /** What is wrong with one value, and what it must be. */
@@ -116,5 +119,5 @@ function oneOf(values: readonly unknown[]): string {
   return `one of ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** Leaves room for the name of the field in one fault. */
+/** Maximum length of a list of words; short enough that the field's name also fits into one fault. */
 const MAX_WORDS_CHARS = 120;

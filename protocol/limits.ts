@@ -21,14 +21,15 @@ export const LIMITS = {
   commandsPage: [1_000_000, 'pages', 'ours'],
   commandsPageCharacters: [4 * MIB, 'characters', 'ours'],
   pendingCommands: [100, 'commands', 'spec: Limits'],
-  // The rows that pages reach; lists that may be longer continue with a cursor. A total ends one above it.
+  // The number of rows that `page` can reach; further rows of longer lists need a cursor. A list's total is
+  // counted only up to one more than this.
   listTotal: [10_000, 'rows', 'C-14.3'],
   listRows: [100, 'rows', 'spec: Limits'],
   listRowsDefault: [20, 'rows', 'spec: Limits'],
   addressRequestsPerMinute: [1_200, 'requests', 'C-14.2'],
   requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
-  // Of routes that need no credential.
+  // Maximum size of the body for routes that need no credential.
   publicBodyBytes: [64 * KIB, 'bytes', 'ours'],
   restBodyDepth: [64, 'levels', 'ours'],
   schedulesWindowMs: [7 * DAY, 'ms', 'spec: Limits'],
@@ -39,7 +40,7 @@ export const LIMITS = {
   passwordMaxCharacters: [200, 'characters', 'C-1.4'],
   nameCharacters: [100, 'characters', 'spec: Limits'],
   emailCharacters: [254, 'characters', 'ours'],
-  // Per client network; and from all networks together.
+  // Wrong passwords for one account: from one client network, and from all networks together.
   wrongLogins: [10, 'logins', 'C-1.4'],
   wrongLoginsEverywhere: [100, 'logins', 'C-14.4'],
   wrongLoginsMs: [15 * MINUTE, 'ms', 'C-1.4'],
@@ -55,7 +56,7 @@ export const LIMITS = {
   // A login over the limit ends the oldest session.
   sessionsPerUser: [100, 'sessions', 'ours'],
   organizationsPerUser: [100, 'organizations', 'ours'],
-  // Of which a user is ORG_ADMIN when they create another one.
+  // A user who is ORG_ADMIN of this many organizations cannot create another one.
   organizationsMade: [10, 'organizations', 'C-14.2'],
   supportSessionMs: [60 * MINUTE, 'ms', 'ours'],
   supportReasonCharacters: [500, 'characters', 'ours'],
@@ -107,7 +108,8 @@ export const LIMITS = {
   openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
   violationDampingMs: [10 * SECOND, 'ms', 'C-8.3'],
   settlingMs: [MINUTE, 'ms', 'C-7.8'],
-  // A larger deviation from the target is DEVIATED: of the target, and at least so much power or energy.
+  // The allowed deviation from a setpoint: this fraction of its target, but at least this much power or
+  // energy. A larger deviation is DEVIATED.
   verdictTolerance: [0.05, 'fraction', 'C-7.8'],
   verdictToleranceKw: [0.5, 'kW', 'C-7.8'],
   verdictToleranceKwh: [0.1, 'kWh', 'C-7.8'],
@@ -133,20 +135,22 @@ export const LIMITS = {
   amqpCloseMs: [3 * SECOND, 'ms', 'ours'],
   // How long close-ok waits for publishes that are held because of the rate limit.
   amqpLeaveMs: [30 * SECOND, 'ms', 'ours'],
-  // If this much output waits for a client that does not read, we stop reading from it. A client that takes
-  // no output for three heartbeats, or this long without heartbeats, is closed.
+  // amqpOutputBytes: if this much output waits for a client, the bridge stops reading from it.
+  // amqpUndrainedMs: a client without heartbeats that reads none of its waiting output for this time is
+  // closed; with heartbeats the time is three intervals.
   amqpOutputBytes: [MIB, 'bytes', 'ours'],
   amqpUndrainedMs: [30 * SECOND, 'ms', 'ours'],
-  // Refused logins from one address, including those over the connection limit. Over it the bridge answers by
-  // itself.
+  // Rejected logins a minute from one address with one credential, including those over the connection limit.
+  // Above it the bridge rejects logins without a dial to the edge.
   refusedLoginsPerMinute: [30, 'logins', 'C-3.11'],
   // As in RabbitMQ: the connection of a failed login is closed silently after this time.
   failedLoginMs: [3 * SECOND, 'ms', 'ours'],
   tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
-  // Connections of a bridge whose clients have not sent a login yet; the oldest makes room.
+  // Connections of a bridge whose clients have not sent a login yet; at the limit the oldest one is closed.
   silentConnectionsPerNetwork: [64, 'connections', 'C-14.6'],
   silentConnections: [5_000, 'connections', 'C-14.6'],
-  // Of these with TLS: each costs up to 85 KB, and all of them must stay below 300 MB.
+  // Those of them with a finished TLS handshake: each needs up to 85 KB, and all together must need less than
+  // 300 MB.
   silentTlsConnections: [1_500, 'connections', 'ours'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
   amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
@@ -178,16 +182,16 @@ export const LIMITS = {
   mqttPacketBytes: [128 * KIB, 'bytes', 'ours'],
   mqttConnectMs: [10 * SECOND, 'ms', 'ours'],
   mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
-  // QoS 2 messages without PUBREL. The default of a common client (paho) is 20. Stored payloads are no longer
-  // in memory.
+  // Maximum number of QoS 2 messages without PUBREL. A common client (paho) sends at most 20 by default.
+  // Payloads that the Site has stored are no longer in memory.
   mqttInflightMessages: [32, 'messages', 'ours'],
   deviceMessagesPerSecond: [20, 'messages', 'C-3.8', 'deviceRatePerSecond'],
   deviceMessagesBurst: [200, 'messages', 'C-3.8'],
-  // For 20 messages per second; scales with that setting.
+  // At the default rate of 20 messages per second; changes in proportion to the setting of that rate.
   deviceMinuteBytes: [MIB, 'bytes', 'ours'],
   serialNumberCharacters: [50, 'characters', 'spec: Limits'],
   devicesPerOrganization: [100_000, 'devices', 'ours'],
-  // A row of D1, which all organizations share.
+  // Small, because each device's metadata is in a row of D1, which all organizations share.
   deviceMetadataBytes: [KIB, 'bytes', 'ours'],
   mqttTokenSeconds: [3_600, 'seconds', 'spec: Limits'],
   mqttTokenSecondsMin: [60, 'seconds', 'C-3.3'],
@@ -238,7 +242,8 @@ export const LIMITS = {
   alertSecondsMax: [86_400, 'seconds', 'ours'],
   alertAbsentSeconds: [300, 'seconds', 'C-9'],
   alertCooldownSeconds: [300, 'seconds', 'C-9'],
-  // Prevents an alert at each occurrence of a condition that comes and goes.
+  // At least a minute, so that a condition that quickly becomes true and false again does not open an alert
+  // each time.
   alertCooldownSecondsMin: [60, 'seconds', 'ours'],
   alertsKept: [20_000, 'alerts', 'ours'],
   alertNoteCharacters: [500, 'characters', 'ours'],

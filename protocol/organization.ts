@@ -6,7 +6,7 @@ import { displayName, email, slug } from './user.ts';
 
 const SETTINGS = {
   requireSignedCommands: z.boolean(),
-  /** The answer to a wrong signature contains the text that should have been signed. */
+  /** True: the rejection of a wrong signature contains the text that should have been signed. */
   signatureHints: z.boolean(),
   authFailurePolicy: z.enum(['any', 'attested']),
   telemetryIntervalSeconds: z

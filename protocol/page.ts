@@ -17,7 +17,7 @@ export interface PageRequest {
   /** Starts at 1. */
   page: number;
   limit: number;
-  /** Of a list with a cursor. */
+  /** Only for lists with a cursor: the `before` of the request. */
   before?: Cursor | undefined;
 }
 

@@ -106,7 +106,10 @@ export const QUEUE_NAMES = [
 ] as const;
 export type QueueName = (typeof QUEUE_NAMES)[number];
 
-/** The queue of each event kind. No wildcards: `*` is one word, `event.*` misses `event.command.ack` [C-6.1]. */
+/**
+ * The queue of each event kind. Each kind is listed, because a wildcard binding would miss one: `*` matches
+ * only one word, so `event.*` does not match `event.command.ack` [C-6.1].
+ */
 export const EVENT_QUEUES: Record<EventKind, QueueName> = {
   telemetry: 'event.telemetry',
   alarm: 'event.alarm',

@@ -23,7 +23,10 @@ const windowFields = z.object({
   slots: z.array(z.unknown()).min(1),
 });
 
-/** Whether the slot has a wrong index. A slotIndex that is not an integer is reported as a fault of that field. */
+/**
+ * Whether the slot has a wrong index. False if slotIndex is not an integer, because that is already reported
+ * as a fault of the field.
+ */
 function isOutOfPlace(slot: { slotIndex: number } | null, index: number): boolean {
   return Number.isInteger(slot?.slotIndex) && slot?.slotIndex !== index;
 }

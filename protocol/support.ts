@@ -1,7 +1,7 @@
 /** Support sessions as their organization sees them: the operator reads for an hour what an ORG_ADMIN can read. */
 import { z } from 'zod';
 
-/** Begins each token of a support session, so that no other credential is looked up among them. */
+/** The beginning of each support token. Only tokens that begin with it are searched among the support sessions. */
 export const SUPPORT_TOKEN_PREFIX = 'support_';
 
 export const supportSession = z.strictObject({

@@ -26,7 +26,7 @@ export interface ChannelHost {
   /** The scopes of the client's key. */
   readonly scopes: ReadonlySet<ApiKeyScope>;
   readonly frameMax: number;
-  /** The client supports a basic.cancel from the server. */
+  /** Whether the client accepts a basic.cancel from the server. */
   readonly hearsOfCancels: boolean;
   write(bytes: Buffer, onTaken?: () => void): void;
   /** Schedules a flush at the end of this turn. */
@@ -50,7 +50,7 @@ export class Channel {
   readonly uplink: Uplink;
   #state: 'open' | 'ending' | 'closing' = 'open';
   #isBusy = false;
-  /** Why the bridge closes the channel, and whether the client closes it. */
+  /** `#error`: why the bridge closes the channel, if it does. `#isLeft`: whether the client closes it. */
   #error: AmqpError | undefined;
   #isLeft = false;
   #deadline: NodeJS.Timeout | undefined;
@@ -128,7 +128,10 @@ export class Channel {
     });
   }
 
-  /** Runs before a publish is sent, so that nothing after a rejected publish is accepted [C-6.4]. */
+  /**
+   * Checks whether the key may publish this, before the publish is sent. A rejection closes the channel, so
+   * that no later publish is accepted [C-6.4].
+   */
   #checkRight({ exchange, routingKey }: Content): void {
     const { vhost, username: slug, scopes } = this.host;
     const right = authorizePublish({ slug, vhost }, scopes, exchange, routingKey);
@@ -157,7 +160,8 @@ export class Channel {
   deliver(tag: string, delivery: Delivery): void {
     const { bytes } = delivery;
     if (this.#state !== 'open') {
-      // The lease was returned when the channel closed; only the bytes have to be freed.
+      // The message was put back into its queue when the channel closed; only its bytes in the delivery
+      // window must be freed.
       this.uplink.drained(bytes);
       return;
     }
@@ -227,7 +231,7 @@ export class Channel {
     if (!this.#error) this.host.closed(this.id);
   }
 
-  /** The connection has ended: nothing more is sent. */
+  /** Called when the connection has ended: sends nothing. */
   abandon(): void {
     clearTimeout(this.#deadline);
   }

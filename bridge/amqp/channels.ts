@@ -1,4 +1,7 @@
-/** The channels of a running connection: opens them (RabbitMQ's 504 errors) and passes frames to them. */
+/**
+ * The channels of a running connection: opens them, passes frames to them, and rejects frames for channels
+ * that are not open, with RabbitMQ's 504 errors.
+ */
 import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
 import { Channel, type ChannelHost } from './channel.ts';
 import { noMethodFrame } from './content.ts';

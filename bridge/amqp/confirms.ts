@@ -1,7 +1,7 @@
 /**
- * Publisher confirms of one channel. Publishes are stored out of order because each Site answers separately.
- * Confirms are coalesced: one `ack multiple` for all tags below the first without an outcome, single acks for
- * tags above it.
+ * Publisher confirms of one channel. The outcomes of publishes arrive out of order, because each Site answers
+ * separately. Confirms are combined: one `ack multiple` for all tags below the first without an outcome,
+ * single acks for tags above it.
  */
 export interface Confirmation {
   kind: 'ack' | 'nack';
@@ -36,7 +36,7 @@ export class Confirms {
     const fresh = this.#fresh.sort((left, right) => left.tag - right.tag);
     this.#fresh = [];
     const confirmations: Confirmation[] = [];
-    // Nacks go first: an `ack multiple` with a higher tag would cover them.
+    // Nacks are sent first, because an `ack multiple` with a higher tag would also confirm these tags.
     for (const { tag, kind } of fresh) {
       if (kind !== 'nack') continue;
       confirmations.push({ kind, tag, multiple: false });

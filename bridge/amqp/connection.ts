@@ -1,6 +1,7 @@
 /**
  * One AMQP client: byte stream, handshake, channels and link. When the link closes, the client is closed with
- * 320 "try again"; when the client disconnects, the link closes. Takes any duplex stream, imports no socket.
+ * 320 "try again"; when the client disconnects, the link closes. Works with any duplex stream, so tests need no
+ * socket.
  *   header ─► handshake ─► running ─► closing (close sent, waits for close-ok) ─► closed
  */
 import type { Duplex } from 'node:stream';
@@ -36,7 +37,7 @@ export class AmqpConnection {
   #uplink: Uplink | undefined;
   #channels: Channels | undefined;
   #session: Session | undefined;
-  /** connection.blocked was sent, and connection.unblocked not yet. */
+  /** True after connection.blocked was sent, until connection.unblocked is sent. */
   #isBlocked = false;
   readonly #heartbeat: Heartbeat;
   #timer: NodeJS.Timeout;
@@ -91,7 +92,7 @@ export class AmqpConnection {
     if (broken) this.#fail(broken.error);
   }
 
-  /** Takes frames until one has to wait; while it waits, the socket is not read. */
+  /** Handles frames until one has to wait; while it waits, the bridge does not read the socket. */
   #proceed(): void {
     for (let frame = this.#nextFrame(); frame; frame = this.#nextFrame()) {
       try {
@@ -116,7 +117,7 @@ export class AmqpConnection {
   #isHeld(): boolean {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
     if (this.#output.waitingBytes >= LIMIT.amqpOutputBytes) return true;
-    // Replies keep the order of requests: a channel with an unanswered request takes no frames.
+    // A channel with an unanswered request handles no frames, so that replies are in the order of the requests.
     if (this.#channels?.isBusy(this.#inflow.nextChannel)) return true;
     return this.#isBusy || this.#uplink?.isFull === true;
   }
@@ -206,7 +207,10 @@ export class AmqpConnection {
     this.#sendMethod(METHOD.connectionUpdateSecretOk, {});
   }
 
-  /** Sends connection.blocked to a client that supports it, and unblocked once its publishes flow again. */
+  /**
+   * To a client that supports it, sends connection.blocked when it publishes above its rate, and
+   * connection.unblocked when its publishes are accepted again.
+   */
   #updateBlocked(): void {
     const isBlocked = this.#uplink?.isOverRate === true;
     if (isBlocked === this.#isBlocked || !this.#session?.can('connection.blocked')) return;
@@ -222,7 +226,10 @@ export class AmqpConnection {
     if (method === METHOD.connectionCloseOk || method === METHOD.connectionClose) this.#output.end();
   }
 
-  /** Answers earlier requests and publishes before close-ok; waits longer if publishes are held. */
+  /**
+   * Handles connection.close: answers earlier requests and publishes, and then sends close-ok. Waits longer
+   * for these answers if publishes are held.
+   */
   #leave(): void {
     this.#isBusy = true;
     const isHolding = this.#uplink?.isHolding === true;

@@ -6,13 +6,16 @@ import { LIMIT } from '../../protocol/limits.ts';
 import { type AmqpError, channelError, connectionError } from './wire/amqp-error.ts';
 import { BASIC_CLASS, decodeProperties, METHOD, undecodable } from './wire/codec.ts';
 
-/** The flag of the headers table: the only property that can be hostile, therefore it is decoded. */
+/**
+ * The flag of the headers table. This property is always decoded, because only a table can be malformed in a
+ * way that harms a receiver.
+ */
 const HEADERS_FLAG = 0x2000;
 const EXPIRATION_FLAG = 0x0100;
 const USER_ID_FLAG = 0x0010;
 /** Offset of the properties: after class, weight and body size. */
 const PROPERTIES_AT = 12;
-/** Ten years. */
+/** RabbitMQ's maximum: ten years. */
 const MAX_EXPIRATION_MS = 315_360_000_000n;
 
 export interface PublishMethod {
@@ -53,7 +56,7 @@ function readArguments(args: Buffer): PublishMethod {
 export class ContentAssembly {
   readonly #method: PublishMethod;
   #properties: string | undefined;
-  /** Allocated with the announced size, so that many small frames cost no more than one. */
+  /** Allocated with the announced size, so that many small frames need no more memory than one. */
   #body = Buffer.alloc(0);
   #received = 0;
 
@@ -86,7 +89,7 @@ export class ContentAssembly {
       );
     }
     if (size > BigInt(LIMIT.amqpBodyBytes)) {
-      // The channel is closing now, so its body frames are ignored.
+      // This error closes the channel, so the body frames that follow are ignored.
       const what = `message size ${size} is larger than configured max size ${LIMIT.amqpBodyBytes}`;
       throw channelError(311, what, METHOD.basicPublish);
     }
@@ -133,7 +136,7 @@ function wrongExpiration(text: string): string | undefined {
   return value > MAX_EXPIRATION_MS ? `{value_too_large,${value}}` : undefined;
 }
 
-/** The error for a frame other than the one that the content needs next. */
+/** The error for a frame that is not the one that must follow in the content. */
 function unexpected(expected: string, got: string): AmqpError {
   return connectionError(505, `expected content ${expected}, got ${got} instead`, METHOD.basicPublish);
 }

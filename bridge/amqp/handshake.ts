@@ -20,14 +20,17 @@ import { type Fields, METHOD } from './wire/codec.ts';
 
 export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
 
-/** What a client sends at login: its credential and, if it is the probe of a new key, the nonce. */
+/**
+ * What a client sends at login: its credential and, if it is the connection test of a key, the test's nonce
+ * (`probe`).
+ */
 export interface Introduction extends SaslCredential {
   probe: string;
 }
 
 /** A client's link as its connection sees it. */
 export interface VhostLink extends ObjectLink<VhostLinkUp> {
-  /** Hands over the frames that arrived before. */
+  /** Passes all frames to `handlers`, first those that have already arrived. */
   attach(handlers: LinkHandlers<VhostLinkDown>): void;
 }
 
@@ -85,7 +88,7 @@ export class Handshake {
   #secretDigest: Buffer | undefined;
   #username = '';
   #capabilities: Fields = {};
-  /** Why no vhost can be opened; sent when the client asks for one. */
+  /** Why the client may not open a vhost; sent when the client tries to open one. */
   #refusal: string | undefined;
   /** What is known about a client that does not reach open-ok. */
   readonly #rejection: Partial<Refusal> = {};
@@ -107,7 +110,10 @@ export class Handshake {
     });
   }
 
-  /** Takes the next method. Resolves with the session at the end; rejects with what ends the connection. */
+  /**
+   * Handles the next method. Resolves with the session when the handshake is finished; rejects with the error
+   * that ends the connection.
+   */
   async take(method: number, fields: Fields): Promise<Session | undefined> {
     if (this.#state === 'start-ok' && method === METHOD.connectionStartOk) {
       this.#state = 'dialing';
@@ -140,7 +146,7 @@ export class Handshake {
     return this.#rejection;
   }
 
-  /** Closes the link, whether or not a session uses it already; also one that is still being dialled. */
+  /** Closes the link, even if a session already uses it or it is still being dialled. */
   abandon(): void {
     this.#abandoned = true;
     this.#link?.close();
@@ -171,7 +177,8 @@ export class Handshake {
         this.#scopes = readScopes(dialed.headers[SCOPES_HEADER]);
         return;
       case 'refused':
-        // A connection limit is reported when the vhost is opened, as in RabbitMQ; all else at login.
+        // A reached connection limit (409) is reported when the client opens the vhost, as in RabbitMQ. All
+        // other rejections are reported at login.
         if (dialed.status !== 409) throw this.#loginRefused(mechanism);
         this.#refusal = dialed.message;
         return;
@@ -208,7 +215,8 @@ export class Handshake {
       throw connectionError(530, `${refused}: ${this.#refusal}`, METHOD.connectionOpen);
     }
     if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
-    // The object gets a wrong vhost too: it audits the connection, or the attempt with a wrong vhost.
+    // The object also gets a wrong vhost, because it writes the audit event of a connection and of an attempt
+    // with a wrong vhost.
     this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
     if (vhost !== this.#vhost) {
       this.#rejection.reason = 'vhost';
@@ -229,7 +237,10 @@ export class Handshake {
   }
 }
 
-/** Throws if a limit is raised or 0, or frames are below the minimum: closes late and without a frame. */
+/**
+ * Reads the negotiated limits. Throws if the client exceeds an offered limit, sends 0 or sets a frame size
+ * below the minimum; the socket is then closed after a delay and without a frame, as in RabbitMQ.
+ */
 function readTuneOk(fields: Fields): Tuned {
   const frameMax = Number(fields.frameMax);
   const channelMax = Number(fields.channelMax);
@@ -242,7 +253,7 @@ function readTuneOk(fields: Fields): Tuned {
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
 }
 
-/** A new key in each process, so that a digest of a secret is useless elsewhere. */
+/** The key of the digests of secrets. It is new in each process, so a digest cannot be used anywhere else. */
 const DIGEST_KEY = randomBytes(32);
 
 function digest(secret: string | Buffer): Buffer {
@@ -260,7 +271,10 @@ function probeOf(properties: Fields): string {
   return typeof probe === 'string' && /^[0-9a-f]{32}$/.test(probe) ? probe : '';
 }
 
-/** Returns an entry of a field table: a key `__proto__` must not reach the prototype. */
+/**
+ * Returns an entry of a field table; reads only own properties, because a table from a client may contain the
+ * key `__proto__`.
+ */
 function fieldOf(table: Fields, name: string): unknown {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }

@@ -1,16 +1,16 @@
 /**
  * The heartbeats of a connection, at the negotiated interval: sends one after half an interval without other
- * output, and ends a client that is silent for three intervals, unless the bridge is not reading it. A client
- * that takes nothing of its waiting output is ended after the same time, also if no heartbeats were
- * negotiated.
+ * output, and closes a client that is silent for three intervals while the bridge reads from it. A client
+ * that reads nothing although output waits for it is closed after the same time, or after `amqpUndrainedMs`
+ * if no heartbeats were negotiated.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { FRAME } from './wire/frame-reader.ts';
 
 const HEARTBEAT_FRAME = Buffer.from([FRAME.heartbeat, 0, 0, 0, 0, 0, 0, FRAME.end]);
-/** A client that negotiated long intervals is ended after this time if it does not read. */
+/** A client that does not read is closed after this time at the latest, even if it negotiated longer intervals. */
 const MAX_STUCK_MS = 3 * LIMIT.amqpHeartbeatSeconds * 1_000;
-/** The timer may fire a little early. */
+/** The timer may fire this much early; a heartbeat is then due all the same. */
 const EARLY_MS = 50;
 
 export interface HeartbeatHost {
@@ -45,7 +45,10 @@ export class Heartbeat {
     clearInterval(this.#timer);
   }
 
-  /** Bytes were read, or reading resumes: a client that the bridge did not read was not silent. */
+  /**
+   * Called when bytes were read, and when the bridge begins to read again: the time in which it did not read
+   * does not count as silence of the client.
+   */
   noteRead(): void {
     this.#lastReadMs = Date.now();
   }

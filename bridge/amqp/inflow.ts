@@ -1,12 +1,15 @@
-/** Input from a client: first the protocol header, then frames, queued until the connection takes them. */
+/**
+ * Input from a client: first the protocol header, then frames, which are queued until the connection handles
+ * them.
+ */
 import { LIMIT } from '../../protocol/limits.ts';
 import { PROTOCOL_HEADER } from './handshake.ts';
 import { type Frame, FrameReader } from './wire/frame-reader.ts';
 
 export interface InflowHost {
-  /** The protocol header is complete and valid. */
+  /** Called when the protocol header is complete and valid. */
   begin(): void;
-  /** The header is that of another protocol. */
+  /** Called when the header is that of another protocol. */
   refuse(): void;
 }
 
@@ -14,9 +17,12 @@ export class Inflow {
   readonly #host: InflowHost;
   readonly #reader = new FrameReader(LIMIT.amqpFrameBytesMin);
   #header: Buffer | undefined = Buffer.alloc(0);
-  /** Frames that are read and not taken yet; at most those of one chunk. */
+  /** Frames that were read and not handled yet; at most those of one chunk. */
   readonly #backlog: Frame[] = [];
-  /** All further input is ignored, because no frames can be found in it. */
+  /**
+   * True after an invalid frame or header: further input is ignored, because it is not known where the next
+   * frame begins.
+   */
   #isDeaf = false;
 
   constructor(host: InflowHost) {
@@ -38,7 +44,7 @@ export class Inflow {
     return this.#backlog.shift();
   }
 
-  /** Adds bytes. Returns the error if they contain an invalid frame; no frame is found after that. */
+  /** Adds bytes. Returns the error if they contain an invalid frame; all later bytes are then ignored. */
   push(chunk: Buffer): { error: unknown } | undefined {
     if (this.#isDeaf) return undefined;
     try {

@@ -21,12 +21,15 @@ function readPlain(response: Buffer): SaslCredential | undefined {
   return { username, password };
 }
 
-/** A field table without length, with LOGIN and PASSWORD. Decoded as the client-properties of a start-ok. */
+/**
+ * Reads a field table with LOGIN and PASSWORD that has no length before it. To decode it, puts it as
+ * client-properties into the arguments of a start-ok.
+ */
 function readAmqplain(response: Buffer): SaslCredential | undefined {
   const table = Buffer.alloc(4 + response.length + 6);
   table.writeUInt32BE(response.length, 0);
   response.copy(table, 4);
-  // An empty mechanism, response and locale follow the table.
+  // In a start-ok, mechanism, response and locale follow the table; here they are empty.
   try {
     const fields = decodeMethod(METHOD.connectionStartOk, table).clientProperties as Fields;
     const username = Object.hasOwn(fields, 'LOGIN') ? fields.LOGIN : undefined;

@@ -1,13 +1,14 @@
 /**
- * The deliveries of one channel that the client has not settled: tag to lease, in order. Their age is known
- * from the last tag at each periodic check; no time is stored per delivery.
+ * The deliveries of one channel that the client has not settled: tag to lease, in order. No time is stored
+ * per delivery: each periodic check stores the time and the last tag, so all deliveries up to that tag are at
+ * least that old.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 
 export class Unacked {
   #lastTag = 0;
   readonly #leases = new Map<number, number>();
-  /** The last tag at each recent check that found a new one. */
+  /** Time and last tag of each recent check that found new deliveries. */
   #looks: { tag: number; atMs: number }[] = [];
   /** All tags up to this one were delivered too long ago. */
   #oldTag = 0;
@@ -45,7 +46,7 @@ export class Unacked {
     const isOld = ({ atMs }: { atMs: number }) => now - atMs >= LIMIT.unacknowledgedMs;
     this.#oldTag = this.#looks.findLast(isOld)?.tag ?? this.#oldTag;
     this.#looks = this.#looks.filter((look) => !isOld(look));
-    // A channel without new deliveries stores no checks.
+    // A check is stored only if there was a new delivery since the previous one.
     const known = this.#looks.at(-1)?.tag ?? this.#oldTag;
     if (this.#lastTag > known) this.#looks.push({ tag: this.#lastTag, atMs: now });
     const [oldest] = this.#leases.keys();

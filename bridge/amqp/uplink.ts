@@ -1,4 +1,7 @@
-/** A connection's traffic to its object: unanswered publishes and requests, collected acks, credit. */
+/**
+ * What a connection sends to its object: publishes and requests, whose answers it awaits, collected acks, and
+ * the number of bytes that the client's socket has accepted (`credit`).
+ */
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
@@ -10,7 +13,10 @@ import type { Content } from './content.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { METHOD } from './wire/codec.ts';
 
-/** Drained bytes are reported in steps of this size: an eighth of the delivery window. */
+/**
+ * Bytes that the client's socket has accepted are reported in steps of this size, an eighth of the delivery
+ * window.
+ */
 const CREDIT_STEP_BYTES = 128 * 1024;
 /** Keeps a settle frame far below the size limit of a link message. */
 const MAX_LEASES_PER_FRAME = 5_000;
@@ -40,7 +46,7 @@ export class Uplink {
   readonly #events: Pick<ConnectionEvents, 'answered'>;
   readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
   readonly #publishes = new Map<number, OpenPublish>();
-  /** Publishes over the key's rate; emergencies overtake them. */
+  /** Publishes that exceed the key's rate; an emergency is sent before them. */
   readonly #held = new Held<PublishFrame>((frame) => this.#link.send(frame, frame.seq));
   #openPublishBytes = 0;
   #whenAnswered: (() => void) | undefined;
@@ -59,17 +65,20 @@ export class Uplink {
     this.#events = events;
   }
 
-  /** The maximum number of publishes is held: no further ones are accepted until some have been sent. */
+  /**
+   * Whether the maximum number of publishes is held; no further ones are accepted until some of them have
+   * been sent.
+   */
   get isOverRate(): boolean {
     return this.#held.size >= LIMIT.heldPublishes;
   }
 
-  /** Some publishes are held because they are over the rate. */
+  /** Whether any publishes are held because they exceed the rate. */
   get isHolding(): boolean {
     return this.#held.size > 0;
   }
 
-  /** So much is unanswered that the client should not be read. */
+  /** Whether so many frames are unanswered that the bridge must not read more from the client. */
   get isFull(): boolean {
     return (
       this.#answers.size >= LIMIT.openRequests ||
@@ -123,7 +132,10 @@ export class Uplink {
     }
   }
 
-  /** Frees `bytes` of the delivery window: the client's socket took them, or they were discarded. */
+  /**
+   * Frees `bytes` of the delivery window, because the client's socket has accepted them or they were
+   * discarded.
+   */
   drained(bytes: number): void {
     this.#drainedBytes += bytes;
     if (this.#drainedBytes - this.#reportedDrainedBytes < CREDIT_STEP_BYTES) return;
@@ -195,7 +207,10 @@ export class Uplink {
   }
 }
 
-/** UTF-8 travels as text, other bodies as base64, so that a dead-lettered body keeps all its bytes. */
+/**
+ * Encodes a body for a frame: valid UTF-8 as text, every other body as base64, so that no byte of it is lost,
+ * even in the dead-letter queue.
+ */
 function readBody(bytes: Buffer): { body: string; encoding: 'utf8' | 'base64' } {
   const text = bytes.toString('utf8');
   const isUtf8 = !text.includes('\ufffd') || Buffer.from(text, 'utf8').equals(bytes);

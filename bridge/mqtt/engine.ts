@@ -119,7 +119,7 @@ export class MqttEngine {
       session.link.close();
     }
     await new Promise<void>((resolve) => this.#aedes.close(() => resolve()));
-    // Aedes does not know the connections that have not finished their CONNECT.
+    // Aedes closes only clients that have finished their CONNECT; the other connections are closed here.
     for (const gate of this.#gates) gate.destroy();
   }
 
@@ -243,8 +243,8 @@ export class MqttEngine {
   }
 
   /**
-   * [C-3.10] Notifies the Site when a client has sent nothing, not even a ping, for `CLIENT_QUIET_MS`, and
-   * when it sends again.
+   * Notifies the Site when a client has sent nothing, not even a ping, for `CLIENT_QUIET_MS`, and when the
+   * client sends again [C-3.10].
    */
   #checkQuiet(now: number): void {
     for (const [client, session] of this.#sessions) {
@@ -281,7 +281,10 @@ export class MqttEngine {
   }
 }
 
-/** Aedes restarts the keep-alive timer with each packet; it reads none while publishes are held. */
+/**
+ * Restarts the client's keep-alive timer in Aedes. Aedes itself restarts it with each packet that it reads,
+ * but it reads none while publishes are held.
+ */
 function refreshKeepAlive(client: Client): void {
   (client as unknown as { _keepaliveTimer: NodeJS.Timeout | null })._keepaliveTimer?.refresh();
 }

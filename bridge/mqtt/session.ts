@@ -21,9 +21,9 @@ export interface Session {
   waiting: Map<number, Waiting>;
   /** Publishes over the device's rate. The client is not read while any are held. */
   held: Held<PublishFrame>;
-  /** The Site was notified that nothing came from the client for `CLIENT_QUIET_MS`. */
+  /** True after the Site was notified that the client has sent nothing for `CLIENT_QUIET_MS`. */
   quiet: boolean;
-  /** When the client last published, or the Site was last notified that it does not. */
+  /** When the client last published, or when the Site was last notified that the client does not publish. */
   spokeMs: number;
   /** How often the client used a topic that is not its own; the first `MAX_FOREIGN_TOPICS` times are reported. */
   foreignTopics: number;

@@ -1,14 +1,17 @@
 /**
- * The gate in front of the MQTT engine, because Aedes itself has no such limits. Reads only fixed headers,
- * and closes a connection at the header of a packet that is too large, if it does not begin with CONNECT, or
- * if CONNECT does not arrive completely in time.
+ * Limits for connections before the MQTT engine reads them, because Aedes has no such limits. Reads only the
+ * fixed headers of packets. Closes a connection if a packet is too large, if the first packet is not CONNECT,
+ * or if CONNECT does not arrive completely in time.
  */
 import { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { OwnReason } from '../reasons.ts';
 
 const CONNECT = 1;
-/** Shorter than the shortest keep-alive, which is one second. */
+/**
+ * How often `onHeld` is called while reading is stopped; shorter than the shortest keep-alive, which is one
+ * second.
+ */
 const HELD_BEAT_MS = 500;
 
 type Verdict = { ok: true } | { ok: false; why: string };
@@ -68,7 +71,7 @@ export class PacketGate {
   }
 }
 
-/** The gated stream that the broker reads and writes. */
+/** The stream that the MQTT engine reads and writes: the client's stream behind a PacketGate. */
 export class SizeGate extends Duplex {
   readonly #stream: Duplex;
   readonly #gate = new PacketGate();
@@ -76,7 +79,7 @@ export class SizeGate extends Duplex {
   #lastByteMs = Date.now();
   #isHeld = false;
   #heldBeat: NodeJS.Timeout | undefined;
-  /** Whether the broker accepts more bytes. */
+  /** Whether the MQTT engine accepts more bytes. */
   #isWanted = true;
   /** Called once, when the client next sends bytes. */
   #onBytes: (() => void) | undefined;

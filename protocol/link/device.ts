@@ -5,9 +5,12 @@ import { goodbye, seq, stored, wait } from './frame.ts';
 
 export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('publish'), seq, topic: z.enum(DEVICE_PUBLISH_TOPICS), payload: z.string() }),
-  /** Whether the client is subscribed to its commands topic. Commands wait until it is. */
+  /** Whether the client is subscribed to its commands topic. The Site sends no commands before it is. */
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
-  /** true: no byte, not even a ping, came from the client for `CLIENT_QUIET_MS`; false: one came again [C-3.10]. */
+  /**
+   * true: the client has sent no byte, not even a ping, for `CLIENT_QUIET_MS`; false: the client sends again
+   * [C-3.10].
+   */
   z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
   /** The client has published nothing for `NO_PUBLISH_MS`; repeated after each further `NO_PUBLISH_MS`. */
   z.object({ kind: z.literal('no-publish') }),

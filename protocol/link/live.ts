@@ -8,9 +8,9 @@ export const ANSWER_TIMEOUT_MS = 10_000;
 /** A client that has sent no byte for this long, not even a ping, is not live [C-3.10]. */
 export const CLIENT_QUIET_MS = 90_000;
 /**
- * The bridge reports a client that has published nothing for this long. The Site then needs no alarm while
- * devices publish, and each alarm costs a row. Two such periods plus the bridge's check interval are shorter
- * than the minute between telemetry events.
+ * The bridge reports a client that has published nothing for this long. Because of this report the Site needs
+ * no alarm, which would cost a row, while devices publish. Two such periods plus the bridge's check interval
+ * are shorter than the minute between telemetry events.
  */
 export const NO_PUBLISH_MS = 25_000;
 export const PING = 'ping';

@@ -3,7 +3,10 @@ import { z } from 'zod';
 
 /** The AMQP client property that carries the nonce of a connection test. */
 export const PROBE_PROPERTY = 'sitewire_probe';
-/** In the answer to a refused dial: its nonce was that of a key's connection test, so no stranger sent it. */
+/**
+ * Header in the answer to a rejected dial: the dial had the valid nonce of a key's connection test, so it did
+ * not come from a stranger.
+ */
 export const PROBE_HEADER = 'sitewire-probe';
 
 /** `mqttUncounted`: the client's address is throttled, so a refusal does not count against a device [C-3.11]. */

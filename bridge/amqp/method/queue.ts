@@ -34,7 +34,8 @@ export const bindQueue: MethodHandler = (channel, fields, method) => {
   const exchange = String(fields.exchange);
   checkNotDefault(exchange, method);
   if (exchange.startsWith('amq.')) throw accessRefused(channel, 'exchange', exchange, method);
-  // As in RabbitMQ: if both are empty, the routing key is the name of the queue that was declared last.
+  // As in RabbitMQ: if queue name and routing key are both empty, the name of the queue that was declared
+  // last is used for both.
   const isShort = fields.queue === '' && fields.routingKey === '';
   const pattern = isShort ? queue : String(fields.routingKey);
   const isBind = method === METHOD.queueBind;

@@ -62,7 +62,10 @@ export function channelError(code: number, what: string, method: number): AmqpEr
   return new AmqpError('channel', code, `${NAMES[code]} - ${what}`, method);
 }
 
-/** Closes the socket after `delayMs` without a frame, as RabbitMQ does where no frame is understood. */
+/**
+ * Closes the socket after `delayMs` without sending a frame, as RabbitMQ does in a state in which the client
+ * would not expect a close frame.
+ */
 export class SilentClose extends Error {
   readonly delayMs: number;
 
@@ -72,7 +75,10 @@ export class SilentClose extends Error {
   }
 }
 
-/** A RangeError means truncated arguments, which is the client's error; any other is a bug of the bridge. */
+/**
+ * Converts any error to an AmqpError. A RangeError means that arguments were truncated, which is the client's
+ * fault; every other error is a bug of the bridge.
+ */
 export function toAmqpError(error: unknown): AmqpError {
   if (error instanceof AmqpError) return error;
   return error instanceof RangeError

@@ -1,7 +1,7 @@
 /**
  * Reads frames from a byte stream: a chunk may hold a part of a frame, one frame or many. The size of a frame
- * is checked at its header, before its payload is stored. Payloads are slices of the chunk: copy what has to
- * last.
+ * is checked at its header, before its payload is stored. Payloads are slices of the chunk: a caller must
+ * copy what it stores.
  */
 import { frameError } from './octets.ts';
 
@@ -11,7 +11,10 @@ const HEADER_BYTES = 7;
 const METHOD_BYTES = 4;
 /** Bytes of a content header without its properties: class, weight, body size. */
 const CONTENT_HEADER_BYTES = 12;
-/** Chunks of an incomplete frame that are stored separately; this many are copied into one buffer. */
+/**
+ * Maximum number of separately stored chunks of an incomplete frame; when it is reached, they are copied into
+ * one buffer.
+ */
 const MAX_PARTS = 64;
 /** Bytes of a frame around its payload. */
 export const FRAME_OVERHEAD = 8;
@@ -61,7 +64,10 @@ export class FrameReader {
     }
   }
 
-  /** Stores a part of an incomplete frame. A frame that arrives byte by byte costs no buffer per byte. */
+  /**
+   * Stores a part of an incomplete frame. After MAX_PARTS parts it uses one buffer, so a frame that arrives
+   * byte by byte does not need a buffer per byte.
+   */
   #keep(chunk: Buffer): void {
     if (this.#gathered) chunk.copy(this.#gathered, this.#held);
     else this.#parts.push(chunk);

@@ -1,11 +1,14 @@
 /**
- * The output of a socket: the parts of one event-loop turn go out in one write, only one write runs at a
- * time, and a callback per part reports when the socket has taken it. So the bridge knows how much waits and
- * whether it drains.
+ * The output of a socket. All parts of one event-loop turn are sent in one write, and only one write runs at
+ * a time. A callback per part reports when the socket has accepted it, so the bridge knows how many bytes
+ * wait and whether the client reads.
  */
 import type { Duplex } from 'node:stream';
 
-/** Parts are written together up to this size, so that progress is visible even when much waits. */
+/**
+ * One write has about this size at most, so that a client which reads slowly still finishes writes and does
+ * not look stuck.
+ */
 const WRITE_BYTES = 64 * 1024;
 
 interface Part {
@@ -23,24 +26,24 @@ export class Output {
   #progressMs = Date.now();
   /** Called before each flush, to add coalesced frames. */
   beforeFlush: () => void = () => {};
-  /** Called when the socket has taken bytes. */
+  /** Called when the socket has accepted bytes. */
   onDrained: () => void = () => {};
 
   constructor(stream: Duplex) {
     this.#stream = stream;
   }
 
-  /** Bytes that the socket has not taken yet. */
+  /** Bytes that the socket has not accepted yet. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
 
-  /** Milliseconds since the socket last took bytes while some wait; 0 if none wait. */
+  /** Milliseconds since the socket last accepted bytes; 0 if no bytes wait. */
   stuckMs(now: number): number {
     return this.#waitingBytes === 0 ? 0 : now - this.#progressMs;
   }
 
-  /** `onTaken` runs when the socket has taken these bytes. */
+  /** Queues bytes for the next flush. `onTaken` runs when the socket has accepted them. */
   write(bytes: Buffer, onTaken?: () => void): void {
     if (this.#isEnding) return;
     if (this.#waitingBytes === 0) this.#progressMs = Date.now();
