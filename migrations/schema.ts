@@ -1,8 +1,8 @@
 /**
- * The D1 tables: the registry of organizations, users, keys, plants and devices. Telemetry and commands do
- * not touch D1: the command log, schedules, configuration and device secrets are in the Site, queues and
- * signing keys in the Vhost. Instants are epoch milliseconds. The SQL migrations beside this file are
- * generated from it and are append-only.
+ * The D1 tables: the registry of organizations, users, keys, plants and devices. Telemetry and commands are
+ * not stored in D1: the Site stores telemetry, the command log, schedules, the configuration and device
+ * secrets, and the Vhost stores queues and the signing key. Instants are epoch milliseconds. The SQL
+ * migrations beside this file are generated from it and are append-only.
  */
 import { sql } from 'drizzle-orm';
 import {
@@ -53,7 +53,7 @@ export const organizations = sqliteTable(
     registryVersion: integer('registry_version').notNull().default(1),
     /** The total of a device list, so that a list does not have to read all rows. */
     deviceCount: integer('device_count').notNull().default(0),
-    /** [C-14.2] The ceilings that the platform has raised or lowered for this organization. */
+    /** [C-14.2] The ceilings that the operator has set for this organization. */
     ceilings: text('ceilings', { mode: 'json' }).$type<Record<string, number>>().notNull().default({}),
     /** The number of its audit events. Triggers keep it, so that a list does not have to read all rows. */
     auditCount: integer('audit_count').notNull().default(0),
@@ -62,8 +62,8 @@ export const organizations = sqliteTable(
     /** While this is set, the organization's keys, members and devices are refused. */
     suspendedAtMs: integer('suspended_at_ms'),
     /**
-     * When the operator deleted the organization. Housekeeping then deletes what it has. The row stays, so that nobody
-     * gets its slug.
+     * When the operator deleted the organization. Housekeeping then deletes the organization's keys, plants,
+     * devices and alerts. This row stays, so that no other organization can get its slug.
      */
     deletedAtMs: integer('deleted_at_ms'),
   },
@@ -96,7 +96,10 @@ export const users = sqliteTable(
     createdAtMs: integer('created_at_ms').notNull(),
     /** [C-14.1] When the user proved with a mailed token that the address is theirs; null until then. */
     provedAtMs: integer('proved_at_ms'),
-    /** When the operator deleted the account. The row then has no personal data; keys still name it as their maker. */
+    /**
+     * When the operator deleted the account. The row then has no personal data. It stays, because API keys
+     * refer to the user who created them.
+     */
     deletedAtMs: integer('deleted_at_ms'),
   },
   (table) => [
@@ -134,7 +137,7 @@ export const sessions = sqliteTable(
 
 /**
  * [C-14.4] Failed logins by e-mail address, registered or not, and client network; and by e-mail address alone, with
- * `*` as the network. `firstAtMs`: the time of the first.
+ * `*` as the network. `firstAtMs`: when the present window of failures began.
  */
 export const loginFailures = sqliteTable(
   'login_failures',
@@ -174,8 +177,9 @@ export const accountTokens = sqliteTable(
 );
 
 /**
- * [C-11.1] The outbox of mail. `sealed`: recipient, subject and text, encrypted because the text may have a token.
- * `dueAtMs`: the next try; while one is under way, the time after which another may begin.
+ * [C-11.1] The outbox of mail. `sealed`: recipient, subject and text, encrypted because the text may contain
+ * a token. `dueAtMs`: when the next try is due; while a try is running, the time after which another one may
+ * begin.
  */
 export const mails = sqliteTable(
   'mails',
@@ -183,7 +187,7 @@ export const mails = sqliteTable(
     id: text('id').primaryKey(),
     kind: text('kind').notNull(),
     sealed: text('sealed').notNull(),
-    /** For the audit event of a mail that could not be delivered. */
+    /** The organization that gets the audit event if the mail cannot be delivered. */
     organizationId: text('organization_id'),
     userId: text('user_id'),
     failures: integer('failures').notNull().default(0),
@@ -419,8 +423,8 @@ export const apiKeys = sqliteTable(
 );
 
 /**
- * [C-8.4] Append-only except for `count`. Where repeats are possible, `id` is derived from the cause: a
- * repeat then writes no row, or increments `count` if the event counts repeats.
+ * [C-8.4] Append-only except for `count`. Where an event may be written twice, `id` is derived from its
+ * cause: the second write then adds no row, and increments `count` if the event counts repeats.
  */
 export const auditEvents = sqliteTable(
   'audit_events',
@@ -481,7 +485,10 @@ export const alertRules = sqliteTable(
   ],
 );
 
-/** [C-9] Alerts that fired. The plant's Site writes them; the Worker writes who acknowledged or resolved one. */
+/**
+ * [C-9] Alerts that rules opened. The plant's Site writes them; the Worker writes which user acknowledged or
+ * resolved one.
+ */
 export const alerts = sqliteTable(
   'alerts',
   {

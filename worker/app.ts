@@ -67,14 +67,15 @@ export const app = new Hono<AppContext>();
 app.onError(handleError);
 app.notFound(handleNotFound);
 
-// Dials come before the middleware that sets headers: the response to an upgrade is the Durable Object's own.
+// Dials are handled before the middleware that sets headers, because the response to an upgrade comes from
+// the Durable Object unchanged.
 app.use('/link/*', reportClock, requireLinkVersion);
 app.get(READY_PATH, linkReady);
 app.get(LINK_PATHS.amqp, linkAmqp);
 app.get(LINK_PATHS.mqtt, linkMqtt);
 app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 
-// limitLength 0: no request id of a client is taken as ours.
+// limitLength 0: a request id that a client sends is ignored, and a new one is made.
 app.use(requestId({ limitLength: 0 }));
 app.use(secureHeaders({ contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } }));
 app.get(METRICS_PATH, getMetrics);

@@ -38,7 +38,7 @@ export interface AppContext {
     operator: Actor;
     /** Set by doors that accept members or API keys of an organization. */
     tenant: Tenant;
-    /** The body of a request that does not say how long it is. */
+    /** The body of a request without a content-length. */
     text: string | undefined;
     /** The parsed JSON body, if the request has one. */
     body: unknown;

@@ -16,7 +16,7 @@ import { readBody, readPath, readQuery } from './http/query.ts';
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 type Parameters<Values> = z.ZodObject<z.ZodRawShape> & z.ZodType<Values>;
 
-/** What `route` is given about one method of one path. */
+/** The definition of one method of one path, as a route file passes it to `route`. */
 interface Definition<Path, Query, Body, Answer> {
   summary: string;
   who: Who;
@@ -32,7 +32,7 @@ interface Definition<Path, Query, Body, Answer> {
   answer: { status?: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
   /** Error codes that do not follow from `who`, `params`, `query` and `body`; see `errorsOf`. */
   errors?: readonly ApiErrorCode[];
-  /** The response has an ETag. A route that reads accepts If-None-Match, one that writes If-Match. */
+  /** The response has an ETag. A GET route then accepts If-None-Match, a writing route If-Match. */
   hasTag?: true;
   /** Statuses that differ from the usual status of a code, for example 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
@@ -91,7 +91,7 @@ function pathCode({ door }: Who): 'VALIDATION_ERROR' | 'INVALID_UUID' {
 /** Registers the routes. A known path answers 405 to other methods, after its access check. */
 export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void {
   for (const one of routes) {
-    // Answers 304 to a client that already has the answer.
+    // Answers 304 if the client's If-None-Match shows that it already has the current answer.
     const compare = one.hasTag && one.method === 'GET' ? [etag()] : [];
     app.on(one.method, honoPath(one.path), doorOf(one.who), ...compare, async (c) => {
       const query = readQuery(c, one.query) as never;

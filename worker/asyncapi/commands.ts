@@ -1,6 +1,7 @@
 /**
- * What the AsyncAPI document says of each command: its operation and payload for partners, its form and payload for
- * devices, and an example of each. A new command kind is added here and nowhere else in this folder.
+ * What the AsyncAPI document contains for each command: its operation and payload for partners, its form and
+ * payload for devices, and an example of each. A new command kind is added here and nowhere else in this
+ * folder.
  */
 import { ACTION_PAYLOADS } from '../../protocol/action.ts';
 import { deviceCommand, emergency, modeChange, siteSetpoint } from '../../protocol/command.ts';
@@ -10,7 +11,10 @@ import { scheduleCancel, scheduleSet } from '../../protocol/schedule.ts';
 import { configPatch } from '../../protocol/site-config.ts';
 import { command, publish, SCHEDULE_ID } from './examples.ts';
 
-/** The payloads by the names of their schemas: what partners publish, and where it differs, what devices receive. */
+/**
+ * The payloads by the names of their schemas: those that partners publish and, where they differ, those that
+ * devices receive.
+ */
 export const PAYLOADS = {
   SiteSetpoint: siteSetpoint,
   DeviceCommand: deviceCommand,
@@ -73,11 +77,11 @@ export const PUBLISHES = {
 
 interface Publish {
   family: CommandFamily;
-  /** Replaces the last word of the family's routing key. */
+  /** Replaces the last word of the family's routing key; absent: the routing key is used as it is. */
   word?: string;
   summary: string;
   payload: PayloadName & keyof typeof PUBLISHES;
-  /** One example, named like the payload, unless given. */
+  /** Names of examples. Absent: one example, which has the name of the payload. */
   examples?: (keyof typeof PUBLISHES)[];
 }
 
@@ -180,12 +184,12 @@ export const COMMAND_EXAMPLES = {
 };
 
 interface CommandForm {
-  /** The actions that share this form; absent for every action that no other form lists. */
+  /** The actions that share this form. Absent: the form is for all actions that no other form lists. */
   action?: readonly string[];
   summary: string;
-  /** Absent: any object. */
+  /** Absent: the payload may be any object. */
   payload?: PayloadName;
-  /** One example for each action unless given. */
+  /** Names of examples. Absent: one example for each action. */
   examples?: (keyof typeof COMMAND_EXAMPLES)[];
 }
 

@@ -1,6 +1,7 @@
 /**
  * The AsyncAPI 3 document of the AMQP and MQTT surfaces, generated from the schemas that the platform itself
- * uses. Actions are the platform's: a client sends what the platform receives, and receives what it sends.
+ * uses. The actions `send` and `receive` are those of the platform: a client sends the messages that the
+ * platform receives, and receives the messages that the platform sends.
  */
 import { VCP_VERSION } from '../../protocol/envelope.ts';
 import { SLUG } from '../../protocol/ids.ts';

@@ -141,7 +141,10 @@ function message(name: string, summary: string, payload: Json, examples: Json[])
   return { name, summary, contentType: 'application/json', payload, examples };
 }
 
-/** Returns for example `deviceTelemetry`: the channel `telemetry` is the one that partners consume. */
+/**
+ * Returns for example `deviceTelemetry`. The prefix is needed because `telemetry` is the name of the channel
+ * that partners consume.
+ */
 function channelOf(topic: DevicePublishTopic): string {
   return `device${capitalized(topic)}`;
 }

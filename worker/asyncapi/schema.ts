@@ -13,7 +13,10 @@ const signature = { type: 'string', pattern: SIGNATURE.source };
 
 const envelope = schemaOf(envelopeFields);
 
-/** Envelope, Event and Command are message forms whose payload varies: `withPayload` sets it. */
+/**
+ * The named schemas. Envelope, Event and Command are forms of messages whose payload varies: `withPayload`
+ * sets the payload.
+ */
 export const SCHEMAS = {
   Envelope: {
     ...envelope,
@@ -65,7 +68,8 @@ function schemaOf(schema: z.ZodType): Json {
     target: 'draft-7',
     io: 'input',
     override: ({ jsonSchema }) => {
-      // zod adds the bounds of safe integers to every integer. They are no limits of the interface.
+      // zod adds the bounds of safe integers to every integer. They are removed, because they are not limits
+      // of the interface.
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },

@@ -1,6 +1,6 @@
 /**
- * The plant, device or site of a path. A foreign one, and one that the key may not see, is not found [C-1.3],
- * [C-4.2].
+ * The plant, device or site of a path. One of another organization, and one that the key may not see, is
+ * answered as not found [C-1.3], [C-4.2].
  */
 import type { Context } from 'hono';
 import type { SiteStub } from '../../durable-objects/env.ts';
@@ -38,7 +38,7 @@ export function plantNotFound(): ApiError {
 export async function requireDevice(c: Context<AppContext>, id: string): Promise<DeviceRow> {
   const tenant = c.get('tenant');
   const device = await findDevice(c.env.DB, tenant.organizationId, id);
-  // A key that is limited to plants does not see devices without a plant.
+  // A device without a plant is not visible to a key that is limited to plants.
   if (!device || !maySee(tenant, device.plantId ?? '')) throw deviceNotFound();
   return device;
 }

@@ -7,8 +7,8 @@ import type { Place } from '../registry/sessions.ts';
 const MAX_AGENT_CHARS = 200;
 
 /**
- * Whether the address lies in one of the ranges. Without ranges every address is allowed; otherwise an
- * unknown one is not.
+ * Whether the address lies in one of the ranges. Without ranges every address is allowed; with ranges an
+ * unknown address is rejected.
  */
 export function isAllowedAddress(address: string | null, ranges: readonly string[]): boolean {
   return ranges.length === 0 || (address !== null && isInRanges(address, ranges));

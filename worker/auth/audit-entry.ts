@@ -5,7 +5,7 @@ import type { AuditEventName } from '../../protocol/audit.ts';
 import type { AppContext } from '../env.ts';
 import { addressOf } from './address.ts';
 
-/** The entry of what the caller did in its own organization. */
+/** The entry of an action of the caller in its own organization. */
 export function auditEntry(
   c: Context<AppContext>,
   event: AuditEventName,
@@ -16,7 +16,7 @@ export function auditEntry(
   return { ...auditEntryOf(c, c.get('tenant'), event, target, details), outcome };
 }
 
-/** The entry of what `actor` did in an organization; null: in none. */
+/** The entry of an action of `actor` in an organization; null: the action belongs to no organization. */
 export function auditEntryOf(
   c: Context<AppContext>,
   { organizationId, actor }: { organizationId: string | null; actor: Actor },

@@ -33,7 +33,7 @@ export async function requireUser(c: Context<AppContext>): Promise<User> {
   return { row: found.user, sessionId: access.sessionId, via, memberships: found.memberships };
 }
 
-/** [C-1.6] Checks the origin headers of a browser. Other clients send neither and are allowed. */
+/** [C-1.6] Checks the origin headers that browsers send. Other clients send none of them and are allowed. */
 function requireSameOrigin(request: Request): void {
   const origin = request.headers.get('origin');
   const site = request.headers.get('sec-fetch-site');

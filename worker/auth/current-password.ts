@@ -1,4 +1,7 @@
-/** The check of a password that a person gives inside a session, before they change something that it protects. */
+/**
+ * Checks the current password, which a user must give in a session before they change something that the
+ * password protects.
+ */
 import type { Context } from 'hono';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';

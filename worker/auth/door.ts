@@ -31,10 +31,10 @@ import { requireOperator } from './operator.ts';
 import { requireRole } from './rank.ts';
 import { supportTenant } from './support.ts';
 
-/** The callers that a route accepts. */
+/** The door of a route: the callers that the route accepts. */
 export type Who =
   | { door: 'public' }
-  /** The partner surface: only API keys. */
+  /** The partner's routes: only API keys. */
   | { door: 'api-key'; scope: ApiKeyScope }
   /** A user, also one who has not proved their e-mail address: only for the user's own account [C-14.1]. */
   | { door: 'account' }
@@ -49,7 +49,10 @@ export type Who =
       role: Role;
       scope?: ApiKeyScope;
       isHeaderNeeded?: boolean;
-      /** Takes access away: allowed also where the organization has made all its changes of the minute. */
+      /**
+       * For routes that take access away: allowed even if the organization has reached its maximum number of
+       * changes in this minute.
+       */
       isUrgent?: true;
     };
 
@@ -79,7 +82,7 @@ export function errorsOfDoor(who: Who): ApiErrorCode[] {
   }
 }
 
-/** The middleware that checks the caller, then parses the body. */
+/** Returns the middleware that checks the caller and then parses the body. */
 export function doorOf(who: Who): MiddlewareHandler<AppContext> {
   return async (c, next) => {
     await open(c, who);
@@ -132,7 +135,10 @@ async function openToAccount(c: Context<AppContext>): Promise<void> {
   c.set('user', user);
 }
 
-/** [C-14.1] A stranger can register any address, so an account counts only once its owner has proved the address. */
+/**
+ * [C-14.1] Rejects a user who has not proved their address: anybody can register the address of another
+ * person, so an account may do nothing before its owner has proved it.
+ */
 function requireProved({ row }: User): void {
   if (row.provedAtMs === null)
     throw forbidden(
@@ -169,7 +175,7 @@ function organizationNotFound(): ApiError {
   return new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
 }
 
-/** `named`: the organization of the path. */
+/** Admits a support session. `named`: the organization that the path names; absent if the path names none. */
 async function openToSupport(c: Context<AppContext>, tenant: Tenant, named?: string): Promise<void> {
   await requireRate(c, tenant.actor.id, LIMIT.requestsPerMinute);
   if (named !== undefined && named !== tenant.organizationId) throw organizationNotFound();
@@ -200,9 +206,9 @@ async function openToMember(
 }
 
 /**
- * Counts a request that may write to D1, which all organizations share, against the organization's ceiling [C-14.2]. A
- * deletion is not counted, because what it deletes has been: a key that floods its organization must not keep the admins
- * from revoking it.
+ * Counts a request that may write to D1, which all organizations share, against the organization's ceiling
+ * [C-14.2]. A deletion is not counted: the creation of the deleted row was counted, and a key that uses up
+ * the ceiling of its organization must not prevent the admins from revoking it.
  */
 async function countChange(
   c: Context<AppContext>,

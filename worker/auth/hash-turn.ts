@@ -4,19 +4,19 @@
  */
 import { unavailable } from '../http/error-response.ts';
 
-/** Three times as long as one hash takes. */
+/** The time between the starts of two hashes: three times as long as one hash takes. */
 const TURN_MS = 480;
 /** Hashes that may follow each other without a pause. */
 const FREE_TURNS = 4;
 const MAX_WAITING = 10;
 const RETRY_AFTER_S = 5;
 
-/** When all turns that were given end, by the clock that is never set back. */
+/** When the last of the assigned turns ends, by `performance.now()`, which is never set back. */
 let endsAtMs = 0;
 
 /**
- * Resolves when the caller may hash one password. `share`: the work of that hash, compared with a new one.
- * Throws 503 if too many already wait.
+ * Resolves when the caller may hash one password. `share`: the work of that hash as a fraction of the work of
+ * a new hash. Throws 503 if too many already wait.
  */
 export async function turnToHash(share = 1): Promise<void> {
   const now = performance.now();

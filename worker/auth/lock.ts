@@ -1,6 +1,7 @@
 /**
- * Locks after wrong passwords [C-14.4]. Ten of one address from one network lock that pair. A hundred from all networks
- * lock everybody but browsers in which the address logged in before, so that strangers cannot lock its owner out.
+ * Locks logins after wrong passwords [C-14.4]. Ten wrong passwords for an e-mail address from one network
+ * lock logins to that address from that network. A hundred from all networks lock all logins to the address,
+ * except from browsers in which it has logged in before, so that strangers cannot lock the owner out.
  */
 import type { Context } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
@@ -13,7 +14,10 @@ import { placeOf } from './address.ts';
 import { secretsOf } from './session-tokens.ts';
 
 const KNOWN_BROWSER_COOKIE = 'known_browser';
-/** While an address is attacked from everywhere, even a known browser waits before its password is checked. */
+/**
+ * While an address is locked because of attempts from all networks, a known browser waits this long before
+ * its password is checked.
+ */
 const ATTACKED_DELAY_MS = 1_000;
 
 /** Counts one attempt to log in. Throws 423 ACCOUNT_LOCKED when too many have failed. */
@@ -26,7 +30,10 @@ export async function requireUnlocked(c: Context<AppContext>, email: string, now
   await scheduler.wait(ATTACKED_DELAY_MS);
 }
 
-/** Counts one check of the password inside a session: locks of logins do not concern it, only its own guesses do. */
+/**
+ * Counts one check of the password inside a session. Only wrong passwords of the same session lock it; failed
+ * logins do not.
+ */
 export async function requireUnlockedSession(
   c: Context<AppContext>,
   email: string,
@@ -37,12 +44,15 @@ export async function requireUnlockedSession(
   if (attempts.here > LIMIT.wrongLogins) throw locked(attempts.hereEndsMs - now);
 }
 
-/** Stands for the network of checks inside a session. */
+/** The text that is stored as the network for checks inside a session. */
 export function sessionNetwork(sessionId: string): string {
   return `session ${sessionId}`;
 }
 
-/** After a good login: the browser proves with this cookie that the address has logged in with it. */
+/**
+ * Called after a successful login: sets the cookie by which the browser later proves that this address has
+ * logged in with it.
+ */
 export function rememberBrowser(c: Context<AppContext>, email: string, now: number): void {
   const expiresAtMs = now + LIMIT.knownBrowserMs;
   const [newest = ''] = secretsOf(c.env.SESSION_SECRET);

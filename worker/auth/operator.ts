@@ -1,6 +1,6 @@
 /**
- * The operator of the deployment: the holder of one of OPERATOR_TOKEN, or a session of a SUPER_ADMIN. Only the operator
- * makes organizations without an invitation, and sets ceilings [C-14.1], [C-14.2].
+ * The operator of the deployment: the holder of one of OPERATOR_TOKEN, or a session of a SUPER_ADMIN. Only
+ * the operator can create organizations for other people, and set ceilings [C-14.1], [C-14.2].
  */
 import type { Context } from 'hono';
 import type { Actor } from '../../durable-objects/registry/entries.ts';
@@ -41,13 +41,19 @@ export function bearerOf(headers: Headers): string {
   return /^Bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
 }
 
-/** Compares the digests of all tokens, so that the time reveals nothing about them. */
+/**
+ * Whether the shown token is one of the configured ones. Compares digests and always all of them, so that the
+ * duration reveals nothing about the tokens.
+ */
 export function isOneOf(tokens: readonly string[], shown: string): boolean {
   const digest = sha256Hex(shown);
   return tokens.map((token) => equalText(sha256Hex(token), digest)).includes(true);
 }
 
-/** For `GET /metrics`, which has a token of its own. */
+/**
+ * Checks the bearer token of a request against configured tokens. Used for `GET /metrics`, which has its own
+ * tokens.
+ */
 export function requireToken(tokens: readonly string[], headers: Headers, name: string): void {
   if (isOneOf(tokens, bearerOf(headers))) return;
   throw new ApiError('UNAUTHORIZED', `Send one of ${name} as bearer token`, {

@@ -9,7 +9,10 @@ const HASH_BYTES = 32;
 /** Twice the memory that scrypt needs at this cost. */
 const MAX_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** A hash that matches no password. Checking it makes an unknown user take as long as a wrong password. */
+/**
+ * A hash that matches no password. It is checked for an unknown user, so that the answer takes as long as for
+ * a wrong password.
+ */
 const NOBODY = format(COST, new Uint8Array(SALT_BYTES), new Uint8Array(HASH_BYTES));
 
 export function hashPassword(password: string): string {
@@ -32,7 +35,10 @@ export function verifyPassword(password: string, stored: string | null | undefin
   return isEqual && stored !== null && stored !== undefined;
 }
 
-/** The work of a check against the stored hash, compared with a new hash: below 1 if its cost was lower. */
+/**
+ * The work of a check against the stored hash as a fraction of the work of a new hash: below 1 if the stored
+ * one has a lower cost.
+ */
 export function shareOfWork(stored: string | null | undefined): number {
   const [, cost = 0, blockSize = 0, parallelization = 0] = (stored ?? NOBODY).split('$').map(Number);
   return (cost * blockSize * parallelization) / (COST.cost * COST.blockSize * COST.parallelization);

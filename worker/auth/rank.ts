@@ -1,4 +1,7 @@
-/** What a member may do to others by their role [C-1.2]: the doors of routes check only the route's own role. */
+/**
+ * Which other members a member may change, by their roles [C-1.2]. The door of a route checks only whether
+ * the caller has the role that the route requires.
+ */
 import type { Context } from 'hono';
 import { includesRole, type Role } from '../../protocol/enums.ts';
 import type { AppContext } from '../env.ts';
@@ -12,7 +15,10 @@ export function requireRole(own: Role, needed: Role): void {
   );
 }
 
-/** Throws if the role is above the caller's own: nobody grants it, or changes a member who has it. */
+/**
+ * Throws if `role` is above the caller's own role: the caller may neither grant such a role nor change a
+ * member who has it.
+ */
 export function requireWithinRank(c: Context<AppContext>, role: Role): void {
   const own = c.get('tenant').role;
   if (own && includesRole(own, role)) return;

@@ -1,7 +1,7 @@
 /**
  * Tokens of a user's session [C-1.4]: the access token is a JWT (only HS256, our issuer, audience `rest`);
- * the refresh token is session id and generation with a MAC. Neither is stored: the session's row says
- * whether they are still valid.
+ * the refresh token consists of session id and generation with a MAC. Neither token is stored: the row of the
+ * session shows whether it is still valid.
  */
 import { jwtVerify, SignJWT } from 'jose';
 import { hmacHex, verifyHmac } from '../../durable-objects/secrets/hmac.ts';
@@ -18,7 +18,7 @@ const encoder = new TextEncoder();
 export interface AccessToken {
   userId: string;
   sessionId: string;
-  /** The user's token version at signing. */
+  /** The user's token version when the token was signed. */
   tokenVersion: number;
 }
 

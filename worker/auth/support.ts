@@ -1,6 +1,7 @@
 /**
- * The operator's support session as the caller of a request. It reads what an ORG_ADMIN of its organization can read,
- * changes nothing, and each minute with a request is in the organization's audit log.
+ * The operator's support session as the caller of a request. It can read everything that an ORG_ADMIN of the
+ * organization can read, and change nothing. The organization's audit log gets one event for each minute with
+ * a request.
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';

@@ -1,6 +1,6 @@
 /**
- * Audit events of people's own accounts [C-14.3]. A person belongs to no organization or to several: each of them gets a
- * row.
+ * Audit events about users' own accounts [C-14.3]. A user may belong to several organizations: each of them
+ * gets a row, so no row is written for a user without an organization.
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';

@@ -1,10 +1,12 @@
 /**
- * Counts requests by client address before a body is read or a credential is looked up [C-14.2]. The counts are in
- * the memory of the isolate, so a rejected request costs neither storage nor a call. After every few requests of an
- * address the isolate reports them to one counter per address, which knows the requests to all isolates.
+ * Counts requests by client address before a body is read or a credential is looked up [C-14.2]. The counts
+ * are in the memory of the isolate, so a rejected request costs neither storage nor a call. After every
+ * REPORT_AFTER requests of an address the isolate reports them to the object that counts the requests of this
+ * address to all isolates.
  *
- * Answers without use to anybody, and answers to callers without a good credential, wait a tenth of a second once
- * there are many of them: a client that waits for its answer sends no other request, so they leave the isolate to others.
+ * Two kinds of answers are delayed by a tenth of a second when there are many of them: rejections of unwanted
+ * requests (`UNWANTED`), and answers to callers without a valid credential. A client that waits for its answer
+ * usually sends no other request, so the isolate has time for the requests of others.
  */
 import { createMiddleware } from 'hono/factory';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -15,22 +17,28 @@ import type { AppContext, Env } from '../env.ts';
 import { tooMany } from './rate.ts';
 
 const MINUTE_MS = 60_000;
-/** An answer 401 or 403 counts as so many requests: it may be a guess. */
+/** A request that is answered with 401 or 403 counts as this many requests, because it may be a guess. */
 const REFUSED_COST = 5;
-/** Requests after which an isolate reports; an address can exceed its limit by so many in each isolate. */
+/**
+ * Number of requests after which an isolate reports. An address can exceed its limit by this many requests in
+ * each isolate.
+ */
 const REPORT_AFTER = 50;
 const MAX_NETWORKS = 10_000;
-/** Answers to what nobody may do: a body that is too large, too many logins at once, too many requests of the address. */
+/**
+ * Statuses that are delayed when an address causes many of them: a body that is too large (413), and too many
+ * password checks at once (503). Requests over the address limit are delayed, too.
+ */
 const UNWANTED = [413, 503];
-/** An address with more of them in a minute waits for each further one. */
+/** Number of such answers in a minute that are not delayed. */
 const FREE_UNWANTED = 20;
-/** Answers without a good credential, of all addresses together, that an isolate gives at once in a second. */
+/** Number of answers a second to callers without a valid credential, of all addresses, that are not delayed. */
 const FREE_ANONYMOUS = 100;
 const PAUSE_MS = 100;
-/** Requests that wait in an isolate; further ones are answered at once. */
+/** Maximum number of requests that wait in an isolate; all others are answered at once. */
 const MAX_PAUSED = 1_000;
 let paused = 0;
-/** The answers without a good credential in the current second of the isolate. */
+/** The number of answers to callers without a valid credential in the current second of the isolate. */
 const anonymous = { count: 0, startedAtMs: 0 };
 
 /** The requests of one network in its current minute. */
@@ -64,7 +72,10 @@ export const countAddress = createMiddleware<AppContext>(async (c, next) => {
     c.executionCtx.waitUntil(report(c.env, network, minute));
 });
 
-/** Counts the answer. Waits if the address, or all callers without a credential together, had too many like it. */
+/**
+ * Counts the answer. Delays it if the address has caused too many unwanted answers in its minute, or if all
+ * callers without a valid credential together got too many answers in this second.
+ */
 async function pauseOf(minute: Minute, isUnwanted: boolean, isAnonymous: boolean): Promise<void> {
   if (isUnwanted) minute.unwanted += 1;
   const isOver =
@@ -76,7 +87,7 @@ async function pauseOf(minute: Minute, isUnwanted: boolean, isAnonymous: boolean
   paused -= 1;
 }
 
-/** Counts one more. */
+/** Counts one answer without a valid credential; returns the count of the current second. */
 function anonymousInSecond(now: number): number {
   const age = now - anonymous.startedAtMs;
   if (age < 0 || age >= 1_000) Object.assign(anonymous, { count: 0, startedAtMs: now });
@@ -84,7 +95,10 @@ function anonymousInSecond(now: number): number {
   return anonymous.count;
 }
 
-/** Throws if the variable is not a whole number: a deployment must not run with a limit that it did not choose. */
+/**
+ * The limit that the deployment has set, or the default. Throws if the variable is not a whole number, so
+ * that a mistyped limit is not replaced by the default unnoticed.
+ */
 function limitOf({ ADDRESS_RATE_PER_MINUTE: given }: Env): number {
   if (given === undefined) return LIMIT.addressRequestsPerMinute;
   if (!/^[1-9]\d{0,8}$/.test(given))

@@ -10,7 +10,7 @@ import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../.
 import type { AppContext } from '../env.ts';
 import { isTrouble } from './trouble.ts';
 
-/** Restarted objects are available again in less time. */
+/** An object that was restarted is available again before this time is over. */
 const RETRY_AFTER_S = 2;
 
 /** An error for the client. `status` is only given if it differs from the code's status (405, 412). */
@@ -50,14 +50,17 @@ export function conflict(message: string): ApiError {
   return new ApiError('CONFLICT', message);
 }
 
-/** 503 for what does not work now. The client may try again after this time. */
+/** 503 for a temporary failure. The client may try again after `retryAfterSeconds`. */
 export function unavailable(message: string, retryAfterSeconds: number): ApiError {
   return new ApiError('SERVICE_UNAVAILABLE', message, {
     headers: { 'retry-after': String(retryAfterSeconds) },
   });
 }
 
-/** 409 where there are as many things as a limit allows. `things` ends with what the client can do. */
+/**
+ * 409 because the maximum number of `things` exists. `things` ends with what the client can do: `API keys:
+ * revoke one first`.
+ */
 export function limitReached(owner: string, most: number, things: string): ApiError {
   return conflict(`The ${owner} has reached its limit of ${most} ${things}`);
 }

@@ -1,4 +1,7 @@
-/** Bodies of requests: application/json, at most 1 MiB, and less where anybody may send one [C-1.6], [C-4.7]. */
+/**
+ * Bodies of requests: application/json, at most 1 MiB, and less on routes without a credential [C-1.6],
+ * [C-4.7].
+ */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { isDeeperThan } from '../../protocol/compact-json.ts';
@@ -17,8 +20,9 @@ export const CSP_REPORT_PATH = '/api/v1/csp-report';
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 /**
- * Reads what is left of a body after the answer is made: a client that is still sending then sees a broken connection, not
- * the answer. Of an address over its limit only a body that says that it is short is read.
+ * Reads the rest of a body after the handler has made the answer, and discards it. Without this, a client
+ * that is still sending would see a broken connection instead of the answer. For an address over its limit
+ * (429) this is done only if content-length shows that the body is short.
  */
 export const drainBody = createMiddleware<AppContext>(async (c, next) => {
   const stream = c.req.raw.body;
@@ -32,12 +36,15 @@ export const drainBody = createMiddleware<AppContext>(async (c, next) => {
 export const boundBody = createMiddleware<AppContext>(async (c, next) => {
   const stream = c.req.raw.body;
   if (announcedBytes(c) > LIMIT.restBodyBytes) throw tooLarge(LIMIT.restBodyBytes);
-  // A body that does not say how long it is must be read to know.
+  // The size of a body without a content-length is known only after reading it.
   if (stream && announcedBytes(c) === 0) c.set('text', await readText(stream, LIMIT.restBodyBytes));
   await next();
 });
 
-/** Parses the body, once the caller may send one: an unknown caller must not make the edge parse a megabyte [C-14.2]. */
+/**
+ * Parses the body. Called after the caller was checked, so that a caller without a credential cannot make the
+ * edge parse a megabyte [C-14.2].
+ */
 export async function parseBody(c: Context<AppContext>, mostBytes: number): Promise<void> {
   const stream = c.req.raw.body;
   if (!stream || !METHODS.includes(c.req.method)) return;
@@ -54,7 +61,7 @@ export async function parseBody(c: Context<AppContext>, mostBytes: number): Prom
   c.set('body', parseJson(text));
 }
 
-/** 0 if the request does not say. */
+/** The content-length of the request; 0 if it has none. */
 function announcedBytes(c: Context<AppContext>): number {
   return Number(c.req.header('content-length') ?? 0);
 }
@@ -63,7 +70,7 @@ function tooLarge(mostBytes: number): ApiError {
   return new ApiError('PAYLOAD_TOO_LARGE', `The body is larger than ${mostBytes} bytes`);
 }
 
-/** The runtime reads a body that says that it is short much faster than a loop over its parts. */
+/** Reads a body and discards it. Reads a short body at once, which is much faster than a loop over its parts. */
 async function discard(c: Context<AppContext>, stream: ReadableStream<Uint8Array>): Promise<void> {
   const announced = announcedBytes(c);
   if (announced > 0 && announced <= 2 * LIMIT.restBodyBytes) {
@@ -84,7 +91,7 @@ async function readText(stream: ReadableStream<Uint8Array>, mostBytes: number): 
   for await (const part of stream) {
     bytes += part.byteLength;
     if (bytes > MAX_UNKEPT_BYTES) break;
-    // Of a body that is too large the rest is read and discarded.
+    // Beyond the limit the parts are only read and discarded, so that the client gets the answer.
     if (bytes <= mostBytes) text += decoder.decode(part, { stream: true });
   }
   if (bytes > mostBytes) throw tooLarge(mostBytes);

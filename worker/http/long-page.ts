@@ -9,7 +9,7 @@ import { type Cursor, type FoundPage, type LongPage, type PageRequest, pageOf } 
 
 const cursorParts = z.tuple([z.union([z.string(), z.number()]), z.string()]);
 
-/** `cursorOf`: where the page after this row begins. */
+/** The answer with one page. `cursorOf`: returns the cursor of the page that begins after this row. */
 export function longPageOf<Row, Shown>(
   found: FoundPage<Row>,
   request: PageRequest,
@@ -18,7 +18,7 @@ export function longPageOf<Row, Shown>(
 ): LongPage<Shown> {
   const { data, meta } = pageOf(found, request, toRecord);
   const last = found.rows.length < request.limit ? undefined : found.rows.at(-1);
-  // Only pages that a request may ask for.
+  // `totalPages` counts only pages that a request can reach with `page`.
   const totalPages = Math.min(meta.totalPages, Math.ceil(LIMIT.listTotal / request.limit));
   return { data, meta: { ...meta, totalPages, next: last ? formatCursor(cursorOf(last)) : null } };
 }
@@ -27,7 +27,7 @@ function formatCursor({ value, id }: Cursor): string {
   return base64Url(new TextEncoder().encode(JSON.stringify([value, id])));
 }
 
-/** Undefined for text that no answer has given. */
+/** Returns undefined for a text that is not the cursor of an answer. */
 export function parseCursor(text: string): Cursor | undefined {
   try {
     const [value, id] = cursorParts.parse(JSON.parse(new TextDecoder().decode(bytesOf(text))));

@@ -29,7 +29,10 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   return query;
 }
 
-/** Throws 400 for a page after the rows that pages reach: the database reads all rows before a page [C-14.3]. */
+/**
+ * Throws 400 for a page after the first LIMIT.listTotal rows. The number is limited because the database
+ * reads all rows before a page, too [C-14.3].
+ */
 function requireReach(schema: Parameters, { page, limit, before }: PageRequest): void {
   if (before !== undefined && page !== 1) throw invalidParameter('page: omit it together with before');
   if ((page - 1) * limit < LIMIT.listTotal) return;
@@ -61,7 +64,7 @@ export const pageParameters = {
   limit: integerParameter(1, PAGE.rows, PAGE.rowsDefault),
 };
 
-/** Query parameters of a paged list that may be longer than pages reach. */
+/** Query parameters of a paged list that may have more rows than `page` can reach. */
 export const longPageParameters = {
   ...pageParameters,
   before: z
@@ -76,7 +79,10 @@ export const longPageParameters = {
     .optional(),
 };
 
-/** An integer within bounds, only digits. `parameter`: its schema in the OpenAPI document. */
+/**
+ * Schema of an integer within bounds, written only with digits. `parameter` is its schema in the OpenAPI
+ * document.
+ */
 export function integerParameter(minimum: number, maximum: number, fallback: number) {
   return z
     .string()

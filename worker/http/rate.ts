@@ -6,7 +6,10 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
-/** Counts one request. Throws 429 with `Retry-After` over the limit; allows it if the counter fails. */
+/**
+ * Counts one request. Throws 429 with `Retry-After` if the limit is exceeded. If the counter fails, the
+ * request is allowed.
+ */
 export async function requireRate(
   c: Context<AppContext>,
   who: string,
@@ -22,7 +25,7 @@ export async function requireRate(
   throw tooMany(`More than ${perMinute} requests in a minute`, resetSeconds);
 }
 
-/** Counts one request against a limit that many callers share. `what`: what they do, for the error. */
+/** Counts one request against a limit that many callers share. `what`: the name of these requests in the error. */
 export async function requireShare(
   c: Context<AppContext>,
   who: string,

@@ -26,7 +26,7 @@ import type { RegistryChange } from '../registry/changes.ts';
 import { probe } from './probe.ts';
 
 const DEFAULT_AMQP_PORT = 5671;
-/** A creation takes seconds; an older unfinished one was interrupted. */
+/** A creation takes seconds, so one that is unfinished after this time was interrupted. */
 const STRANDED_MS = 2 * 60_000;
 const STRANDED_PER_ROUND = 10;
 /** The vhost name of legacy keys; it opens the queues of the key that connects [C-5.3]. */
@@ -49,8 +49,9 @@ export type KeyCreation =
   | { ok: false; error: string };
 
 /**
- * Creates a tested key, or deletes what it has stored of the key; what a failed deletion leaves, `discardStranded`
- * deletes. The caller announces the change. `audit` creates the entry for the outcome.
+ * Creates a key and tests it. If a step fails, deletes everything that was stored for the key; if that
+ * deletion fails, `discardStranded` repeats it. The caller announces the change. `audit` creates the entry
+ * for the outcome.
  */
 export async function createApiKey(
   env: Env,
@@ -142,8 +143,8 @@ export function amqpPort(env: Env): number {
 }
 
 /**
- * Revokes a key. When this returns, the key is refused everywhere and its connections are closed [C-5.6]. Undefined if D1
- * had the revocation already: its announcement was stored with it.
+ * Revokes a key. When this returns, the key is refused everywhere and its connections are closed [C-5.6].
+ * Returns undefined if D1 already had the revocation: then the change was announced with it.
  */
 export async function revokeApiKey(
   env: Env,

@@ -1,4 +1,7 @@
-/** Code samples that run as pasted (spec: Connection bundle): they connect, read and, if allowed, send. */
+/**
+ * Code samples that run without changes (spec: Connection bundle): they connect, print events and, if the key
+ * may send commands, send one.
+ */
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 
 export interface SampleFacts {
@@ -150,7 +153,7 @@ channel.basic_publish('vcp', routing_key, signed(envelope, routing_key), propert
 print('sent', envelope['messageId'], flush=True)
 `;
 
-/** What a sample has in place of a command if the key may not send one. */
+/** The part of a sample that replaces the command if the key may not send commands. */
 function readOnly(mark: string, routingKey: string): string {
   return `\n${mark} To send a device command the key needs vcp:write:device-command; sign with signed(envelope, ${routingKey}).\n`;
 }

@@ -18,7 +18,10 @@ export interface BundleFacts {
   origin: string;
 }
 
-/** Where partners reach REST: the public URL, which no caller can change, or else the origin of the request. */
+/**
+ * The origin at which partners reach REST: the configured public URL, or the origin of the request if none is
+ * configured.
+ */
 export function restOrigin({ PUBLIC_URL }: Pick<Env, 'PUBLIC_URL'>, request: Request): string {
   return new URL(PUBLIC_URL ?? request.url).origin;
 }

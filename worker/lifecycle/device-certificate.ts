@@ -3,12 +3,12 @@ import type { PublicKey } from '@peculiar/x509';
 import { LIMIT } from '../../protocol/limits.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
-/** Start of validity before now, because a device's clock may be slow. */
+/** A certificate is valid from this long before its issue, because the clock of a device may be slow. */
 const BACKDATED_MS = 60 * 60_000;
 const DAY_MS = 86_400_000;
 const MIN_RSA_BITS = 2_048;
 
-/** Loads the library with the first certificate: it is slow to start, and few requests need it. */
+/** Loads the library when the first certificate is issued, because it starts slowly and few requests need it. */
 async function library() {
   await import('reflect-metadata');
   return await import('@peculiar/x509');

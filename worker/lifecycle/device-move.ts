@@ -14,7 +14,10 @@ import { siteById, siteIdOf } from './device-site.ts';
 
 const MOVES_PER_ROUND = 10;
 
-/** `linked`: a sub-device links to the device; `busy`: another request is moving or provisioning it. */
+/**
+ * Moves a device. `linked`: refused, because a sub-device is linked to the device; `busy`: refused, because
+ * another request is moving or provisioning it.
+ */
 export async function moveDevice(
   env: Env,
   device: DeviceRow,

@@ -1,7 +1,7 @@
 /**
  * The life of a device (spec: Device lifecycle; [C-3.3]). Changes of status and secret take effect first in
- * the device's Site, which also writes them to D1 until that succeeds. New credentials are in D1 before a
- * client receives them.
+ * the device's Site, which also writes them to D1 and retries until D1 has them. New credentials are in D1
+ * before a client receives them.
  */
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../durable-objects/registry/writes.ts';

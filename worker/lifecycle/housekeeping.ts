@@ -14,7 +14,10 @@ import { finishMoves } from './device-move.ts';
 import { endPlantlessSessions, eraseRemains } from './organization-end.ts';
 import { announceDue } from './registry-change.ts';
 
-/** Rows of each kind that one round deletes; fewer accounts, whose ids are sent to D1 as one parameter. */
+/**
+ * Maximum number of rows of each kind that one round deletes. Of accounts a round deletes fewer, because
+ * their ids are sent to D1 in one parameter.
+ */
 const ROWS_PER_ROUND = 5_000;
 const ACCOUNTS_PER_ROUND = 1_000;
 

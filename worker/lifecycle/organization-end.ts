@@ -1,6 +1,7 @@
 /**
- * Ends organizations: a suspended one is refused everywhere at once, and of a deleted one housekeeping erases the objects
- * of its keys, plants and devices, then their rows. A step that fails is repeated in the next round.
+ * The end of organizations. The sessions of a suspended organization end at once. Of a deleted one,
+ * housekeeping erases the objects of its keys, plants and devices, and then their rows; a step that fails is
+ * repeated in the next round.
  */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
@@ -8,15 +9,19 @@ import { deleteRest, deleteRows, findRemains, onlineWithoutPlant } from '../regi
 import { discardVhost } from './api-key.ts';
 import { siteById, siteOf } from './device-site.ts';
 
-/** Objects of each kind in one step: together fewer than the platform allows a request to call. */
+/**
+ * Maximum number of objects of each kind in one step; for all kinds together less than the number that
+ * Cloudflare allows a request to call.
+ */
 const OBJECTS_PER_STEP = 50;
 const STEPS_PER_ROUND = 3;
 const ROWS_PER_ROUND = 5_000;
 const SESSIONS_PER_ROUND = 200;
 
 /**
- * Ends the sessions of devices without a plant in suspended organizations: no copy of the registry ends them. Housekeeping
- * repeats it until none is left.
+ * Ends the sessions of devices without a plant in suspended organizations. The Site of a plant ends its
+ * sessions when its copy of the registry changes, but the object of a device without a plant has no such
+ * copy. Housekeeping repeats it until none is left.
  */
 export async function endPlantlessSessions(env: Env, now: number, organizationId?: string): Promise<void> {
   const devices = await onlineWithoutPlant(env.DB, organizationId, SESSIONS_PER_ROUND);
@@ -38,12 +43,12 @@ export async function eraseRemains(env: Env): Promise<void> {
   }
 }
 
-/** False if nothing is left. */
+/** Erases some objects with their rows. Returns false if nothing is left. */
 async function eraseSome(env: Env): Promise<boolean> {
   const remains = await findRemains(env.DB, OBJECTS_PER_STEP);
   if (!remains) return false;
   const { organizationId, devices } = remains;
-  // An object that fails keeps its row, so that it is erased later, and does not keep the others from being erased.
+  // If an object cannot be erased, its row is kept, so that a later round erases it; the others are erased now.
   const keyIds = await erased(remains.keyIds, (id) => discardVhost(env, id));
   const plantIds = await erased(remains.plantIds, (id) => siteById(env, id).erase());
   const alone = await erased(devices, (device) => siteOf(env, device).erase());
@@ -53,7 +58,7 @@ async function eraseSome(env: Env): Promise<boolean> {
   return true;
 }
 
-/** Those whose object was erased. */
+/** Calls `erase` for all items; returns those for which it succeeded. */
 async function erased<Item>(
   items: readonly Item[],
   erase: (item: Item) => Promise<unknown>,

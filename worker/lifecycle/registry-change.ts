@@ -10,14 +10,17 @@ import { unavailable } from '../http/error-response.ts';
 import { dueChanges, type RegistryChange, storeTargetsLeft, type Target } from '../registry/changes.ts';
 
 const AT_ONCE = 50;
-/** Objects that one request notifies, because the platform limits its calls. The others follow within a minute. */
+/**
+ * Maximum number of objects that one request notifies, because Cloudflare limits the calls of a request. The
+ * scheduled task notifies the others within a minute.
+ */
 const MAX_NOTIFIED = 900;
 const ANSWER_MS = 5_000;
 const DUE_PER_ROUND = 10;
 
 /**
- * Notifies up to MAX_NOTIFIED objects and returns when all of these have applied the change. Throws 503 if one of them
- * has not. All objects without a confirmation are notified again.
+ * Notifies up to MAX_NOTIFIED objects and returns when all of these have applied the change. Throws 503 if
+ * one of them has not. Objects that did not confirm the change are notified again later.
  */
 export async function announce(c: Context<AppContext>, change: RegistryChange): Promise<void> {
   const { env } = c;

@@ -30,8 +30,8 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   // Without a valid proof the path does not exist: `next` answers 404 as for any unknown path.
   if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
-  // Unknown, revoked and expired keys are not found. A revocation that D1 does not have yet is enforced by
-  // the Vhost below.
+  // Unknown, revoked and expired keys are not found. If D1 does not have a revocation yet, the Vhost, which
+  // is called below, rejects the key.
   const credentials = basicCredentials(c.req.raw.headers);
   const probed = credentials && (await takeProbe(c.env.DB, credentials.password, proof.probe));
   const judged: JudgedKey = probed
@@ -70,11 +70,14 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     const why = response.status === 409 ? 'connection limit' : 'key ended';
     if (!isProbe) await noteRefusal(c, proof, who, why, now);
   }
-  // The Vhost audits an accepted connection at its connection.open.
+  // An accepted connection is not audited here: the Vhost audits it at its connection.open.
   return response;
 });
 
-/** Audits a refused credential with the key that it names, as far as that is known, and the reason [C-14.3]. */
+/**
+ * Audits a rejected credential, with the reason and, if it can be found, the key that the credential names
+ * [C-14.3].
+ */
 async function noteBadKey(
   c: Context<AppContext>,
   proof: BridgeProof,
@@ -117,7 +120,7 @@ async function noteRefusal(
   try {
     await writeRefusedConnection(c.env.DB, refused, now);
   } catch (error) {
-    // A refusal stays one, whether it could be recorded or not.
+    // The client gets the same rejection even if its audit event cannot be written.
     console.warn('audit event of a refused connection not written', {
       organizationId,
       reason: reasonOf(error),

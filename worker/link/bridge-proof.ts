@@ -41,7 +41,10 @@ function provenBy(request: Request, secrets: string): BridgeProof | undefined {
 
 const SECRET_OF_BRIDGE = /^([A-Za-z0-9._-]{1,64})=(.{32,})$/;
 
-/** The secrets that this bridge may use. A bridge that has a secret of its own may not use those for every bridge. */
+/**
+ * The secrets that this bridge may use. If a secret is configured for this bridge id, the bridge may not use
+ * the secrets without an id.
+ */
 function secretsOf(secrets: string, bridge: string): string[] {
   const all = secrets
     .split(',')

@@ -22,9 +22,9 @@ type Credential =
   | { ok: false; reason: string; failure: Failure };
 
 /**
- * What a refused login means [C-14.5]: `own` and `foreign`, a failure of the device with a credential that the platform
- * issued, or did not; `nobody`: no failure of the device, because anybody can cause it; `other`: a failure of the
- * device that the token belongs to.
+ * Whose failure a rejected login is [C-14.5]. `own`: the device's, with a credential that the platform
+ * issued; `foreign`: the device's, with a credential that the platform did not issue; `nobody`: no device's,
+ * because anybody can cause it; `other`: that of the device to which the token belongs.
  */
 type Failure = 'own' | 'foreign' | 'nobody' | { other: string };
 
@@ -92,8 +92,8 @@ async function tokenOf(
 }
 
 /**
- * The listener has checked that our CA issued the certificate and that it is valid now. This checks that it
- * is the device's.
+ * Checks that the certificate is the device's current or previous one. The listener has already checked that
+ * our CA issued it and that it is valid now.
  */
 function certificateOf(device: DialingDevice | undefined, fingerprint: string, now: number): Credential {
   if (device?.authMethod !== 'MTLS') {
@@ -137,7 +137,10 @@ async function refuse(
   return refusalResponse('UNAUTHORIZED', 'Invalid or expired credential');
 }
 
-/** Records a refused login with the device; it counts unless the bridge has throttled the address. */
+/**
+ * Records a rejected login in the device's Site. It does not count toward suspension if the bridge dialled
+ * the path for uncounted logins, because the client's address is guessing.
+ */
 async function noteRefused(
   c: Context<AppContext>,
   device: DialingDevice | undefined,

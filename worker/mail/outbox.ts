@@ -1,6 +1,7 @@
 /**
- * The outbox of mail [C-11.1]: a mail is a row, written with what it is about, and sent after the answer. A mail that
- * cannot be sent is tried again with longer pauses, then given up, which is an audit event.
+ * The outbox of mail [C-11.1]. A mail is a row that is written together with the change that the mail is
+ * about; it is sent after the request was answered. Sending is retried with longer and longer pauses. After
+ * the last failed try the mail is deleted, and an audit event is written.
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -13,7 +14,7 @@ import { type Transport, transportOf } from './transport.ts';
 
 const MINUTE_MS = 60_000;
 const PAUSES_MS = [1, 5, 30, 120, 360].map((minutes) => minutes * MINUTE_MS);
-/** Mails of one round. A round that takes longer than a minute is joined by the next one. */
+/** Maximum number of mails in one round. If a round takes longer than a minute, the next one starts beside it. */
 const MAILS_PER_ROUND = 40;
 const MAILS_AT_ONCE = 4;
 
@@ -21,12 +22,18 @@ export function isMailOn(env: Env): boolean {
   return transportOf(env) !== undefined;
 }
 
-/** The origin in the links of mails: only the deployment's own, because a request can name any host. */
+/**
+ * The origin in the links of mails: only the configured public URL, never the host of a request, because a
+ * request can name any host.
+ */
 export function mailOrigin({ PUBLIC_URL }: Pick<Env, 'PUBLIC_URL'>): string | undefined {
   return PUBLIC_URL === undefined ? undefined : new URL(PUBLIC_URL).origin;
 }
 
-/** The row of a mail, for `queuedMail`; undefined while mail is off. `about`: whose audit log has a failure. */
+/**
+ * The row of a mail, for `queuedMail`; undefined while mail is off. `about`: the organization or user whose
+ * audit log gets an event if the mail cannot be sent.
+ */
 export function mailRow(
   env: Env,
   mail: Mail,
@@ -47,7 +54,7 @@ export function mailRow(
   };
 }
 
-/** Sends what was queued, after the answer. */
+/** Sends the due mails after the request was answered. */
 export function sendQueued(c: Context<AppContext>): void {
   if (!isMailOn(c.env)) return;
   const sent = deliverMails(c.env, Date.now()).catch((error: unknown) => {
@@ -74,7 +81,7 @@ async function deliver(env: Env, transport: Transport, row: MailRow, now: number
     await transport(mail);
   } catch (error) {
     const pauseMs = PAUSES_MS[failures];
-    // The server's answer may repeat the recipient, but never the text.
+    // May be logged: the server's answer may repeat the recipient, but never the text with the token.
     const reason = reasonOf(error);
     if (pauseMs !== undefined) {
       console.warn('mail not sent, will retry', { id, kind, reason });

@@ -1,4 +1,7 @@
-/** The mails of the platform: subject and plain text of each. Names that people chose are in the text only. */
+/**
+ * The mails of the platform: subject and plain text of each. Names that people chose appear only in the text,
+ * never in the subject.
+ */
 
 export interface Mail {
   kind: MailKind;
@@ -14,7 +17,7 @@ export type MailKind =
   | 'email-change'
   | 'email-change-notice';
 
-/** Where a token is used: a page of ours, if the deployment has a public URL, and the call of the API. */
+/** What the recipient does with a token: opens a page, if the deployment has a public URL, or calls the API. */
 interface Use {
   token: string;
   /** Public origin, for example `https://api.example.com`. A request cannot choose it. */

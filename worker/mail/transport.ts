@@ -7,14 +7,17 @@ import { connect as connectTls } from 'node:tls';
 import type { Env } from '../env.ts';
 import type { Mail } from './texts.ts';
 
-/** A server that answers slower has failed; the outbox tries again. */
+/** How long the server may take for each answer; after that the try fails, and the outbox retries. */
 const ANSWER_MS = 10_000;
-/** All of one mail. */
+/** How long the whole transfer of one mail may take. */
 const WHOLE_MS = 30_000;
 
 export type Transport = (mail: Mail) => Promise<void>;
 
-/** Undefined: mail is off. Throws if the settings are wrong: a deployment must not lose mail in silence. */
+/**
+ * The configured way to send mails; undefined if mail is off. Throws if the settings are invalid, so that a
+ * deployment does not lose mails unnoticed.
+ */
 export function transportOf(env: Env): Transport | undefined {
   const { SMTP_URL, MAIL_FROM, EMAIL, MAIL_FOLDER } = env;
   const from = MAIL_FROM ?? '';
@@ -64,7 +67,10 @@ function serverOf(text: string): Server {
   };
 }
 
-/** Nodemailer is loaded with the first mail: an isolate that sends none does not pay for it. */
+/**
+ * Sends a mail by SMTP. Nodemailer is loaded when the first mail is sent, so that an isolate without mails
+ * needs no memory for it.
+ */
 async function sendBySmtp(
   { host, port, isTls, credentials }: Server,
   from: string,
@@ -75,7 +81,8 @@ async function sendBySmtp(
   const socket = await connected(host, port, isTls);
   const connection = new SmtpConnection({
     host,
-    // An open socket, because the library would look up the host by itself, which the runtime does better.
+    // The library gets an open socket, because it would otherwise look up the host itself; the runtime does
+    // this better.
     connection: socket,
     secure: isTls,
     secured: isTls,
@@ -87,7 +94,7 @@ async function sendBySmtp(
   });
   try {
     await new Promise<void>((resolve, reject) => {
-      // Also emitted when the server closes the connection in the middle.
+      // This event is also emitted when the server closes the connection in the middle of a transfer.
       connection.once('error', reject);
       connection.once('end', () => reject(new Error('the mail server closed the connection')));
       const send = () =>
@@ -122,7 +129,7 @@ async function connected(host: string, port: number, isTls: boolean): Promise<So
   return socket;
 }
 
-/** The message in the format of RFC 5322. The library encodes every value, so that none can add a header. */
+/** The message in the format of RFC 5322. The library encodes every value, so that no value can add a header. */
 async function composed(from: string, { to, subject, text }: Mail): Promise<Uint8Array> {
   const { default: MimeNode } = await import('nodemailer/lib/mime-node');
   const node = new MimeNode('text/plain; charset=utf-8', { disableFileAccess: true, disableUrlAccess: true });

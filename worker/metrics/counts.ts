@@ -19,7 +19,8 @@ let reportedAtMs = 0;
 export function count(c: Context<AppContext>, key: CountKey): void {
   tally.add(key);
   const now = Date.now();
-  // Math.abs: a clock that was set back must not delay reports.
+  // `Math.abs`, because after the clock was set back `reportedAtMs` is in the future, and it must not delay
+  // reports until then.
   if (Math.abs(now - reportedAtMs) < PAUSE_MS) return;
   reportedAtMs = now;
   c.executionCtx.waitUntil(reportCounts(c.env));

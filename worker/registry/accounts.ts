@@ -23,7 +23,7 @@ import { endedSessions } from './sessions.ts';
 export type TokenPurpose = (typeof TOKEN_PURPOSES)[number];
 export type AccountToken = typeof accountTokens.$inferSelect;
 
-/** Ended tokens are remembered for so long, so that a late confirmation learns that they have expired. */
+/** Expired tokens are kept for this time, so that a late use is answered with "expired" and not with "unknown". */
 const ENDED_KEPT_MS = 7 * 86_400_000;
 
 interface NewToken {
@@ -51,7 +51,10 @@ export function issuedToken(
   ];
 }
 
-/** Replaces a token, unless one of the same purpose is less than a minute old; false then. */
+/**
+ * Replaces the user's token of this purpose. Returns false, and changes nothing, if the present token is less
+ * than a minute old.
+ */
 export async function issueToken(
   database: D1Database,
   wanted: NewToken,
@@ -90,7 +93,10 @@ export async function findToken(
     .get();
 }
 
-/** The first statement of each use of a token: a token can be used once. It changes a row if the token is good. */
+/**
+ * The first statement of each use of a token. It deletes the token, so that it can be used only once; it
+ * changes no row if the token was used or has expired.
+ */
 function usedToken(db: DrizzleD1Database, { tokenHash }: AccountToken, now: number) {
   return db
     .delete(accountTokens)
@@ -143,7 +149,10 @@ export async function resetPassword(
   return !isEmpty(used);
 }
 
-/** Replaces the address and ends all sessions but one. `taken`: another account has the address by now. */
+/**
+ * Replaces the address and ends all sessions but one. `taken`: another account has got the address in the
+ * meantime.
+ */
 export async function confirmEmailChange(
   database: D1Database,
   token: AccountToken,
@@ -160,7 +169,7 @@ export async function confirmEmailChange(
         .set({ email, provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
         .where(and(eq(users.id, userId), sql`changes() > 0`)),
       endedSessions(db, userId, keptSessionId, now),
-      // Tokens that were mailed to the previous address.
+      // Deletes the user's other tokens, because they were mailed to the previous address.
       db.delete(accountTokens).where(eq(accountTokens.userId, userId)),
     ]);
     return isEmpty(used) ? 'used' : 'changed';
@@ -197,8 +206,9 @@ export async function dropOldTokens(database: D1Database, now: number, most: num
 }
 
 /**
- * Deletes up to `most` accounts that never proved their address, with the organizations in which they are alone: such an
- * account cannot have used one. Otherwise it would keep the address and the slug from their owners.
+ * Deletes up to `most` accounts that never proved their address, with the organizations in which they are
+ * alone: such an account cannot have used its organization. If they were kept, the owners of the address and
+ * of the slug could not register.
  */
 export async function dropUnproved(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
@@ -206,7 +216,7 @@ export async function dropUnproved(database: D1Database, now: number, most: numb
     .select({ id: users.id })
     .from(users)
     .where(and(isNull(users.provedAtMs), lte(users.createdAtMs, now - LIMIT.unprovedAccountMs)))
-    // In random order, so that one that cannot be deleted does not block the others.
+    // In random order, so that an account that cannot be deleted does not block the others.
     .orderBy(sql`random()`)
     .limit(most);
   if (over.length === 0) return;

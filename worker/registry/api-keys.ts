@@ -70,8 +70,8 @@ export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<v
 }
 
 /**
- * Activates a key. Once the caller has announced the change, all Sites send the key their events. `gone`: meanwhile its
- * maker has stopped being an ORG_ADMIN, or the organization was suspended.
+ * Activates a key. Once the caller has announced the change, all Sites send the key their events. `gone`: in
+ * the meantime the user who creates the key has lost the role ORG_ADMIN, or the organization was suspended.
  */
 export async function activateKey(
   database: D1Database,
@@ -98,7 +98,10 @@ export async function deleteProbingKey(database: D1Database, id: string): Promis
     .where(and(eq(apiKeys.id, id), eq(apiKeys.state, 'probing')));
 }
 
-/** Keys whose creation was interrupted; in random order, so that a failing one does not block others. */
+/**
+ * Keys whose creation was interrupted, in random order, so that a key that cannot be deleted does not block
+ * the others.
+ */
 export async function strandedKeys(database: D1Database, beforeMs: number, most: number): Promise<string[]> {
   const rows = await drizzle(database)
     .select({ id: apiKeys.id })
@@ -157,7 +160,7 @@ export async function acknowledgeBundle(
   ]);
 }
 
-/** Whether this plaintext is that of the key. */
+/** Whether this is the plaintext of the key. */
 export function isKey({ keyHash }: ApiKeyRow, plaintext: string): boolean {
   return isWellFormedApiKey(plaintext) && sha256Hex(plaintext) === keyHash;
 }

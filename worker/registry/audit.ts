@@ -1,4 +1,4 @@
-/** Audit rows: reading them [C-8.4], and writing those of actions that change nothing else in D1. */
+/** Audit rows: reads them [C-8.4], and writes the rows of actions that change nothing else in D1. */
 import { and, asc, eq, gt, gte, isNull, lt, type SQL, type SQLWrapper, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
@@ -57,7 +57,8 @@ export async function pageAuditEvents(
     from === undefined ? undefined : gte(auditEvents.createdAtMs, from),
     to === undefined ? undefined : lt(auditEvents.createdAtMs, to),
   ].filter((filter) => filter !== undefined);
-  // With an actor alone, `+` makes SQLite use the actor's index, not the organization's, which may have many other rows.
+  // If only the actor is given, `+` prevents SQLite from using the index of the organization, which may have
+  // many other rows, so it uses the index of the actor.
   const isOwn =
     actor !== undefined && event === undefined
       ? sql`+${auditEvents.organizationId} = ${organizationId}`
@@ -113,9 +114,12 @@ export function keptFromMs(now: number): SQL {
   return sql`${now} - ${days} * ${DAY_MS}`;
 }
 
-/** One statement of a clearing deletes so many rows at most; other requests get their turn between two statements. */
+/** Maximum number of rows that one statement deletes. D1 can handle other requests between two statements. */
 const ROWS_PER_STATEMENT = 5_000;
-/** A round of a minute deletes more than all organizations can write in a minute. */
+/**
+ * Maximum number of statements in a round, which runs every minute; enough to delete more rows than all
+ * organizations can write in a minute.
+ */
 const STATEMENTS_PER_ROUND = 40;
 
 /**
@@ -145,7 +149,7 @@ export async function dropOldAuditEvents(
     )
     .limit(perStatement);
   let statements = STATEMENTS_PER_ROUND;
-  // `changes` also counts what the trigger of a deleted row changes.
+  // `changes` also includes the rows that triggers change, so it may be higher than the number of deleted rows.
   const dropAll = async (of: SQLWrapper) => {
     for (let dropped = perStatement; dropped >= perStatement && statements > 0; statements--)
       dropped = (await db.delete(auditEvents).where(sql`${auditEvents.id} IN ${of}`)).meta.changes;

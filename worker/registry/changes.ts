@@ -21,7 +21,7 @@ export interface RegistryChange {
   targets: Target[];
 }
 
-/** How long a request that announces a change holds it. After that another one may announce it. */
+/** How long a change is reserved for the request that announces it. After that another request may announce it. */
 const HELD_MS = 10_000;
 
 /** The targets of a change: Sites by id or all of the organization, and the Vhosts of its keys that may connect. */
@@ -70,9 +70,9 @@ export async function commitChange(
 }
 
 /**
- * Deletes the announcements that a change for all objects makes superfluous: those of which it has every target, because
- * an object that applies the newer version has applied theirs, too. So an organization that changes its settings again and
- * again adds no list of all its objects each time.
+ * Returns the statement that deletes older announcements all of whose targets are also targets of the new
+ * change: an object that applies the new version has thereby applied the older ones. Without it, an
+ * organization that often changes its settings would add a list of all its objects each time.
  */
 function superseded(
   db: DrizzleD1Database,
@@ -122,8 +122,8 @@ function targetsOf(organizationId: string, { sites = [], vhosts = false }: Chang
 }
 
 /**
- * Up to `most` changes whose retry is due, oldest first. They are held for this caller, which announces them and then
- * calls `storeTargetsLeft`.
+ * Up to `most` changes whose retry is due, oldest first. They are reserved for this caller, which announces
+ * them and then calls `storeTargetsLeft`.
  */
 export async function dueChanges(database: D1Database, now: number, most: number): Promise<RegistryChange[]> {
   const db = drizzle(database);

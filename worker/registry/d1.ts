@@ -69,7 +69,10 @@ function pageOf<Row>(rows: OrderedRows<Row>, { page, limit }: PageRequest): Quer
   return rows.limit(limit).offset((page - 1) * limit);
 }
 
-/** The query that counts rows up to LIMIT.listTotal and one more, because it reads each of them. */
+/**
+ * The query that counts rows, at most LIMIT.listTotal and one more. The count is limited because the query
+ * reads each row.
+ */
 export function boundedCountOf(
   db: DrizzleD1Database,
   table: SQLiteTable & { id: SQLiteColumn },

@@ -113,7 +113,8 @@ export async function replaceCertificate(
   const columns: CredentialColumns = {
     certificateFingerprint: fingerprint,
     certificateExpiresAtMs: expiresAtMs,
-    // SQL values: another certificate may have been issued since the device was read.
+    // These values are computed when the row is written, because another certificate may have been issued
+    // since the device was read.
     previousFingerprint: sql`${devices.certificateFingerprint}`,
     previousUntilMs: sql`min(${graceUntilMs}, ${devices.certificateExpiresAtMs})`,
   };

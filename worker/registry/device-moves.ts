@@ -41,8 +41,8 @@ export async function beginMove(
 }
 
 /**
- * Finishes a move, unless another one has started. The change that it returns concerns both plants.
- * `plant`: the destination plant was deleted in the meantime.
+ * Finishes a move, unless another one has started. The returned change must be announced to the Sites of both
+ * plants. `plant`: the destination plant was deleted in the meantime.
  */
 export async function finishMove(
   database: D1Database,

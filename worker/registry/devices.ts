@@ -83,7 +83,10 @@ export async function pageDevices(
   return await readPage(db, request, rows, counted);
 }
 
-/** `serial`: another device has the serial number; `full`: device limit reached; `plant`: the plant was deleted. */
+/**
+ * Creates a device. `serial`: another device has the serial number; `full`: the limit of devices is reached;
+ * `plant`: the plant was deleted in the meantime.
+ */
 export async function createDevice(
   database: D1Database,
   organizationId: string,
@@ -155,7 +158,7 @@ export async function deleteDevice(
       .delete(alertRules)
       .where(and(eq(alertRules.deviceId, id), eq(alertRules.organizationId, organizationId))),
     db.delete(devices).where(and(eq(devices.id, id), eq(devices.organizationId, organizationId))),
-    // `changes()`: whether the device was deleted.
+    // `changes() > 0`: only if the previous statement deleted the device.
     db
       .update(organizations)
       .set({ deviceCount: sql`${organizations.deviceCount} - 1` })

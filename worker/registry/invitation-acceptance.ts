@@ -1,6 +1,6 @@
 /**
- * The acceptance of an invitation in D1 [C-11.2]: who has its token becomes a member, and owns the invited address from
- * then on [C-14.1].
+ * The acceptance of an invitation in D1 [C-11.2]: the user who has its token becomes a member, and the token
+ * proves that the invited address is theirs [C-14.1].
  */
 import { and, eq, gt, isNull, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
@@ -46,8 +46,9 @@ export async function findByToken(database: D1Database, token: string): Promise<
 }
 
 /**
- * The user who accepts, or the account to create, with its first session. `replaces`: an account of the address that
- * never proved it; it becomes the new one, because the token proves who owns the address [C-14.1].
+ * The user who accepts, or the account to create, with its first session. `replaces`: an existing account
+ * that never proved the invited address. It becomes the account of the person who accepts, because the token
+ * proves that the address is theirs [C-14.1].
  */
 export type Accepting =
   | { userId: string }
@@ -55,13 +56,17 @@ export type Accepting =
 
 export type Accepted =
   | { outcome: 'joined'; user: UserRow; sessionId: string | undefined }
-  /** `used`: accepted, revoked or expired meanwhile, or no room; `registered`: the address has an account by now. */
+  /**
+   * `used`: the invitation was accepted or revoked or has expired in the meantime, or a limit is reached;
+   * `registered`: an account of the address was registered in the meantime.
+   */
   | { outcome: 'used' }
   | { outcome: 'registered' };
 
 /**
- * Makes the member, and for a new address the account and its session. One transaction, in which the invitation
- * changes first: two that accept at the same time cannot both join, and the limits hold.
+ * Creates the membership and, for a new address, the account and its session. All of it is one transaction
+ * whose first statement marks the invitation as accepted, so of two concurrent requests only one succeeds,
+ * and no limit is exceeded.
  */
 export async function acceptInvitation(
   database: D1Database,
@@ -148,7 +153,10 @@ function replacedAccount(
   ];
 }
 
-/** The user who accepts with a token that was mailed to them has proved the address; as `replacedAccount`. */
+/**
+ * Stores that the user has proved the address, because they accept with a token that was mailed to it. Like
+ * `replacedAccount`, only if the previous statement changed a row.
+ */
 function provedAccount(db: DrizzleD1Database, userId: string, now: number): Statement {
   return db
     .update(users)
@@ -156,7 +164,10 @@ function provedAccount(db: DrizzleD1Database, userId: string, now: number): Stat
     .where(and(eq(users.id, userId), sql`changes() > 0`));
 }
 
-/** Ends what a stranger had who registered the address before: sessions, memberships and mailed tokens. */
+/**
+ * Deletes the sessions, memberships and mailed tokens of a stranger who registered the address before its
+ * owner.
+ */
 function leftByStranger(
   db: DrizzleD1Database,
   userId: string,

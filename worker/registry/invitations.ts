@@ -17,7 +17,7 @@ import { ceilingOf } from './organizations.ts';
 export type InvitationRow = typeof invitations.$inferSelect;
 
 const DAY_MS = 86_400_000;
-/** Ended invitations are shown for so long. */
+/** How long ended invitations are shown. */
 const ENDED_KEPT_MS = 30 * DAY_MS;
 
 export interface Invited {
@@ -78,7 +78,7 @@ export async function createInvitation(
   return row;
 }
 
-/** A new token for a pending invitation, from now on valid for the whole time; the old one is dead. */
+/** Gives a pending invitation a new token, valid for the full time from now on; the old token becomes invalid. */
 export async function renewInvitation(
   database: D1Database,
   { organizationId, id }: Pick<InvitationRow, 'organizationId' | 'id'>,

@@ -31,7 +31,7 @@ export interface ApiKey {
 /** Why a key is refused. */
 export type KeyRefusal = 'unknown key' | 'revoked key' | 'expired key' | 'suspended organization';
 
-/** A key that is good, or why it is refused; with the key itself if there is one. */
+/** A valid key; or the reason why the key is rejected, with the key itself if it exists. */
 export type JudgedKey = { refusal: undefined; key: ApiKey } | { refusal: KeyRefusal; key?: ApiKey };
 
 /** The active key with this plaintext; undefined if it is refused. */
@@ -44,7 +44,7 @@ export async function findApiKey(
   return refusal === undefined ? key : undefined;
 }
 
-/** Mistyped keys are unknown without a lookup. */
+/** Looks a key up and checks it. A key with a wrong checksum is mistyped and is rejected without a lookup. */
 export async function judgeApiKey(database: D1Database, plaintext: string, now: number): Promise<JudgedKey> {
   if (!isWellFormedApiKey(plaintext)) return { refusal: 'unknown key' };
   const found = await findByHash(database, sha256Hex(plaintext));

@@ -8,7 +8,7 @@ import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { loginFailures } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
-/** Counts the attempts from all networks. */
+/** Stored as the network of the count of attempts from all networks. */
 const EVERYWHERE = '*';
 
 /** How often the e-mail address was tried in the present window, this attempt included, and when the window ends. */
@@ -19,7 +19,10 @@ export interface Attempts {
   everywhereEndsMs: number;
 }
 
-/** Counts one attempt. A lock starts with the last failure that is allowed; further attempts do not extend it. */
+/**
+ * Counts one attempt. The time of a lock starts with the last allowed attempt; later attempts do not extend
+ * it.
+ */
 export async function countAttempt(
   database: D1Database,
   { email, network }: { email: string; network: string },
@@ -55,14 +58,17 @@ function counted(db: DrizzleD1Database, email: string, network: string, most: nu
     .returning({ failures: loginFailures.failures, firstAtMs: loginFailures.firstAtMs });
 }
 
-/** The statement that forgets failures after a right password: those of its network, and from where it came. */
+/**
+ * The statement that deletes counts after a correct password: the count of its network, and the count of all
+ * networks.
+ */
 export function forgetAttempts(db: DrizzleD1Database, email: string, network: string) {
   return db
     .delete(loginFailures)
     .where(and(eq(loginFailures.email, email), inArray(loginFailures.network, [network, EVERYWHERE])));
 }
 
-/** Forgets the failures of one network. */
+/** Deletes the count of one network. */
 export async function dropAttempts(database: D1Database, email: string, network: string): Promise<void> {
   await drizzle(database)
     .delete(loginFailures)

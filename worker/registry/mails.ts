@@ -8,12 +8,15 @@ import { runBatch, type Statement } from './d1.ts';
 
 export type MailRow = typeof mails.$inferSelect;
 
-/** Mails that wait at most; further ones are not accepted. */
+/** Maximum number of waiting mails; above it no mail is queued. */
 const MAX_WAITING = 10_000;
-/** While a mail is being sent, nobody else sends it. If that fails without a trace, it is tried again after this time. */
+/**
+ * How long a mail is reserved for the request that sends it. If that request is interrupted, the mail is
+ * tried again after this time.
+ */
 const CLAIM_MS = 2 * 60_000;
 
-/** The statement that queues a mail, for the same batch as what the mail is about. */
+/** The statement that queues a mail; it belongs in the same batch as the change that the mail is about. */
 export function queuedMail(db: DrizzleD1Database, mail: MailRow): Statement {
   const { id, kind, sealed, organizationId, userId, failures, dueAtMs, createdAtMs } = mail;
   // In the order of the schema's columns, as Drizzle requires.
@@ -23,7 +26,7 @@ export function queuedMail(db: DrizzleD1Database, mail: MailRow): Statement {
     ${dueAtMs}, ${createdAtMs} WHERE (SELECT count(*) FROM ${mails}) < ${MAX_WAITING}`);
 }
 
-/** Takes up to `most` mails that are due, so that only the caller sends them. */
+/** Reserves up to `most` due mails for the caller and returns them. */
 export async function claimMails(database: D1Database, now: number, most: number): Promise<MailRow[]> {
   const db = drizzle(database);
   const due = db
@@ -44,7 +47,7 @@ export async function dropMail(database: D1Database, id: string): Promise<void> 
   await drizzle(database).delete(mails).where(eq(mails.id, id));
 }
 
-/** After a failed try. */
+/** Called after a failed try: sets the time of the next one. */
 export async function postponeMail(database: D1Database, id: string, dueAtMs: number): Promise<void> {
   await drizzle(database)
     .update(mails)
@@ -52,7 +55,7 @@ export async function postponeMail(database: D1Database, id: string, dueAtMs: nu
     .where(eq(mails.id, id));
 }
 
-/** After the last failed try. */
+/** Called after the last failed try: deletes the mail and writes an audit event. */
 export async function giveUpMail(
   database: D1Database,
   id: string,

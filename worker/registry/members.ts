@@ -40,7 +40,10 @@ export async function findMember(
     .get();
 }
 
-/** Condition: not the last ORG_ADMIN. Part of the statement, as two could leave at the same time. */
+/**
+ * Condition: the member is not the last ORG_ADMIN. It is part of the statement that changes the row, because
+ * two ORG_ADMINs could leave at the same time.
+ */
 function isAnotherAdmin(organizationId: string, userId: string) {
   return sql`(${memberships.role} <> 'ORG_ADMIN' OR EXISTS (
     SELECT 1 FROM memberships AS other WHERE other.organization_id = ${organizationId}

@@ -1,7 +1,8 @@
 /**
- * How an organization ends in D1: the operator suspends it, then deletes it. A deleted one is at once without members and
- * keys; housekeeping deletes the rest (lifecycle/organization-end.ts). Its row stays, so that nobody gets its slug, and
- * its audit events stay for their retention period.
+ * The end of an organization in D1: the operator suspends it and then deletes it. The deletion removes its
+ * members and revokes its keys at once; housekeeping deletes the rest later (lifecycle/organization-end.ts).
+ * The row stays, so that no other organization gets the slug, and audit events stay for their retention
+ * period.
  */
 import { and, count, eq, inArray, isNotNull, isNull, ne, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
@@ -26,7 +27,10 @@ import { isAmong, readPage, runBatch } from './d1.ts';
 import type { DeviceRow } from './devices.ts';
 import type { OrganizationRow } from './organizations.ts';
 
-/** Suspends an organization, or reactivates it. `gone`: it already is so. The caller announces the change. */
+/**
+ * Suspends an organization, or reactivates it. `gone`: it already has this state. The caller announces the
+ * change.
+ */
 export async function setSuspended(
   database: D1Database,
   id: string,
@@ -75,7 +79,7 @@ export async function markDeleted(
   ]);
 }
 
-/** A deleted organization of which something is left, and up to `most` of its keys, plants and devices. */
+/** A deleted organization that still has rows to delete, and up to `most` of its keys, plants and devices. */
 export interface Remains {
   organizationId: string;
   keyIds: string[];
@@ -89,9 +93,9 @@ export async function findRemains(database: D1Database, most: number): Promise<R
   const [found] = await db
     .select({ id: organizations.id })
     .from(organizations)
-    // The name is deleted last.
+    // `deleteRest` deletes the name last, so an organization that still has a name is not finished.
     .where(and(isNotNull(organizations.deletedAtMs), ne(organizations.name, '')))
-    // In random order, so that one whose objects fail does not block the others.
+    // In random order, so that an organization whose objects cannot be erased does not block the others.
     .orderBy(sql`random()`)
     .limit(1);
   if (!found) return undefined;
@@ -144,7 +148,10 @@ export async function deleteRows(
   ]);
 }
 
-/** Deletes up to `most` alerts; once none is left, everything else but the row, its slug and its audit events. */
+/**
+ * Deletes up to `most` alerts. When no alert is left, deletes everything else except the row itself with its
+ * slug, and the audit events.
+ */
 export async function deleteRest(database: D1Database, id: string, most: number): Promise<void> {
   const db = drizzle(database);
   const some = db.select({ id: alerts.id }).from(alerts).where(eq(alerts.organizationId, id)).limit(most);
@@ -161,7 +168,10 @@ export async function deleteRest(database: D1Database, id: string, most: number)
   ]);
 }
 
-/** Devices without a plant that may have a session, of one suspended organization or of all: no registry copy ends it. */
+/**
+ * Devices without a plant that may have a session, of one suspended organization or of all. Their sessions
+ * must be ended one by one, because their objects have no copy of the registry.
+ */
 export async function onlineWithoutPlant(
   database: D1Database,
   organizationId: string | undefined,

@@ -28,7 +28,7 @@ export async function organizationOfSlug(database: D1Database, slug: string): Pr
   return row?.id;
 }
 
-/** Undefined for a deleted one, too. */
+/** Finds an organization; undefined if it does not exist or was deleted. */
 export async function findOrganization(
   database: D1Database,
   id: string,
@@ -64,7 +64,8 @@ export function newOrganization(
     outcome: 'SUCCESS',
     details: { slug },
   };
-  // Each row only if the one before was inserted. The values are in column order of the schema, as Drizzle requires.
+  // Each row is inserted only if the previous one was inserted. The values are in column order of the schema,
+  // as Drizzle requires.
   return [
     db
       .insert(organizations)
@@ -126,7 +127,7 @@ export function organizationRecordOf(row: OrganizationRow, role: Role | null): O
   };
 }
 
-/** A ceiling of an organization: how much of it the platform allows. */
+/** The value of one ceiling of an organization. */
 export async function ceilingOf(database: D1Database, id: string, name: CeilingName): Promise<number> {
   const row = await drizzle(database)
     .select({ ceilings: organizations.ceilings })
@@ -163,7 +164,10 @@ export async function changeCeilings(
   ]);
 }
 
-/** Changes name and settings (omitted ones stay). The caller announces changed settings to all Sites and Vhosts. */
+/**
+ * Changes name and settings; omitted settings stay unchanged. The caller announces changed settings to all
+ * Sites and Vhosts.
+ */
 export async function changeOrganization(
   database: D1Database,
   id: string,

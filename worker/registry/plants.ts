@@ -97,7 +97,7 @@ export async function findPlant(
     .get();
 }
 
-/** `taken`: another plant has the EAN or external id; `full`: the limit of plants is reached. */
+/** Creates a plant. `taken`: another plant has the EAN or external id; `full`: the limit of plants is reached. */
 export async function createPlant(
   database: D1Database,
   organizationId: string,

@@ -1,4 +1,7 @@
-/** The objects that have sealed values: those of API keys, and those that serve devices [C-14.7]. */
+/**
+ * The objects that store encrypted (sealed) values: the Vhosts of API keys, and the Sites that serve devices
+ * [C-14.7].
+ */
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { apiKeys, devices, plants } from '../../migrations/schema.ts';

@@ -66,7 +66,7 @@ export async function findSession(
 export interface Place {
   address: string | null;
   userAgent: string | null;
-  /** The client's network, in which its failed attempts are forgotten. */
+  /** The client's network. A successful login deletes the count of failed attempts from it. */
   network: string;
 }
 
@@ -91,7 +91,8 @@ export async function openSession(
     .orderBy(desc(sessions.createdAtMs), desc(sessions.id))
     .limit(LIMIT.sessionsPerUser);
   const [, opened] = await runBatch(db, [
-    // A batch accepts no raw SQL, so this is insert().select(), which needs all columns in the order of the schema.
+    // A Drizzle batch accepts no raw SQL statement, so this is insert().select(), which needs all columns in
+    // the order of the schema.
     db
       .insert(sessions)
       .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}, ${now},
@@ -200,7 +201,10 @@ export type Refreshed =
   | { outcome: 'unknown' | 'revoked' | 'expired' }
   | { outcome: 'reused'; userId: string };
 
-/** Moves the session to its next generation. A token used twice may be stolen: the session ends. */
+/**
+ * Moves the session to its next generation. If the token is not of the newest generation, it was used before
+ * and may be stolen: the session ends.
+ */
 export async function refreshSession(
   database: D1Database,
   { sessionId, generation }: { sessionId: string; generation: number },

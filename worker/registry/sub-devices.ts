@@ -110,7 +110,7 @@ export async function changeSubDevice(
   const { linkedDeviceId } = change;
   const columns = {
     ...change,
-    // SQLite needs a column to set, even if the request changes none.
+    // UPDATE needs at least one column, even if the request changes none; this one then keeps its value.
     name: change.name ?? sql`${subDevices.name}`,
     linkedDeviceId: linkedDeviceId && deviceHere(linkedDeviceId, plantId),
   };

@@ -1,4 +1,7 @@
-/** Support sessions in D1: the operator reads what an organization sees, for an hour, and the organization sees that. */
+/**
+ * Support sessions in D1: for an hour the operator can read an organization's data, and the organization's
+ * list shows the session.
+ */
 import { and, desc, eq, gt, lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -12,7 +15,7 @@ import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
 
 type SupportSessionRow = typeof supportSessions.$inferSelect;
 
-/** Ended sessions stay in the list for so long. */
+/** How long ended sessions stay in the list. */
 const ENDED_KEPT_MS = 400 * 86_400_000;
 
 export async function startSupport(

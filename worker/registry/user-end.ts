@@ -1,6 +1,6 @@
 /**
- * Deletes a user's account: everything personal goes, and audit events keep only the id. The row stays without a name and
- * an address, because keys name their maker.
+ * Deletes a user's account: deletes all personal data; audit events keep only the user's id. The row stays,
+ * without name and address, because API keys refer to the user who created them.
  */
 import { and, eq, isNotNull, or, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
@@ -41,7 +41,10 @@ export async function onlyAdminOf(database: D1Database, userId: string): Promise
   return rows.map(({ slug }) => slug);
 }
 
-/** All sessions of the user are dead when this returns. If it fails, it may be repeated: the address goes last. */
+/**
+ * Deletes a user. When this returns, all sessions of the user have ended. If it fails, the caller may repeat
+ * it, because the address, by which rows are found, is replaced only with the last statements.
+ */
 export async function deleteUser(
   database: D1Database,
   { id, email }: Pick<UserRow, 'id' | 'email'>,
@@ -64,14 +67,15 @@ export async function deleteUser(
     db
       .update(users)
       .set({
-        // Nobody can register it before: it is not the id, which others may know.
+        // A random address and not one made from the user's id: others may know the id, and could register
+        // such an address before.
         email: `${crypto.randomUUID()}@deleted.invalid`,
         name: 'Deleted user',
         passwordHash: null,
         superAdmin: false,
         tokenVersion: sql`${users.tokenVersion} + 1`,
         lastLoginAtMs: null,
-        // An account that never proved its address would be dropped with its row.
+        // Without this time housekeeping would delete the row as an account that never proved its address.
         provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})`,
         deletedAtMs: now,
       })
@@ -80,7 +84,7 @@ export async function deleteUser(
       auditRow(db, { ...audit, organizationId }, now, `user.deleted|${id}|${organizationId}`),
     ),
   ]);
-  // What was written meanwhile.
+  // Again, for rows that were written since the first call.
   await removeFromAudit(database, id, email);
 }
 
@@ -103,7 +107,7 @@ async function removeFromAudit(database: D1Database, userId: string, email: stri
   await removeAll(db, and(isOwn, isPersonal), userId);
 }
 
-/** Changes the rows with this condition until none has it; rows of others keep their client address. */
+/** Removes personal data from all rows with this condition. Rows of other actors keep their client address. */
 async function removeAll(db: DrizzleD1Database, condition: SQL | undefined, userId: string): Promise<void> {
   const some = db.select({ id: auditEvents.id }).from(auditEvents).where(condition).limit(ROWS_PER_STATEMENT);
   for (let statement = 0; statement < MAX_STATEMENTS; statement++) {
@@ -111,7 +115,8 @@ async function removeAll(db: DrizzleD1Database, condition: SQL | undefined, user
       .update(auditEvents)
       .set({
         address: sql`iif(${auditEvents.actor} = ${userId}, NULL, ${auditEvents.address})`,
-        // `earlier` and `address`: equal events may have come from other client addresses.
+        // `earlier` and `address` are removed, too, because they may contain further client addresses of
+        // equal events.
         details: sql`json_remove(${auditEvents.details}, '$.email', '$.previousEmail', '$.earlier', '$.address')`,
       })
       .where(sql`${auditEvents.id} IN ${some}`);

@@ -1,4 +1,4 @@
-/** Alert rules, and the alerts that they fire [C-9]. Both kinds share the path /alerts. */
+/** Alert rules, and the alerts that they open [C-9]. Both kinds share the path /alerts. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import {
@@ -221,7 +221,8 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
   if (!waitsForAbsence(next)) throw invalidBody('forSeconds: must be at least 1 when operator is ABSENT');
   const { operator } = next;
   const threshold = operator === 'ABSENT' ? null : next.threshold;
-  // Always written together: two concurrent changes must not leave an operator without its threshold.
+  // Operator and threshold are always written together, because two concurrent changes of one of them could
+  // otherwise store an operator without the threshold that it needs.
   const isCompared = change.operator !== undefined || change.threshold !== undefined;
   const columns = isCompared ? { ...given, operator, threshold } : given;
   const sites = await sitesOf(c, rule);

@@ -163,7 +163,8 @@ export const apiKeyRoutes = [
     errors: ['API_KEY_NOT_FOUND'],
     handler: async (c, { params: { id } }) => {
       const { row } = await requireKeyOf(c, id);
-      // Revokes a revoked key again: an earlier request may have failed between its steps.
+      // A key that is already revoked is revoked again, because an earlier request may have failed between
+      // its steps.
       const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
       const change = await revokeApiKey(c.env, row, audit, Date.now());
       if (change) announceLater(c, change);

@@ -1,4 +1,7 @@
-/** What the operator does about organizations and users that must go, and how the operator looks into one [C-14.1]. */
+/**
+ * The operator's routes to suspend and delete organizations, to delete users, and to read an organization's
+ * data in a support session [C-14.1].
+ */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { randomToken } from '../../durable-objects/secrets/base64.ts';
@@ -179,7 +182,10 @@ export const operatorEndRoutes = [
 
 type Change = Awaited<ReturnType<typeof setSuspended>>;
 
-/** Makes a change of an organization's state and announces it. Throws 409 if the state does not allow it. */
+/**
+ * Changes the state of an organization and announces the change. Throws 409 if the present state does not
+ * allow it.
+ */
 async function changeState(
   c: Context<AppContext>,
   id: string,

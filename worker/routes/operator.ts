@@ -1,4 +1,7 @@
-/** What only the operator of the deployment does: organizations, their first members, and ceilings [C-14.1], [C-14.2]. */
+/**
+ * Routes that only the operator of the deployment may call: organizations, their first members, and ceilings
+ * [C-14.1], [C-14.2].
+ */
 import { z } from 'zod';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';

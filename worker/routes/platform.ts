@@ -13,7 +13,7 @@ const anyObject = z.record(z.string(), z.unknown());
 /** `all` is a function because the list of all routes contains these routes themselves. */
 export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
   return [
-    // Reads no storage: a 200 shows only that the Worker runs.
+    // The handler reads no storage, so a 200 shows only that the Worker runs.
     route('GET /healthz', {
       summary: 'Check the health of the edge',
       who: ANYBODY,
@@ -31,7 +31,8 @@ export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
       summary: 'Get the AsyncAPI document of AMQP and MQTT, with schemas and signed examples',
       who: ANYBODY,
       answer: { description: 'The AsyncAPI 3.0 document', body: anyObject },
-      // Imported on the first request, so that the Worker does not build schemas and signatures at its start.
+      // The document's modules are imported on the first request, so that the Worker does not build schemas
+      // and signatures at its start.
       hasTag: true,
       handler: answerDocument(async () => (await import('../asyncapi/document.ts')).asyncApiDocument()),
     }),

@@ -130,7 +130,8 @@ export const credentialRoutes = [
     errors: ['UNAUTHORIZED'],
     handler: async (c, { params, body }) => {
       const device = await findDialingDevice(c.env.DB, params.id);
-      // An unknown device and one without a token to renew get the same answer as a wrong signature.
+      // A request for an unknown device, or for a device that may not renew a token, gets the same answer as
+      // a wrong signature.
       const mayRenew =
         device?.status === 'ACTIVE' &&
         device.authMethod === 'TOKEN' &&

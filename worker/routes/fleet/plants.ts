@@ -49,7 +49,7 @@ export const plantRoutes = [
     errors: ['EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS', 'CONFLICT', 'FORBIDDEN'],
     handler: async (c, { body }) => {
       const { organizationId, allowedPlantIds } = c.get('tenant');
-      // Such a key could not see the plant that it creates.
+      // A key that is limited to certain plants may not create one, because it could not see the new plant.
       if (allowedPlantIds)
         throw forbidden(
           'This API key is limited to certain plants and cannot create any: use a key for all plants',

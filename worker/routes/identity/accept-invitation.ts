@@ -1,4 +1,4 @@
-/** What an invited person does: look at the invitation, and accept it [C-11.2]. */
+/** The routes for an invited person: read the invitation, and accept it [C-11.2]. */
 import type { Context } from 'hono';
 import type { z } from 'zod';
 import { networkOf } from '../../../protocol/address-range.ts';
@@ -169,7 +169,10 @@ async function requireByToken(c: Context<AppContext>, token: unknown): Promise<F
   }
 }
 
-/** Limits how fast an address can try tokens; where addresses are not known, tokens are too long to guess anyway. */
+/**
+ * Limits how fast one client address can try tokens. If addresses are not known there is no limit; tokens are
+ * too long to be guessed anyway.
+ */
 async function throttle(c: Context<AppContext>): Promise<void> {
   const address = addressOf(c);
   if (address === null) return;

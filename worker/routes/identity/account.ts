@@ -88,7 +88,8 @@ export const accountRoutes = [
     },
     handler: (c, { body }) => {
       requireMail(c);
-      // Everything that depends on the address happens after the answer, so that its time says nothing either.
+      // Everything that depends on the e-mail address happens after the answer, so that the time of the
+      // answer does not reveal whether there is an account.
       const sent = mailReset(c, body.email, Date.now()).catch((error: unknown) => {
         console.error('password reset not stored, no mail follows', { reason: reasonOf(error) });
       });
@@ -226,7 +227,7 @@ async function goodToken(
   if (!MAILED_TOKEN.test(text)) return undefined;
   const token = await findToken(c.env.DB, purpose, text);
   if (!token || token.expiresAtMs <= now) return undefined;
-  // The account may have another address since the token was mailed.
+  // The token is not valid if the account's address has changed since the token was mailed.
   return (await findUser(c.env.DB, token.userId))?.email === token.email ? token : undefined;
 }
 
@@ -241,7 +242,7 @@ function invalidChangeToken(): ApiError {
   );
 }
 
-/** Without mail no token can reach its owner. */
+/** Throws while mail is off: the token could not be sent to the user. */
 function requireMail(c: Context<AppContext>): void {
   if (!isMailOn(c.env))
     throw unavailable('This deployment sends no mail: ask an admin or the operator for help', 3_600);

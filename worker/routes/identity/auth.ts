@@ -121,7 +121,7 @@ export const authRoutes = [
         throw error;
       });
       const isRight = verifyPassword(body.password, user?.passwordHash);
-      // There is no session, too, if the password has changed since it was checked.
+      // `openSession` opens no session if the password has changed since it was checked.
       const sessionId = user && isRight ? await openSession(c.env.DB, user, placeOf(c), now) : undefined;
       if (!user || !sessionId) {
         if (user) auditUser(c, user, 'user.login_failed');
@@ -199,7 +199,7 @@ export const authRoutes = [
       await requirePassword(c, body.currentPassword, now);
       await turnToHash();
       const changed = await changePasswordHash(c.env.DB, row, hashPassword(body.newPassword), sessionId, now);
-      // The password has changed since it was checked.
+      // Nothing was changed, because the password has changed since it was checked.
       if (!changed) throw wrongPassword();
       auditUser(c, row, 'user.password_changed');
       const { tokenVersion, generation } = changed;
@@ -225,7 +225,7 @@ function refused(outcome: Exclude<Refreshed['outcome'], 'refreshed'>): ApiError 
   }
 }
 
-/** Replaces a hash of a lower cost, after the answer [C-14.7]. */
+/** After the answer, replaces the stored hash by a new one if the stored one has a lower cost [C-14.7]. */
 function renewHash(c: Context<AppContext>, user: UserRow, old: string, password: string): void {
   const renewed = turnToHash()
     .then(() => replaceHash(c.env.DB, user.id, old, hashPassword(password)))

@@ -1,4 +1,4 @@
-/** The invitations of an organization, as its admins make, list and end them [C-11.2]. */
+/** The routes by which admins create, list and revoke the invitations of their organization [C-11.2]. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import type { Actor } from '../../../durable-objects/registry/entries.ts';
@@ -124,7 +124,7 @@ interface Invitee {
   role: Role;
 }
 
-/** The organization that invites, and who does it there. */
+/** The organization that invites, and the actor who invites for it. */
 interface Inviter {
   organizationId: string;
   slug: string;
@@ -174,13 +174,16 @@ function mailOf(
   return mailRow(c.env, mail, { organizationId }, now);
 }
 
-/** The invitation. While mail is off it has its token, which the admin must hand over [C-11.1]. */
+/**
+ * The invitation as the answer shows it. While mail is off it contains the token, which the admin must give
+ * to the invited person [C-11.1].
+ */
 function answerOf(c: Context<AppContext>, row: InvitationRow, token: string, now: number): InvitationRecord {
   if (isMailOn(c.env)) {
     sendQueued(c);
     return invitationRecordOf(row, now);
   }
-  // After the #, so that no server writes the token into a log.
+  // The token is after the #, which browsers do not send to servers, so no server can log it.
   const url = `${restOrigin(c.env, c.req.raw)}/accept-invitation#token=${token}`;
   return { ...invitationRecordOf(row, now), token, url };
 }

@@ -107,7 +107,10 @@ export const telemetryRoutes = [
   }),
 ];
 
-/** Throws if the range is too long for the granularity, with the wider ones. The widest fits any range [C-4.5]. */
+/**
+ * Throws if the range is too long for the granularity; the error lists the wider granularities that allow it.
+ * The widest allows any range [C-4.5].
+ */
 function requireGranularity(granularity: Granularity, from: number, to: number): void {
   const [widest, ...wider] = GRANULARITIES.slice(GRANULARITIES.indexOf(granularity) + 1).reverse();
   if (widest === undefined) return;
