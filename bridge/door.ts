@@ -69,8 +69,8 @@ export class Door {
   }
 
   /**
-   * Returns a digest by which credentials are told apart without storing them. The key of the HMAC is new in
-   * each process.
+   * Returns a digest that differs for different credentials, so that no credential has to be stored. The key
+   * of the HMAC is new in each process.
    */
   #digest({ username, password, fingerprint }: LinkCredential): string {
     return createHmac('sha256', this.#digestKey)

@@ -256,7 +256,7 @@ export function dial<Up, Down>(
     let link: Link<Up, Down> | undefined;
     // Covers the whole dial, including the body of a rejection.
     const deadline = setTimeout(() => {
-      resolve({ outcome: 'trouble', reason: 'no answer in time' });
+      resolve({ outcome: 'trouble', reason: `no answer from the edge within ${DIAL_TIMEOUT_MS / 1_000} s` });
       socket.terminate();
     }, DIAL_TIMEOUT_MS);
     socket.on('upgrade', (response) => {
@@ -282,7 +282,9 @@ export function dial<Up, Down>(
         if (body.length >= MAX_REFUSAL_CHARS) judge();
       });
       response.on('end', judge);
-      response.on('error', () => resolve({ outcome: 'trouble', reason: 'the answer was cut off' }));
+      response.on('error', () =>
+        resolve({ outcome: 'trouble', reason: 'the edge closed the connection in the middle of its answer' }),
+      );
     });
   });
 }

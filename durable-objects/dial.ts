@@ -39,7 +39,10 @@ export interface ClientDial extends Dial {
   isProbe: boolean;
 }
 
-/** The header with an authenticated dial. The Worker sends it in a request of its own, so clients cannot set it. */
+/**
+ * The header with an authenticated dial. The Worker makes a new request with this header for the object, so
+ * clients cannot set it.
+ */
 export const DIAL_HEADER = 'sitewire-dial';
 
 export function readDial<Read extends DeviceDial | ClientDial>(request: Request): Read | undefined {

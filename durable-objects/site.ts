@@ -32,10 +32,7 @@ import * as telemetry from './site/telemetry/answers.ts';
 export class Site extends DurableObject<Env> implements SiteRpc {
   readonly #site: AssembledSite;
   readonly #agenda: Agenda;
-  /**
-   * True after `erase`: the tables no longer exist, so the data in memory must not be used. At its next wake
-   * the object starts empty.
-   */
+  /** True after `erase`, until the next wake: the tables no longer exist, so the data in memory must not be used. */
   #isErased = false;
 
   constructor(ctx: DurableObjectState, env: Env) {

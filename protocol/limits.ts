@@ -113,7 +113,7 @@ export const LIMITS = {
   verdictTolerance: [0.05, 'fraction', 'C-7.8'],
   verdictToleranceKw: [0.5, 'kW', 'C-7.8'],
   verdictToleranceKwh: [0.1, 'kWh', 'C-7.8'],
-  // How far before its start a verdict looks for the sample that was valid at the start.
+  // How far before the start of a setpoint its verdict reads samples, to find the one that was valid at the start.
   verdictLookBackMs: [60 * MINUTE, 'ms', 'ours'],
   registerFreshMs: [30 * SECOND, 'ms', 'ours'],
   // A verdict evaluates at most the last day of a setpoint, and at most this many spans in which it was active.

@@ -39,7 +39,7 @@ export function mayConnect(scopes: ReadonlySet<ApiKeyScope>): boolean {
   return CONNECT_SCOPES.some((scope) => scopes.has(scope));
 }
 
-/** Whether a key with these scopes has a named vhost of its own (not the legacy vhost `/`) [C-5.3]. */
+/** Whether a key with these scopes has a vhost with a name, and not the legacy vhost `/` [C-5.3]. */
 export function hasVhost(scopes: readonly ApiKeyScope[]): boolean {
   return scopes.some((scope) => scope === 'vcp:connect' || scope.startsWith('vcp:write:'));
 }

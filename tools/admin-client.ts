@@ -76,7 +76,7 @@ export class AdminClient {
   }
 }
 
-/** The operator of a deployment, with one of its OPERATOR_TOKEN. */
+/** A REST client of the deployment's operator. It sends one of the values of OPERATOR_TOKEN. */
 export class Operator {
   readonly #baseUrl: string;
   readonly #headers: Record<string, string>;
@@ -123,7 +123,7 @@ async function request<Body>(
 ): Promise<RestAnswer<Body>> {
   const response = await fetch(`${baseUrl}/api/v1${path}`, {
     method,
-    // A restarted edge has closed its kept-alive connections.
+    // Every request opens a new connection, because a restarted edge has closed the old ones.
     headers: {
       connection: 'close',
       ...headers,

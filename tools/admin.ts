@@ -1,5 +1,5 @@
 /**
- * What the operator of a deployment does over REST, with a token of its own (OPERATOR_TOKEN): create, list, suspend,
+ * The commands of a deployment's operator over REST, with OPERATOR_TOKEN: create, list, suspend,
  * reactivate and delete organizations, invite people and delete accounts, read an organization's data for support, show or
  * change ceilings, and retire data keys. Without `--url` it uses the stack that runs on this machine.
  */
@@ -166,14 +166,14 @@ async function change(operator: Operator, method: string, path: string, body?: u
   console.log(`${slug} is ${status}.`);
 }
 
-/** `confirm`: the slug, so that a wrong id deletes nothing. */
+/** `confirm` must be the organization's slug, so that a mistyped id deletes nothing. */
 async function deleteOrganization(operator: Operator, id: string, confirm: string): Promise<void> {
   const path = `/organizations?slug=${encodeURIComponent(confirm)}`;
   const { data } = await operator.call<Page<OrganizationState>>('GET', path);
   if (data[0]?.id !== id.toLowerCase())
     throw new Error(`--confirm must be the slug of the organization ${id}: nothing was deleted`);
   await change(operator, 'DELETE', `/organizations/${id}`);
-  console.log('Its plants and devices are erased by and by, 150 of each a minute.');
+  console.log('Housekeeping now erases its plants and devices, 150 of each a minute.');
 }
 
 async function deleteUser(operator: Operator, email: string): Promise<void> {
@@ -228,7 +228,7 @@ function slugOf(text: string): string {
     .replace(/^-+|-+$/g, '');
 }
 
-/** The deployment, and the operator's token for it. */
+/** The URL of the deployment, and the operator's token for it. */
 function target(): { baseUrl: string; token: string } {
   if (url === undefined) {
     const { baseUrl, operator } = readStack();

@@ -11,7 +11,7 @@ const VALID_DAYS = 825;
 const DEVICE_CA_DAYS = 3_650;
 
 export interface CertificateFiles {
-  /** PEM files, absolute. */
+  /** Absolute paths of PEM files. */
   ca: string;
   certificate: string;
   key: string;

@@ -8,7 +8,7 @@ export interface ChildOptions {
   name: string;
   script: string;
   env: Record<string, string>;
-  /** Called at each start, the first included. */
+  /** Called at each start, including the first one. */
   onStart?(child: ChildProcess): void;
 }
 
@@ -32,7 +32,7 @@ export class Child {
     const child = fork(script, {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      // Signals of the terminal go only to the stack, which stops its children in order.
+      // The child gets no signals of the terminal: the stack gets them and stops its children in order.
       detached: true,
     });
     this.#process = child;

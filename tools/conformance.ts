@@ -1,7 +1,8 @@
 /**
  * `npm run conformance`: runs the transcripts of test/conformance/amqp on our stack and, if Debian's package
  * `rabbitmq-server` is installed, on a real RabbitMQ. Then it runs the partners' client libraries and the
- * examples, including those that must be compiled first. `-- --record` records the answers of RabbitMQ.
+ * examples, including those that must be compiled first. With `-- --record` it stores the answers of RabbitMQ
+ * as the expected ones.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -26,7 +26,7 @@ async function begin(): Promise<Begun> {
   try {
     const running = readStack();
     const [first] = running.plants;
-    if (!first) throw new Error('the stack has no plant');
+    if (!first) throw new Error('the running stack has no plant');
     const connected = await Partner.connect({
       ...running.amqp,
       ...running.apiKey,
@@ -67,7 +67,8 @@ async function expectPower(of: 'grid' | 'battery', wantedKw: number): Promise<vo
       show('telemetry', `${of} at ${powerKw} kW`);
       return;
     }
-    if (performance.now() > giveUpAt) throw new Error(`${of} at ${powerKw} kW, wanted ${wantedKw} kW`);
+    if (performance.now() > giveUpAt)
+      throw new Error(`the ${of} power is ${powerKw} kW, but the demo expects ${wantedKw} kW`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -84,7 +85,9 @@ async function waitForEvent(
     .waitFor((one) => fits(one) && statuses.includes(String(one.payload.status)), STEP_TIMEOUT_MS)
     .catch(() => {
       const seen = partner.events.filter(fits).map((one) => JSON.stringify(one.payload));
-      throw new Error(`${step}: no ${statuses.join(' or ')}; seen: ${seen.join(' ') || 'nothing'}`);
+      throw new Error(
+        `${step}: no event with status ${statuses.join(' or ')} arrived; received: ${seen.join(' ') || 'nothing'}`,
+      );
     });
 }
 

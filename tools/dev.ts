@@ -59,9 +59,10 @@ const edge = await startEdge({
     ADDRESS_RATE_PER_MINUTE: process.env.ADDRESS_RATE_PER_MINUTE ?? '60000',
   },
 }).catch(refuse);
-// Again, because starting the edge installs handlers that end the process before its children have stopped.
+// Installs the signal handlers again, because starting the edge installs handlers that would end this process
+// before its children have stopped.
 takeSignals();
-// The platform's cron trigger. A run that fails while the edge restarts is made up by the next one.
+// Replaces Cloudflare's cron trigger. If a run fails while the edge restarts, the next run does its work.
 const clock = setInterval(() => {
   edge.tick().catch((error: unknown) => console.error(`edge: scheduled tasks failed: ${String(error)}`));
 }, MINUTE_MS);
@@ -212,7 +213,8 @@ function describe(): Stack {
 
 /** Runs four times a second: a restarted edge has another pid, and another behaviour may have been requested. */
 function look(): void {
-  // npm, or its shell, may have been killed without sending this process a signal.
+  // If the parent process has changed, npm or its shell was killed and sent no signal to this process: stop
+  // the stack.
   if (process.env.npm_lifecycle_event !== undefined && process.ppid !== parent) void stop();
   if (!isReady || stopping) return;
   const requested = takeRequest(folder);

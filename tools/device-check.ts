@@ -112,7 +112,8 @@ async function sendPing(admin: AdminClient, id: string): Promise<string> {
 async function lookAt(admin: AdminClient, id: string, cmdId: string): Promise<void> {
   const { status } = await admin.call<RestCommand>('GET', `/devices/${id}/commands/${cmdId}`);
   if (status !== 'PENDING') done('listens');
-  // FAILED passes, too: the device may not know PING, but it has signed its answer.
+  // The answer FAILED also passes this step: the device may not know PING, but it has acknowledged it with a
+  // valid signature.
   if (status === 'COMPLETED' || status === 'FAILED') done('obeys');
 }
 

@@ -1,4 +1,7 @@
-/** The edge on one machine: the real bundle under workerd, with D1 and the objects stored in a folder. */
+/**
+ * Runs the edge on one machine: the same bundle as in production under workerd, with D1 and the objects
+ * stored in a folder.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
@@ -41,9 +44,9 @@ export interface EdgeOptions {
     ca: string;
     deviceCa: { certificate: string; key: string };
   };
-  /** PEM files. HTTPS instead of HTTP, as the platform serves it. */
+  /** Paths of PEM files. If set, the edge serves HTTPS, as on Cloudflare; absent: HTTP. */
   tls?: { certificate: string; key: string };
-  /** Where mails go: a folder, which gets a file for each, or a mail server; undefined: mail is off. */
+  /** How mails are sent: as files into a folder, or through a mail server; undefined: mail is off. */
   mail?: { folder: string } | { smtpUrl: string; from: string };
   /** Additional bindings for the entry. */
   bindings?: Record<string, string>;
@@ -56,7 +59,7 @@ export interface Edge {
   miniflare: Miniflare;
   /** The current workerd process; it changes after a crash. */
   pid(): number | undefined;
-  /** Runs the scheduled tasks, which the platform runs each minute. */
+  /** Runs the scheduled tasks, which Cloudflare runs each minute. */
   tick(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -122,7 +125,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         SESSION_SECRET: options.secrets.sessionSecret,
         ...(options.secrets.metricsToken ? { METRICS_TOKEN: options.secrets.metricsToken } : {}),
         ...(options.secrets.operatorToken ? { OPERATOR_TOKEN: options.secrets.operatorToken } : {}),
-        // A development stack is open; a deployment is closed by default.
+        // In a development stack anybody may register; in a deployment registration is closed by default.
         REGISTRATION: 'open',
         ...(options.mail && 'smtpUrl' in options.mail
           ? { SMTP_URL: options.mail.smtpUrl, MAIL_FROM: options.mail.from }
@@ -219,7 +222,7 @@ function workerdPid(): number | undefined {
       const [name, parent] = [/\((.*)\)/.exec(status)?.[1], Number(status.split(') ')[1]?.split(' ')[1])];
       if (name === 'workerd' && parent === process.pid && !status.includes(') Z ')) return Number(entry);
     } catch {
-      // The process has ended meanwhile.
+      // The process has ended in the meantime.
     }
   }
   return undefined;

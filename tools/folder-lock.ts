@@ -11,7 +11,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const ANSWER_MS = 1_000;
 
-/** How long a start retries: a holder that is starting is busy for a while, one that is stopping is gone soon. */
+/**
+ * How long a start retries: a process that holds the lock may be busy while it starts, and soon frees the
+ * lock if it is stopping.
+ */
 const TAKE_MS = 10_000;
 const PAUSE_MS = 50;
 
@@ -25,7 +28,7 @@ export async function lockFolder(folder: string, takeMs = TAKE_MS): Promise<void
   const untilMs = Date.now() + takeMs;
   while (!(await isListening(server, nameOf(folder)))) {
     const isLast = Date.now() >= untilMs;
-    // undefined: no process holds it any more, or the holder does not answer yet.
+    // undefined: no process holds the lock any more, or its holder does not answer yet.
     const holder = await holderOf(folder).catch(() => undefined);
     if (holder !== undefined || isLast) throw new Error(refusal(folder, holder));
     await sleep(PAUSE_MS);

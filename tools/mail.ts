@@ -1,4 +1,7 @@
-/** `npm run mail` prints the last mail of the running stack; `npm run mail -- jana@example.com` the last one to her. */
+/**
+ * `npm run mail` prints the last mail that the running stack has sent; `npm run mail -- jana@example.com`
+ * prints the last one to that address.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readStack } from './stack-file.ts';

@@ -1,4 +1,4 @@
-/** A partner's client for tools and tests: stock amqplib, signed envelopes. */
+/** A partner's client for tools and tests: amqplib without changes, and signed envelopes. */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
@@ -61,8 +61,8 @@ export class Partner {
   }
 
   /**
-   * Receives the coming events with the routing key `{slug}.{key}` through a queue of its own, so that other
-   * clients of the API key miss none.
+   * Receives the events with the routing key `{slug}.{key}` from now on. Declares a separate queue for them,
+   * so that other clients of the API key still get all events.
    */
   async watch(key: string): Promise<void> {
     const { queue } = await this.channel.assertQueue('', { exclusive: true });

@@ -6,7 +6,10 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below the ephemeral ports of Linux, which the system may give to any program. */
+/**
+ * The range of ports to choose from: below the ephemeral ports of Linux, which the system may give to any
+ * program.
+ */
 const NOBODYS_PORTS = [20_000, 32_000] as const;
 /**
  * Test workers that run in parallel choose from separate parts, so that none takes a port between its choice
@@ -81,7 +84,7 @@ function ownPorts(): [from: number, to: number] {
   return [start, start + size];
 }
 
-/** Ports that this process has chosen already; it may not listen on them yet. */
+/** Ports that this process has already chosen, whether it listens on them yet or not. */
 const chosen = new Set<number>();
 
 /**

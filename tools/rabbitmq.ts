@@ -20,7 +20,7 @@ const LOOK_EVERY_MS = 100;
 const LOOPBACK = '-kernel inet_dist_use_interface {127,0,0,1}';
 
 export interface RabbitMqOptions {
-  /** Lines of its rabbitmq.conf. */
+  /** Lines of the node's rabbitmq.conf. */
   settings: Readonly<Record<string, string | number>>;
   /** Users, vhosts and queues, loaded at start. */
   definitions?: object;
@@ -75,8 +75,9 @@ export async function startRabbitMq(options: RabbitMqOptions): Promise<RabbitMqN
 async function untilStarted(children: readonly ChildProcess[], log: () => string): Promise<void> {
   for (const giveUpAt = Date.now() + START_MS; ; await pause(LOOK_EVERY_MS)) {
     if (log().includes('Server startup complete')) return;
-    if (children.some(({ exitCode }) => exitCode !== null)) throw new Error('a process ended');
-    if (Date.now() > giveUpAt) throw new Error('startup timed out');
+    if (children.some(({ exitCode }) => exitCode !== null))
+      throw new Error('RabbitMQ or its port mapper exited during the start');
+    if (Date.now() > giveUpAt) throw new Error(`RabbitMQ was not ready within ${START_MS / 1_000} s`);
   }
 }
 

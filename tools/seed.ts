@@ -107,7 +107,7 @@ export async function seedOnce(
 ): Promise<Seeded> {
   const file = join(folder, 'seeded.json');
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Seeded;
-  // Developers get hints about signatures that do not match.
+  // Signature hints are on, because developers need them when a signature does not match.
   const admin = await seedOrganization(edgeUrl, secrets, { signatureHints: true });
   const plantId = await makePlant(admin, plant);
   const gateway = await registerDevice(admin, { plantId, type: 'GATEWAY', serialNumber: `GW-${plantId}` });
@@ -117,7 +117,7 @@ export async function seedOnce(
     gatewayId: gateway.id,
     apiKey: await seedApiKey(admin),
   };
-  // Written last: the file's existence means that everything in it has been created.
+  // The file is written last, so if it exists, everything in it has been created.
   writeSecretFile(file, seeded);
   return seeded;
 }

@@ -34,7 +34,7 @@ try {
   });
   show('confirmed');
   const shown = new Set<ReceivedEvent>();
-  // Each event type has its own queue: the end may arrive before the acknowledgement.
+  // Each event type has a separate queue, so the end of a command may arrive before its acknowledgement.
   const missing = new Set(['acknowledgement', 'end']);
   const look = (event: ReceivedEvent) => {
     const isOurs = event.correlationId === correlationId;

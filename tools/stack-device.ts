@@ -73,7 +73,8 @@ export async function identify(
 }
 
 function identityOptions({ baseUrl, admin, organization, plants }: Stack, deviceId: string): IdentityOptions {
-  // The simulator uses the plant's gateway, too: both share one file, so that they use the same secret.
+  // If the device is the plant's gateway, the simulator uses it, too. Both then share one identity file, so
+  // that they use the same secret.
   const isSimulated = plants.some(({ gatewayId }) => gatewayId === deviceId);
   const file = join(dataFolder(), isSimulated ? 'gateway.json' : `device-${deviceId}.json`);
   return { edgeUrl: baseUrl, admin, organizationId: organization.id, deviceId, file };

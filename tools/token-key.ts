@@ -1,6 +1,6 @@
 /**
- * Prints a new key for device tokens in the form that TOKEN_KEYS takes. Put it in front of the older keys of
- * the set: the first key signs, the others still verify.
+ * Prints a new key for device tokens in the form that TOKEN_KEYS takes. Add it to the set before the older
+ * keys: the first key signs, and the other keys still verify.
  */
 import { makeTokenKeys } from './credentials.ts';
 

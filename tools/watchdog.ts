@@ -17,7 +17,7 @@ process.on('disconnect', () => void sweep());
 async function sweep(): Promise<void> {
   for (let sweptMs = 0; sweptMs < SWEEP_MS; sweptMs += PAUSE_MS) {
     await endRuntimes().catch(() => {
-      // The holder of the folder did not answer; the next round asks again.
+      // The process that holds the folder did not answer; the next round tries again.
     });
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }

@@ -1,7 +1,8 @@
 /**
- * One AMQP channel: methods in, replies out. The bridge decides what it can in the order of the client's
- * frames; the Vhost decides the rest, one request at a time. While a request is unanswered the channel is
- * busy and takes no frames. method/table.ts lists the methods.
+ * One AMQP channel: handles the client's methods and sends the replies. What the bridge can decide it decides
+ * at once, in the order of the client's frames; for everything else it sends a request to the Vhost, one at a
+ * time. While a request is unanswered the channel is busy and handles no frames. method/table.ts lists the
+ * methods.
  *
  *   open ─► ending (waits for the outcomes of publishes) ─► closing (waits for close-ok) ─► closed
  */
@@ -244,7 +245,7 @@ export class Channel {
   // shared
 
   /**
-   * Sends a request to the object, and takes no further frames of the client until the answer arrives. A
+   * Sends a request to the object, and handles no further frames of the client until the answer arrives. A
    * rejection closes the channel or the connection without `onAnswer`.
    */
   request(method: number, build: (seq: number) => VhostLinkUp, onAnswer: (answer: Answer) => void): void {

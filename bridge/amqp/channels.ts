@@ -23,7 +23,7 @@ export class Channels {
     this.#max = max;
   }
 
-  /** Takes a frame on a channel above 0. A channel error closes only that channel. */
+  /** Handles a frame on a channel above 0. A channel error closes only that channel. */
   take(frame: Frame): void {
     const channel = this.#open.get(frame.channel);
     if (!channel) {

@@ -189,7 +189,7 @@ export class AmqpConnection {
     };
   }
 
-  /** Takes a frame on channel 0 of a running connection. */
+  /** Handles a frame on channel 0 of a running connection. */
   #takeWhileRunning(frame: Frame): void {
     if (frame.type !== FRAME.method) throw unexpectedFrame(frame);
     const { method, fields } = readMethod(frame.payload);

@@ -56,7 +56,10 @@ function readArguments(args: Buffer): PublishMethod {
 export class ContentAssembly {
   readonly #method: PublishMethod;
   #properties: string | undefined;
-  /** Allocated with the announced size, so that many small frames need no more memory than one. */
+  /**
+   * Allocated with the announced size, so that a body in many small frames needs as much memory as one in a
+   * single frame.
+   */
   #body = Buffer.alloc(0);
   #received = 0;
 

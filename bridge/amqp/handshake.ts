@@ -214,7 +214,8 @@ export class Handshake {
     if (this.#refusal !== undefined) {
       throw connectionError(530, `${refused}: ${this.#refusal}`, METHOD.connectionOpen);
     }
-    if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
+    if (!this.#link || !this.#tuned)
+      throw new SilentClose('the client sent connection.open before the login and the tuning were finished');
     // The object also gets a wrong vhost, because it writes the audit event of a connection and of an attempt
     // with a wrong vhost.
     this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
@@ -249,7 +250,11 @@ function readTuneOk(fields: Fields): Tuned {
     frameMax > LIMIT.amqpFrameBytes ||
     channelMax < 1 ||
     channelMax > LIMIT.channelsPerConnection;
-  if (isOutside) throw new SilentClose('tune-ok outside the offered limits', LIMIT.failedLoginMs);
+  if (isOutside)
+    throw new SilentClose(
+      'the limits in the tune-ok of the client are outside the offered limits',
+      LIMIT.failedLoginMs,
+    );
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
 }
 

@@ -52,7 +52,7 @@ export class Agenda {
         for (const source of this.#sources) if (source.ride) turn.step(() => source.ride?.(turn));
       });
     } catch (error) {
-      console.error('due tasks failed, they stay due', { stack: stackOf(error) });
+      console.error('due tasks of an object failed, will retry', { stack: stackOf(error) });
     } finally {
       // A committed turn has already set the alarm at its end: skip a second call of every source.
       if (!this.#isArmed) this.arm();

@@ -1,7 +1,7 @@
 /**
  * A turn is one transaction of an object with its `now`: all its writes are committed or rolled back together
- * (rule 3). A function that writes takes a turn; a function without one cannot write. Memory and sends follow
- * the commit:
+ * (rule 3). A function that writes takes a turn; a function without one cannot write. Changes of memory and
+ * sends are done after the commit:
  *
  *   work ─► ending ─► commit ─► remembered ─► sent
  *    │ step: a savepoint; if it throws, only its own writes, memory changes and sends are undone
@@ -84,7 +84,9 @@ export class Turn {
   step(work: () => void): boolean {
     const failure = this.tryStep(work);
     if (failure)
-      console.error('step of a transaction undone, the other steps go on', { stack: stackOf(failure.error) });
+      console.error('step of a transaction undone, the other steps continue', {
+        stack: stackOf(failure.error),
+      });
     return failure === undefined;
   }
 
@@ -184,6 +186,8 @@ function sendQuietly(send: () => void): void {
   try {
     send();
   } catch (error) {
-    console.error('transaction stored, but a message after it not sent', { stack: stackOf(error) });
+    console.error('transaction stored, but a message that follows it was not sent', {
+      stack: stackOf(error),
+    });
   }
 }

@@ -70,7 +70,10 @@ export class RegistryCopy<Data extends { version: number }> {
     await this.#reading?.catch(() => {});
     await this.refresh();
     const known = this.#record?.version ?? version;
-    if (known < version) throw new Error(`the registry has version ${known}, expected at least ${version}`);
+    if (known < version)
+      throw new Error(
+        `the registry returned version ${known}, but a change of version ${version} was announced`,
+      );
   }
 
   /** Reads the copy again in the background if it is older than POLL_MS; after a failure at most once a minute. */

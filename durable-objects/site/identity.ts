@@ -18,7 +18,7 @@ export class SiteIdentity {
   }
 
   get siteId(): string {
-    if (!this.known) throw new Error('siteId is not set yet');
+    if (!this.known) throw new Error('the object does not know its siteId yet: a caller must pass it first');
     return this.known;
   }
 

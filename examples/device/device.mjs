@@ -44,7 +44,10 @@ if (!existsSync(FILE)) {
 const provisioned = JSON.parse(readFileSync(FILE, 'utf8'));
 const { deviceId, security } = provisioned;
 const { topics } = provisioned.mqtt;
-/** Outcomes of the last thousand commands by cmdId: a command may arrive several times and is executed once. */
+/**
+ * Outcomes of the last thousand commands by cmdId. They are stored because a command may arrive several
+ * times, but must be executed once.
+ */
 const outcomes = new Map();
 
 function sign(...fields) {
@@ -68,7 +71,7 @@ function member(text, name) {
     if (quoted || !/\s/.test(char)) out += char;
     if (depth === 0 && !quoted && out) return out;
   }
-  throw new Error(`no ${name}`);
+  throw new Error(`the message has no member "${name}"`);
 }
 
 /** Resends the same characters until the platform has stored the message. */
@@ -87,12 +90,12 @@ function acknowledge(cmdId, status) {
   publish('ack', JSON.stringify({ cmdId, status, ts, sig: sign(deviceId, cmdId, ts, status) }));
 }
 
-/** Executes a command; false: the device cannot. */
+/** Executes a command; returns false if the device cannot execute it. */
 function execute({ action, payload }) {
   if (action === 'TOKEN_REFRESH') {
     Object.assign(security, { mqttToken: payload.token, tokenExpiresAt: payload.expiresAt });
     store(provisioned);
-    // Used from the next connect on.
+    // The client uses the new token from its next connect on.
     client.options.password = payload.token;
     report('refreshed', { expiresAt: payload.expiresAt });
   }

@@ -28,7 +28,8 @@ INTERVAL = float(os.environ.get("SITEWIRE_INTERVAL", "5"))
 
 
 def report(event, **details):
-    # A single write, because two threads print: `print` writes the line and its end separately.
+    # One write for the whole line, because two threads write lines, and `print` writes the line and its end
+    # separately.
     os.write(1, (json.dumps({"event": event, **details}) + "\n").encode())
 
 
@@ -107,7 +108,7 @@ def acknowledge(command, status):
 
 
 def execute(_action, _payload):
-    """Executes a command; False: the device cannot."""
+    """Executes a command; returns False if the device cannot execute it."""
     return True
 
 

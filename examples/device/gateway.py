@@ -129,7 +129,7 @@ def emergency_powers(is_stop):
 
 
 def orders_without_contact(now):
-    """The last orders, the schedule slot that is due, or the fallback after `afterSeconds`."""
+    """Returns the active orders: the last ones, or without contact the schedule slot that is due, or the fallback after `afterSeconds`."""
     global is_fallback
     setpoint, fallback = active["setpoint"], stored["config"].get("fallback")
     if active["emergency"] or (setpoint and setpoint["isHigh"] and (setpoint["until"] or now + 1) > now):
@@ -150,7 +150,7 @@ def orders_without_contact(now):
 
 
 def step():
-    """Advances the plant to now with its previous powers, then applies the active orders."""
+    """Advances the plant to the current time with its previous powers, then applies the active orders."""
     global last_step_at, last_contact_at, is_fallback
     now = time.time()
     hours, last_step_at = (now - last_step_at) / 3600, now
@@ -188,7 +188,8 @@ def readings():
             "batteryPowerKw": round(plant["batteryKw"], 3),
             "fvePowerKw": round(plant["pvKw"], 3),
             "consumptionPowerKw": LOAD_KW,
-            # Sent even without a fault: a fault that was reported stays active until a 0 clears it.
+            # `fault` is sent even if there is no fault, because a reported fault stays active until the
+            # gateway sends 0.
             **{f"{name}/fault": 0 for name in (BATTERY, PV, METER, CHARGER)},
             f"{BATTERY}/powerKw": round(plant["batteryKw"], 3),
             f"{BATTERY}/socPercent": round(plant["socPercent"], 3),

@@ -20,7 +20,7 @@ broker=
 trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; rm -rf "$FOLDER"' EXIT
 trap 'exit 143' TERM INT
 
-# Print a text or number member of JSON on one line; nothing if there is none.
+# Print a text or number member of JSON on one line; print nothing if the member is missing.
 text_of() { sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p"; }
 number_of() { sed -nE "s/.*\"$1\":(-?[0-9.]+).*/\1/p"; }
 if [ ! -e "$FILE" ]; then
@@ -85,7 +85,8 @@ kilowatts() { LC_ALL=C awk -v watts="$1" 'BEGIN { printf "%.3f", watts / 1000 }'
 clamp() { if [ "$1" -lt "$2" ]; then echo "$2"; elif [ "$1" -gt "$3" ]; then echo "$3"; else echo "$1"; fi; }
 
 LOAD=12000 SUN=6000 MAX_POWER=50000
-# The active orders, in watts; empty: none. `emergency` precedes the setpoint, which precedes the battery power.
+# The active orders, in watts; an empty value means no order. `emergency` has priority over the setpoint, and
+# the setpoint over the battery power.
 emergency='' setpoint='' until='' counts_load=true high='' battery=0 sun=$SUN
 # Current powers, time of the last contact, state of the connection, and whether the fallback is active.
 battery_now=0 pv_now=$SUN last_contact=$(now) state=0 fallback=0
@@ -181,7 +182,8 @@ telemetry() {
   local ts nonce data was_fallback=$fallback before="$battery_now $pv_now"
   ts=$(now)
   if [ "$state" = 0 ]; then orders_without_contact; else last_contact=$ts; fi
-  # When contact is back the platform resends the active orders. fallbackActive stays 1 in the first message.
+  # After a reconnect the platform sends the active orders again, so delete the old ones. fallbackActive is
+  # still 1 in the first message.
   if [ "$state$fallback" = 11 ]; then fallback=0 emergency='' setpoint=''; fi
   battery_now=$battery pv_now=$sun
   if [ -n "$setpoint" ] && [ "${until:-$((ts + 1))}" -gt "$ts" ]; then
@@ -199,7 +201,7 @@ telemetry() {
   data="{\"fallbackActive\":$was_fallback,\"gridPowerKw\":$(kilowatts $((LOAD + battery_now - pv_now)))"
   data+=",\"batteryPowerKw\":$(kilowatts $battery_now),\"fvePowerKw\":$(kilowatts $pv_now),\"consumptionPowerKw\":$(kilowatts $LOAD)"
   data+=",\"$BATTERY/powerKw\":$(kilowatts $battery_now),\"$PV/powerKw\":$(kilowatts $pv_now),\"$CHARGER/powerKw\":0"
-  # Sent even without a fault: a fault that was reported stays active until a 0 clears it.
+  # `fault` is sent even if there is no fault, because a reported fault stays active until the gateway sends 0.
   data+=",\"$BATTERY/fault\":0,\"$PV/fault\":0,\"$CHARGER/fault\":0}"
   publish telemetry "{\"ts\":$ts,\"nonce\":\"$nonce\",\"data\":$data,\"sig\":\"$(sign "$DEVICE|$ts|$nonce|$data")\"}"
   echo '{"event":"sent","topic":"telemetry"}'

@@ -34,7 +34,7 @@ public class Partner {
     static final Map<String, String> SETTINGS = new HashMap<>();
     /** Events of commands, without repeated ones. */
     static final BlockingQueue<String> EVENTS = new LinkedBlockingQueue<>();
-    /** messageIds of the last events: an event may be delivered twice. */
+    /** messageIds of the last events, because an event may be delivered twice. */
     static final Set<String> SEEN = Collections.newSetFromMap(new LinkedHashMap<>() {
         protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
             return size() > 10_000;
@@ -120,16 +120,16 @@ public class Partner {
         String body = signed(routingKey, correlationId, payload);
         System.out.println(title);
         channel.basicPublish("vcp", routingKey, MessageProperties.PERSISTENT_TEXT_PLAIN, body.getBytes(StandardCharsets.UTF_8));
-        // Returns when the site has recorded the command. A nack throws: publish the same body again, a
-        // messageId has one effect.
+        // Returns when the site has recorded the command, and throws after a nack. Your program may then publish
+        // the same body again: a messageId takes effect only once.
         channel.waitForConfirmsOrDie(TIMEOUT_MS);
         System.out.println("    confirmed");
         Set<String> statuses = new HashSet<>();
-        // Two queues deliver them: the end may arrive before the acknowledgement.
+        // Acknowledgements and ends are in two queues, so the end may arrive before the acknowledgement.
         while (!statuses.contains("COMPLETED") || Collections.disjoint(statuses, Set.of("ACCEPTED", "QUEUED"))) {
             String event = EVENTS.poll(TIMEOUT_MS, TimeUnit.MILLISECONDS);
             if (event == null) throw new TimeoutException(title + ": not finished within " + TIMEOUT_MS / 1_000 + " s");
-            // An event of another program with this key: all share one set of queues.
+            // Ignored: an event of another program with the same key, which consumes from the same queues.
             if (!text(event, "correlationId").equals(correlationId)) continue;
             System.out.println("    " + event.replaceAll(".*\"payload\":(\\{.*}),\"signature\".*", "$1"));
             String status = text(event.substring(event.indexOf("\"payload\"")), "status");

@@ -50,7 +50,7 @@ function settings({ SITEWIRE_AMQP_URI: uri, ...env } = process.env) {
 const { uri, signingKey, siteId, battery, ca } = settings();
 /** The user name, the first word of routing keys, and a part of queue names. */
 const slug = new URL(uri).username;
-/** messageIds of the last events: an event may be delivered twice. */
+/** messageIds of the last events, because an event may be delivered twice. */
 const seen = new Set();
 /** Handlers of the events of this program's commands, by correlationId. */
 const waiting = new Map();
@@ -79,7 +79,8 @@ function onEvent(message) {
   if (!seen.has(messageId)) {
     seen.add(messageId);
     if (seen.size > 10_000) seen.delete(seen.values().next().value);
-    // Events of other programs with this key arrive on the same queues; they have no handler here.
+    // Events of other programs with the same key arrive on the same queues; there is no handler for them, so
+    // they are ignored.
     waiting.get(correlationId)?.(message.fields.routingKey, payload);
   }
   // Acknowledge last: an event that is not acknowledged is delivered again, also after a crash.
@@ -87,8 +88,8 @@ function onEvent(message) {
 }
 
 /**
- * A confirm means that the site has recorded the command. After a nack send it again: one messageId, one
- * effect.
+ * A confirm means that the site has recorded the command. After a nack the command is sent again with the
+ * same messageId, because a messageId takes effect only once.
  */
 async function publish(routingKey, body) {
   for (const pauseMs of [1_000, 2_000, 4_000, undefined]) {
@@ -121,7 +122,8 @@ async function command(title, word, payload) {
       console.log('   ', key.replace(`${slug}.event.`, ''), status, JSON.stringify(rest));
       statuses.add(status);
       const hasFailed = ['REJECTED', 'PARTIAL', 'DEVIATED', 'FAILED'].includes(status);
-      // Two queues deliver them: the end may arrive before the acknowledgement.
+      // Acknowledgements and ends are in two queues, so the end of a command may arrive before its
+      // acknowledgement.
       const isAcknowledged = statuses.has('ACCEPTED') || statuses.has('QUEUED');
       if (!hasFailed && !(isAcknowledged && statuses.has('COMPLETED'))) return;
       clearTimeout(timer);

@@ -83,7 +83,8 @@ def on_event(channel, method, _properties, body):
 
 
 def publish(routing_key, body):
-    """A confirm means that the site has recorded the command. After a nack send it again: one messageId, one effect."""
+    """A confirm means that the site has recorded the command. After a nack the command is sent again with the same
+    messageId, because a messageId takes effect only once."""
     properties = pika.BasicProperties(content_type="application/json", delivery_mode=2)
     for pause in (1, 2, 4, None):
         try:
@@ -108,7 +109,8 @@ def command(title, word, payload, timeout=60):
         statuses = {payload["status"] for payload in events}
         if statuses & {"REJECTED", "PARTIAL", "DEVIATED", "FAILED"}:
             sys.exit(f"{title}: {json.dumps(events[-1])}")
-        # Two queues deliver them: the end may arrive before the acknowledgement.
+        # Acknowledgements and ends are in two queues, so the end of a command may arrive before its
+        # acknowledgement.
         if statuses & {"ACCEPTED", "QUEUED"} and "COMPLETED" in statuses:
             del events_of[correlation_id]
             return

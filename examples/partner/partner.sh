@@ -26,13 +26,14 @@ URL=${SITEWIRE_URL:-$(text_of baseUrl <"$STACK")}
 KEY=${SITEWIRE_API_KEY:-$(text_of key <"$STACK")}
 BATTERY=${SITEWIRE_BATTERY:-BESS-1}
 
-# get PATH [name=value…] prints the answer. curl retries 429 and 5xx after the time in Retry-After. The key is passed
-# through a file that only this process has, not on the command line, which every user of this machine can read.
+# get PATH [name=value…] prints the answer. curl retries 429 and 5xx after the time in Retry-After. The key is
+# passed to curl through a file descriptor, because every user of this machine can read the command line.
 get() {
   local path=$1 query=()
   shift
   for pair in "$@"; do query+=(--data-urlencode "$pair"); done
-  # Read the whole answer before printing it: a reader that stops after the first line would break curl's pipe.
+  # Read the whole answer before printing it. Otherwise curl would fail if the program after the pipe stops
+  # after the first line.
   local answer
   if ! answer=$(curl -sS --fail-with-body --retry 3 --max-time 30 --get -H @<(printf 'X-API-Key: %s' "$KEY") \
     "${query[@]}" "$URL/api/v1/vcp$path"); then

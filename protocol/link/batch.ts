@@ -9,7 +9,7 @@ import type { z } from 'zod';
 import { firstIssue } from '../issue.ts';
 import { ok, type Result, refuse } from '../result.ts';
 
-/** Limits of a batch. A single frame that is larger is sent as a batch of its own. */
+/** Limits of a batch. A frame that alone exceeds them is sent in a separate batch. */
 export const MAX_BATCH_FRAMES = 256;
 export const MAX_BATCH_CHARS = 256 * 1024;
 /** Longer messages are rejected. Enough for one 256 KiB body with the worst JSON escaping. */

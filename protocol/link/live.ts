@@ -1,6 +1,9 @@
 /** Keep-alive timing of a link, and the close codes with which an object ends one. */
 
-/** The bridge pings at this interval. A socket without a sign of life for `SIGN_OF_LIFE_MS` is dead. */
+/**
+ * The bridge pings at this interval. A socket without a sign of life for `SIGN_OF_LIFE_MS` counts as
+ * half-open and is closed.
+ */
 export const PING_INTERVAL_MS = 20_000;
 export const SIGN_OF_LIFE_MS = 60_000;
 /** If a frame is not answered within this time, the link is lost. */

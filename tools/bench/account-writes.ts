@@ -16,7 +16,10 @@ interface Row {
   id: string;
 }
 
-/** Of the metadata of a device that its audit row contains as it is: the details of a row have at most 1 024 bytes. */
+/**
+ * Length of the longest metadata that an audit row contains completely; the details of a row have at most 1
+ * 024 bytes.
+ */
 const AUDITED_VALUE_CHARS = 190;
 
 /** Creates the rows that the requests change. */
@@ -113,7 +116,7 @@ function alternating(
   };
 }
 
-/** Never the same text twice. */
+/** Returns a text of this length, a different one at each call. */
 function long(characters: number): string {
   return randomUUID().padEnd(characters, 'x').slice(0, characters);
 }

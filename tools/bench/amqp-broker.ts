@@ -1,4 +1,7 @@
-/** Our side of the benchmark `amqp` as a process: the bridge's AMQP engine with a queue in memory. */
+/**
+ * Sitewire's side of the benchmark `amqp`, in its own process: the bridge's AMQP engine with a queue in
+ * memory.
+ */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';

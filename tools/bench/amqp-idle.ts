@@ -1,7 +1,7 @@
 /**
  * Memory of the bridge per idle AMQP client, with TLS to the client and both plain HTTP and TLS to the edge.
- * Then 500 idle and 50 busy clients for the given minutes, with a line of output per minute: nothing should
- * grow.
+ * Then runs 500 idle and 50 busy clients for the given minutes and prints a line per minute: no number in it
+ * should grow.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Partner } from '../partner.ts';
@@ -25,7 +25,7 @@ const SETTLE_MS = 20_000;
 const COLLECT_MS = 5_000;
 /** Pause between two publishes of a busy client. */
 const BUSY_PAUSE_MS = 1_000;
-/** Warm-up: until then the process compiles and fills its caches. */
+/** Minutes of warm-up, in which the process compiles code and fills its caches. */
 const WARM_MINUTES = 2;
 
 export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
@@ -54,7 +54,8 @@ export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
 async function connect(stack: BenchStack, index: number): Promise<Partner> {
   const [organization] = stack.organizations;
   const apiKey = organization?.moreKeys[Math.floor(index / PER_KEY)];
-  if (!organization || !apiKey) throw new Error(`there is no key for connection ${index}`);
+  if (!organization || !apiKey)
+    throw new Error(`the stack has no API key for connection ${index}: a bug of the benchmark`);
   const partner = await Partner.connect(stack.partnerOptions({ ...organization, apiKey }));
   await partner.consume('event.status');
   return partner;
@@ -144,7 +145,7 @@ async function stay(stack: BenchStack, minutes: number): Promise<Figure[]> {
   for (const partner of busy) await partner.close();
   const last = rows.at(-1);
   const warm = rows[Math.min(WARM_MINUTES, Math.floor(minutes / 2))];
-  if (!last || !warm) throw new Error('there are no measurements');
+  if (!last || !warm) throw new Error('the run ended before its first measurement: run it for more minutes');
   const span = Math.max(1, last.minute - warm.minute);
   return [
     { name: 'commands published', value: published, unit: '' },

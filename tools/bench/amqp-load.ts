@@ -1,6 +1,6 @@
 /**
- * A partner's load on any broker, with amqplib: publishes with confirms in a window, consumes and
- * acknowledges deliveries.
+ * The load of a partner on any broker, with amqplib: it publishes with a limited number of unconfirmed
+ * messages, and consumes and acknowledges deliveries.
  */
 import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';

@@ -8,7 +8,7 @@ import { type Figure, median } from './figures.ts';
 export const ROUNDS = 5;
 const QUEUE = 'bench';
 
-/** A broker and what is published to it; each publish makes one message, in one of the queues. */
+/** A broker and the messages that are published to it. Each publish adds one message to one of the queues. */
 export interface Side {
   address: BrokerAddress;
   route: Route;

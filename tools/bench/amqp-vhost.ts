@@ -15,7 +15,7 @@ import type { RabbitMq } from './rabbitmq.ts';
 
 const LOAD = { messages: 2_000, warmUp: 2_000, inFlight: 100 };
 const ROWS_MESSAGES = 1_000;
-/** Includes rows that are written with a delay. */
+/** Pause before the rows are counted, so that rows that are written with a delay are counted, too. */
 const ROWS_SETTLE_MS = 8_000;
 const ROUTING_KEY = 'acme.command.device';
 

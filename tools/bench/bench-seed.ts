@@ -18,10 +18,10 @@ import {
 export interface OrganizationOptions {
   slug: string;
   plants: number;
-  /** Number of devices of each plant beside its gateway, and their type; default: gateways. */
+  /** Number of devices of each plant in addition to its gateway, and their type; default: gateways. */
   moreDevices?: number;
   moreType?: 'GATEWAY' | 'SENSOR';
-  /** Number of API keys beside the first. */
+  /** Number of API keys in addition to the first. */
   moreKeys?: number;
   /** Settings of the organization; default: the highest rates. */
   settings?: Record<string, number>;
@@ -46,9 +46,9 @@ export interface SeededOrganization {
   moreDevices: Map<string, SeededPlant['gateway'][]>;
 }
 
-/** Benchmarks measure the path, not the rate limits: only `flood` reaches these rates. */
+/** The highest rates, because benchmarks must not be slowed down by rate limits; only `flood` reaches them. */
 const HIGHEST_RATES = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
-/** Seeding itself sends many requests. */
+/** The rate of REST requests is raised because seeding itself sends many requests. */
 const REST_RATE = { restRatePerMinute: 1_000_000 };
 const HIGHEST_CEILINGS = {
   ...HIGHEST_RATES,

@@ -20,7 +20,10 @@ import type { SeededPlant } from '../seed.ts';
 import { type OrganizationOptions, type SeededOrganization, seedBench } from './bench-seed.ts';
 import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
 
-/** A higher load average before a run means that something else runs on the machine. */
+/**
+ * If the load average before a run is higher, another program uses the machine, and the benchmark does not
+ * start.
+ */
 const MAX_LOAD = 0.7;
 
 export interface BenchOptions {

@@ -8,14 +8,14 @@ export interface Figure {
   name: string;
   value: number;
   unit: string;
-  /** Range over several rounds; `value` is their median. */
+  /** Lowest and highest value of several rounds; `value` is the median. */
   least?: number;
   most?: number;
   /** The target, as text. */
   target?: string;
 }
 
-/** The value below which that share of the samples lies. */
+/** The value below which the given share of the samples lies. */
 export function percentile(samples: readonly number[], share: number): number {
   const sorted = [...samples].sort((left, right) => left - right);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

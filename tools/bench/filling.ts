@@ -1,7 +1,7 @@
 /** Request to the Worker that fills a site's history. */
 export const FILL_PATH = '/bench/fill';
 
-/** `fromMs` and `toMs` are whole hours; `isLast`: the object restarts afterwards. */
+/** `fromMs` and `toMs` are whole hours. `isLast`: this is the last part, after which the object restarts. */
 export interface Filling {
   siteId: string;
   fromMs: number;

@@ -24,7 +24,7 @@ const PHASE_MS = Number(process.env.SITEWIRE_BENCH_PHASE_MS ?? 10_000);
 const ASK_EVERY_MS = 100;
 const WARM_UP_MS = 10_000;
 const SETTLE_MS = 2_000;
-/** Longer answers count as this. */
+/** A request that takes longer counts with this time. */
 const LONGEST_MS = 60_000;
 const FLOODED_PLANTS = 10;
 const TABLES = [
@@ -116,7 +116,10 @@ function questions(
   };
 }
 
-/** Sends each request at its times; returns the promises of all answers, some of which may still be open. */
+/**
+ * Sends each kind of request at its fixed times. Returns the promises of all answers; some of them may still
+ * be pending.
+ */
 async function askFor(ms: number, ask: Ask, waits: Waits): Promise<Promise<void>[]> {
   const startedAt = performance.now();
   const open: Promise<void>[] = [];
@@ -177,7 +180,7 @@ async function startFlooder(stack: BenchStack): Promise<Flooder> {
     throw new Error('The stack of this benchmark has no second organization: a bug of the benchmark');
   const child = fork(join(import.meta.dirname, 'flooder.ts'));
   const ended = once(child, 'exit').then(() => {
-    throw new Error('the flooder ended');
+    throw new Error('the process of the flooding partner exited before it sent its message');
   });
   ended.catch(() => {});
   const flooder: Flooder = {

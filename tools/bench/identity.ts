@@ -15,7 +15,7 @@ export async function benchIdentity(): Promise<void> {
   const { url } = stack.edge;
   const pid = stack.edge.pid() ?? 0;
 
-  // 1. logins, one at a time: all CPU time of workerd
+  // 1. logins, one at a time: measures the whole CPU time of workerd
   const login = async () => {
     const response = await post(`${url}/api/v1/auth/login`, stack.login);
     if (response.status !== 200) throw new Error(`login answered ${response.status}`);

@@ -44,7 +44,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   'strangers-connections': benchStrangersConnections,
   'strangers-account': benchStrangersAccount,
 };
-/** Run without arguments: benchmarks that take minutes, not an hour. */
+/** The benchmarks that run without arguments: those that take minutes and not an hour. */
 const SHORT = ['p1', 'p2'];
 
 const wanted: { id: string; minutes: number | undefined }[] = [];

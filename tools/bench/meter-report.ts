@@ -5,7 +5,10 @@ export type ObjectKind = 'Site' | 'Vhost';
 export interface MeterReport {
   /** Number of constructor calls: the first one, and one for each return from hibernation. */
   wakes: number;
-  /** Ms in which the object could not hibernate: a handler or work in waitUntil was running, or a timer was set. */
+  /**
+   * Milliseconds in which the object could not hibernate, because a handler or work in waitUntil was running
+   * or a timer was set.
+   */
   busyMs: number;
   /** The part of `busyMs` in which handlers were running; the rest is timers and waitUntil. */
   handlerMs: number;

@@ -99,7 +99,8 @@ async function figures(url: string, { admin, operatorToken }: ReturnType<typeof 
     [
       'e-mail change',
       202,
-      // Each person asks once for an address that is taken or free: a second change within a minute is refused.
+      // Each user requests a change only once, to an address that is taken or free, because a second change
+      // within a minute is refused.
       (newEmail, index) =>
         ask('POST', '/auth/email-change', { newEmail, currentPassword: PASSWORD }, sessions[index]),
     ],
@@ -111,7 +112,7 @@ async function figures(url: string, { admin, operatorToken }: ReturnType<typeof 
       for (let count = 0; count < WARM_UP; count++) await request(`warm-up-${count}@example.org`, 0);
     for (let index = 0; index < PEOPLE; index++) {
       const isChange = name === 'e-mail change';
-      // In turn, and each of both first as often as the other.
+      // The two addresses are asked in turn, and each is first as often as the other.
       const order = index % 2 === 0 ? (['known', 'unknown'] as const) : (['unknown', 'known'] as const);
       for (const kind of isChange ? order.slice(0, 1) : order) {
         const list = kind === 'known' ? known : unknown;
@@ -120,7 +121,7 @@ async function figures(url: string, { admin, operatorToken }: ReturnType<typeof 
         const answer = await request(email, index);
         if (answer.status !== expected) throw new Error(`${name} answered ${answer.status}: ${answer.text}`);
         times[kind].push(answer.ms);
-        // What follows an answer must not slow down the next request.
+        // Work that the edge does after an answer must not slow down the next request.
         await pause(QUIET_MS);
       }
     }

@@ -49,11 +49,11 @@ export async function benchCommands(): Promise<void> {
 async function measureRows(): Promise<Figure> {
   const stack = await startBenchStack({ plants: 1, entry: METERED_ENTRY });
   const [plant] = stack.plants;
-  if (!plant) throw new Error('there is no plant');
+  if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
   const partner = await CommandingPartner.start(await stack.partner(), 'acme');
   const rows = async () => {
-    // Includes rows that are written with a delay.
+    // Waits, so that rows that are written with a delay are counted, too.
     await pause(ROWS_SETTLE_MS);
     const meters = await readMeters(stack);
     return sum(OBJECT_KINDS.flatMap((kind) => meters[kind].map(rowsOf)));

@@ -12,10 +12,16 @@ import { telemetryText } from './plant-load.ts';
 
 const BATCHES = [1, 10, 100];
 const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 100: 80_000 };
-/** Devices of the one plant, one link each: enough that each stays far below its rate limit. */
+/**
+ * Number of devices of the plant for each batch size; each has one link. There are enough of them that each
+ * stays far below its rate limit.
+ */
 const LINK_DEVICES: Record<number, number> = { 1: 4, 10: 16, 100: 64 };
 const MAX_LINK_DEVICES = 64;
-/** Batches in progress at once: enough to keep the link busy, far from its answer timeout. */
+/**
+ * Number of unanswered batches at a time: enough to keep the links busy, but so few that no answer comes near
+ * its timeout.
+ */
 const OPEN_BATCHES = 4;
 /** Number of devices, each at a plant of its own, and messages per device. */
 const MQTT_LOADS = [

@@ -37,7 +37,8 @@ export async function benchIdle(_minutes?: number, edgeTls = false): Promise<voi
     ...(organization?.moreDevices.get(plant.id) ?? []),
   ]);
   const edgePid = stack.edge.pid() ?? 0;
-  // One shared context: parsing the authority's PEM for each client would be a cost of the generator.
+  // All clients share one TLS context, because parsing the authority's PEM for each client would slow down
+  // the load generator.
   const secureContext = createSecureContext({ ca: stack.ca });
   const figures: Figure[] = [];
   const sockets: TLSSocket[] = [];

@@ -13,7 +13,7 @@ const FILLERS = 64;
 export async function benchGrowth(): Promise<void> {
   const stack: BenchStack = await startBenchStack({ plants: 1 });
   const [plant] = stack.plants;
-  if (!plant) throw new Error('there is no plant');
+  if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
   const partner = await CommandingPartner.start(await stack.partner(), 'acme');
   let logged = 0;

@@ -34,10 +34,10 @@ export async function benchHistory(): Promise<void> {
   const sites: { siteId: string; points: number; bytes: Record<string, number> }[] = [];
   for (const [index, size] of SIZES.entries()) {
     const plant = stack.plants[index];
-    if (!plant) throw new Error('each size needs a plant');
+    if (!plant) throw new Error('the stack has fewer plants than sizes to measure: a bug of the benchmark');
     sites.push({ siteId: plant.id, ...(await fill(stack, plant.id, size, endMs)) });
   }
-  // The plants are read in turn, so that disturbances on the machine affect all of them.
+  // The plants are read in turn, so that a disturbance on the machine affects the times of all of them.
   const times = new Map<string, number[]>();
   for (let count = -50; count < READS; count++) {
     for (const { siteId, points } of sites) {

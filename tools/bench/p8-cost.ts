@@ -19,7 +19,10 @@ const INTERVAL_MS = 5_000;
 const SETTLE_MS = 15_000;
 const COMMANDS = 40;
 const COMMAND_EVERY_MS = 500;
-/** Pauses in which both objects must hibernate: longer than the runtime's 10 s. */
+/**
+ * Number of pauses in which both objects must hibernate; each is longer than the 10 s after which the runtime
+ * evicts an idle object.
+ */
 const SILENCES = 3;
 const SILENCE_MS = 25_000;
 
@@ -33,7 +36,7 @@ type Meters = Record<ObjectKind, MeterReport>;
 export async function benchCost(minutes: number = MINUTES): Promise<void> {
   const stack = await startBenchStack({ entry: METERED_ENTRY });
   const [plant] = stack.plants;
-  if (!plant) throw new Error('there is no plant');
+  if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
   const partner = await CommandingPartner.start(await stack.partner(), 'acme');
   await pause(SETTLE_MS);
@@ -161,7 +164,8 @@ function printCalls(meters: Meters, hours: number): void {
 async function readBoth(stack: BenchStack): Promise<Meters> {
   const { Site, Vhost } = await readMeters(stack);
   const [site, vhost] = [Site[0], Vhost[0]];
-  if (!site || !vhost) throw new Error('an object has not been called');
+  if (!site || !vhost)
+    throw new Error('the meters have no report of the Site or of the Vhost: a bug of the benchmark');
   return { Site: site, Vhost: vhost };
 }
 

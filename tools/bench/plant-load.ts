@@ -98,7 +98,7 @@ export class CommandingPartner {
   }
 
   #noteAcknowledgement(content: Buffer): void {
-    // Most benchmarks do not wait for acknowledgements, and must not spend time on them.
+    // Most benchmarks do not wait for acknowledgements; for them the event is not parsed, to save time.
     if (this.#unacknowledged.size === 0) return;
     const { correlationId } = JSON.parse(content.toString('utf8'));
     this.#unacknowledged.get(correlationId)?.();

@@ -46,7 +46,7 @@ export function diskOf(folder: string): { data: number; log: number } {
       if (entry.name.endsWith('-wal')) sizes.log += size / MIB;
       else if (entry.name.endsWith('.sqlite')) sizes.data += size / MIB;
     } catch {
-      // The file was deleted meanwhile.
+      // The file was deleted after the folder was listed.
     }
   }
   return sizes;
@@ -62,7 +62,8 @@ export async function edgeHeap(edge: Edge): Promise<number> {
   try {
     return await new Promise((resolve, reject) => {
       socket.onopen = () => socket.send(JSON.stringify({ id: 1, method: 'Runtime.getHeapUsage' }));
-      socket.onerror = () => reject(new Error('the inspector does not answer'));
+      socket.onerror = () =>
+        reject(new Error('the inspector of workerd closed the connection or refused it'));
       socket.onmessage = ({ data }) => {
         const { id, result } = JSON.parse(String(data));
         if (id === 1) resolve(result.usedSize / MIB);

@@ -31,7 +31,7 @@ interface Sent {
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' };
-/** As many small values as fit: they cost the most to parse. */
+/** A body of maximum size with as many small values as possible, because these take the longest to parse. */
 const LARGE_BODY = `[${'0,'.repeat((LIMIT.restBodyBytes - 4) / 2)}0]`;
 
 let isRunning = false;

@@ -31,7 +31,7 @@ export class ReturningPartner {
   async confirmed(plant: SeededPlant): Promise<void> {
     if (!this.#current) {
       await pause(RETRY_MS);
-      throw new Error('no connection');
+      throw new Error('the partner has no connection now: it reconnects');
     }
     await this.#current.command(plant).confirmed;
   }

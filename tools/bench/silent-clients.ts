@@ -19,10 +19,10 @@ export interface SilentOrder {
 
 export type SilentWord = { kind: 'opened'; opened: number; failed: number; seconds: number };
 
-/** Handshakes under way. */
+/** Maximum number of concurrent handshakes. */
 const AT_ONCE = 200;
 
-/** Shared, because a context for each connection would cost more than its handshake. */
+/** All connections share one TLS context, because a new context takes longer than a handshake. */
 const secureContext = createSecureContext();
 const open = new Set<Socket>();
 
@@ -53,7 +53,7 @@ async function openOne(port: number, layer: SilentOrder['layer'], localAddress: 
   socket.once('close', () => open.delete(socket));
   const settled = once(socket, layer === 'tcp' ? 'connect' : 'secureConnect');
   await settled.finally(() => socket.on('error', () => {}));
-  // Reads, and drops, so that it notices when the bridge closes it.
+  // The client reads and discards what it gets, so that it notices when the bridge closes the connection.
   socket.resume();
 }
 

@@ -16,7 +16,7 @@ const COMMANDS = 200_000;
 const IN_FLIGHT = 50;
 const READING_WORKERS = 2;
 const REST_WORKERS = 1;
-/** Readings and reads accompany the commands, with a pause after each. */
+/** Pauses between readings, and between REST reads, which run beside the commands. */
 const READING_PAUSE_MS = 10;
 const REST_PAUSE_MS = 50;
 /**
@@ -97,7 +97,8 @@ async function startLoad(stack: BenchStack, counts: Counts) {
   const plantAt = (turn: number) => {
     const index = turn % stack.plants.length;
     const [plant, device] = [stack.plants[index], devices[index]];
-    if (!plant || !device) throw new Error('there are no plants');
+    if (!plant || !device)
+      throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
     return { plant, device };
   };
   const command = async () => {

@@ -18,7 +18,7 @@ const MINUTE_MS = 60_000;
 const QUIET_MS = 5_000;
 const WARM_UP_MS = 10_000;
 const LIST_PAUSE_MS = 50;
-/** More unanswered requests than that, and the account waits. */
+/** Maximum number of unanswered requests; when it is reached, the account waits. */
 const MAX_OPEN = 50;
 const CEILING_MS = Number(process.env.SITEWIRE_BENCH_CEILING_MS ?? MINUTE_MS);
 const LISTS = ['/plants', '/devices', '/alerts?kind=RULE', '/audit-events'];
@@ -27,7 +27,7 @@ const SCALED_MINUTES = 10;
 
 interface Stretch {
   name: string;
-  /** p50 of the other organization's lists before and meanwhile. */
+  /** p50 of the other organization's list requests, before and during the writes. */
   quietMs: number;
   meanwhileMs: number;
   grownBytes: number;

@@ -15,7 +15,7 @@ import { descriptorsOf, memoryOf } from './process-figures.ts';
 import type { SilentOrder, SilentWord } from './silent-clients.ts';
 
 const CONNECTIONS = Number(process.env.SITEWIRE_BENCH_CONNECTIONS ?? 25_000);
-/** Each stays below the bridge's limit for one network. */
+/** So many addresses that each stays below the bridge's limit for one network. */
 const MANY_ADDRESSES = 500;
 const VARIANTS: { name: string; layer: SilentOrder['layer']; addresses: number }[] = [
   { name: 'TLS, 500 addresses', layer: 'tls', addresses: MANY_ADDRESSES },

@@ -25,9 +25,9 @@ const COMMAND_EVERY_MS = 100;
 const SETTLE_MS = 1_000;
 /** Commands before the measurement: the runtime needs some thousands to compile the hot code. */
 const WARM_UP = 3_000;
-/** Each kind of request, before the measurement. */
+/** How long each kind of request is sent before the measurement. */
 const ATTACK_WARM_UP_MS = 2_000;
-/** Longer waits count as this. */
+/** A command that takes longer counts with this time. */
 const LONGEST_MS = 60_000;
 
 type Addresses = 'an address each' | 'one address';
@@ -37,7 +37,7 @@ interface Round {
   quietMs: number;
   attackedMs: number;
   longestMs: number;
-  /** Until a new connection of the partner was open; undefined if it failed. */
+  /** Time until a new connection of the partner was open; undefined if the connection failed. */
   quietConnectMs: number | undefined;
   connectMs: number | undefined;
   answers: RequesterWord['answers'];
@@ -119,7 +119,10 @@ interface Measured {
   connectMs: number | undefined;
 }
 
-/** Publishes at fixed times, also while earlier commands wait, so that a standstill counts with its full length. */
+/**
+ * Publishes at fixed times even if earlier commands are unanswered, so that a standstill counts with its full
+ * length.
+ */
 async function commandsFor({ stack, plant, partner }: Sides, ms: number): Promise<Measured> {
   const startedAt = performance.now();
   const waits: Promise<number>[] = [];
@@ -132,7 +135,7 @@ async function commandsFor({ stack, plant, partner }: Sides, ms: number): Promis
   return { waits: await Promise.all(waits), connectMs: await connecting };
 }
 
-/** Until a new connection of the partner's key is open. The link that the bridge dials for it counts, too. */
+/** Measures the time until a new connection of the partner's key is open, including the dial of its link. */
 async function connect(stack: BenchStack): Promise<number | undefined> {
   const startedAt = performance.now();
   try {
@@ -165,7 +168,8 @@ function figuresOf(name: string, rounds: readonly Round[]): Figure[] {
   const quietConnects = rounds.flatMap(({ quietConnectMs }) => quietConnectMs ?? []);
   const connects = rounds.flatMap(({ connectMs }) => connectMs ?? []);
   const ratios = rounds.map(({ quietMs, attackedMs }) => attackedMs / quietMs);
-  // Without those whose connection the edge closed: it refuses a request over the limit before it reads its body.
+  // Requests whose connection the edge closed are not counted: the edge refuses a request over the limit
+  // before it reads the body.
   const answered = rounds.map(({ answers }) =>
     Object.entries(answers).reduce((sum, [status, count]) => sum + (status === '0' ? 0 : count), 0),
   );

@@ -1,4 +1,4 @@
-/** A repeatable random source: its seed determines every value (mulberry32). */
+/** A source of random values that can be repeated: the seed determines every value (mulberry32). */
 export class Chance {
   #state: number;
 
@@ -20,7 +20,7 @@ export class Chance {
 
   pick<Value>(values: readonly Value[]): Value {
     const value = values[this.below(values.length)];
-    if (value === undefined) throw new Error('nothing to pick from');
+    if (value === undefined) throw new Error('cannot pick a value from an empty list');
     return value;
   }
 

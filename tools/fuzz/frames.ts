@@ -1,6 +1,6 @@
 /**
  * Random frames of a client. Each kind of action writes one frame or more. Most actions are valid, so that a
- * connection lives long enough to reach many states; each of the others is broken in its own way.
+ * connection lives long enough to reach many states; each of the others has a different fault.
  */
 import { encodeMethod, type Fields, METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { Chance } from './chance.ts';

@@ -53,7 +53,7 @@ class FuzzClient {
   readonly #object: FuzzObject;
   readonly #output = new OutputCheck();
   readonly #stream;
-  /** Answers to channel closes, sent before the next frames. */
+  /** close-ok frames for channels that the bridge has closed; sent before the next frames. */
   #replies: Buffer[] = [];
   #fault: unknown;
   #isDialed = false;
@@ -165,7 +165,10 @@ class FuzzClient {
       throw new Error(`the bridge sent the object an invalid frame: ${this.#object.unreadable}`);
   }
 
-  /** Waits in event loop turns, so that most walks take no real time; only work that uses timers does. */
+  /**
+   * Waits by turns of the event loop, so that most walks take no real time; only work that uses timers takes
+   * time.
+   */
   async #until(what: string, isSo: () => boolean): Promise<void> {
     for (const deadline = Date.now() + PATIENCE_MS; !isSo(); await turn()) {
       this.#check();
@@ -179,7 +182,7 @@ class FuzzClient {
 export async function walk({ seed, actions }: WalkSeeds): Promise<number> {
   const chance = new Chance(seed);
   const client = new FuzzClient(chance);
-  // A damaged handshake ends by its timeout, so the bridge need not answer it.
+  // The bridge need not answer a damaged handshake, because it ends it by a timeout.
   const isDamaged = chance.isOneIn(12);
   const opening = [PROTOCOL_HEADER, ...OPEN];
   if (isDamaged) opening.splice(chance.below(opening.length), 1, ...damaged(chance, chance.pick(opening)));

@@ -5,14 +5,14 @@
 
 export interface Behaviour {
   connects: boolean;
-  /** Sends readings. */
+  /** Whether it sends readings. */
   reports: boolean;
-  /** Acknowledges commands. */
+  /** Whether it acknowledges commands. */
   answers: boolean;
   ackDelayMs: number;
-  /** Its sub-devices report a fault and it executes no command: each ends FAILED. */
+  /** Whether its sub-devices report a fault; it then executes no command, so each command ends FAILED. */
   inFault: boolean;
-  /** Which share of the commanded power it delivers, 0 to 1. */
+  /** The share of the commanded power that it delivers, 0 to 1. */
   share: number;
 }
 

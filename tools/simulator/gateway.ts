@@ -31,7 +31,7 @@ export interface GatewayOptions {
   renew?: () => Promise<string>;
   /** Called when the gateway has subscribed to its commands and the platform has stored its ONLINE status. */
   onListening?: () => void;
-  /** How to acknowledge, asked for each acknowledgement; immediately by default. */
+  /** Called for each acknowledgement: returns whether and when to send it; by default at once. */
   manners?: () => Manners;
   /** Called for each verified command, each acknowledgement and each reading. */
   watch?: (word: GatewayWord) => void;
@@ -181,7 +181,7 @@ export class Gateway {
   }
 
   #sendAck(cmdId: string, status: DeviceAckStatus): void {
-    // The gateway has disconnected meanwhile: the platform resends the command in its next session.
+    // The gateway has disconnected in the meantime: the platform sends the command again in the next session.
     if (this.#client.disconnecting) return;
     this.#options.watch?.({ kind: 'ack', cmdId, status });
     const ts = Date.now();

@@ -1,7 +1,7 @@
 /**
  * Identity of a simulated device: provisioned once over REST, stored in a file, and kept valid with the
- * tokens that the platform sends. A device that was killed before it stored its package gets a new secret and
- * a new token, as an admin would give it.
+ * tokens that the platform sends. If the simulator was killed before it stored the device's package, the
+ * device gets a new secret and a new token over REST, as an admin would request them.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';

@@ -97,7 +97,8 @@ export function obey(
     // The platform also sends a mode when the last setpoint has ended: no setpoint outlives a mode [C-7.7].
     case 'MODE_CHANGE':
       return { ...orders, setpoint: null, held: null };
-    // Only the fallback matters to the plant: while it is in contact, the platform enforces the limits.
+    // Of the configuration the plant stores only the fallback, because the platform enforces the limits while
+    // there is contact.
     case 'CONFIG_SET': {
       const fallback = siteConfig.shape.fallback.safeParse(payload.fallback);
       return fallback.success ? { ...orders, fallback: fallback.data } : undefined;
@@ -147,13 +148,16 @@ function endOf({ startsAtMs, slotMs, powersKw }: AloneSchedule): number {
   return startsAtMs + slotMs * powersKw.length;
 }
 
-/** What a plant without contact does, and whether that is its fallback; undefined: it follows its last orders. */
+/**
+ * The orders of a plant without contact, and whether they are its fallback; undefined: it follows its last
+ * orders.
+ */
 export type Alone = { orders: PlantOrders; isFallback: boolean } | undefined;
 
 /**
  * Without contact the plant follows the slot that is due [C-7.9]; without a slot it engages its fallback once
- * the agreed time has passed since the last contact [C-2.3]. A HIGH setpoint continues until its end, an
- * emergency without limit. `before`: a fallback that is engaged stays engaged.
+ * the agreed time has passed since the last contact [C-2.3]. A HIGH setpoint stays active until its end, an
+ * emergency without a limit. `before`: the previous result, because an engaged fallback stays engaged.
  */
 export function alone(before: Alone, orders: PlantOrders, state: PlantState, silentMs: number): Alone {
   const { setpoint, fallback, held } = orders;

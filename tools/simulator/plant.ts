@@ -1,7 +1,8 @@
 /**
  * The simulated plant: PV follows the sun, the battery charges and discharges within its limits, registers
- * only grow. The battery meets a setpoint; where it cannot take all the power, PV is curtailed. Pure: time
- * in, power and registers out. Signs: grid + = import, battery + = charge.
+ * only grow. The battery is controlled so that the plant meets a setpoint; if the battery cannot charge with
+ * all surplus power, PV is curtailed. Pure: time in, power and registers out. Signs: grid + = import, battery
+ * + = charge.
  */
 import type { SiteConfig } from '../../protocol/site-config.ts';
 
@@ -42,14 +43,14 @@ export interface HeldSetpoint {
   untilMs: number;
   /** Rate of change towards the target; null: immediately [C-2.3]. */
   ramp: { fromKw: number; sinceMs: number; kwPerMinute: number } | null;
-  /** HIGH or EMERGENCY: precedes a schedule, also without contact. */
+  /** True for HIGH and EMERGENCY setpoints, which have priority over a schedule, even without contact. */
   isAboveSlots: boolean;
 }
 
 /** A schedule for times without contact: the power of each slot; null: the slot has a mode and no power [C-7.9]. */
 export interface AloneSchedule {
   scheduleId: string;
-  /** Of two schedules that cover the same moment the higher sequence wins. */
+  /** Of two schedules that cover the same time the plant follows the one with the higher sequence. */
   sequence: number;
   startsAtMs: number;
   slotMs: number;
@@ -58,7 +59,7 @@ export interface AloneSchedule {
 
 /** What the platform has commanded. */
 export interface PlantOrders {
-  /** Precedes the battery power. */
+  /** The active setpoint, which has priority over the battery power. */
   setpoint: HeldSetpoint | null;
   /** Commanded battery power, kW; null: the battery is idle. */
   batteryKw: number | null;

@@ -10,7 +10,7 @@ export function requestBehaviour(folder: string, setting: SimulatorSetting): voi
   renameSync(`${requestFile(folder)}.new`, requestFile(folder));
 }
 
-/** Reads and deletes the request; undefined: there is none, or it is invalid. */
+/** Reads and deletes the request; returns undefined if there is none or if it is invalid. */
 export function takeRequest(folder: string): SimulatorSetting | undefined {
   const file = requestFile(folder);
   if (!existsSync(file)) return undefined;

@@ -86,7 +86,7 @@ export class SimulatedPlant {
   #readings(): Record<string, number> {
     const { gridPowerKw, pvPowerKw, batteryPowerKw, consumptionPowerKw } = this.#state;
     const ofAssets = this.#assets.flatMap(({ deviceId, assetType }) =>
-      // Sent also without a fault, to clear a fault of an earlier run.
+      // `fault` is sent even if there is no fault, to clear a fault of an earlier run.
       Object.entries({ fault: this.behaviour.inFault ? 1 : 0, ...this.#signals(assetType) }).map(
         ([signal, value]) => [`${deviceId}/${signal}`, round(value)],
       ),

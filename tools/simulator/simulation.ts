@@ -13,7 +13,7 @@ export interface SimulationOptions {
   assets: readonly PlantAsset[];
   constraints: Constraints | null;
   intervalMs: number;
-  /** Its token is the one that is current at each connect. */
+  /** The options of the gateway without its token, because each connect uses the token that is current then. */
   gateway: Omit<GatewayOptions, 'token' | 'manners'>;
   token: () => string;
 }
@@ -66,7 +66,7 @@ export class Simulation {
 
   #obey(command: SiteCommand): boolean {
     const isObeyed = this.#plant.obey(command);
-    // Report the new powers immediately, not at the next interval.
+    // The new powers are reported immediately, and not only at the next interval.
     if (isObeyed) setImmediate(() => this.#report());
     return isObeyed;
   }

@@ -138,7 +138,7 @@ class Comparison:
     def meter_readings(self, since, until):
         query = {"from": instant(since), "to": instant(until)}
         found = self.rest.key(f"{self.site}/meter-readings", **query)["readings"]
-        # Only quarters of an hour that have ended.
+        # The answer has only quarters of an hour that have ended.
         wanted = [self.reading(one) for one in self.reckoning.quarters(since, min(until, now_ms() + 1))]
         self.answers += 1
         self.qualities.update(one["dataQuality"] for one in wanted)
@@ -166,7 +166,7 @@ class Comparison:
         self.answers += 1
         self.qualities[expected["dataQuality"]] += 1
         self.same("latest", payload, expected)
-        # A device's clock may be ahead, but no answer has a timestamp in the future.
+        # The clock of a device may be ahead, but no answer may have a timestamp in the future.
         newest = self.reckoning.newest
         at = self.moment("latest", answer["timestamp"]) if newest > asked else newest
         self.same("latest", answer["timestamp"], instant(min(at, newest)))

@@ -20,7 +20,7 @@ WINTER_FROM = 1_792_890_000_000
 LATEST = 290 * SECOND
 TOO_LATE = 330 * SECOND
 
-# (start as a share of the whole time, length in minutes): the gateway sends nothing.
+# Gaps in which the gateway sends nothing: (start as a share of the whole time, length in minutes).
 GAPS = ((0.03, 7), (0.12, 22), (0.2, 14.6), (0.28, 190), (0.44, 5), (0.62, 35), (0.82, 310))
 FAST = 0.5  # from here on a message every five seconds, for three hours or a fortieth of the whole time
 SLIP = (0.34, 35)  # the import register reads 4 % too low

@@ -1,5 +1,5 @@
 /**
- * Runs a simulated week: the whole stack and its plant under a wall clock of their own, which the plant moves
+ * Runs a simulated week: the whole stack and its plant use a simulated wall clock, which the plant moves
  * (`clock.c`). The product's code is not changed: it reads the time of day as usual.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';

@@ -22,9 +22,10 @@ ADDED = (
     {"externalId": "BESS-2", "assetType": "BESS", "name": "Second battery", "capacityKwh": 40},
     {"externalId": "METER-2", "assetType": "METER", "name": "PV meter", "meterRole": "FVE"},
 )
-# A message close to the tolerance of 300 s is not sent: whether it is accepted would depend on the machine's speed.
+# A message whose age is close to the tolerance of 300 s is not sent, because it would depend on the machine's
+# speed whether it is accepted.
 SEND_WITHIN, TAKEN_WITHIN = 295 * SECOND, 300 * SECOND
-# Rates so high that nothing is held back. The operator raises the ceilings to them first.
+# Rates so high that no message is held and no request is refused. The operator first raises the ceilings to them.
 RATES = {"deviceRatePerSecond": 1_000, "restRatePerMinute": 1_000_000}
 # One request covers at most a week, so samples that are dated after its end are not read.
 SPAN = 168 * HOUR

@@ -1,4 +1,7 @@
-/** The cookie of a browser's session: only the access token, out of reach of scripts [C-1.4]. */
+/**
+ * The cookie of a browser's session. It contains only the access token, and scripts in pages cannot read it
+ * [C-1.4].
+ */
 import type { Context } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { LIMIT } from '../../protocol/limits.ts';

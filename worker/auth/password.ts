@@ -20,10 +20,14 @@ export function hashPassword(password: string): string {
   return format(COST, salt, derive(password, salt, COST));
 }
 
-/** Takes the same time if there is no stored hash (an unknown user, or a user without a password). */
+/**
+ * Checks a password. If there is no stored hash (an unknown user, or a user without a password), takes the
+ * same time and returns false.
+ */
 export function verifyPassword(password: string, stored: string | null | undefined): boolean {
   const [scheme, cost, blockSize, parallelization, salt = '', hash = ''] = (stored ?? NOBODY).split('$');
-  if (scheme !== 'scrypt') throw new Error('unknown password hash scheme');
+  if (scheme !== 'scrypt')
+    throw new Error('the stored password hash has an unknown scheme: only scrypt is supported');
   const parameters = {
     cost: Number(cost),
     blockSize: Number(blockSize),

@@ -109,7 +109,10 @@ export async function createApiKey(
     }
     // 4. Activate it.
     const change = await activateKey(env.DB, row, audit(id, details, 'SUCCESS'), now);
-    if (change === 'gone') throw new Error('its maker may not create keys any more');
+    if (change === 'gone')
+      throw new Error(
+        'the user who creates the key is no longer an ORG_ADMIN, or the organization was suspended',
+      );
     return { ok: true, row: { ...row, state: 'active' }, key, signingKey, change };
   } catch (error) {
     const reason = reasonOf(error);

@@ -64,7 +64,8 @@ async function completeMove(env: Env, device: DeviceRow, now: number): Promise<R
   // The destination plant was deleted in the meantime: the device gets no plant.
   await carry(env, id, to, id);
   const home = await finishMove(env.DB, device, null, now);
-  if (home === 'plant') throw new Error('a move to no plant failed because of a missing plant');
+  if (home === 'plant')
+    throw new Error(`D1 reports a missing plant for the move of device ${id} to no plant`);
   for (const siteId of new Set([from, to])) if (siteId !== id) await leave(env, id, siteId);
   return home;
 }

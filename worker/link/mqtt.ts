@@ -81,9 +81,9 @@ async function tokenOf(
   const verdict = await verifyDeviceToken(tokenKeys, token);
   const deviceId = verdict.ok ? verdict.token.deviceId : verdict.isOurs ? verdict.deviceId : null;
   if (deviceId !== null && deviceId !== device?.id)
-    return { ok: false, reason: "another device's token", failure: { other: deviceId } };
+    return { ok: false, reason: 'the client sent the token of another device', failure: { other: deviceId } };
   if (device && device.authMethod !== 'TOKEN') {
-    const reason = 'a token, but the device authenticates with a certificate';
+    const reason = 'the client sent a token, but the device authenticates with a certificate';
     return { ok: false, reason, failure: 'nobody' };
   }
   if (!verdict.ok) return { ok: false, reason: verdict.reason, failure: verdict.isOurs ? 'own' : 'foreign' };
@@ -97,13 +97,18 @@ async function tokenOf(
  */
 function certificateOf(device: DialingDevice | undefined, fingerprint: string, now: number): Credential {
   if (device?.authMethod !== 'MTLS') {
-    const reason = 'a certificate, but the device authenticates with a token';
+    const reason = 'the client presented a certificate, but the device authenticates with a token';
     return { ok: false, reason, failure: 'nobody' };
   }
   const expiresAtMs = goodUntilMs(device, fingerprint);
   if (expiresAtMs === undefined)
-    return { ok: false, reason: "not this device's certificate", failure: 'own' };
-  if (expiresAtMs <= now) return { ok: false, reason: 'certificate expired or replaced', failure: 'own' };
+    return {
+      ok: false,
+      reason: 'the client presented a certificate that is not the current or previous one of this device',
+      failure: 'own',
+    };
+  if (expiresAtMs <= now)
+    return { ok: false, reason: 'the certificate has expired or was replaced', failure: 'own' };
   return { ok: true, issuedAtMs: null, expiresAtMs };
 }
 
@@ -130,7 +135,7 @@ async function refuse(
     const counts = owner?.authMethod === 'TOKEN';
     await noteRefused(c, owner, {
       address,
-      reason: `its token was used for device ${device?.id ?? 'unknown'}`,
+      reason: `a client used the token of this device to log in as device ${device?.id ?? 'unknown'}`,
       counts,
     });
   }

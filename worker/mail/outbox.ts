@@ -88,7 +88,7 @@ async function deliver(env: Env, transport: Transport, row: MailRow, now: number
       await postponeMail(env.DB, id, now + pauseMs);
       return;
     }
-    console.error('mail given up', { id, kind, reason });
+    console.error('mail not sent after the last try, deleted', { id, kind, reason });
     await giveUpMail(env.DB, id, undeliverable(row, reason), now);
     return;
   }

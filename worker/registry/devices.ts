@@ -114,7 +114,7 @@ export async function createDevice(
       auditRow(db, audit(id), now),
     ]);
     const [row] = results[0] as DeviceRow[];
-    if (!row) throw new Error('the insert returned no row');
+    if (!row) throw new Error('D1 returned no row for the inserted device');
     return { row, change };
   } catch (error) {
     if (brokenUnique(error)?.includes('devices.serial_number')) return 'serial';

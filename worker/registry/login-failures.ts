@@ -33,7 +33,7 @@ export async function countAttempt(
     counted(db, email, network, LIMIT.wrongLogins, now),
     counted(db, email, EVERYWHERE, LIMIT.wrongLoginsEverywhere, now),
   ]);
-  if (!here || !everywhere) throw new Error('an attempt was not counted');
+  if (!here || !everywhere) throw new Error('D1 returned no count for a login attempt');
   return {
     here: here.failures,
     everywhere: everywhere.failures,

@@ -50,7 +50,7 @@ function isAnotherAdmin(organizationId: string, userId: string) {
     AND other.user_id <> ${userId} AND other.role = 'ORG_ADMIN'))`;
 }
 
-/** Returns false if no ORG_ADMIN would be left, or if the member's role has changed meanwhile. */
+/** Returns false if no ORG_ADMIN would be left, or if the member's role has changed in the meantime. */
 export async function changeRole(
   database: D1Database,
   organizationId: string,

@@ -122,5 +122,7 @@ async function removeAll(db: DrizzleD1Database, condition: SQL | undefined, user
       .where(sql`${auditEvents.id} IN ${some}`);
     if (meta.changes < ROWS_PER_STATEMENT) return;
   }
-  throw new Error('more audit events than one request may change: delete the user again');
+  throw new Error(
+    'the user has more audit events than one request may change: delete the user again to continue',
+  );
 }

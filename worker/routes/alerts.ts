@@ -182,7 +182,7 @@ export const alertRoutes = [
   }),
 ];
 
-/** Moves an alert from a status in `from` to `status`. Throws 409 when its status has changed meanwhile. */
+/** Moves an alert from a status in `from` to `status`. Throws 409 if its status has changed in the meantime. */
 async function moveAlert(
   c: Context<AppContext>,
   alert: AlertRow,

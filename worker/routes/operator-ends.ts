@@ -87,7 +87,7 @@ export const operatorEndRoutes = [
     params: idParameter,
     answer: {
       description:
-        'The organization. Members, keys and invitations are gone at once. Plants and devices are erased by and by, 150 of each a minute. Audit events stay for their retention period',
+        'The organization. Members and invitations are deleted and keys are revoked at once. Housekeeping erases the plants and devices, 150 of each a minute. Audit events stay for their retention period',
       body: organizationState,
     },
     errors: ['ORGANIZATION_NOT_FOUND', 'CONFLICT'],
@@ -155,12 +155,12 @@ export const operatorEndRoutes = [
     },
   }),
   route('POST /api/v1/platform/users/delete', {
-    summary: 'Delete the account of a user, with everything personal',
+    summary: 'Delete the account of a user with all personal data',
     who: OPERATOR,
     body: z.strictObject({ email }),
     examples: { body: { email: 'jana@example.com' } },
     answer: {
-      description: 'The account is gone, and each of its sessions. Audit events keep the id',
+      description: 'The account and its sessions are deleted. Audit events keep the id of the user',
       body: z.strictObject({ userId: z.string(), deleted: z.literal(true) }),
     },
     errors: ['NOT_FOUND', 'CONFLICT'],

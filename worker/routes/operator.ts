@@ -133,7 +133,7 @@ export const operatorRoutes = [
     },
   }),
   route('GET /api/v1/platform/data-keys', {
-    summary: 'Count the values that each data key seals, and seal those of older keys again',
+    summary: 'Count the values that each data key encrypts, and encrypt those of older keys again',
     who: OPERATOR,
     query: z.object({ after: uuid.optional() }),
     answer: {

@@ -143,7 +143,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
 
   protected commandOf(row: DispatchRow): CommandRow {
     const command = row.command_sequence === null ? undefined : this.host.commands.find(row.command_sequence);
-    if (!command) throw new Error(`dispatch ${row.cmd_id} has no command`);
+    if (!command) throw new Error(`the command log has no row for the command of dispatch ${row.cmd_id}`);
     return command;
   }
 

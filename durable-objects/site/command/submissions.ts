@@ -50,7 +50,10 @@ export class Submissions {
     this.#host = host;
   }
 
-  /** Records each submission in a step of its own, in their order. A failed step leaves the others as they are. */
+  /**
+   * Records the submissions in their order, each in a separate step. If a step fails, only its own submission
+   * is not recorded.
+   */
   recordBatch(turn: Turn, batch: SubmissionBatch): ('recorded' | 'failed')[] {
     return batch.submissions.map((submission) =>
       turn.step(() => this.#record(turn, batch, submission)) ? 'recorded' : 'failed',

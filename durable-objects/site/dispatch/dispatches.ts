@@ -113,8 +113,9 @@ export class Dispatches implements DueSource {
   }
 
   /**
-   * Sends a device that has just subscribed, in order: what waits for it, what it has not acknowledged, and, in a new
-   * session, what it has acknowledged and may have forgotten. The `cmdId` lets it ignore repeats.
+   * Sends the open dispatches to a device that has just subscribed, oldest first: those that wait for it,
+   * those that it has not acknowledged and, in a new session, those that it has acknowledged and may have
+   * forgotten. The device recognizes repeats by their `cmdId`.
    */
   resume(turn: Turn, deviceId: string, isNewSession: boolean): void {
     const lastEmergency = this.#host.log.lastEmergency();

@@ -234,7 +234,10 @@ export class Outbox implements DueSource {
     }
     const { received, seen = received } = delivered;
     this.noteSeen(name, received, seen);
-    if (seen < last) throw new Error(`the destination has rows up to ${seen}, expected ${last}`);
+    if (seen < last)
+      throw new Error(
+        `the destination confirmed only the rows up to sequence ${seen}, but rows up to ${last} were sent`,
+      );
     if (destination.deletesAtOnce) this.#host.turns.run(() => undefined);
   }
 }

@@ -234,7 +234,10 @@ export class Lifecycle {
     return { tables: tables.read(deviceId), nonces: [...journal.noncesOf(deviceId)] };
   }
 
-  /** Takes over the data of a device from another object. Does nothing for a device that is here. */
+  /**
+   * Stores the data of a device that moves here from another object. Does nothing if the device is already
+   * here.
+   */
   take(deviceId: string, pack: DevicePack): void {
     const { devices, turns, tables, movedNonces, journal, secrets, presence } = this.#host;
     if (devices.find(deviceId)) return;
@@ -250,7 +253,10 @@ export class Lifecycle {
     });
   }
 
-  /** Deletes what a moved device left behind; keeps a device that is here. */
+  /**
+   * Deletes the rows of a device that has moved to another object. Does nothing for a device that belongs to
+   * this object.
+   */
   drop(deviceId: string): void {
     const { devices, turns } = this.#host;
     if (devices.isLeaving(deviceId)) turns.run((turn) => this.#remove(turn, deviceId));

@@ -96,7 +96,10 @@ export class DeviceLink {
       });
     const hasExpired = (device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now;
     if (device.status !== 'ACTIVE' || hasExpired) {
-      cut(device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked, 'credential ended');
+      cut(
+        device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked,
+        'the credential has expired or the device is not ACTIVE',
+      );
       return;
     }
     const frames = parseFrames(deviceLinkUp, message);

@@ -77,7 +77,10 @@ export class BatchFindings {
   /** Checks one frame. If the check throws, only this frame is refused; the others are kept (rule 3). */
   take(frame: PublishFrame, now: number): void {
     if (frame.payload.length > MAX_PAYLOAD_CHARS) {
-      this.refused.push({ seq: frame.seq, reason: 'too long' });
+      this.refused.push({
+        seq: frame.seq,
+        reason: `the payload is longer than ${MAX_PAYLOAD_CHARS} characters`,
+      });
       return;
     }
     try {
@@ -94,7 +97,10 @@ export class BatchFindings {
         seq: frame.seq,
         stack: stackOf(error),
       });
-      this.refused.push({ seq: frame.seq, reason: 'could not be checked' });
+      this.refused.push({
+        seq: frame.seq,
+        reason: 'the Site could not check the message because of an internal error',
+      });
     }
   }
 
@@ -112,7 +118,7 @@ export class BatchFindings {
   /** Refuses an ack whose step failed. */
   refuseAck(seq: number): void {
     this.stored.splice(this.stored.indexOf(seq), 1);
-    this.refused.push({ seq, reason: 'could not be stored' });
+    this.refused.push({ seq, reason: 'the Site could not apply the ack because of an internal error' });
   }
 
   #judge(frame: PublishFrame, now: number): Result<Finding, Omit<Dropped, 'topic'>> {

@@ -78,8 +78,8 @@ export class Plan implements DueSource {
   }
 
   /**
-   * Called before a device is sent again what is open for it: ends what has expired meanwhile, so that it is not sent.
-   * `applyChanges` applies the rest at the end of the turn.
+   * Called before open dispatches are sent to a device again: ends commands that have expired in the
+   * meantime, so that they are not sent. `applyChanges` applies the rest at the end of the turn.
    */
   catchUp(turn: Turn): void {
     turn.step(() => this.#advance(turn));

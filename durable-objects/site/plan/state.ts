@@ -76,7 +76,7 @@ export class PlanState {
     return this.#stored.value.unreleased ?? [];
   }
 
-  /** Something that the plan depends on has changed in this turn: the plan is applied at the turn's end. */
+  /** Notes that something that the plan depends on has changed: the plan is applied at the end of this turn. */
   touch(): void {
     this.#isChanged = true;
   }
@@ -111,7 +111,7 @@ export class PlanState {
     if (this.entries.delete(turn, sequence)) this.touch();
   }
 
-  /** An emergency becomes active; its own dispatches go to these devices. */
+  /** Makes an emergency active. The plan sends nothing: the emergency's own dispatches go to these devices. */
   hold(turn: Turn, emergency: ActiveEmergency, deviceIds: readonly string[]): void {
     const sent = { by: 'emergency' as const, sequence: emergency.sequence };
     this.#stored.set(turn, { emergency, sent, unreleased: deviceIds });

@@ -63,7 +63,10 @@ export class Key implements DueSource {
   /** The plaintext signing key. */
   get signingKey(): string {
     const record = this.#record;
-    if (!record) throw new Error('the vhost has no key to sign with');
+    if (!record)
+      throw new Error(
+        'the Vhost has no API key, so it has no signing key: the key was not opened here, or it was deleted',
+      );
     this.#signingKey ??= this.#secretBox.open(purpose(record.keyId), record.signingKeySealed);
     return this.#signingKey;
   }

@@ -1,6 +1,7 @@
 /**
- * A run of messages in one row. Lines are only appended. The state of each message (waiting, leased or
- * settled) is kept separately in a column of its own; it is small and stays in memory when the lines do not.
+ * Consecutive messages of a queue, stored in one row with a line for each message. Lines are only appended.
+ * The states of the messages (waiting, leased or settled) are in a separate column; they are small and stay
+ * in memory even when the lines are only in storage.
  */
 import { messageBytes } from '../../../protocol/link/vhost.ts';
 import type { ChunkHead, ChunkRun, ChunkState, Message, Owner, Safety } from './rows.ts';

@@ -46,7 +46,7 @@ class Meter {
     this.#life += 1;
     this.report.wakes += 1;
     this.#wasNew = true;
-    // The holders of the previous instance ended with it.
+    // The work of the previous instance ended with it, so nothing holds the object any more.
     if (this.#held > 0) this.#rest();
     this.#held = 0;
     this.#holders.clear();
@@ -180,7 +180,7 @@ function metered(ctx: DurableObjectState, meter: Meter): DurableObjectState {
     value: (query: string, ...bindings: SqlStorageValue[]) => {
       const cursor = exec(query, ...bindings);
       const call = running.getStore()?.call ?? 'waking';
-      // The cursor knows its rows once it has been read, which happens before the next microtask.
+      // The cursor has the number of written rows only after it was read, which happens before the next microtask.
       if (!/^\s*SELECT/i.test(query)) queueMicrotask(() => meter.wrote(call, cursor.rowsWritten));
       return cursor;
     },
@@ -208,7 +208,10 @@ function meterCalls(object: object, prototype: object, meter: Meter): void {
   }
 }
 
-/** RPC finds only methods of the class, so the class gets one that calls the wrapped method of its object. */
+/**
+ * RPC finds only methods of the class. Therefore the class gets a method that calls the wrapped method of the
+ * object.
+ */
 const wrappedOf = new WeakMap<object, Map<string, Method>>();
 
 function own(object: object): Map<string, Method> {

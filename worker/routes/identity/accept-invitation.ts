@@ -34,7 +34,7 @@ const EXAMPLE_TOKEN = 'pB3uL0r1yq7mZ0mJq8m7yq0e2n3w4x5v6u7t8s9r0q1';
 
 export const acceptanceRoutes = [
   route('POST /api/v1/invitations/verify', {
-    summary: 'See what an invitation invites to',
+    summary: 'Get the organization, the address and the role of an invitation',
     who: ANYBODY,
     body: invitationQuestion,
     examples: { body: { token: EXAMPLE_TOKEN } },

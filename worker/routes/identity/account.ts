@@ -61,7 +61,7 @@ export const accountRoutes = [
     answer: {
       status: 202,
       description:
-        'A mail follows, unless the address is proved or a token was mailed less than a minute ago',
+        'A mail is sent, unless the address is proved or a token was mailed less than a minute ago',
       body: accepted,
     },
     handler: async (c) => {
@@ -83,7 +83,7 @@ export const accountRoutes = [
     examples: { body: { email: 'jana@example.com' } },
     answer: {
       status: 202,
-      description: 'A mail follows if the address has an account; the answer is the same if it has none',
+      description: 'A mail is sent if the address has an account; the answer is the same if it has none',
       body: accepted,
     },
     handler: (c, { body }) => {
