@@ -59,7 +59,7 @@ describe('the requests of an address', () => {
     expect(await statusesOf(6, () => from(2, SITES, { key }))).toEqual([...all(4, 403), 429, 429]);
   });
 
-  it('beyond the limit wait for their answers after twenty of them, those of other addresses do not [C-14.2]', async ({
+  it('over the limit get twenty 429s immediately and later ones delayed; another address is not delayed [C-14.2]', async ({
     from,
   }) => {
     const wait = waitsInNewSecond();
@@ -72,7 +72,7 @@ describe('the requests of an address', () => {
     expect(wait).toHaveBeenCalledTimes(3);
   });
 
-  it('with bodies that are too large wait in the same way, before the limit is reached [C-14.2]', async ({
+  it('with too large bodies get twenty 413s immediately and later ones delayed, even below the limit [C-14.2]', async ({
     from,
   }) => {
     const wait = waitsInNewSecond();
@@ -87,7 +87,7 @@ describe('the requests of an address', () => {
     expect(wait).toHaveBeenCalledTimes(2);
   });
 
-  it('without a credential wait after a hundred of all addresses in a second, those of members and keys do not [C-14.2]', async ({
+  it('without a credential are delayed after a hundred from all addresses in a second; with a key they are not [C-14.2]', async ({
     from,
     key,
   }) => {
@@ -106,7 +106,7 @@ describe('the requests of an address', () => {
     expect(wait).toHaveBeenCalledTimes(2);
   });
 
-  it('are answered again a minute later, and not before [C-14.2]', async ({ from }) => {
+  it('over the limit get 429 until the minute has passed, and 200 after that [C-14.2]', async ({ from }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const request = () => from(1, '/api/v1/openapi.json');
     expect(await statusesOf(21, request)).toEqual([...all(20, 200), 429]);
@@ -116,7 +116,9 @@ describe('the requests of an address', () => {
     expect((await request()).status).toBe(200);
   });
 
-  it('from one IPv6 /64 network count together, those from another one do not [C-14.2]', async ({ from }) => {
+  it('from one IPv6 /64 network share one limit; another /64 network has its own [C-14.2]', async ({
+    from,
+  }) => {
     const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}`;
     let host = 1;
     const request = () => from(`${network}:1::${host++}`, '/api/v1/openapi.json');
@@ -167,7 +169,7 @@ describe('the limit for an address', () => {
     expect(await statusesOf(241, request)).toEqual([...all(240, 401), 429]);
   });
 
-  it('gives every request 500, and a log line, if ADDRESS_RATE_PER_MINUTE is no whole number from 1 [C-14.2]', async ({
+  it('makes each request get 500, and logs why, if ADDRESS_RATE_PER_MINUTE is not a positive whole number [C-14.2]', async ({
     from,
   }) => {
     const error = vi.spyOn(console, 'error').mockReturnValue(undefined);

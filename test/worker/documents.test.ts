@@ -16,7 +16,7 @@ const PRIVATE = {
 };
 
 describe.each(DOCUMENTS)('%s', (path) => {
-  it('has the same ETag each time; a cache may keep it and must revalidate it (no-cache) [C-14.2]', async () => {
+  it('has the same body and ETag each time, and Cache-Control: no-cache [C-14.2]', async () => {
     const [one, other] = [await send(path), await send(path)];
     const tag = one.headers.get('etag');
     expect(tag).toMatch(/^"[0-9a-f]{32}"$/);
@@ -35,9 +35,9 @@ describe.each(DOCUMENTS)('%s', (path) => {
   });
 });
 
-describe('any other answer', () => {
+describe('an answer that is not an API document', () => {
   it.for(OTHERS.map((route) => [nameOf(route), route] as const))(
-    'of %s must not be kept by a cache, and lets a browser load nothing, for every kind of caller (spec: Errors)',
+    'of %s has Cache-Control: no-store and a CSP that blocks everything, for every kind of caller (spec: Errors)',
     async ([_name, route], { callers }) => {
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
       const path = pathWith(route, { organizations: callers.team.id });
@@ -48,7 +48,7 @@ describe('any other answer', () => {
     },
   );
 
-  it('to an unknown path, a wrong method, no JSON or too long a body must not be kept by a cache either (spec: Errors)', async () => {
+  it('to an unknown path, wrong method, malformed JSON or too large body has the same two headers (spec: Errors)', async () => {
     const post = (body: string) => {
       const headers = { 'content-type': 'application/json' };
       return send('/api/v1/auth/login', { method: 'POST', headers, body });
@@ -63,7 +63,7 @@ describe('any other answer', () => {
     for (const { headers } of answers) expect(Object.fromEntries(headers)).toMatchObject(PRIVATE);
   });
 
-  it('has a request id of our own, not the one that a client sends (spec: Errors)', async () => {
+  it('has an x-request-id that the Worker generates, even if the client sends one (spec: Errors)', async () => {
     const headers = { 'x-request-id': 'chosen-by-the-client' };
     const response = await sendRequest(restRequest('/api/v1/auth/me', { headers }));
     expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);

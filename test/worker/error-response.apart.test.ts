@@ -119,7 +119,7 @@ describe('an exception in our code', () => {
     [2, 'readCommands'],
     [3, 'readLatestTelemetry'],
   ] as const)(
-    'gets 500 and an envelope without its text (path %i, %s throws) (spec: 500 INTERNAL_SERVER_ERROR)',
+    'is answered with 500 and none of its text (path %i: Site.%s throws) (spec: 500 INTERNAL_SERVER_ERROR)',
     async ([index, method], { secret, existing }) => {
       breakSite(method);
       const response = await send(existing[index] ?? '', { key: secret });

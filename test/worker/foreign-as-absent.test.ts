@@ -197,13 +197,15 @@ function accepts({ who }: AnyRoute, caller: string): boolean {
 
 const named = (routes: readonly AnyRoute[]) => routes.map((route) => [nameOf(route), route] as const);
 
-it('the suite has a foreign thing of each kind that paths name [C-1.3]', ({ own }) => {
+it('this suite creates a foreign thing of each kind whose id is in the path of a route [C-1.3]', ({
+  own,
+}) => {
   const nouns = new Set(WITH_IDS.flatMap(nounsOf));
   expect([...nouns].filter((noun) => !own[noun])).toEqual([]);
   expect(nouns.size).toBeGreaterThan(5);
 });
 
-it('the suite knows each field of a query or a body that names a thing [C-1.3]', () => {
+it('FIELDS and CHOSEN list every field of a query or a body that is named like an id [C-1.3]', () => {
   const fields = new Set(ROUTES.flatMap(idFieldsOf));
   expect([...fields].sort()).toEqual([...Object.keys(FIELDS), ...CHOSEN].sort());
 });

@@ -33,7 +33,7 @@ function rateOf({ headers }: Response): (string | null)[] {
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);
 
 describe('the requests of an API key', () => {
-  it('RateLimit-* headers count down from the organization’s limit; beyond it is 429 [C-4.7] [C-1.1]', async ({
+  it('RateLimit-* headers count down from the organization’s limit; a request over it gets 429 [C-4.7] [C-1.1]', async ({
     key,
     now,
   }) => {
@@ -47,7 +47,10 @@ describe('the requests of an API key', () => {
     await expectError(response, 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('a key can send requests again after the minute, and not before [C-4.7]', async ({ key, now }) => {
+  it('a key over its limit gets 429 until the minute ends, and then has its whole limit again [C-4.7]', async ({
+    key,
+    now,
+  }) => {
     const request = () => key.call(SITES);
     expect(await statusesOf(LEAST + 1, request)).toEqual([...all(LEAST, 200), 429]);
     vi.setSystemTime(now + 59_999);
@@ -102,7 +105,7 @@ describe('the requests of an API key', () => {
 });
 
 describe('the requests of a user', () => {
-  it('cookie, bearer token and a second login share one count, to the organization’s limit [C-4.7] [C-1.1]', async ({
+  it('requests by cookie, by bearer token and in a second session share the organization’s limit [C-4.7] [C-1.1]', async ({
     member,
     now,
   }) => {

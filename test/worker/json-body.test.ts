@@ -47,7 +47,7 @@ describe('a body', () => {
     }
   });
 
-  it('in chunks must be JSON as well [C-10]', async ({ post }) => {
+  it('in chunks is read if it is JSON, and gets 400 if it is not [C-10]', async ({ post }) => {
     await expectRead(await post(chunked('{"a"', ':"', new Uint8Array([0xc4]), new Uint8Array([0x8d]), '"}')));
     await expectError(await post(chunked('{"a"', ':')), 400, 'BAD_REQUEST');
   });
@@ -86,12 +86,14 @@ describe('the size of a body', () => {
     },
   );
 
-  it('is counted in bytes, not characters [C-4.7]', async ({ post }) => {
+  it('is counted in bytes, not in characters: more than 1 MiB gets 413 [C-4.7]', async ({ post }) => {
     await expectError(await post(`"${'č'.repeat(MEBIBYTE / 2)}"`), 413, 'PAYLOAD_TOO_LARGE');
     await expectRead(await post(`"${'č'.repeat(MEBIBYTE / 2 - 1)}"`));
   });
 
-  it('is counted as the body arrives if it has no content length [C-4.7]', async ({ post }) => {
+  it('is counted as the body arrives if it has no Content-Length: more than 1 MiB gets 413 [C-4.7]', async ({
+    post,
+  }) => {
     const part = 'x'.repeat(64 * 1024);
     await expectRead(await post(chunked('"', ...Array.from({ length: 15 }, () => part), '"')));
     const tooMany = Array.from({ length: 17 }, () => part);

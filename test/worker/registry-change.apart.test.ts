@@ -68,7 +68,9 @@ describe('a change whose request was answered', () => {
     expect(await scene.unsigned()).toMatchObject(QUEUED);
   });
 
-  it('a new sub-device accepts the next command; deletion fails a waiting one [C-2.2]', async ({ scene }) => {
+  it('a command to a new sub-device is QUEUED; its deletion fails that command and rejects the next one [C-2.2]', async ({
+    scene,
+  }) => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(NOWHERE);
     const { id } = await scene.team.newSubDevice(scene.plant.id, BATTERY);
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
@@ -78,7 +80,9 @@ describe('a change whose request was answered', () => {
     expect(statuses).toEqual(['REJECTED', 'FAILED', 'REJECTED', 'PENDING']);
   });
 
-  it('a new plant, or its new external id, is known to the next command [C-7.1]', async ({ scene }) => {
+  it('the next command reaches a new plant by its id, by its external id and by a changed external id [C-7.1]', async ({
+    scene,
+  }) => {
     const { id } = await scene.team.newPlant({ externalPlantId: 'one' });
     const total = async () => (await commandLog(id)).total;
     await scene.ackOf(scene.partner.command(id, 'site-setpoint', setpoint()));
@@ -113,7 +117,9 @@ describe('a change whose request was answered', () => {
     expect((await commandLog(scene.plant.id)).total, 'no site, so no row').toBe(1);
   });
 
-  it('a change raises the registry version by one; nothing is left to deliver [C-2.3]', async ({ scene }) => {
+  it('a change raises the registry version by one, and no change is left in D1 to deliver [C-2.3]', async ({
+    scene,
+  }) => {
     const version = await scene.version();
     const { id } = await scene.team.newPlant();
     await scene.team.newSubDevice(id);
@@ -152,7 +158,7 @@ describe('an object that cannot store a change', () => {
       });
   }
 
-  it('gives the request 503; the change stays in D1 and its delivery is repeated until it succeeds [C-2.3]', async ({
+  it('makes the request get 503; the change stays in D1 and is sent again until the object stores it [C-2.3]', async ({
     scene,
   }) => {
     breakObject(Site.prototype);
@@ -195,7 +201,9 @@ describe('an object that cannot store a change', () => {
     expect(await scene.ackOf(scene.chargeOf('BESS-9'))).toMatchObject(QUEUED);
   });
 
-  it('gives 503 after 5 s if it does not answer, and gets the change later [C-2.3]', async ({ scene }) => {
+  it('makes the request get 503 if it has not answered after 5 s, and gets the change later [C-2.3]', async ({
+    scene,
+  }) => {
     breakObject(Site.prototype).mockImplementation(() => new Promise(() => {}));
     const later = globalThis.setTimeout;
     vi.spyOn(globalThis, 'setTimeout').mockImplementation(((work: () => void, ms: number) =>

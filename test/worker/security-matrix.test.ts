@@ -180,13 +180,13 @@ describe(`${ROUTES.length} routes and ${CALLERS.length} callers: ${ROUTES.length
 });
 
 describe('the list of routes', () => {
-  it('each route has a door of this suite’s table, and each door a route [C-1.3]', () => {
+  it('the DOORS table of this suite has the door of each route, and no door without a route [C-1.3]', () => {
     const doors = new Set(ROUTES.map(({ who }) => who.door));
     expect([...doors].sort()).toEqual(Object.keys(DOORS).sort());
     expect(new Set(ROUTES.map(nameOf)).size).toBe(ROUTES.length);
   });
 
-  it('the app has the listed paths and those of bridges and scraper (style: HTTP)', () => {
+  it('the app has exactly the routes in ROUTES, the paths of bridges and the path of metrics (style: HTTP)', () => {
     const mounted = app.routes
       .filter(({ method }) => method !== 'ALL')
       .map(({ method, path }) => `${method} ${path}`);
@@ -195,7 +195,7 @@ describe('the list of routes', () => {
     expect([...new Set(mounted)].sort()).toEqual([...listed, ...others].sort());
   });
 
-  it('each route documents the answers of its door [C-10]', () => {
+  it('each route documents every error with which its door refuses a caller [C-10]', () => {
     const missing = ROUTES.flatMap((route) => {
       const codes = new Set<string>(errorsOf(route));
       const answers = Object.values(expectedOf(route)).filter((answer) => /^\d/.test(answer));
@@ -206,7 +206,9 @@ describe('the list of routes', () => {
     expect(missing).toEqual([]);
   });
 
-  it('each route checks the caller before the method, also for HEAD: 401 [C-10]', async ({ team }) => {
+  it('a wrong method, or HEAD, gets 401 without a credential on each route that is not public [C-10]', async ({
+    team,
+  }) => {
     for (const route of ROUTES) {
       const path = await freshPath(route, team);
       const { status } = await callRoute({ method: 'PURGE' }, path, {});

@@ -45,7 +45,7 @@ describe('the changes of an organization', () => {
     await team.operator.create('/plants', { name: 'd', timezone: 'UTC' });
   });
 
-  it('never keep an admin from taking access away: deletions, suspensions and revocations are not counted [C-14.2]', async () => {
+  it('over the limit get 429, except those that take access away: delete, suspend and revoke [C-14.2]', async () => {
     stopClock();
     const team = await Team.create();
     const key = await team.newKey(['plants:read']);
@@ -68,7 +68,7 @@ describe('the changes of an organization', () => {
     await expectError(await admin.operate(first.id, 'reactivate'), 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('of another organization, reads, and requests without the right to change are not counted [C-14.2]', async () => {
+  it('are counted without reads, refused requests and the changes of another organization [C-14.2]', async () => {
     stopClock();
     const [team, other] = [await Team.create(), await Team.create()];
     await limitChanges(team, 1);
@@ -90,7 +90,7 @@ describe('the body of a request', () => {
     body: `"${'x'.repeat(bytes - 2)}"`,
   });
 
-  it('is at most 64 KiB where no credential is needed [C-14.2]', async () => {
+  it('gets 413 if it has more than 64 KiB and the route needs no credential [C-14.2]', async () => {
     const { publicBodyBytes } = LIMIT;
     await expectError(await send('/api/v1/auth/login', json(publicBodyBytes)), 400, 'VALIDATION_ERROR');
     const refused = await send('/api/v1/auth/login', json(publicBodyBytes + 1));
@@ -98,7 +98,7 @@ describe('the body of a request', () => {
     expect(message).toContain(String(publicBodyBytes));
   });
 
-  it('is not parsed for a caller without the right to send it [C-14.2]', async () => {
+  it('is not parsed if the caller gets 401 [C-14.2]', async () => {
     const parse = vi.spyOn(JSON, 'parse');
     const malformed = { ...json(1_000_000), body: `{${'"'.repeat(999_999)}` };
     await expectError(await send('/api/v1/plants', malformed), 401, 'UNAUTHORIZED');
@@ -110,7 +110,7 @@ describe('the body of a request', () => {
 describe('the alerts of an organization', () => {
   const alertCountOf = ({ id }: Team) => valueFrom('SELECT alert_count FROM organizations WHERE id = ?', id);
 
-  it('over the limit replace the ones that were resolved first; where all are open, the oldest [C-14.2]', async ({
+  it('over the limit replace the alert that was resolved first or, if all are open, the oldest one [C-14.2]', async ({
     ownTeam,
   }) => {
     const { id } = ownTeam;
@@ -142,7 +142,7 @@ describe('the alerts of an organization', () => {
     expect(await counted()).toBe(LIMIT.alertsKept);
   });
 
-  it('that is reported again replaces none [C-14.2]', async ({ ownTeam }) => {
+  it('are counted once for an alert that is reported twice [C-14.2]', async ({ ownTeam }) => {
     const alertId = crypto.randomUUID();
     for (let repeat = 0; repeat < 2; repeat++) await fireAlert(ownTeam.id, { id: alertId });
     expect(await alertCountOf(ownTeam)).toBe(1);
@@ -150,7 +150,10 @@ describe('the alerts of an organization', () => {
 });
 
 describe('an announcement to all objects', () => {
-  it('replaces earlier ones whose targets it has, and no other [C-14.2]', async ({ ownTeam, other }) => {
+  it('replaces earlier undelivered ones to the same objects, and keeps one to a deleted plant’s Site [C-14.2]', async ({
+    ownTeam,
+    other,
+  }) => {
     const { organization } = ownTeam;
     const gone = await ownTeam.newPlant();
     await ownTeam.newPlant();
@@ -162,7 +165,7 @@ describe('an announcement to all objects', () => {
     await runSql('DELETE FROM registry_changes WHERE organization_id = ?', ownTeam.id);
     await other.newPlant();
     await change();
-    // The Site of the deleted plant must still learn of it.
+    // The Site of the deleted plant must still get the deletion.
     const whose = { organizationId: ownTeam.id, id: gone.id };
     const deletion = done(await deletePlant(env.DB, whose, audit, Date.now()));
     const ids = [await change(), await change(), await change()];

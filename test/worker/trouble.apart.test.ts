@@ -86,7 +86,7 @@ function written(values: readonly unknown[]): string {
 
 describe('a failure of D1', () => {
   it.for(TROUBLES)(
-    'every path answers 503: %s (spec: 503 SERVICE_UNAVAILABLE)',
+    'every path answers 503 if D1 throws "%s" (spec: 503 SERVICE_UNAVAILABLE)',
     async (message, { key, site }) => {
       breakD1(message);
       for (const path of [SITES, `${site}/config`, `${site}/commands`, `${site}/telemetry/latest`]) {
@@ -108,7 +108,11 @@ describe('a failure of D1', () => {
     expectNoSql(lines, key);
   });
 
-  it('a bridge’s dial gets 503, never a refusal (rule 7)', async ({ organization, key, lines }) => {
+  it('a bridge’s dial with a valid key gets 503, not 401 or 403 (rule 7)', async ({
+    organization,
+    key,
+    lines,
+  }) => {
     breakD1(TROUBLES[0] ?? '');
     const response = await dialAmqp(organization, key);
     expect(response.status).toBe(503);
@@ -142,7 +146,11 @@ describe('a failure of D1', () => {
 });
 
 describe('a failure of an object', () => {
-  it('a restarting object gives 503 (spec: 503 SERVICE_UNAVAILABLE)', async ({ key, site, lines }) => {
+  it('a request to a restarting object gets 503, and the next request gets 200 (spec: 503 SERVICE_UNAVAILABLE)', async ({
+    key,
+    site,
+    lines,
+  }) => {
     const reset = new Error('Internal error in Durable Object storage caused object to be reset.');
     vi.spyOn(Site.prototype, 'readConfig').mockImplementation(() => {
       throw Object.assign(reset, { durableObjectReset: true, retryable: true });
@@ -154,7 +162,11 @@ describe('a failure of an object', () => {
     expect((await key.call(`${site}/config`)).status).toBe(200);
   });
 
-  it('an object’s full disk gives 503 (spec: 503 SERVICE_UNAVAILABLE)', async ({ key, site, lines }) => {
+  it('a request to an object whose disk is full gets 503 (spec: 503 SERVICE_UNAVAILABLE)', async ({
+    key,
+    site,
+    lines,
+  }) => {
     vi.spyOn(Site.prototype, 'readCommands').mockImplementation(() => {
       throw new Error('database or disk is full: SQLITE_FULL');
     });

@@ -24,7 +24,7 @@ describe('the X-API-Key header', () => {
     for (const path of paths) expect([path, (await key.call(path)).status]).toEqual([path, 200]);
   });
 
-  it('without it every path answers 401, even with the key in a cookie or query (spec: REST partner surface)', async ({
+  it('without the header every path answers 401, even with the key in a cookie or query (spec: REST partner surface)', async ({
     key,
     paths,
   }) => {
@@ -43,7 +43,9 @@ describe('the X-API-Key header', () => {
     }
   });
 
-  it('without it any spelling of a path gets 401 or 404 (spec: REST partner surface)', async ({ paths }) => {
+  it('without the header no other spelling of a path gets data, only 401 or 404 (spec: REST partner surface)', async ({
+    paths,
+  }) => {
     for (const path of paths.map((one) => `/api/v1${one}`)) {
       const spellings = [
         path.replace('/vcp/', '/%76cp/'),
@@ -128,7 +130,11 @@ describe('the answers of the read surface', () => {
 });
 
 describe('a revoked key', () => {
-  it('gets 401 at once on every path; lastUsedAt stays [C-5.6]', async ({ organization, key, paths }) => {
+  it('gets 401 immediately on every path, and its lastUsedAt does not change [C-5.6]', async ({
+    organization,
+    key,
+    paths,
+  }) => {
     await key.call(SITES);
     await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1 WHERE id = ?').bind(key.id).run();
     await changeRegistry(organization, revokeKey(key.id));
@@ -138,7 +144,7 @@ describe('a revoked key', () => {
     expect(await lastUsedAtMs(key.id)).toBe(1);
   });
 
-  it('gets 401 on every request that starts after the revocation, of many concurrent ones too [C-5.6]', async ({
+  it('gets 401 for each of forty concurrent requests that start after the revocation [C-5.6]', async ({
     organization,
     key,
     paths,
@@ -187,7 +193,10 @@ describe('the scope vcp:read', () => {
     expect((await key.call(SITES)).status).toBe(200);
   });
 
-  it('each path needs it: a key with all other scopes gets 403 (spec: Scopes)', async ({ newKey, paths }) => {
+  it('is needed on every path: a key with all other scopes gets 403 (spec: Scopes)', async ({
+    newKey,
+    paths,
+  }) => {
     const scopes = API_KEY_SCOPES.filter((one) => one !== 'vcp:read');
     for (const scope of scopes) {
       const weak = await newKey({ scopes: [scope] });

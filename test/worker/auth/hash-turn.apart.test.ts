@@ -8,7 +8,7 @@ let nowMs = 0;
 const waits: number[] = [];
 
 beforeEach(() => {
-  // Later than every turn of the tests before.
+  // Later than every turn that an earlier test took.
   nowMs += 1_000_000;
   waits.length = 0;
   vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
@@ -23,7 +23,7 @@ describe('the wait before a password is hashed', () => {
     expect(waits).toEqual([1, 2, 3].map((turns) => turns * TURN_MS));
   });
 
-  it('is not granted while ten passwords wait: the next one gets 503 with Retry-After [C-14.2]', async () => {
+  it('is refused with 503 and Retry-After while ten passwords already wait [C-14.2]', async () => {
     for (let turn = 0; turn < 15; turn++) await turnToHash();
     expect(waits).toHaveLength(10);
     await expect(turnToHash()).rejects.toMatchObject({

@@ -182,12 +182,12 @@ describe('the document and the endpoint', () => {
     return item;
   }
 
-  it('docs/monitoring.md names the same metrics with the same types', async () => {
+  it('docs/monitoring.md lists exactly the metrics of GET /metrics, with their types', async () => {
     const scraped = [...(await read())].map(([name, { type }]) => [name, type]);
     expect(rows.map(([, name, type]) => [name, type])).toEqual(scraped);
   });
 
-  it('docs/monitoring.md names the same labels', async ({ organization }) => {
+  it('docs/monitoring.md names exactly the labels that each metric has', async ({ organization }) => {
     const queue = { queue: 'q', ready: 1, unacked: 0, oldestMs: 0, drops: {} };
     await env.METRICS.get(env.METRICS.idFromName('metrics')).report({
       object: 'documented',
@@ -204,7 +204,7 @@ describe('the document and the endpoint', () => {
   });
 
   it.each(['device_dropped_messages_total', 'refused_dials_total', 'executions_total'])(
-    'docs/monitoring.md names the same label values of %s',
+    'docs/monitoring.md names exactly the label values that %s has',
     async (name) => {
       const [, , , , meaning = ''] = rows.find(([, of]) => of === `sitewire_edge_${name}`) ?? [];
       const described = `${meaning}${detailsOf(name)}`;

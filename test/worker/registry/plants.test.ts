@@ -1,4 +1,4 @@
-/** Constraints of plants, devices and sub-devices: the table refuses bad rows and takes good ones. */
+/** Constraints of plants, devices and sub-devices: the table refuses bad rows and accepts good ones. */
 import { runSql, valuesFrom } from '#workerd/d1.ts';
 import { CHECK, FOREIGN, NOT_NULL, RegistryRows, type Table, UNIQUE } from '#workerd/registry-rows.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
@@ -26,7 +26,7 @@ describe('closed lists', () => {
     ['sub_devices', 'status', SUB_DEVICE_STATUSES],
     ['sub_devices', 'meter_role', METER_ROLES],
   ])(
-    '%s.%s takes each value of its list and no other (spec: Enumerations)',
+    'the column %s.%s accepts each value of its list and no other (spec: Enumerations)',
     async ([table, column, words], { rows }) => {
       await rows.expectTaken(table, ...words.map((word) => ({ [column]: word })));
       const [first = ''] = words;
@@ -43,7 +43,7 @@ describe('closed lists', () => {
     await rows.expectRefused('plants', NOT_NULL, { status: null });
   });
 
-  it('a new plant and device are PENDING, sub-device and connection UNKNOWN, auth MTLS (spec: Device lifecycle)', async ({
+  it('a new plant or device is PENDING, a sub-device or connection UNKNOWN, auth_method MTLS (spec: Device lifecycle)', async ({
     rows,
   }) => {
     const { id: device = '' } = await rows.insert('devices');
@@ -104,7 +104,7 @@ describe('plants', () => {
     await other.expectTaken('plants', { external_plant_id: 'ext-1' });
   });
 
-  it('a plant has an existing organization, a unique id and a name [C-2.1]', async ({ rows }) => {
+  it('a plant must have an existing organization, a unique id and a name [C-2.1]', async ({ rows }) => {
     await rows.expectRefused('plants', FOREIGN, { organization_id: crypto.randomUUID() });
     await rows.expectRefused('plants', UNIQUE, { id: rows.plantId });
     await rows.expectRefused('plants', NOT_NULL, { id: null }, { name: null }, { organization_id: null });
@@ -120,7 +120,9 @@ describe('devices', () => {
     await other.expectTaken('devices', { serial_number: 'SN-1' });
   });
 
-  it('a device has an existing organization, and an existing plant or none [C-2.4]', async ({ rows }) => {
+  it('a device must have an existing organization, and an existing plant or none [C-2.4]', async ({
+    rows,
+  }) => {
     const absent = crypto.randomUUID();
     await rows.expectTaken('devices', { plant_id: null }, { plant_id: rows.plantId });
     await rows.expectRefused('devices', FOREIGN, { organization_id: absent }, { plant_id: absent });
@@ -135,7 +137,7 @@ describe('sub-devices', () => {
     await rows.expectTaken('sub_devices', { external_id: 'BESS-1', plant_id: plant });
   });
 
-  it('a device is linked from at most one sub-device, and must exist [C-2.2]', async ({ rows }) => {
+  it('only one sub-device can link to a device, and that device must exist [C-2.2]', async ({ rows }) => {
     const { id: device = '' } = await rows.insert('devices');
     await rows.insert('sub_devices', { linked_device_id: device });
     await rows.expectRefused('sub_devices', UNIQUE, { linked_device_id: device });
@@ -143,7 +145,7 @@ describe('sub-devices', () => {
     await rows.expectTaken('sub_devices', { linked_device_id: null }, { linked_device_id: null });
   });
 
-  it('a sub-device has an existing plant, a name and an external id [C-2.2]', async ({ rows }) => {
+  it('a sub-device must have an existing plant, a name and an external id [C-2.2]', async ({ rows }) => {
     await rows.expectRefused('sub_devices', FOREIGN, { plant_id: crypto.randomUUID() });
     await rows.expectRefused(
       'sub_devices',

@@ -24,7 +24,7 @@ describe('organizations', () => {
     await rows.expectRefused('organizations', UNIQUE, { slug: rows.organization.slug });
   });
 
-  it('the settings are JSON (migrations/schema.ts)', async ({ rows }) => {
+  it('the settings of an organization must be valid JSON (migrations/schema.ts)', async ({ rows }) => {
     await rows.expectTaken('organizations', { settings: '{}' }, { settings: '{"a":[1,null]}' });
     await rows.expectRefused('organizations', CHECK, { settings: '' }, { settings: '{' }, { settings: 'x' });
     await rows.expectRefused('organizations', NOT_NULL, { settings: null });
@@ -171,7 +171,9 @@ describe('audit events', () => {
 });
 
 describe('registry changes', () => {
-  it('a change has a unique id and all its fields (worker/registry/changes.ts)', async ({ rows }) => {
+  it('a change must have a unique id, and none of its fields may be null (worker/registry/changes.ts)', async ({
+    rows,
+  }) => {
     const { id = '' } = await rows.insert('registry_changes');
     await rows.expectRefused('registry_changes', UNIQUE, { id });
     const needed = ['organization_id', 'version', 'targets', 'due_at_ms', 'created_at_ms'];

@@ -39,14 +39,19 @@ describe('an account whose address is not proved', () => {
     for (const call of others) await expectError(await call(), 403, 'FORBIDDEN');
   });
 
-  it('is proved by the mailed token, once [C-14.1]', async ({ mailbox, newcomer }) => {
+  it('can use other routes after the mailed token proved the address; the token works once [C-14.1]', async ({
+    mailbox,
+    newcomer,
+  }) => {
     const { token } = mailbox.last(newcomer.email);
     await mailbox.read('POST', '/auth/verify-email', { token }, 200);
     expect((await newcomer.call('/organizations')).status).toBe(200);
     await expectError(await mailbox.call('POST', '/auth/verify-email', { token }), 400, 'VALIDATION_ERROR');
   });
 
-  it('a token is stored only as its SHA-256, and is in no log [C-11.1]', async ({ mailbox }) => {
+  it('gets a token by mail that is neither in D1 in plain text nor in the log [C-11.1]', async ({
+    mailbox,
+  }) => {
     const logged = ['log', 'warn', 'error'].map((name) => vi.spyOn(console, name as 'log'));
     const email = uniqueEmail();
     await mailbox.read('POST', '/auth/register', { email, password: PASSWORD, name: 'New' }, 201);
@@ -55,7 +60,7 @@ describe('an account whose address is not proved', () => {
     expect(JSON.stringify(logged.flatMap((spy) => spy.mock.calls))).not.toContain(token);
   });
 
-  it('a token expires after 24 hours; a new one replaces it, at most one a minute [C-14.1]', async ({
+  it('gets a token that expires after 24 hours or when a new one is mailed, at most one a minute [C-14.1]', async ({
     mailbox,
     newcomer,
   }) => {
@@ -74,7 +79,7 @@ describe('an account whose address is not proved', () => {
     await expectError(await verify(second), 400, 'VALIDATION_ERROR');
   });
 
-  it('is deleted after seven days, with the organization that it made [C-14.1]', async ({ mailbox }) => {
+  it('is deleted after seven days, with the organization that it created [C-14.1]', async ({ mailbox }) => {
     const [email, organizationSlug] = [uniqueEmail(), uniqueSlug()];
     const body = { email, password: PASSWORD, name: 'New', organizationName: 'Acme', organizationSlug };
     await mailbox.read('POST', '/auth/register', body, 201);
@@ -116,7 +121,10 @@ describe('a password reset', () => {
     await expectError(used, 400, 'VALIDATION_ERROR');
   });
 
-  it('has the same answer for an unknown address, without a mail [C-11.4]', async ({ mailbox, person }) => {
+  it('gets the same answer for an unknown address as for a known one, but sends no mail [C-11.4]', async ({
+    mailbox,
+    person,
+  }) => {
     const answers = [];
     for (const email of [person.email, uniqueEmail()]) {
       const response = await mailbox.call('POST', '/auth/password-reset', { email });
@@ -127,7 +135,10 @@ describe('a password reset', () => {
     expect(mailbox.mails.map(({ to }) => to)).toEqual([person.email]);
   });
 
-  it('a token is valid for 30 minutes, and a newer one replaces it [C-11.4]', async ({ mailbox, person }) => {
+  it('gets 400 with an expired, unknown or malformed token, and the old password still works [C-11.4]', async ({
+    mailbox,
+    person,
+  }) => {
     const now = stopClock();
     const request = () => mailbox.read('POST', '/auth/password-reset', { email: person.email }, 202);
     await request();
@@ -144,7 +155,7 @@ describe('a password reset', () => {
     expect((await logIn(person.email)).status).toBe(200);
   });
 
-  it('and every other request for a mailed token get 503 while the deployment sends no mail [C-11.1]', async ({
+  it('gets 503 while the deployment sends no mail, like every other request for a mailed token [C-11.1]', async ({
     person,
   }) => {
     const calls = [
@@ -169,7 +180,7 @@ describe('an e-mail change', () => {
     return mailbox.call('POST', '/auth/email-change/confirm', { token }, accessToken);
   }
 
-  it('mails a token to the new address and a notice to the old one; the token changes it [C-11.3]', async ({
+  it('mails a token to the new address and a notice to the old one; the token confirms the change once [C-11.3]', async ({
     mailbox,
     person,
   }) => {
@@ -211,7 +222,10 @@ describe('an e-mail change', () => {
     await expectError(await confirm(mailbox, late, token), 410, 'EMAIL_CHANGE_TOKEN_EXPIRED');
   });
 
-  it('can be cancelled, once [C-11.3]', async ({ mailbox, person }) => {
+  it('can be cancelled once: its token becomes invalid, and a second cancellation gets 409 [C-11.3]', async ({
+    mailbox,
+    person,
+  }) => {
     const token = await requested(mailbox, person, uniqueEmail());
     await person.remove('/auth/email-change');
     await expectError(await person.delete('/auth/email-change'), 409, 'EMAIL_CHANGE_NOT_PENDING');
@@ -220,7 +234,9 @@ describe('an e-mail change', () => {
 });
 
 describe('the sessions of a person', () => {
-  it('are listed with their places, and each other one can be ended [C-11.5]', async ({ person }) => {
+  it('are listed with address and user agent; each can be ended except the current one (409) [C-11.5]', async ({
+    person,
+  }) => {
     const elsewhere = await Person.logIn(person.email);
     const { data } = await person.read<{ data: SessionRecord[] }>('/auth/sessions');
     expect(data).toHaveLength(2);
@@ -248,7 +264,9 @@ describe('the sessions of a person', () => {
     expect((await other.call('/auth/me')).status).toBe(200);
   });
 
-  it('except the current one end together, with their refresh tokens [C-11.5]', async ({ person }) => {
+  it('all end with DELETE /auth/sessions, with their refresh tokens, except the current one [C-11.5]', async ({
+    person,
+  }) => {
     const others = [await Person.logIn(person.email), await Person.logIn(person.email)];
     expect(await person.remove('/auth/sessions')).toEqual({ success: true, revoked: 2 });
     for (const one of others) {
@@ -271,7 +289,9 @@ describe('the sessions of a person', () => {
 });
 
 describe('what an organization sees of its members', () => {
-  it('logins, failures, reused tokens and new passwords are audited [C-14.3]', async ({ ownTeam }) => {
+  it('logins, failed logins, reused refresh tokens and password changes are audited with their count [C-14.3]', async ({
+    ownTeam,
+  }) => {
     const { viewer } = ownTeam;
     for (let time = 0; time < 3; time++) await logIn(viewer.email, 'not my password');
     const thief = await Person.logIn(viewer.email);
@@ -334,7 +354,9 @@ describe('mail that cannot be sent', () => {
     expect(mailbox.mails).toHaveLength(1);
   });
 
-  it('no text that a person chose adds a header or a recipient [C-11.1]', async ({ mailbox }) => {
+  it('the name of an organization cannot add a header or a recipient to a mail [C-11.1]', async ({
+    mailbox,
+  }) => {
     const orgAdmin = await Person.register();
     const name = 'Acme" <x@example.com>, =?utf-8?q?B?=';
     const made = await orgAdmin.create<{ id: string }>('/organizations', { name, slug: uniqueSlug() });

@@ -18,7 +18,11 @@ const it = test
   });
 
 describe('an alert', () => {
-  it('can be acknowledged once, with or without a note; then 409 [C-9]', async ({ team, act, acted }) => {
+  it('can be acknowledged once, with or without a note; a second acknowledgement gets 409 [C-9]', async ({
+    team,
+    act,
+    acted,
+  }) => {
     const [id, other] = [await fireAlert(team.id), await fireAlert(team.id)];
     const before = await findAlert(team.viewer, id);
     const seen = { status: 'ACKNOWLEDGED', acknowledgedBy: team.viewer.id, acknowledgedAt: INSTANT };
@@ -62,7 +66,7 @@ describe('an alert', () => {
     }
   });
 
-  it('is acknowledged or resolved with only a note of at most 500 characters, else 400 (bad input: REST)', async ({
+  it('cannot be acknowledged or resolved with a note over 500 characters or another field: 400 (bad input: REST)', async ({
     team,
     act,
     acted,
@@ -95,7 +99,9 @@ describe('an alert', () => {
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
-  it('and a rule refuse each other’s and read-only fields in a PATCH [C-9]', async ({ team }) => {
+  it('and a rule get 400 for a PATCH with a field of the other kind or a read-only field [C-9]', async ({
+    team,
+  }) => {
     const id = await fireAlert(team.id);
     const { id: rule } = await makeRule(team.viewer);
     const patch = (of: string, body: object) => team.viewer.patch(`/alerts/${of}`, body);
@@ -166,7 +172,10 @@ describe('a rule', () => {
     for (const fields of good) expect((await post({ ...RULE, ...fields })).status).toBe(201);
   });
 
-  it('gets 409 if its organization has 200 rules; those can be changed [C-9]', async ({ ownTeam, rows }) => {
+  it('gets 409 if its organization has 200 rules; the existing ones can still be changed [C-9]', async ({
+    ownTeam,
+    rows,
+  }) => {
     for (let count = 1; count < LIMIT.alertRulesPerOrganization; count++) {
       await rows.insert('alert_rules', { organization_id: ownTeam.id });
     }

@@ -94,7 +94,10 @@ describe('a key', () => {
 });
 
 describe('a key with allowedPlantIds', () => {
-  it('sees and changes its plants’ alerts only, none without a plant [C-4.2]', async ({ team, limited }) => {
+  it('sees and changes the alerts of its plants only, and no alert without a plant [C-4.2]', async ({
+    team,
+    limited,
+  }) => {
     const { plantId, hidden, device, key } = limited;
     const { id: ruleId } = await makeRule(team.viewer, {});
     const seen = [

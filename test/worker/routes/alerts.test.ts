@@ -34,7 +34,9 @@ describe('POST /alerts', () => {
     expect(await team.trailOf(made.id)).toEqual([trail]);
   });
 
-  it('defaults to forSeconds 0 (ABSENT: 300), cooldownSeconds 300, enabled [C-9]', async ({ makeRule }) => {
+  it('makes a rule with forSeconds 0 (ABSENT: 300), cooldownSeconds 300 and enabled by default [C-9]', async ({
+    makeRule,
+  }) => {
     const agreed = { forSeconds: 0, cooldownSeconds: 300, enabled: true, threshold: 10 };
     expect(await makeRule()).toMatchObject(agreed);
     const absent = { operator: 'ABSENT', threshold: undefined };
@@ -42,7 +44,11 @@ describe('POST /alerts', () => {
     expect(await makeRule({ operator: 'ABSENT' })).toMatchObject({ forSeconds: 300, threshold: null });
   });
 
-  it('a rule is about a plant, a device or every plant [C-9]', async ({ team, plantId, makeRule }) => {
+  it('makes a rule for one plant, for one device or for every plant [C-9]', async ({
+    team,
+    plantId,
+    makeRule,
+  }) => {
     const { id: deviceId } = await team.newDevice({ plantId });
     const ofDevice = await makeRule({ plantId: undefined, deviceId });
     expect(ofDevice).toMatchObject({ plantId: null, deviceId });
@@ -103,7 +109,9 @@ describe('GET /alerts', () => {
     expect(await listAlerts(ownTeam.viewer, '?kind=ALERT&limit=2')).toEqual(first);
   });
 
-  it('kind=RULE lists rules in pages, newest first; otherwise none is listed [C-9]', async ({ ownTeam }) => {
+  it('kind=RULE lists rules in pages, newest first; without kind=RULE no rule is listed [C-9]', async ({
+    ownTeam,
+  }) => {
     // The order of their times is neither that in which they are made nor its reverse.
     for (const [name, createdAtMs] of [
       ['middle', 2],

@@ -78,7 +78,9 @@ async function stateOf({ id }: Key): Promise<string | null> {
 }
 
 describe('a key that is being probed', () => {
-  it('is refused like an unknown key by REST, and by AMQP without its nonce [C-5.4]', async ({ probed }) => {
+  it('gets the 401 of an unknown key from REST, and from AMQP without the nonce of its probe [C-5.4]', async ({
+    probed,
+  }) => {
     const { organization, key } = probed;
     const unknown = `${key.key.slice(0, -1)}_`;
     const [answer, absent] = [key.key, unknown].map((plaintext) =>
@@ -121,7 +123,9 @@ describe('a key that is being probed', () => {
     },
   );
 
-  it('another nonce, key or user name is refused, and the nonce stays valid [C-5.4]', async ({ probed }) => {
+  it('a dial with another nonce, key or user name gets 401, and the nonce stays valid [C-5.4]', async ({
+    probed,
+  }) => {
     const { organization, key, nonce } = probed;
     const sibling = await createKey(organization, { state: 'probing' });
     const other = await prepare(sibling);
@@ -177,7 +181,9 @@ describe('the connection of a probe', () => {
 });
 
 describe('a key whose creation did not finish', () => {
-  it('housekeeping discards the key and its vhost after two minutes [C-5.4]', async ({ probed }) => {
+  it('is deleted with its vhost by housekeeping after two minutes, and not before [C-5.4]', async ({
+    probed,
+  }) => {
     const { organization, key, nonce } = probed;
     const active = await createKey(organization);
     const createdAtMs = Date.now() - 10 * STRANDED_MS;
@@ -193,7 +199,7 @@ describe('a key whose creation did not finish', () => {
     expect((await dial(organization, active, '')).status).toBe(101);
   });
 
-  it('housekeeping keeps the key as long as it cannot discard the vhost [C-5.4]', async ({ probed }) => {
+  it('is kept by housekeeping as long as its vhost cannot be deleted [C-5.4]', async ({ probed }) => {
     const { key } = probed;
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const later = Date.now() + STRANDED_MS + 1_000;

@@ -28,7 +28,7 @@ const ROUTES_OF_A_KEY: [path: string, options: Call][] = [
 ];
 
 describe('the routes of API keys', () => {
-  it('refuse lower roles and API keys, and change nothing (spec: API key management)', async ({
+  it('answer roles below ORG_ADMIN with 403 and API keys with 401, and change nothing (spec: API key management)', async ({
     keys,
     ownTeam,
   }) => {
@@ -62,7 +62,10 @@ describe('the routes of API keys', () => {
 });
 
 describe('a request to make a key', () => {
-  it('without or with unknown scopes gets 400 with a code of its own [C-10]', async ({ keys, keyCount }) => {
+  it('without scopes, or with an unknown scope, gets 400 with a code for that mistake [C-10]', async ({
+    keys,
+    keyCount,
+  }) => {
     await expectError(await keys.post({ scopes: [] }), 400, 'API_KEY_SCOPES_EMPTY');
     const unknown = ['vcp:write', 'VCP:READ', 'vcp:read ', '*', '', 'admin', '__proto__', 'constructor'];
     for (const scope of unknown) {
@@ -135,7 +138,9 @@ describe('a request to make a key', () => {
     expect(apiKey).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z', isActive: true });
   });
 
-  it('has a name and a partnerId of 1 to 100 characters (spec: Limits)', async ({ keys }) => {
+  it('gets 400 unless its name and its partnerId have 1 to 100 characters (spec: Limits)', async ({
+    keys,
+  }) => {
     for (const field of ['name', 'partnerId']) {
       for (const value of ['', ' ', 'x'.repeat(101), undefined, null, 1]) {
         await expectError(await keys.post({ [field]: value }), 400, 'VALIDATION_ERROR');

@@ -30,7 +30,7 @@ describe('the check of sent messages', () => {
   afterEach(() => takeMisfits());
 
   it.each(Object.values(COMMAND_EXAMPLES))(
-    '$action passes as documented, and fails with an additional field',
+    'the documented example of $action passes, and fails with an additional field',
     (command) => {
       checkCommand(JSON.stringify(command));
       expect(takeMisfits()).toEqual([]);

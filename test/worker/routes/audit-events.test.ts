@@ -176,7 +176,9 @@ describe('GET /audit-events', () => {
     ]);
   });
 
-  it('rows are listed in pages, newest first, and by their exact event [C-8.4]', async ({ ownTeam }) => {
+  it('rows are listed in pages, newest first, and can be filtered by their exact event [C-8.4]', async ({
+    ownTeam,
+  }) => {
     const ids: string[] = [];
     for (const name of ['a', 'b', 'c']) ids.unshift((await ownTeam.newPlant({ name })).id);
     const targets = ({ data }: Page<AuditEvent>) => data.map(({ target }) => target?.id);
@@ -219,7 +221,7 @@ describe('GET /audit-events', () => {
     expect(seen).toEqual(ids);
   });
 
-  it('equal events of a minute are one row with their count; none of them hides another [C-14.3]', async ({
+  it('equal events of one minute share one row, with their count and the details of each [C-14.3]', async ({
     ownTeam,
   }) => {
     const plant = await ownTeam.newPlant();
@@ -240,7 +242,7 @@ describe('GET /audit-events', () => {
     expect((await pageOf(ownTeam.admin)).meta.total).toBe(total + rows.length);
   });
 
-  it('a row of many events says that there were more than fit, and where they came from [C-14.3]', async ({
+  it('a row of many events shows "more" if not all details fit, and a changed client address [C-14.3]', async ({
     ownTeam,
   }) => {
     const plant = await ownTeam.newPlant();

@@ -63,7 +63,7 @@ describe('a changed password', () => {
     await expectError(await refresh(answer.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
   });
 
-  it('a session gets a new cookie [C-1.4]', async ({ person }) => {
+  it('the answer sets a new access_token cookie for the same session [C-1.4]', async ({ person }) => {
     const body = { currentPassword: PASSWORD, newPassword: NEXT };
     const response = await person.callWithCookie('/auth/change-password', { method: 'POST', body });
     expect(response.status).toBe(200);
@@ -76,7 +76,9 @@ describe('a changed password', () => {
     expect((await person.callWithCookie('/auth/me')).status).toBe(200);
   });
 
-  it('one of two concurrent changes succeeds; only its session is refreshed [C-1.4]', async ({ person }) => {
+  it('one of two concurrent changes succeeds; only its session can be refreshed after that [C-1.4]', async ({
+    person,
+  }) => {
     const both = [person, await Person.logIn(person.email)];
     const passwords = ['the first of the two', 'the second of the two'];
     const answers = await Promise.all(both.map((one, index) => change(one, PASSWORD, passwords[index])));
@@ -143,7 +145,9 @@ describe('a change that is refused', () => {
     expect(await hashOf(person)).toBe(before);
   });
 
-  it('ten wrong passwords lock a session: 423 ACCOUNT_LOCKED; logins work [C-14.4]', async ({ person }) => {
+  it('after ten wrong passwords a session gets 423 ACCOUNT_LOCKED; its user can still log in [C-14.4]', async ({
+    person,
+  }) => {
     const calls = Array.from({ length: 2 * MOST });
     const answers = await Promise.all(calls.map(() => change(person, 'not my password', NEXT)));
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(MOST);
@@ -152,7 +156,9 @@ describe('a change that is refused', () => {
     expect((await logIn(person.email, PASSWORD)).status).toBe(200);
   });
 
-  it('a lock of logins lets a live session change its password [C-14.4]', async ({ person }) => {
+  it('a live session can change its password while logins of its user get 423 [C-14.4]', async ({
+    person,
+  }) => {
     for (let time = 0; time < MOST; time++) await logIn(person.email, 'not my password');
     await expectError(await logIn(person.email, PASSWORD), 423, 'ACCOUNT_LOCKED');
     await changed(person);

@@ -14,7 +14,7 @@ const WINDOW_MS = 15 * 60_000;
 /** The network of requests whose address the Worker does not know. */
 const UNKNOWN = 'unknown';
 
-/** Counts failed logins without judging a password: at most ten since the last right login. */
+/** Counts failed logins without checking a password: at most ten since the last right login. */
 async function failed(email: string, times: number, network = UNKNOWN): Promise<void> {
   for (let time = 0; time < times; time++) await countAttempt(env.DB, { email, network }, Date.now());
 }
@@ -102,7 +102,9 @@ describe('concurrent guesses', () => {
 });
 
 describe('a right login', () => {
-  it('clears the failures before it [C-1.4]', async ({ person }) => {
+  it('resets the count of failures: after nine more a right login still succeeds [C-1.4]', async ({
+    person,
+  }) => {
     const { email } = person;
     for (let round = 0; round < 2; round++) {
       await failed(email, MOST - 1);
@@ -137,7 +139,7 @@ describe('a lock', () => {
     expect((await logIn(email, WRONG)).status).toBe(401);
   });
 
-  it('begins again after ten more failures [C-1.4]', async () => {
+  it('that has ended begins again after ten more failures [C-1.4]', async () => {
     const email = uniqueEmail();
     const now = stopClock();
     await failed(email, MOST);
@@ -179,7 +181,9 @@ describe('guesses from other networks', () => {
     expect((await logInFrom('203.0.113.1', email, PASSWORD, cookie)).status).toBe(200);
   });
 
-  it('a foreign, changed or expired cookie unlocks nothing [C-14.4]', async ({ person }) => {
+  it('a browser whose known_browser cookie is foreign, forged or malformed stays locked: 423 [C-14.4]', async ({
+    person,
+  }) => {
     const other = await Person.register();
     const foreign = await logInFrom('192.0.2.1', other.email, PASSWORD);
     const cookie = /known_browser=[^;]+/.exec(foreign.headers.getSetCookie().join('; '))?.[0] ?? '';

@@ -37,7 +37,9 @@ describe('a right login', () => {
     expect(await anonymous.read('/auth/me', { headers })).toMatchObject({ user: answer.user });
   });
 
-  it('the cookie has the same token, HttpOnly, Secure, SameSite=Lax and Path=/ [C-1.4]', async ({ team }) => {
+  it('sets a cookie with the same token, HttpOnly, Secure, SameSite=Lax and Path=/ [C-1.4]', async ({
+    team,
+  }) => {
     const response = await logIn(team.viewer.email);
     const cookies = response.headers.getSetCookie();
     const { accessToken } = await bodyOf<LoginAnswer>(response, 200);
@@ -49,7 +51,9 @@ describe('a right login', () => {
     expect(attributes.sort()).toEqual(['HttpOnly', 'Max-Age=900', 'Path=/', 'SameSite=Lax', 'Secure']);
   });
 
-  it('the access token names user, session and token version [C-1.4]', async ({ team }) => {
+  it('returns an access token that names the user, the session and the token version [C-1.4]', async ({
+    team,
+  }) => {
     const { accessToken } = await Person.logIn(team.viewer.email);
     const { iat = 0, ...claims } = decodeJwt(accessToken);
     expect(decodeProtectedHeader(accessToken)).toEqual({ alg: 'HS256' });
@@ -63,7 +67,9 @@ describe('a right login', () => {
     });
   });
 
-  it('renews a hash of lower cost at full cost; a wrong login does not [C-14.7]', async ({ person }) => {
+  it('replaces a password hash of lower cost with one of full cost; a wrong login does not [C-14.7]', async ({
+    person,
+  }) => {
     const stored = () => valueFrom('SELECT password_hash FROM users WHERE id = ?', person.id);
     expect(await stored()).toMatch(/^scrypt\$2\$/);
     await expectError(await logIn(person.email, 'not my password'), 401, 'INVALID_CREDENTIALS');
@@ -82,11 +88,11 @@ describe('a right login', () => {
     for (const person of both) expect((await person.call('/auth/me')).status).toBe(200);
   });
 
-  it('the case of the e-mail does not matter [C-1.4]', async ({ team }) => {
+  it('succeeds with the e-mail in upper case, too [C-1.4]', async ({ team }) => {
     expect((await logIn(team.admin.email.toUpperCase())).status).toBe(200);
   });
 
-  it('a role is shown only for a single membership [C-1.3] [C-1.5]', async ({ person }) => {
+  it('returns a role only if the user has exactly one membership [C-1.3] [C-1.5]', async ({ person }) => {
     const role = async () => (await bodyOf<LoginAnswer>(await logIn(person.email), 200)).user.role;
     expect(await role()).toBeNull();
     for (const expected of ['ORG_ADMIN', null]) {
@@ -136,7 +142,7 @@ describe('a wrong login', () => {
 });
 
 describe('the body of a login', () => {
-  it('the body is an e-mail and a password, nothing else (bad input: REST)', async ({ team }) => {
+  it('gets 400 unless it has an e-mail, a password and nothing else (bad input: REST)', async ({ team }) => {
     const { email } = team.viewer;
     const bodies = [
       {},
@@ -156,7 +162,7 @@ describe('the body of a login', () => {
     }
   });
 
-  it('the body is application/json [C-1.6]', async ({ team }) => {
+  it('gets 400 if its media type is not application/json [C-1.6]', async ({ team }) => {
     const body = JSON.stringify({ email: team.viewer.email, password: PASSWORD });
     for (const type of ['text/plain', 'application/csp-report', 'application/x-www-form-urlencoded']) {
       const init = { method: 'POST', body, headers: { 'content-type': type } };

@@ -53,7 +53,7 @@ describe('a refresh token', () => {
     expect(await statusOf(accessToken)).toBe(200);
   });
 
-  it('is valid for 30 days from its issue, and each next one for 30 days from its own [C-1.4]', async () => {
+  it('is valid for 30 days from its issue, and so is each token that replaces it [C-1.4]', async () => {
     const [late, idle] = [await Person.register(), await Person.register()];
     const now = stopClock();
     vi.setSystemTime(now + LIFETIME_MS - 60_000);
@@ -79,7 +79,9 @@ describe('a refresh token', () => {
     await refreshed(next.refreshToken);
   });
 
-  it('cannot replace an access token, nor an access token a refresh token [C-1.4]', async ({ person }) => {
+  it('gets 401 as an access token, and an access token gets 401 as a refresh token [C-1.4]', async ({
+    person,
+  }) => {
     expect(await statusOf(person.refreshToken)).toBe(401);
     await expectError(await refresh(person.accessToken), 401, 'REFRESH_TOKEN_INVALID');
   });
@@ -156,7 +158,9 @@ describe('a refresh token that is forged or in the wrong place', () => {
     expect(await statusOf(second.accessToken)).toBe(200);
   });
 
-  it('is text of up to 500 characters and the only field, else 400 (bad input: REST)', async ({ person }) => {
+  it('gets 400 unless it is text of up to 500 characters and the only field of the body (bad input: REST)', async ({
+    person,
+  }) => {
     const { refreshToken, email } = person;
     const bodies = [
       {},
@@ -174,7 +178,7 @@ describe('a refresh token that is forged or in the wrong place', () => {
     await refreshed(refreshToken);
   });
 
-  it('is ignored in a cookie (spec: Other REST surface)', async ({ person }) => {
+  it('is ignored in a cookie: the request gets 400 (spec: Other REST surface)', async ({ person }) => {
     const { refreshToken, accessToken } = person;
     for (const value of [refreshToken, accessToken]) {
       const headers = { cookie: `access_token=${value}; refresh_token=${refreshToken}` };

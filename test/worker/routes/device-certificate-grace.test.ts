@@ -26,7 +26,9 @@ async function linkOf(id: string, { certificate }: Issued): Promise<DeviceTestLi
 }
 
 describe('a certificate', () => {
-  it('lets its device connect until certificateExpiresAt, and not at it [C-3.3]', async ({ newDevice }) => {
+  it('lets its device connect until 1 ms before certificateExpiresAt, and not from then on [C-3.3]', async ({
+    newDevice,
+  }) => {
     const device = await newDevice();
     const endsAtMs = Date.parse(device.certificateExpiresAt);
     expect(endsAtMs % SECOND).toBe(0);
@@ -36,7 +38,10 @@ describe('a certificate', () => {
     expect(await statusOf(device.id, device)).toBe(401);
   });
 
-  it('when replaced is valid for an hour, the new one at once [C-3.3]', async ({ team, newDevice }) => {
+  it('that was replaced stays valid for an hour; the new one is valid immediately [C-3.3]', async ({
+    team,
+    newDevice,
+  }) => {
     const first = await newDevice();
     const second = await team.reissue(first.id);
     expect(second.previousUntil).toBe(new Date(START_MS + 60 * MINUTE).toISOString());
@@ -65,7 +70,7 @@ describe('a certificate', () => {
     expect(fresh.closed).toBeUndefined();
   });
 
-  it('of two that were issued concurrently both are valid, and the previous one is not [C-3.3]', async ({
+  it('that was replaced twice concurrently is invalid; both new certificates are valid [C-3.3]', async ({
     team,
     newDevice,
   }) => {

@@ -82,7 +82,9 @@ describe('the package of a device with a certificate', () => {
     expect(await team.readDevice(id)).toMatchObject({ status: 'ACTIVE', tokenExpiresAt: null });
   });
 
-  it('the certificate names the device and belongs to the key [C-3.3]', async ({ team }) => {
+  it('the certificate names the device, and its public key belongs to the private key [C-3.3]', async ({
+    team,
+  }) => {
     const { id, security } = await team.newMtlsDevice();
     const certificate = await expectOurs(security.certificate, id, security.certificateExpiresAt);
     expect(await jwkOf(certificate.publicKey)).toEqual(await jwkOfPrivate(security.privateKey));
@@ -117,7 +119,9 @@ describe('provisioning with a certificate request (CSR)', () => {
     },
   );
 
-  it('a CSR that is weak, changed or none gets 400; the device stays PENDING [C-3.3]', async ({ team }) => {
+  it('a CSR with a weak key, a wrong signature or malformed text gets 400; the device stays PENDING [C-3.3]', async ({
+    team,
+  }) => {
     const request = await requestOf(P256);
     const { privateKey: mine } = await newPair(P256);
     const foreign = { publicKey: (await newPair(P256)).publicKey, privateKey: mine };
@@ -146,7 +150,7 @@ describe('provisioning with a certificate request (CSR)', () => {
 });
 
 describe('POST /devices/{id}/certificate', () => {
-  it('a new certificate gets 201; the previous one is valid for 60 minutes [C-3.3]', async ({ team }) => {
+  it('returns a new certificate; the previous one stays valid for 60 minutes [C-3.3]', async ({ team }) => {
     const { id, security } = await team.newMtlsDevice();
     const beforeMs = Date.now();
     const again = await team.reissue(id);
@@ -170,7 +174,9 @@ describe('POST /devices/{id}/certificate', () => {
     expect((await dialWith(sibling.id, again.certificate)).status).toBe(401);
   });
 
-  it('a CSR’s certificate has no private key; a third one ends the first [C-3.3]', async ({ team }) => {
+  it('returns no private key for a CSR; a third certificate makes the first one invalid [C-3.3]', async ({
+    team,
+  }) => {
     const { id, security } = await team.newMtlsDevice();
     const csr = (await requestOf(P256)).toString('pem');
     const second = await team.reissue(id, { csr });
@@ -193,7 +199,9 @@ describe('POST /devices/{id}/certificate', () => {
     await expectError(await team.admin.operate(id, 'certificate'), 409, 'CONFLICT');
   });
 
-  it('a certificate works after a reactivation, not while suspended or revoked [C-3.3]', async ({ team }) => {
+  it('a certificate opens a link after a reactivation, and gets 401 while its device is suspended or revoked [C-3.3]', async ({
+    team,
+  }) => {
     const { id, security } = await team.newMtlsDevice();
     await team.admin.operate(id, 'suspend');
     expect((await dialWith(id, security.certificate)).status).toBe(401);

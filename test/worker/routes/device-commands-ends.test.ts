@@ -12,7 +12,9 @@ holdClock();
 const it = test.extend('link', ({ device }) => connectForCommands(device));
 
 describe('commands to a device', () => {
-  it('an undelivered command ends EXPIRED at validUntil, or after 15 minutes [C-3.4]', async ({ team }) => {
+  it('an undelivered command ends as FAILED, EXPIRED at validUntil or, without it, after 15 minutes [C-3.4]', async ({
+    team,
+  }) => {
     const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
     const [short, long] = [await team.command(id, { ...REBOOT, validUntil }), await team.command(id)];
@@ -28,7 +30,11 @@ describe('commands to a device', () => {
     expect(await team.readCommand(long, viewer)).toEqual(expired);
   });
 
-  it('an unacknowledged command is sent three times, then NO_ACK [C-3.9]', async ({ team, device, link }) => {
+  it('an unacknowledged command is sent three times, and then ends as FAILED, NO_ACK [C-3.9]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const made = await team.command(device.id);
     for (let round = 0; round < 3; round++) {
       await passTime(device.siteId, 30 * SECOND);
@@ -40,7 +46,11 @@ describe('commands to a device', () => {
     expect(await team.readCommand(made)).toEqual({ ...made, status: 'FAILED', reason: 'NO_ACK' });
   });
 
-  it('a command IN_PROGRESS ends NO_RESULT after 15 minutes [C-3.4]', async ({ team, device, link }) => {
+  it('a command that stays IN_PROGRESS for 15 minutes ends as FAILED, NO_RESULT [C-3.4]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const made = await team.command(device.id);
     await sendAck(link, device, made.cmdId, 'IN_PROGRESS');
     await passTime(device.siteId, 15 * MINUTE - 1);
@@ -50,7 +60,9 @@ describe('commands to a device', () => {
     expect(await team.readCommand(made, viewer)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
   });
 
-  it('a revocation ends a waiting command DEVICE_GONE; a suspension keeps it [C-3.3]', async ({ team }) => {
+  it('a waiting command ends as DEVICE_GONE if its device is revoked, and stays if it is suspended [C-3.3]', async ({
+    team,
+  }) => {
     const [gone, away] = [await team.newTokenDevice(), await team.newTokenDevice()];
     const [ended, waiting] = [await team.command(gone.id), await team.command(away.id)];
     await team.admin.operate(gone.id, 'revoke');
@@ -62,7 +74,11 @@ describe('commands to a device', () => {
     expect((await nthCommand(link, 1)).cmdId).toBe(waiting.cmdId);
   });
 
-  it('a command sent before a suspension is sent again after it [C-3.3]', async ({ team, device, link }) => {
+  it('a command sent before a suspension is sent again after the reactivation [C-3.3]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const made = await team.command(device.id);
     expect((await nthCommand(link, 1)).cmdId).toBe(made.cmdId);
     await team.admin.operate(device.id, 'suspend');
@@ -75,7 +91,11 @@ describe('commands to a device', () => {
     expect(await team.readCommand(made)).toEqual({ ...made, status: 'COMPLETED' });
   });
 
-  it('a sent command ends NO_ACK if its device stays suspended [C-3.4]', async ({ team, device, link }) => {
+  it('a sent command ends as FAILED, NO_ACK if its device stays suspended [C-3.4]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const made = await team.command(device.id);
     await nthCommand(link, 1);
     await team.admin.operate(device.id, 'suspend');
@@ -85,7 +105,7 @@ describe('commands to a device', () => {
     expect(await team.readCommand(made, viewer)).toEqual(ended);
   });
 
-  it('a repeated idempotencyKey gets the first command, even of a suspended or revoked device [C-3.4]', async ({
+  it('a repeated idempotencyKey returns the first command, even for a suspended or revoked device [C-3.4]', async ({
     team,
     device,
   }) => {
@@ -103,7 +123,9 @@ describe('commands to a device', () => {
     expect(await team.totalOf(`/devices/${device.id}/commands`)).toBe(1);
   });
 
-  it('a repeated idempotencyKey gets the first command, also after validUntil [C-3.4]', async ({ team }) => {
+  it('a repeated idempotencyKey returns the first command, even after its validUntil [C-3.4]', async ({
+    team,
+  }) => {
     const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
     const body = { ...REBOOT, validUntil, idempotencyKey: 'k' };

@@ -42,7 +42,11 @@ describe('POST /devices/{id}/commands', () => {
     expect(sig).toBe(hmacHex(device.hmacSecret, signed));
   });
 
-  it('the default payload is empty (spec: Device MQTT messages)', async ({ team, device, link }) => {
+  it('a command without a payload is sent with an empty one (spec: Device MQTT messages)', async ({
+    team,
+    device,
+    link,
+  }) => {
     await team.command(device.id);
     expect((await nthCommand(link, 1)).payload).toEqual({});
   });
@@ -56,7 +60,11 @@ describe('POST /devices/{id}/commands', () => {
     expect((await team.readCommand(made)).status).toBe('SENT');
   });
 
-  it('a status follows the acknowledgements and never goes back [C-3.9]', async ({ team, device, link }) => {
+  it('a command’s status follows its acknowledgements; a late one does not restore an earlier status [C-3.9]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const made = await team.command(device.id);
     for (const [said, shown] of [
       ['RECEIVED', 'RECEIVED'],
@@ -86,7 +94,7 @@ describe('POST /devices/{id}/commands', () => {
     expect((await team.readCommand(made)).status).toBe('SENT');
   });
 
-  it('a repeated idempotencyKey sends nothing; with another command it gets 409 [C-3.4]', async ({
+  it('a command with a repeated idempotencyKey is not sent again; with other content it gets 409 [C-3.4]', async ({
     team,
     device,
     link,
@@ -116,7 +124,7 @@ describe('POST /devices/{id}/commands', () => {
   });
 
   it.for([...SITE_ACTIONS])(
-    '%s is refused, because only the site’s pipeline checks its limits [C-3.4]',
+    'the action %s gets 400, because only partners’ commands are checked against the site’s limits [C-3.4]',
     async (action, { team }) => {
       const { id } = await team.newTokenDevice();
       await expectError(await team.postCommand(id, { action }), 400, 'COMMAND_ACTION_NOT_IN_TEMPLATE');
@@ -158,7 +166,11 @@ describe('POST /devices/{id}/commands', () => {
     },
   );
 
-  it('a device has at most 50 open commands (spec: Limits)', async ({ team, device, link }) => {
+  it('a device with 50 open commands gets 409 for one more, until one of them ends (spec: Limits)', async ({
+    team,
+    device,
+    link,
+  }) => {
     const made: RestCommand[] = [];
     for (let count = 0; count < 50; count++) made.push(await team.command(device.id));
     await expectError(await team.postCommand(device.id, REBOOT), 409, 'CONFLICT');

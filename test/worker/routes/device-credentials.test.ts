@@ -18,7 +18,7 @@ holdClock();
 
 let lastKw = 0;
 
-/** Whether a message counts that is signed with this secret. */
+/** Whether the Site accepts a message that is signed with this secret. */
 async function counts(
   link: DeviceTestLink,
   { id, siteId }: TokenDevice,
@@ -66,7 +66,7 @@ describe('POST /devices/{id}/mqtt-token', () => {
     expect(await team.readDevice(id)).toEqual(before);
   });
 
-  it('a device with a certificate gets 409 [C-3.3]', async ({ team }) => {
+  it('a request for a device with a certificate gets 409 [C-3.3]', async ({ team }) => {
     const id = await team.newDeviceIn('ACTIVE', { authMethod: 'MTLS' });
     await expectError(await team.admin.operate(id, 'mqtt-token'), 409, 'CONFLICT');
     expect((await team.readDevice(id)).tokenExpiresAt).toBeNull();

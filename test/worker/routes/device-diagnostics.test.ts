@@ -93,7 +93,7 @@ const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason
 
 describe('GET /devices/{id}/diagnostics', () => {
   it.for(Object.entries(MISTAKES))(
-    'the reason of a dropped message is shown (%s), and not to the device, which gets "stored" [C-3.8]',
+    'a dropped message (%s) is shown with its reason; the device itself only gets "stored" [C-3.8]',
     async ([_name, mistake], { team, device, link }) => {
       const [payload, reason, detail] = mistake(device);
       expect(await publish(link, payload)).toBe(true);
@@ -106,7 +106,11 @@ describe('GET /devices/{id}/diagnostics', () => {
     },
   );
 
-  it('a nonce of two messages is shown, a repeated message not [C-3.8]', async ({ team, device, link }) => {
+  it('a message with the nonce of another message is shown, an identical repeat is not [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const first = rawTelemetry(device, { nonce: 'n-1', data: '{"gridPowerKw":1}' });
     await publishAll(link, [first, first]);
     expect((await team.diagnosticsOf(device.id)).drops).toEqual({});
@@ -117,7 +121,11 @@ describe('GET /devices/{id}/diagnostics', () => {
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
   });
 
-  it('a publish to the topic of another device is shown [C-3.8]', async ({ team, device, link }) => {
+  it('a publish to the topic of another device is shown with that topic and the reason TOPIC [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const topic = `cpi/${crypto.randomUUID()}/telemetry`;
     link.send({ kind: 'foreign-topic', topic, act: 'publish' });
     await sendTelemetry(link, device, { gridPowerKw: 1 });
@@ -181,7 +189,11 @@ describe('GET /devices/{id}/diagnostics', () => {
     expect(await team.diagnosticsOf(sibling.id)).toEqual({ drops: {}, recent: [], connects: [] });
   });
 
-  it('long texts are cut [C-3.8]', async ({ team, device, link }) => {
+  it('a dropped message with long texts is shown in less than 3 000 characters [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const data = `{"${'x'.repeat(120)}":1,${Array.from({ length: 900 }, (_none, index) => `"${index}_${'y'.repeat(60)}":1`)}}`;
     await publish(link, rawTelemetry(device, { data, sig: FORGED }));
     await publish(link, `{"ts":${'1'.repeat(50_000)}}`);
@@ -191,7 +203,7 @@ describe('GET /devices/{id}/diagnostics', () => {
   });
 
   it.for(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'a %s device has diagnostics, too [C-3.8]',
+    'a %s device that never connected has empty diagnostics [C-3.8]',
     async (status, { team }) => {
       const id = await team.newDeviceIn(status);
       expect(await team.diagnosticsOf(id)).toEqual({ drops: {}, recent: [], connects: [] });

@@ -82,7 +82,10 @@ describe('a key', () => {
     );
   });
 
-  it('with commands:execute sends what one with commands:read reads [C-3.4]', async ({ team, keyOf }) => {
+  it('with commands:execute sends a command, and one with commands:read reads that command [C-3.4]', async ({
+    team,
+    keyOf,
+  }) => {
     const { id } = await team.newTokenDevice();
     const path = `/devices/${id}/commands`;
     const sent = await keyOf('commands:execute').post(path, REBOOT);
@@ -136,7 +139,10 @@ describe('a key', () => {
     },
   );
 
-  it('of another organization finds no device [C-1.3]', async ({ team, other }) => {
+  it('of another organization gets 404 for each device, and an empty list [C-1.3]', async ({
+    team,
+    other,
+  }) => {
     const foreign = await other.newKey(ALL);
     const { id } = await team.newTokenDevice();
     const calls = [

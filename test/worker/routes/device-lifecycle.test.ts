@@ -130,8 +130,8 @@ describe('a revocation', () => {
   });
 });
 
-describe('the reason', () => {
-  it('has at most 500 characters (spec: Limits)', async ({ team }) => {
+describe('the reason of a suspension or revocation', () => {
+  it('gets 400 if it has more than 500 characters (spec: Limits)', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     for (const operation of ['suspend', 'revoke']) {
       const reasons = ['x'.repeat(501), 1, null].map((reason) => ({ reason }));
@@ -156,7 +156,7 @@ describe('a body that is null', () => {
     ['ACTIVE', 'certificate', 'MTLS'],
     ['SUSPENDED', 'reactivate', 'TOKEN'],
   ] as const)(
-    'gets 400 and changes nothing for a %s device and %s (%s) (bad input: REST)',
+    'gets 400 and changes nothing for a %s device and the operation %s (%s) (bad input: REST)',
     async ([status, operation, authMethod], { team }) => {
       const id = await team.newDeviceIn(status, { authMethod });
       const before = await team.readDevice(id);

@@ -111,7 +111,11 @@ describe('a move to another plant', () => {
     expect(await gridPowerKw({ id: to, gateway: device })).toBeNull();
   });
 
-  it('a move ends the open REST commands: FAILED, MOVED [C-3.1]', async ({ team, device, to }) => {
+  it('a move ends the open REST commands of the device as FAILED, MOVED [C-3.1]', async ({
+    team,
+    device,
+    to,
+  }) => {
     const send = (action: string) => team.command(device.id, { action });
     const waiting = await send('WAITING');
     const link = await connectForCommands(device);
@@ -154,7 +158,11 @@ describe('a move to another plant', () => {
     expect(await gridAfter({ ...device, token }, to, 3)).toBe(2);
   });
 
-  it('a PENDING device is provisioned at its new plant [C-3.1]', async ({ team, plantId, to }) => {
+  it('a PENDING device that moved can be provisioned at its new plant [C-3.1]', async ({
+    team,
+    plantId,
+    to,
+  }) => {
     const { id } = await team.newDevice({ plantId });
     expect(await team.moveDevice(id, to)).toMatchObject({ status: 'PENDING', plantId: to });
     const { hmacSecret, mqttToken = '' } = (await team.provision(id)).security;
@@ -220,7 +228,12 @@ describe('refused, repeated and concurrent moves', () => {
     expect(link.closed).toBeUndefined();
   });
 
-  it('after two concurrent moves a device is in one place [C-3.1]', async ({ team, plantId, to, patch }) => {
+  it('after two concurrent moves a device is at one of the two plants only, and works there [C-3.1]', async ({
+    team,
+    plantId,
+    to,
+    patch,
+  }) => {
     const device = await team.newTokenDevice();
     const answers = await Promise.all([plantId, to].map((place) => patch(device.id, { plantId: place })));
     for (const { status } of answers) expect([200, 409]).toContain(status);

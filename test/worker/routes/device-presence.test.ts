@@ -72,7 +72,7 @@ describe('the type of a device', () => {
     ['GATEWAY', 5],
     ['CONTROLLER', 5],
   ] as const)(
-    'gridPowerKw of a %s counts for the site only if this is a gateway or controller [C-3.13]',
+    'a site whose %s sends gridPowerKw 5 shows the grid power %s (only a gateway or controller counts) [C-3.13]',
     async ([type, kw], { team, plantId }) => {
       const device = await team.newTokenDevice({ plantId, type });
       await sendTelemetry(await connect(device), device, { gridPowerKw: 5 });

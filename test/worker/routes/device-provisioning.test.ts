@@ -49,7 +49,7 @@ describe('the package of a device with a token', () => {
     });
   });
 
-  it('the token is for this device, for 3600 s, with its topics [C-3.6]', async ({ team }) => {
+  it('the token names the device and its topics, and is valid for 3600 s [C-3.6]', async ({ team }) => {
     const { id } = await team.newDevice();
     const beforeMs = Date.now();
     const { mqttToken = '', tokenExpiresAt = '' } = (await team.provision(id)).security;
@@ -86,7 +86,11 @@ describe('the package of a device with a token', () => {
     expect(Date.parse(after.provisionedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(before.createdAt));
   });
 
-  it('token and secret of the package work (spec: Device MQTT)', async ({ plantId, device, link }) => {
+  it('a device can connect with the token of the package and sign with its secret (spec: Device MQTT)', async ({
+    plantId,
+    device,
+    link,
+  }) => {
     expect(await sendTelemetry(link, device, { gridPowerKw: 12 })).toBe(true);
     expect(await gridPowerKw({ id: plantId, gateway: device })).toBe(12);
     expect(await droppedOf(plantId, device.id)).toEqual({});
@@ -115,7 +119,10 @@ describe('provisioning', () => {
     expect((await connect(device)).closed).toBeUndefined();
   });
 
-  it('of concurrent requests one gets the package [C-3.3]', async ({ team, plantId }) => {
+  it('of concurrent requests one gets the package, and the others get 409 [C-3.3]', async ({
+    team,
+    plantId,
+  }) => {
     const { id } = await team.newDevice({ plantId });
     const answers = await Promise.all([1, 2, 3, 4].map(() => team.admin.operate(id, 'provision', {})));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
@@ -134,7 +141,9 @@ describe('provisioning', () => {
     await team.provision(id);
   });
 
-  it('the body of a provisioning is empty or has a csr (bad input: REST)', async ({ team }) => {
+  it('a body with anything other than a csr in text gets 400, and an absent body is accepted (bad input: REST)', async ({
+    team,
+  }) => {
     const { id } = await team.newDevice();
     for (const body of [[], 'x', { hmacSecret: '0'.repeat(64) }, { csr: null }, { csr: 1 }]) {
       await expectError(await team.admin.operate(id, 'provision', body), 400, 'VALIDATION_ERROR');

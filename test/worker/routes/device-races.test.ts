@@ -18,7 +18,7 @@ const it = test
   .extend('move', ({ team, plantId }) => (id: string) => {
     return team.operator.patch(`/devices/${id}`, { plantId });
   })
-  /** Whether a message of the device counts where the device is now. */
+  /** Whether the object that the device has now accepts its message. */
   .extend('isAccepted', ({ team }) => async (device: Pick<TokenDevice, 'id' | 'hmacSecret' | 'token'>) => {
     await sendTelemetry(await connect(device), device, { powerKw: 1 });
     return Object.keys((await team.diagnosticsOf(device.id)).drops).length === 0;
@@ -46,7 +46,7 @@ async function secretsIn(siteIds: readonly string[]): Promise<number> {
 
 describe('concurrent requests for a device', () => {
   it.for(ROUNDS)(
-    'concurrent provision and move: the package is valid where the device is then (%i) [C-3.3]',
+    'concurrent provision and move: the package is valid where the device is afterwards (round %i) [C-3.3]',
     async (_case, { team, plantId, move, isAccepted }) => {
       const { id } = await team.newDevice();
       const [provisioned, moved] = await Promise.all([team.admin.operate(id, 'provision'), move(id)]);
@@ -62,7 +62,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent suspend and move: registry and object have the same status (%i) [C-3.1]',
+    'concurrent suspend and move: registry and object have the same status (round %i) [C-3.1]',
     async (_case, { team, plantId, device, move }) => {
       const [suspended] = await Promise.all([team.admin.operate(device.id, 'suspend'), move(device.id)]);
       expect([200, 409]).toContain(suspended.status);
@@ -77,7 +77,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent rotate and move: the old and the new secret are valid (%i) [C-3.3]',
+    'concurrent rotate and move: the old and the new secret are valid (round %i) [C-3.3]',
     async (_case, { team, device, move, isAccepted }) => {
       const [rotated, moved] = await Promise.all([
         team.admin.operate(device.id, 'rotate-secret'),
@@ -91,7 +91,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent delete and move: nothing is left of the device (%i) [C-3.2]',
+    'concurrent delete and move: nothing is left of the device (round %i) [C-3.2]',
     async (_case, { team, plantId, device, move }) => {
       const [removed, moved] = await Promise.all([
         team.admin.delete(`/devices/${device.id}`),
@@ -106,7 +106,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent move and deletion of the new plant: the device can connect (%i) [C-3.1]',
+    'concurrent move and deletion of the new plant: the device can connect (round %i) [C-3.1]',
     async (_case, { team, plantId, device, move, isAccepted }) => {
       const [removed] = await Promise.all([team.operator.delete(`/plants/${plantId}`), move(device.id)]);
       expect((await team.readDevice(device.id)).plantId).toBe(removed.ok ? null : plantId);
@@ -115,7 +115,7 @@ describe('concurrent requests for a device', () => {
   );
 
   it.for(ROUNDS)(
-    'concurrent suspend and revoke: one succeeds, the other gets 409 (%i) [C-3.3]',
+    'concurrent suspend and revoke: one succeeds, the other gets 409 (round %i) [C-3.3]',
     async (round, { team, device }) => {
       const wanted = { suspend: 'SUSPENDED', revoke: 'DECOMMISSIONED' } as const;
       const order = round % 2 ? (['suspend', 'revoke'] as const) : (['revoke', 'suspend'] as const);

@@ -33,7 +33,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(stored).toBe(Date.now() + HOUR);
   });
 
-  it('the secret may be used as hex text or as bytes; in a grace period both secrets work [C-3.7]', async ({
+  it('a renewal may be signed with the secret as hex or as bytes, in a grace period with either secret [C-3.7]', async ({
     team,
     device,
   }) => {
@@ -50,7 +50,9 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, renewal(next))).status).toBe(200);
   });
 
-  it('a renewal works once: its nonce stays used, also after an eviction [C-3.12]', async ({ device }) => {
+  it('a renewal works once: with the same nonce again it gets 401, also after an eviction [C-3.12]', async ({
+    device,
+  }) => {
     const request = renewal(device);
     expect((await renew(device.id, request)).status).toBe(200);
     await expectRefused(device.id, request);

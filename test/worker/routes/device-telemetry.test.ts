@@ -145,7 +145,12 @@ describe('GET /telemetry/{deviceId}', () => {
 });
 
 describe('the names of a device’s telemetry', () => {
-  it('the names are those that the device sends [C-3.5]', async ({ team, plantId, device, namesOf }) => {
+  it('readings have the names that the device sent, without the prefix of its sub-device [C-3.5]', async ({
+    team,
+    plantId,
+    device,
+    namesOf,
+  }) => {
     const linked = await team.newTokenDevice({ plantId, type: 'ACTUATOR' });
     const loose = await team.newTokenDevice({ plantId, type: 'SENSOR' });
     const meter = { externalId: 'M-1', assetType: 'METER', linkedDeviceId: linked.id };

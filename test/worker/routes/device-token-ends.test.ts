@@ -118,7 +118,10 @@ describe('tokens that end before they expire', () => {
     await expectError(response, 409, 'CONFLICT');
   });
 
-  it('older tokens and their session end with a secret’s grace period [C-14.5]', async ({ team, device }) => {
+  it('tokens from before a rotation, and their session, end with the grace period of the old secret [C-14.5]', async ({
+    team,
+    device,
+  }) => {
     const old = { ...device, token: await team.newToken(device.id, { expiresIn: 86_400 }) };
     const link = await connect(old);
     setClock(START_MS + SECOND);

@@ -15,26 +15,29 @@ describe('updatedAt', () => {
     ['rotate-secret', 'suspend'],
     ['rotate-secret', 'revoke'],
     ['mqtt-token', 'revoke'],
-  ])('changes on %s, then on %s, in answer and registry [C-3.3]', async (operations, { team }) => {
-    const { id, siteId } = await team.newTokenDevice();
-    let seconds = 0;
-    expect((await team.readDevice(id)).updatedAt).toBe(at(seconds));
-    for (const operation of operations) {
-      seconds += 10;
-      setClock(START_MS + seconds * SECOND);
-      const answer = await team.admin.operate(id, operation);
-      expect([operation, answer.status]).toEqual([operation, 200]);
-      const record = await team.readDevice(id);
-      expect([operation, record.updatedAt]).toEqual([operation, at(seconds)]);
-      if (['suspend', 'reactivate', 'revoke'].includes(operation)) {
-        expect((await answer.json()) as DeviceRecord).toEqual(record);
+  ])(
+    'changes at %s and then at %s, in the answer and in the registry [C-3.3]',
+    async (operations, { team }) => {
+      const { id, siteId } = await team.newTokenDevice();
+      let seconds = 0;
+      expect((await team.readDevice(id)).updatedAt).toBe(at(seconds));
+      for (const operation of operations) {
+        seconds += 10;
+        setClock(START_MS + seconds * SECOND);
+        const answer = await team.admin.operate(id, operation);
+        expect([operation, answer.status]).toEqual([operation, 200]);
+        const record = await team.readDevice(id);
+        expect([operation, record.updatedAt]).toEqual([operation, at(seconds)]);
+        if (['suspend', 'reactivate', 'revoke'].includes(operation)) {
+          expect((await answer.json()) as DeviceRecord).toEqual(record);
+        }
+        // A later report of the object to the registry has the same time.
+        await evictSite(siteId);
+        await passUntilSent(siteId);
+        expect(await team.readDevice(id)).toEqual(record);
       }
-      // A later report of the object to the registry has the same time.
-      await evictSite(siteId);
-      await passUntilSent(siteId);
-      expect(await team.readDevice(id)).toEqual(record);
-    }
-  });
+    },
+  );
 
   it('changes when failed logins suspend a device [C-3.11]', async ({ team }) => {
     const { id, siteId } = await team.newTokenDevice();

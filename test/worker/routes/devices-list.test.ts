@@ -42,7 +42,11 @@ describe('GET /devices', () => {
     expect(await list(ownTeam, '?page=9')).toMatchObject({ data: [], meta: { page: 9, total: 5 } });
   });
 
-  it('filtered by plant, the list is empty for a foreign one [C-3.1]', async ({ team, other, plantId }) => {
+  it('the list can be filtered by plant, and is empty for a foreign plant [C-3.1]', async ({
+    team,
+    other,
+    plantId,
+  }) => {
     const { id: foreign } = await other.newPlant();
     await other.newDevice({ plantId: foreign });
     await team.newDevice();

@@ -118,7 +118,11 @@ describe('POST /devices', () => {
     expect(await team.totalOf('/devices')).toBe(before);
   });
 
-  it('a serialNumber is unique in the organization: 409 [C-3.1]', async ({ team, other, post }) => {
+  it('a serialNumber that is taken in the organization gets 409, one of another organization does not [C-3.1]', async ({
+    team,
+    other,
+    post,
+  }) => {
     const serialNumber = crypto.randomUUID();
     await team.newDevice({ serialNumber });
     const before = await team.totalOf('/devices');
@@ -127,7 +131,10 @@ describe('POST /devices', () => {
     expect(await other.newDevice({ serialNumber })).toMatchObject({ organizationId: other.id });
   });
 
-  it('of concurrent registrations of a serialNumber one succeeds [C-3.1]', async ({ team, post }) => {
+  it('of concurrent registrations of a serialNumber one succeeds, and the others get 409 [C-3.1]', async ({
+    team,
+    post,
+  }) => {
     const before = await team.totalOf('/devices');
     const body = registration();
     const answers = await Promise.all([post(body), post(body), post(body)]);
@@ -146,7 +153,7 @@ describe('POST /devices', () => {
 });
 
 describe('GET /devices/{id}', () => {
-  it('the id is a UUID in either case, else 400 INVALID_UUID [C-10]', async ({ team }) => {
+  it('the id may be in upper case; one that is no UUID gets 400 INVALID_UUID [C-10]', async ({ team }) => {
     const device = await team.newDevice();
     expect(await team.readDevice(device.id.toUpperCase())).toEqual(device);
     for (const id of ['x', device.id.slice(1), `${device.id}0`, '%00', '__proto__', "'%20OR%201=1"]) {

@@ -84,7 +84,10 @@ describe('an invitation', () => {
     expect(JSON.stringify(await ownTeam.listInvitations())).not.toContain(token);
   });
 
-  it('gives at most the role of the person who invites [C-11.2]', async ({ ownTeam, path }) => {
+  it('gives at most the role of the person who invites: a higher role gets 403 [C-11.2]', async ({
+    ownTeam,
+    path,
+  }) => {
     const allowed = [[], [], ROLES.slice(0, 3), ROLES];
     for (const [index, by] of ownTeam.members.entries()) {
       for (const role of ROLES) {
@@ -113,7 +116,10 @@ describe('an invitation', () => {
     ]);
   });
 
-  it('gets 429 after a hundred of a day, resent ones included [C-14.2]', async ({ ownTeam, path }) => {
+  it('gets 429 after a hundred of its organization in a day, resent ones included [C-14.2]', async ({
+    ownTeam,
+    path,
+  }) => {
     const { id } = await ownTeam.invite(uniqueEmail());
     await runSql('UPDATE invitations SET sends = 99 WHERE id = ?', id);
     await ownTeam.invite(uniqueEmail());
@@ -127,7 +133,10 @@ describe('an invitation', () => {
     expect((await ownTeam.orgAdmin.post(path, body)).status).toBe(201);
   });
 
-  it('needs an e-mail address and a role, nothing else (bad input: REST)', async ({ ownTeam, path }) => {
+  it('gets 400 unless its body has an e-mail address, a role and nothing else (bad input: REST)', async ({
+    ownTeam,
+    path,
+  }) => {
     const right = { email: uniqueEmail(), role: 'VIEWER' };
     const bodies = [
       ...['SUPER_ADMIN', 'viewer', '', null, 1, ['VIEWER'], undefined].map((role) => ({ ...right, role })),
@@ -164,7 +173,7 @@ describe('the invitations of an organization', () => {
     expect(totals).toEqual([3, 1, 0, 1]);
   });
 
-  it('are seen and ended by its ADMINs only; those of another organization get 404 [C-1.3]', async ({
+  it('cannot be seen or ended by a VIEWER or OPERATOR (403), or through another organization (404) [C-1.3]', async ({
     ownTeam,
     other,
     path,
@@ -184,7 +193,11 @@ describe('the invitations of an organization', () => {
     expect((await verify(token)).status).toBe(200);
   });
 
-  it('can be revoked, once [C-11.2]', async ({ ownTeam, path, person }) => {
+  it('can be revoked once: its token, a second revocation and a resend then get 404 [C-11.2]', async ({
+    ownTeam,
+    path,
+    person,
+  }) => {
     const { id, token } = await ownTeam.invite(person.email);
     expect(await ownTeam.admin.read(`${path}/${id}`, { method: 'DELETE' })).toEqual({ id, revoked: true });
     await expectError(await verify(token), 404, 'INVITATION_NOT_FOUND');
@@ -246,7 +259,7 @@ describe('the token of an invitation', () => {
     }
   });
 
-  it('that is missing, malformed, unknown, expired or used has its own code [C-11.2]', async ({
+  it('gets an error code of its own if it is missing, malformed, unknown, expired or used [C-11.2]', async ({
     ownTeam,
     person,
   }) => {
@@ -277,7 +290,9 @@ describe('the token of an invitation', () => {
     }
   });
 
-  it('can be tried twenty times a minute from one address [C-11.2]', async ({ ownTeam }) => {
+  it('can be tried twenty times a minute from one address; further attempts get 429 [C-11.2]', async ({
+    ownTeam,
+  }) => {
     const { token } = await ownTeam.invite(uniqueEmail());
     const block = crypto.getRandomValues(new Uint8Array(2)).join('.');
     const tryFrom = (host: number, path: string, body: object) => {
@@ -295,7 +310,10 @@ describe('the token of an invitation', () => {
 });
 
 describe('accepting an invitation', () => {
-  it('makes the user of a session a member, once [C-11.2]', async ({ ownTeam, person }) => {
+  it('makes the user of the session a member once; concurrent and later attempts get 409 [C-11.2]', async ({
+    ownTeam,
+    person,
+  }) => {
     const { id, token } = await ownTeam.invite(person.email, 'OPERATOR');
     const answers = await Promise.all([1, 2, 3].map(() => accept(person, { token, confirm: true })));
     const accepted = answers.find(({ status }) => status === 200);
@@ -333,7 +351,10 @@ describe('accepting an invitation', () => {
     expect(await countOf('users', 'email = ?', email)).toBe(1);
   });
 
-  it('for an existing account needs its session, not only a token [C-11.2]', async ({ ownTeam, person }) => {
+  it('gets 401 without a session if the account exists, and 403 with the session of another account [C-11.2]', async ({
+    ownTeam,
+    person,
+  }) => {
     const { token } = await ownTeam.invite(person.email);
     await expectError(await accept(anonymous, { token, ...NEWCOMER }), 401, 'UNAUTHORIZED');
     const stranger = await Person.register();
@@ -353,7 +374,9 @@ describe('accepting an invitation', () => {
     expect(await ownTeam.hasMember(person)).toBe(false);
   });
 
-  it('needs a confirmation, and name and password of a new person [C-11.2]', async ({ ownTeam }) => {
+  it('gets 400 without a confirmation, or without name and password of a new person [C-11.2]', async ({
+    ownTeam,
+  }) => {
     const { token } = await ownTeam.invite(uniqueEmail());
     const by = (changes: object) => accept(anonymous, { token, ...NEWCOMER, ...changes });
     await expectError(await by({ confirm: undefined }), 400, 'INVITATION_CONFIRMATION_REQUIRED');
@@ -370,13 +393,15 @@ describe('accepting an invitation', () => {
     expect((await by({})).status).toBe(200);
   });
 
-  it('needs the token: an account with the invited address is not enough [C-11.2]', async ({ ownTeam }) => {
+  it('fails without the token of the invitation, even for an account with the invited address [C-11.2]', async ({
+    ownTeam,
+  }) => {
     const squatter = await Person.register();
     const { token: replaced } = await ownTeam.invite(squatter.email, 'ADMIN');
     const { id, token } = await ownTeam.invite(squatter.email, 'ADMIN');
     const { token: ofOther } = await ownTeam.invite(uniqueEmail(), 'ADMIN');
     const by = (known: unknown) => accept(squatter, { token: known, confirm: true });
-    // They own the account, but not the mailbox: they may have everything about the invitation but its token.
+    // The squatter owns the account, but not the mailbox, and may know all of the invitation except its token.
     await expectError(await by(undefined), 400, 'INVITATION_TOKEN_MISSING');
     for (const known of [id, squatter.email, sha256Hex(token)])
       await expectError(await by(known), 400, 'ACCEPT_INVITE_TOKEN_INVALID_FORMAT');

@@ -67,7 +67,7 @@ describe('an AMQP dial', () => {
     expect((await dialAmqp(organization, await newKey({ scopes }))).status).toBe(101);
   });
 
-  it('is compared with allowedIps by the address in the bridge proof, not by HTTP headers [C-4.2]', async ({
+  it('is checked against allowedIps by the address in the bridge proof, not by HTTP headers [C-4.2]', async ({
     organization,
     newKey,
   }) => {
@@ -81,7 +81,7 @@ describe('an AMQP dial', () => {
     await expectError(await dialAmqp(organization, guarded, outside), 403, 'FORBIDDEN');
   });
 
-  it('opens a link that carries frames to the Vhost and back (one idea)', async ({ organization, key }) => {
+  it('opens a link that carries frames to the Vhost and back', async ({ organization, key }) => {
     const link = openLink<object, { kind: string }>(await dialAmqp(organization, key));
     const queue = `vcp.${organization.slug}.event.status`;
     link.send({ kind: 'get', seq: 5, channel: 1, queue, noAck: true });

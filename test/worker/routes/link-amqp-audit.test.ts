@@ -44,7 +44,7 @@ describe('refused logins', () => {
     expect(await refusals(organization.id)).toEqual([{ event, ...refusal }]);
   });
 
-  it('are all counted, also concurrent ones [C-6.3]', async ({ organization }) => {
+  it('are all counted in one audit row, even if they are concurrent [C-6.3]', async ({ organization }) => {
     await Promise.all(Array.from({ length: 20 }, () => dialAmqp(organization, newUnknown())));
     expect(await refusals(organization.id)).toMatchObject([{ count: 20 }]);
   });

@@ -169,7 +169,7 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('the time of a proof may differ from the edge’s by at most 60 s (rule 1)', async () => {
+  it('a proof whose time differs from the edge’s by more than 60 s gets 404 (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const now = stopClock();
     const before = await footprint();
@@ -197,7 +197,7 @@ describe.each([
     expect(withoutBackground(await footprint())).toEqual(before);
   });
 
-  it('of concurrent dials with one proof one is accepted (rule 1)', async () => {
+  it('of concurrent dials with one proof one is accepted, and the others get 404 (rule 1)', async () => {
     const { good } = await createClient();
     const request = dialRequest(good);
     const responses = await Promise.all(Array.from({ length: 8 }, () => sendRequest(request.clone())));

@@ -12,7 +12,7 @@ import { createDevice, siteOf } from '#workerd/world.ts';
 import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 
-/** In D1 only. */
+/** Changes the status in D1, and not in the Site. */
 async function setStatus(deviceId: string, status: string): Promise<void> {
   await writeRegistry(env.DB, [{ kind: 'device', id: deviceId, columns: { status } }]);
 }
@@ -83,13 +83,13 @@ describe('a device’s dial', () => {
     expect(latest.gridPowerKw).toBe(1);
   });
 
-  it('a device without a plant has its own object [C-2.4]', async ({ organization }) => {
+  it('a device without a plant gets a link to an object of its own [C-2.4]', async ({ organization }) => {
     const device = await createDevice(organization, null, 'SENSOR');
     expect((await dialMqtt(device.id, await deviceToken(device.id))).status).toBe(101);
     expect(await rowCounts(siteOf(device.id))).toMatchObject({ device: 1, seen_connection: 1 });
   });
 
-  it('every invalid token gets the same 401 and counts as a failure, except that of another device [C-3.6]', async ({
+  it('every invalid token gets the same 401 and counts as a failure; another device’s token does not count [C-3.6]', async ({
     organization,
     plant,
   }) => {
@@ -165,7 +165,9 @@ describe('a device’s dial', () => {
     await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
   });
 
-  it('a token is valid until the second of its exp (spec: Limits)', async ({ plant }) => {
+  it('a token is valid until 1 ms before its exp, and gets 401 from then on (spec: Limits)', async ({
+    plant,
+  }) => {
     const { id } = plant.gateway;
     const exp = Math.floor(Date.now() / 1_000) + 60;
     const token = await deviceToken(id, { exp });

@@ -1,4 +1,4 @@
-/** Lists that may be longer than pages reach: a cursor continues where a page ends [C-14.3]. */
+/** Lists that may have more rows than pages can show: a cursor continues where a page ends [C-14.3]. */
 import { makeRule } from '#workerd/alert-rest.ts';
 import { fireAlert } from '#workerd/alerts.ts';
 import type { Team } from '#workerd/team.ts';
@@ -66,15 +66,18 @@ const LISTS: [path: string, make: (team: Team) => Promise<void>][] = [
 ];
 
 describe('a list with a cursor', () => {
-  it.for(LISTS)('%s returns each row once, in the order of its pages', async ([path, make], { ownTeam }) => {
-    await make(ownTeam);
-    const ids = await whole(ownTeam, path);
-    expect(ids.length).toBeGreaterThanOrEqual(5);
-    expect(await walk(ownTeam, path)).toEqual(ids);
-  });
+  it.for(LISTS)(
+    '%s with cursors returns each row once, in the same order as with pages',
+    async ([path, make], { ownTeam }) => {
+      await make(ownTeam);
+      const ids = await whole(ownTeam, path);
+      expect(ids.length).toBeGreaterThanOrEqual(5);
+      expect(await walk(ownTeam, path)).toEqual(ids);
+    },
+  );
 
   it.for(LISTS)(
-    '%s refuses a page that pages do not reach, and says what to do',
+    '%s answers a page beyond the last allowed one with 400, and names meta.next in the message',
     async ([path], { team }) => {
       const last = LIMIT.listTotal / 100;
       expect((await team.viewer.call(`${path}limit=100&page=${last}`)).status).toBe(200);
@@ -87,7 +90,9 @@ describe('a list with a cursor', () => {
 });
 
 describe('a list without a cursor', () => {
-  it('refuses a page that pages do not reach, too', async ({ team }) => {
+  it('answers a page beyond the last allowed one with 400, and names a filter in the message', async ({
+    team,
+  }) => {
     const path = `/organizations/${team.id}/members?limit=100&page=101`;
     const { message } = await expectError(await team.viewer.call(path), 400, 'VALIDATION_ERROR');
     expect(message).toContain('use a filter');

@@ -28,7 +28,10 @@ async function rolesOf({ id }: Team): Promise<Record<string, Role>> {
 }
 
 describe('GET /organizations/:id/members', () => {
-  it('every member sees all members with their roles, by e-mail [C-1.1]', async ({ team, membersPath }) => {
+  it('every member sees all members with their roles, sorted by e-mail [C-1.1]', async ({
+    team,
+    membersPath,
+  }) => {
     const people = team.members;
     const wanted = people.map(({ id, email }, index) => ({
       userId: id,
@@ -44,7 +47,10 @@ describe('GET /organizations/:id/members', () => {
     }
   });
 
-  it('createdAt of a member is that of the membership [C-1.1]', async ({ team, membersPath }) => {
+  it('createdAt of a member is the time of the membership, not that of the account [C-1.1]', async ({
+    team,
+    membersPath,
+  }) => {
     await runSql('UPDATE users SET created_at_ms = 1 WHERE id = ?', team.viewer.id);
     const { data } = await team.viewer.read<Page<MemberRecord>>(membersPath);
     const own = data.find(({ userId }) => userId === team.viewer.id);
@@ -66,7 +72,11 @@ describe('GET /organizations/:id/members', () => {
 });
 
 describe('a role', () => {
-  it('only ADMIN and ORG_ADMIN give roles, up to their own [C-1.2]', async ({ team, stranger, change }) => {
+  it('only ADMIN and ORG_ADMIN can give a role, up to their own; others get 403 [C-1.2]', async ({
+    team,
+    stranger,
+    change,
+  }) => {
     await team.join(stranger, 'VIEWER');
     const givers: [Person, Role[]][] = [
       [team.viewer, []],
@@ -83,7 +93,12 @@ describe('a role', () => {
     }
   });
 
-  it('no member changes a role above their own [C-1.2]', async ({ team, stranger, change, remove }) => {
+  it('a VIEWER or OPERATOR who changes a role gets 403, and so does a member who changes a higher role [C-1.2]', async ({
+    team,
+    stranger,
+    change,
+    remove,
+  }) => {
     await team.join(stranger, 'VIEWER');
     const before = await rolesOf(team);
     const refused: [Person, Person, Role][] = [
@@ -164,7 +179,11 @@ describe('changing or removing a member', () => {
     expect(await other.viewer.read(`/organizations/${other.id}`)).toMatchObject({ role: 'VIEWER' });
   });
 
-  it('an id is a UUID in either case, else 400 INVALID_UUID [C-10]', async ({ team, change, remove }) => {
+  it('an id may be in upper case; one that is no UUID gets 400 INVALID_UUID [C-10]', async ({
+    team,
+    change,
+    remove,
+  }) => {
     for (const id of ['x', team.viewer.email, `${team.viewer.id}0`]) {
       await expectError(await change(team.orgAdmin, { id }, 'VIEWER'), 400, 'INVALID_UUID');
       await expectError(await remove(team.orgAdmin, { id }), 400, 'INVALID_UUID');

@@ -53,7 +53,9 @@ function tablesOf({ sql }: DurableObjectStorage): unknown[] {
 }
 
 describe('a suspended organization', () => {
-  it('is refused in every way at once, and keeps its data until it is reactivated', async ({ ownTeam }) => {
+  it('loses its links and gets 401 or 403 immediately; after its reactivation all works again', async ({
+    ownTeam,
+  }) => {
     const plant = await ownTeam.newPlant();
     const device = await ownTeam.newTokenDevice({ plantId: plant.id });
     const alone = await ownTeam.newTokenDevice();
@@ -89,19 +91,21 @@ describe('a suspended organization', () => {
     await connectForCommands(alone);
   });
 
-  it('is refused by its objects, too, if the registry let a dial through (rule 6)', async ({ ownTeam }) => {
+  it('gets 401 from its objects even if the registry does not yet refuse its dials (rule 6)', async ({
+    ownTeam,
+  }) => {
     const plant = await ownTeam.newPlant();
     const device = await ownTeam.newTokenDevice({ plantId: plant.id });
     const key = await ownTeam.newKey();
     await (await connectPartner(ownTeam, key)).socket.close();
     await suspend(ownTeam);
-    // As if the dials had been judged before the suspension was stored.
+    // As if the Worker had checked the dials before the suspension was stored.
     await runSql('UPDATE organizations SET suspended_at_ms = NULL WHERE id = ?', ownTeam.id);
     expect((await dialAmqp(ownTeam.organization, key)).status).toBe(401);
     expect((await dialMqtt(device.id, device.token)).status).toBe(401);
   });
 
-  it('activates no key whose creation is under way', async ({ ownTeam }) => {
+  it('gets no key whose creation was under way, not even after its reactivation', async ({ ownTeam }) => {
     const key = await ownTeam.newKey(undefined, { state: 'probing' });
     await suspend(ownTeam);
     const of = { id: key.id, organizationId: ownTeam.id, createdBy: ownTeam.orgAdmin.id };
@@ -112,7 +116,7 @@ describe('a suspended organization', () => {
     expect(await activateKey(env.DB, of, audit, Date.now())).toBe('gone');
   });
 
-  it('cannot be suspended again, an active one not reactivated or deleted, an unknown one not found', async ({
+  it('gets 409 if suspended again, an active one if reactivated or deleted; an unknown one gets 404', async ({
     ownTeam,
   }) => {
     await expectError(await operator.post(pathOf(ownTeam, '/reactivate'), undefined), 409, 'CONFLICT');
@@ -129,7 +133,9 @@ describe('a suspended organization', () => {
 });
 
 describe('a deleted organization', () => {
-  it('is gone with keys, members, plants and devices; slug and audit events stay', async ({ ownTeam }) => {
+  it('has no keys, members, plants or devices left; its audit events stay, and its slug stays taken', async ({
+    ownTeam,
+  }) => {
     const plant = await ownTeam.newPlant();
     await ownTeam.newSubDevice(plant.id);
     const device = await ownTeam.newTokenDevice({ plantId: plant.id });
@@ -210,7 +216,9 @@ describe('a deleted account', () => {
     expect((await auditRows(id)).map(({ event }) => event)).toContain('user.deleted');
   });
 
-  it('is not that of the only ORG_ADMIN of an organization: 409 names it', async ({ ownTeam }) => {
+  it('cannot be that of the only ORG_ADMIN of an organization: 409, and the message names it', async ({
+    ownTeam,
+  }) => {
     const { message } = await expectError(await deleteUser(ownTeam.orgAdmin), 409, 'CONFLICT');
     expect(message).toContain(ownTeam.slug);
   });

@@ -149,7 +149,9 @@ describe('the ceilings of an organization', () => {
     });
   });
 
-  it('plants, alert rules and invitations over their ceilings are refused [C-14.2]', async ({ ownTeam }) => {
+  it('one plant or alert rule over the ceiling gets 409, one invitation over it 429 [C-14.2]', async ({
+    ownTeam,
+  }) => {
     const { id, admin } = ownTeam;
     await operator.change(limitsOf(id), {
       plants: 1,
@@ -167,7 +169,9 @@ describe('the ceilings of an organization', () => {
     await expectError(await invite(), 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('key creations and connection tests share a rate per organization [C-14.2]', async ({ ownTeam }) => {
+  it('key creations and connection tests of an organization share one rate; over it they get 429 [C-14.2]', async ({
+    ownTeam,
+  }) => {
     const { id, orgAdmin } = ownTeam;
     await operator.change(limitsOf(id), { keyTestsPerMinute: 2 });
     const create = () =>

@@ -85,7 +85,11 @@ describe('PATCH /organizations/:id', () => {
     await setting(least);
   });
 
-  it('other values and fields are refused [C-1.1] (bad input: REST)', async ({ team, person, made }) => {
+  it('a PATCH with other values or fields gets 400 and changes nothing [C-1.1] (bad input: REST)', async ({
+    team,
+    person,
+    made,
+  }) => {
     const bodies: unknown[] = [
       { slug: 'other' },
       { slug: team.slug },

@@ -34,7 +34,9 @@ async function expectRefused(by: Person, bodies: readonly unknown[]): Promise<vo
 }
 
 describe('POST /organizations', () => {
-  it('a new one has the default settings, and its maker as ORG_ADMIN [C-1.1] [C-1.2]', async ({ person }) => {
+  it('a new organization has the default settings, and its creator is ORG_ADMIN [C-1.1] [C-1.2]', async ({
+    person,
+  }) => {
     const slug = uniqueSlug();
     const made = await make(person, slug);
     expect(made).toEqual({
@@ -50,7 +52,9 @@ describe('POST /organizations', () => {
     expect(await auditRows(made.id)).toMatchObject([row]);
   });
 
-  it('a slug has 1 to 40 lower-case letters, digits and inner hyphens [C-1.1]', async ({ team }) => {
+  it('a slug gets 400 unless it has 1 to 40 lower-case letters, digits and inner hyphens [C-1.1]', async ({
+    team,
+  }) => {
     const unique = crypto.randomUUID().slice(0, 8);
     const right = [unique, `${unique}--x`, `${unique}-`.padEnd(40, 'x'), `0${unique}`];
     for (const slug of right) expect((await make(team.orgAdmin, slug)).slug).toBe(slug);
@@ -60,7 +64,10 @@ describe('POST /organizations', () => {
     await expectRefused(team.orgAdmin, bodies);
   });
 
-  it('of concurrent requests for a slug one succeeds [C-1.1]', async ({ team, other }) => {
+  it('of concurrent requests for one slug one succeeds, and the others get 409 [C-1.1]', async ({
+    team,
+    other,
+  }) => {
     const slug = uniqueSlug();
     const people = [team.viewer, team.admin, other.orgAdmin, other.viewer];
     const body = { name: 'Acme', slug };
@@ -69,13 +76,13 @@ describe('POST /organizations', () => {
     await expectError(await team.viewer.post('/organizations', body), 409, 'CONFLICT');
   });
 
-  it('a user who is ORG_ADMIN of ten organizations cannot create another [C-14.2]', async ({ person }) => {
+  it('a user who is ORG_ADMIN of ten organizations gets 409 for another one [C-14.2]', async ({ person }) => {
     for (let count = 0; count < 10; count++) await make(person);
     const refused = await person.post('/organizations', { name: 'Acme', slug: uniqueSlug() });
     await expectError(refused, 409, 'CONFLICT');
   });
 
-  it('the body is a name and a slug, nothing else (bad input: REST)', async ({ team }) => {
+  it('a body gets 400 unless it has a name, a slug and nothing else (bad input: REST)', async ({ team }) => {
     const made = { name: 'Acme', slug: uniqueSlug() };
     const others = ['id', 'settings', 'createdAt', 'role', 'registryVersion', 'ownerId', 'constructor'];
     const bodies = [
@@ -117,7 +124,9 @@ describe('GET /organizations', () => {
     expect(none).toEqual({ data: [], meta: { page: 1, limit: 100, total: 0, totalPages: 0 } });
   });
 
-  it('page and limit are plain digits within their bounds (bad input: REST)', async ({ team }) => {
+  it('page and limit get 400 unless they are plain digits within their bounds (bad input: REST)', async ({
+    team,
+  }) => {
     const wrong = ['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=5x', 'limit=', 'limit=1&limit=1'];
     for (const query of [...wrong, 'page=0', 'page=-1', 'page=1.0', 'page=x', 'page=99999999999', 'all=1']) {
       await expectError(await team.viewer.call(`/organizations?${query}`), 400, 'VALIDATION_ERROR');
@@ -158,7 +167,11 @@ describe('an organization in the path', () => {
     expect(await team.viewer.read(`/organizations/${team.id.toUpperCase()}`)).toMatchObject({ id: team.id });
   });
 
-  it('a foreign one gets the 404 of an absent one [C-1.1] [C-1.3]', async ({ team, other, organization }) => {
+  it('a foreign organization gets the 404 of an absent one [C-1.1] [C-1.3]', async ({
+    team,
+    other,
+    organization,
+  }) => {
     // foreign-as-absent.test.ts sends valid requests of each route; these would be refused for another reason, too.
     const calls = [{ method: 'GET' }, { method: 'PATCH', body: { slug: 'x' } }, { method: 'PUT' }] as const;
     for (const options of calls) {

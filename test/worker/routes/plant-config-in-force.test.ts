@@ -24,7 +24,7 @@ async function put(by: Person, plantId: string, body: object): Promise<void> {
 const it = test.extend('plant', ({ team }) => createPlant(team.organization));
 
 describe('a configuration that was put', () => {
-  it('the next command must obey the new limits [C-2.3]', async ({ team }) => {
+  it('the next command over one of the new limits is REJECTED [C-2.3]', async ({ team }) => {
     const { id: siteId } = await createPlant(team.organization, { config: DEFAULT_SITE_CONFIG });
     const partner = new Submitter(siteId, (await team.newKey()).id);
     const setpointOf = (kw: number) => partner.acknowledge(submission('site-setpoint', powerSetpoint(kw)));

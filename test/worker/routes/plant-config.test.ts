@@ -73,7 +73,10 @@ describe('PUT /plants/{id}/config', () => {
     expect(other.etag).not.toBe(first.etag);
   });
 
-  it('If-Match refuses another ETag with 412 CONFLICT [C-2.3]', async ({ get, put }) => {
+  it('a PUT whose If-Match has another ETag gets 412 CONFLICT and changes nothing [C-2.3]', async ({
+    get,
+    put,
+  }) => {
     const { etag } = await get();
     const second = await tagged(await put(CONFIG, { ifMatch: etag }));
     expect(second.status).toBe(200);
@@ -86,7 +89,10 @@ describe('PUT /plants/{id}/config', () => {
     expect((await put(CONFIG, { ifMatch: `"x" , ${second.etag}` })).status).toBe(200);
   });
 
-  it('the default fallback waits 300 s and has no setpoint [C-2.3]', async ({ get, put }) => {
+  it('a fallback without afterSeconds and setpointKw waits 300 s and has no setpoint [C-2.3]', async ({
+    get,
+    put,
+  }) => {
     const fallback = { mode: 'STANDARD', action: 'STOP' };
     const answer = await tagged(await put({ ...CONFIG, fallback }));
     const whole = { ...fallback, afterSeconds: 300, setpointKw: null };
@@ -106,7 +112,10 @@ describe('PUT /plants/{id}/config', () => {
     }
   });
 
-  it('of concurrent PUTs with one ETag one succeeds [C-2.3]', async ({ get, put }) => {
+  it('of concurrent PUTs with one ETag one succeeds, and the others get 412 [C-2.3]', async ({
+    get,
+    put,
+  }) => {
     const { etag } = await get();
     const answers = await Promise.all(
       OPERATING_MODES.filter((mode) => mode !== 'STANDARD').map(async (operatingMode) => {
@@ -119,7 +128,11 @@ describe('PUT /plants/{id}/config', () => {
     expect((await get()).config.operatingMode).toBe(winners[0]?.operatingMode);
   });
 
-  it('hardLimits stay if left out, and null deletes them [C-2.3]', async ({ team, get, put }) => {
+  it('a PUT without hardLimits keeps them, and one with null deletes them [C-2.3]', async ({
+    team,
+    get,
+    put,
+  }) => {
     const hardLimits = { ...UNLIMITED, maxImportKw: 200 };
     await put({ ...CONFIG, hardLimits }, { by: team.orgAdmin });
     await put({ ...CONFIG, operatingMode: 'MAX_EXPORT' });

@@ -92,7 +92,7 @@ describe('POST /plants', () => {
     await team.newPlant({ eanCons: both, eanProd: both });
   });
 
-  it('a time zone is a name, not an offset [C-2.1]', async ({ team, post }) => {
+  it('a time zone may be a name; an offset gets 400 [C-2.1]', async ({ team, post }) => {
     await team.newPlant({ timezone: 'America/Argentina/Buenos_Aires' });
     for (const timezone of ['+01:00', '-0530', '+1']) {
       await expectError(await post({ name: 'x', timezone }), 400, 'VALIDATION_ERROR');
@@ -105,7 +105,10 @@ describe('POST /plants', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409]);
   });
 
-  it('a key with allowedPlantIds cannot make a plant [C-4.2]', async ({ team, plantId }) => {
+  it('a key with allowedPlantIds gets 403, one without them makes the plant [C-4.2]', async ({
+    team,
+    plantId,
+  }) => {
     const limited = await team.newKey(['plants:write'], { allowedPlantIds: [plantId] });
     await expectError(await limited.post('/plants', { name: 'x' }), 403, 'FORBIDDEN');
     const wide = await team.newKey(['plants:write']);
@@ -114,7 +117,7 @@ describe('POST /plants', () => {
 });
 
 describe('GET /plants/{id}', () => {
-  it('the id is a UUID in either case, else 400 INVALID_UUID [C-10]', async ({ team }) => {
+  it('the id may be in upper case; one that is no UUID gets 400 INVALID_UUID [C-10]', async ({ team }) => {
     const plant = await team.newPlant();
     expect(await team.viewer.read(`/plants/${plant.id.toUpperCase()}`)).toEqual(plant);
     for (const id of ['x', '1', plant.id.slice(1), `${plant.id}0`, '%00', '__proto__', "'%20OR%201=1"]) {
@@ -124,7 +127,7 @@ describe('GET /plants/{id}', () => {
 });
 
 describe('PATCH /plants/{id}', () => {
-  it('a PATCH changes the named fields, and null deletes one [C-2.1]', async ({ team }) => {
+  it('a PATCH changes the named fields, and null deletes a field [C-2.1]', async ({ team }) => {
     const plant = await team.newPlant({ externalPlantId: 'before', eanCons: randomEan() });
     const path = `/plants/${plant.id}`;
     const change = (body: object) => team.operator.change(path, body);
@@ -139,7 +142,11 @@ describe('PATCH /plants/{id}', () => {
     expect(await team.viewer.read(path)).toEqual({ ...changed, ...withoutEans });
   });
 
-  it('an invalid or conflicting PATCH changes nothing [C-2.1]', async ({ team, other, patch }) => {
+  it('a PATCH that is invalid gets 400, one with a taken EAN or id 409, and neither changes anything [C-2.1]', async ({
+    team,
+    other,
+    patch,
+  }) => {
     const [eanCons, taken] = [randomEan(), randomEan()];
     await team.newPlant({ eanProd: taken, externalPlantId: 'taken-id' });
     const plant = await team.newPlant({ eanCons });
@@ -158,7 +165,9 @@ describe('PATCH /plants/{id}', () => {
 });
 
 describe('DELETE /plants/{id}', () => {
-  it('a deletion hides plant and sub-devices, also from partners [C-3.2]', async ({ team }) => {
+  it('a deleted plant and its sub-devices get 404, and partners no longer see the plant [C-3.2]', async ({
+    team,
+  }) => {
     const { id } = await team.newPlant();
     const { id: subDeviceId } = await team.newSubDevice(id);
     const key = await team.newKey(['vcp:read'], { allowedPlantIds: [id] });

@@ -62,7 +62,10 @@ describe('POST /plants/{id}/sub-devices', () => {
     await scene.make({ externalId: 'a'.repeat(64) });
   });
 
-  it('an externalId is unique in its plant [C-2.2]', async ({ scene, team }) => {
+  it('an externalId that is taken in its plant gets 409; another plant may use it [C-2.2]', async ({
+    scene,
+    team,
+  }) => {
     await scene.make();
     const again = { ...METER, externalId: 'BESS-1' };
     await expectError(await scene.post(again), 409, 'SUB_DEVICE_EXTERNAL_ID_TAKEN');
@@ -89,7 +92,7 @@ describe('POST /plants/{id}/sub-devices', () => {
     expect((await team.viewer.read<Page<SubDeviceRecord>>(scene.path)).data).toEqual([]);
   });
 
-  it('linkedDeviceId is a device of this plant, else 400, without another sub-device, else 409 [C-2.2]', async ({
+  it('a linkedDeviceId that is not of this plant gets 400, one that is already linked gets 409 [C-2.2]', async ({
     scene,
     team,
     other,
@@ -140,7 +143,11 @@ describe('GET /plants/{id}/sub-devices', () => {
 });
 
 describe('a sub-device', () => {
-  it('is found only under its own plant [C-2.2]', async ({ scene, team, plantId }) => {
+  it('is found under its own plant only: 404 under another plant [C-2.2]', async ({
+    scene,
+    team,
+    plantId,
+  }) => {
     const made = await scene.make();
     const { id: otherId } = await team.newPlant();
     const shouted = `/plants/${plantId.toUpperCase()}/sub-devices/${made.id.toUpperCase()}`;
@@ -166,7 +173,7 @@ describe('a sub-device', () => {
     expect(await change({ linkedDeviceId })).toEqual({ ...bare, linkedDeviceId });
   });
 
-  it('a PATCH of a fixed field gets 400, one with a linked device 409, and neither changes anything [C-2.2]', async ({
+  it('a PATCH of a fixed field gets 400, one with an already linked device 409, and neither changes it [C-2.2]', async ({
     scene,
     team,
     plantId,
@@ -185,7 +192,10 @@ describe('a sub-device', () => {
     expect(await team.viewer.read(`${scene.path}/${made.id}`)).toEqual(made);
   });
 
-  it('a deletion frees the external id and the linked device [C-3.2]', async ({ scene, team }) => {
+  it('a new sub-device can use the external id and the linked device of a deleted one [C-3.2]', async ({
+    scene,
+    team,
+  }) => {
     const { id: linkedDeviceId } = await scene.newSensor();
     const { id } = await scene.make({ linkedDeviceId });
     expect(await team.operator.remove(`${scene.path}/${id}`)).toEqual({ id, deleted: true });

@@ -32,7 +32,7 @@ async function sessionsOf({ id, admin }: Team): Promise<SupportSession[]> {
 }
 
 describe('a support session', () => {
-  it('reads what an ORG_ADMIN reads, and changes nothing', async ({ team }) => {
+  it('can read plants, audit events and the organization, and gets 403 for a change', async ({ team }) => {
     const plant = await team.newPlant();
     const { headers } = await start(team);
     for (const path of ['/plants', `/plants/${plant.id}`, '/audit-events', `/organizations/${team.id}`])
@@ -59,7 +59,10 @@ describe('a support session', () => {
     expect([401, 403]).toContain(response.status);
   });
 
-  it('sees no other organization', async ({ team, other }) => {
+  it('gets 403, 404 or 401 for another organization, for accounts and for partners’ routes', async ({
+    team,
+    other,
+  }) => {
     const plant = await other.newPlant();
     const { headers } = await start(team);
     const foreign = { headers: { ...headers, 'x-org-id': other.id } };
@@ -92,7 +95,7 @@ describe('a support session', () => {
     });
   });
 
-  it('ends after an hour, and at once when an ORG_ADMIN ends it', async ({ ownTeam, other }) => {
+  it('ends after an hour, and immediately when an ORG_ADMIN ends it', async ({ ownTeam, other }) => {
     const [first, second] = [await start(ownTeam), await start(ownTeam)];
     const path = `/organizations/${ownTeam.id}/support-sessions`;
     const ended = await bodyOf(await ownTeam.orgAdmin.delete(`${path}/${first.id}`), 200);
@@ -110,7 +113,7 @@ describe('a support session', () => {
     await expectError(await anonymous.call('/plants', { headers: second.headers }), 401, 'UNAUTHORIZED');
   });
 
-  it('does not keep an unproved account from being deleted after its week', async () => {
+  it('does not prevent that an unproved account is deleted with its organization after a week', async () => {
     const now = Date.now();
     const email = uniqueEmail();
     const slug = uniqueSlug();

@@ -54,7 +54,7 @@ describe('GET /users', () => {
 });
 
 describe('the organization in context', () => {
-  it('is that of x-org-id, or the only one of the user [C-1.3]', async ({ team, other, both }) => {
+  it('is the one in x-org-id, or the user’s only organization [C-1.3]', async ({ team, other, both }) => {
     const total = async (by: Person, org?: string) =>
       (await by.read<Users>('/users', org === undefined ? {} : { org })).meta.total;
     expect([await total(team.admin), await total(team.admin, team.id)]).toEqual([5, 5]);
@@ -64,7 +64,10 @@ describe('the organization in context', () => {
     expect(data.map(({ id }) => id)).not.toContain(team.viewer.id);
   });
 
-  it('must be named by a user of several, else 400 ORG_CONTEXT_REQUIRED [C-1.3]', async ({ team, both }) => {
+  it('must be named by a user of several organizations: 400 ORG_CONTEXT_REQUIRED without it [C-1.3]', async ({
+    team,
+    both,
+  }) => {
     await expectError(await both.call('/users'), 400, 'ORG_CONTEXT_REQUIRED');
     await expectError(await patch(both, team.viewer.id, 'VIEWER'), 400, 'ORG_CONTEXT_REQUIRED');
   });
@@ -98,7 +101,7 @@ describe('PATCH /users/:id', () => {
     expect((await patch(team.orgAdmin, both.id.toUpperCase(), 'ADMIN')).status).toBe(200);
   });
 
-  it('no role above the caller’s own is granted or changed [C-1.2]', async ({ team }) => {
+  it('a caller who grants or changes a role above their own gets 403 [C-1.2]', async ({ team }) => {
     const refused = [
       [team.admin, team.viewer, 'ORG_ADMIN'],
       [team.admin, team.admin, 'ORG_ADMIN'],
@@ -122,7 +125,9 @@ describe('PATCH /users/:id', () => {
     );
   });
 
-  it('the id is a UUID and the role one of the four (bad input: REST) [C-10]', async ({ team }) => {
+  it('an id that is no UUID, or a role other than the four, gets 400 (bad input: REST) [C-10]', async ({
+    team,
+  }) => {
     for (const id of ['x', team.viewer.email, '0']) {
       await expectError(await patch(team.admin, id, 'VIEWER'), 400, 'INVALID_UUID');
     }

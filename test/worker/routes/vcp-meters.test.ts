@@ -87,7 +87,7 @@ describe('GET /vcp/meter-state', () => {
     },
   );
 
-  it('after a register was reset, its new values are added to its last one before, ESTIMATED [C-4.6]', async ({
+  it('after the reset of a register its values are added to the last one before it, as ESTIMATED [C-4.6]', async ({
     plant,
     key,
     ean,
@@ -134,7 +134,12 @@ describe('GET /vcp/meter-state', () => {
     expect((await ask(ean)).status).toBe(200);
   });
 
-  it('a connect scope gets 403, no key 401 (spec: Authentication)', async ({ plant, newKey, key, ean }) => {
+  it('a key with only a connect scope gets 403, a request without a key 401 (spec: Authentication)', async ({
+    plant,
+    newKey,
+    key,
+    ean,
+  }) => {
     expect(await stateOf(key, ean)).toMatchObject({ siteId: plant.id });
     const weak = await newKey({ scopes: ['vcp:connect'] });
     for (const one of [ean, randomEan(), 'x']) {
@@ -165,7 +170,10 @@ describe('GET /vcp/sites/{siteId}/meter-readings', () => {
     return readings.map(({ meters }) => meters[0]?.importRegisterKwh);
   }
 
-  it('the default is the last 24 hours, ascending [C-4.1]', async ({ plant, key }) => {
+  it('without a range the readings of the last 24 hours are listed, oldest first [C-4.1]', async ({
+    plant,
+    key,
+  }) => {
     await meter(plant, 110);
     const last = valuesOf(await readingsOf(plant, key));
     // The range is [now - 24 h, now).
@@ -183,7 +191,7 @@ describe('GET /vcp/sites/{siteId}/meter-readings', () => {
     });
   });
 
-  it('one end of the range is enough [C-4.1]', async ({ plant, key }) => {
+  it('the range may have only from or only to [C-4.1]', async ({ plant, key }) => {
     await meter(plant, 4);
     expect(valuesOf(await readingsOf(plant, key, '?to=2030-03-05T09:45:00Z'))).toEqual([0, 1]);
     expect(valuesOf(await readingsOf(plant, key, '?from=2030-03-05T09:30:00Z'))).toEqual([1, 2]);

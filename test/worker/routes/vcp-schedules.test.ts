@@ -45,7 +45,10 @@ describe('the list of schedules', () => {
     ]);
   });
 
-  it('schedules are listed by start, those that overlap [from, to) [C-4.4]', async ({ partner, list }) => {
+  it('schedules that overlap [from, to) are listed, sorted by their start [C-4.4]', async ({
+    partner,
+    list,
+  }) => {
     for (const [inMs, kw] of [
       [2 * HOUR, 3],
       [0, 1],
@@ -66,7 +69,10 @@ describe('the list of schedules', () => {
     expect(await between(90 * MINUTE, 91 * MINUTE)).toEqual([2, 4]);
   });
 
-  it('the default range is a week back and a week ahead (spec: Limits)', async ({ partner, list }) => {
+  it('without a range the schedules of the past and of the next seven days are listed (spec: Limits)', async ({
+    partner,
+    list,
+  }) => {
     for (const inMs of [7 * DAY - 1, 7 * DAY]) await partner.submit(schedule([1], { inMs }));
     expect(await list()).toHaveLength(1);
     setClock(START_MS + 14 * DAY + MINUTE - 1);

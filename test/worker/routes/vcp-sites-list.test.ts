@@ -75,7 +75,10 @@ describe('GET /vcp/sites', () => {
     ]);
   });
 
-  it('missing values are null, the status is the registry’s [C-2.5]', async ({ organization, key }) => {
+  it('a plant’s missing values are null, and its status is the one in the registry [C-2.5]', async ({
+    organization,
+    key,
+  }) => {
     const id = await addPlant(organization);
     const subDeviceId = await addSubDevice(organization, id, { externalId: 'BESS-0', assetType: 'BESS' });
     await writeRegistry(env.DB, [
@@ -161,7 +164,11 @@ describe('GET /vcp/sites?ean=', () => {
     expect(await plantIds(key, `?ean=${shared}`)).toEqual([one.id]);
   });
 
-  it('a foreign or hidden EAN finds no plant [C-4.2]', async ({ organization, newKey, foreign }) => {
+  it('an EAN of another organization or outside allowedPlantIds finds no plant [C-4.2]', async ({
+    organization,
+    newKey,
+    foreign,
+  }) => {
     const [seen, hidden, theirs] = [randomEan(), randomEan(), randomEan()];
     const plant = await createPlant(organization, { eanCons: seen });
     await createPlant(organization, { eanCons: hidden });

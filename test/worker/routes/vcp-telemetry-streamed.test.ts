@@ -66,7 +66,7 @@ async function take(
 
 describe('a history of seven days, minute by minute', () => {
   it.for([20_000, 500, 1])(
-    'comes completely in one answer, with %i points in each call to the Site [C-4.5]',
+    'is returned completely in one answer, with %i points in each call to the Site [C-4.5]',
     async (pointsPerCall, { week }) => {
       await boundSite(week.plant.id, { pointsPerCall });
       const readings = await readingsOf(week.key, week.path);

@@ -49,7 +49,9 @@ const it = test
   });
 
 describe('GET /vcp/sites/{siteId}/telemetry', () => {
-  it('the default granularity is raw, ascending (spec: Telemetry point)', async ({ history }) => {
+  it('without a granularity the raw readings are returned, oldest first (spec: Telemetry point)', async ({
+    history,
+  }) => {
     const expected = [
       { timestamp: '2030-03-05T09:00:00.000Z', value: 0 },
       { timestamp: '2030-03-05T09:01:00.000Z', value: 1 },
@@ -101,7 +103,7 @@ describe('GET /vcp/sites/{siteId}/telemetry', () => {
     ]);
   });
 
-  it('a time may have any zone (spec: ISO 8601)', async ({ history }) => {
+  it('from and to may have any time zone (spec: ISO 8601)', async ({ history }) => {
     const range = { from: '2030-03-05T10:00:01+01:00', to: '2030-03-05T04:02:00-05:00' };
     const found = await history(queryOf({ metric: METRIC, ...range }));
     expect(found).toEqual([{ timestamp: '2030-03-05T09:01:00.000Z', value: 1 }]);
@@ -126,7 +128,10 @@ describe('GET /vcp/sites/{siteId}/telemetry', () => {
     expect(await history(`metric=${METRIC}&${HOUR_RANGE}`)).toHaveLength(3);
   });
 
-  it('a connect scope gets 403, a missing key 401 (spec: Authentication)', async ({ plant, newKey }) => {
+  it('a key with only a connect scope gets 403, a request without a key 401 (spec: Authentication)', async ({
+    plant,
+    newKey,
+  }) => {
     const weak = await newKey({ scopes: ['vcp:connect'] });
     const path = pathOf(plant.id, `metric=${METRIC}&${HOUR_RANGE}`);
     await expectError(await weak.call(path), 403, 'FORBIDDEN');
@@ -169,7 +174,7 @@ describe('a query that cannot be answered', () => {
     await expectInvalid(await ask(query), name);
   });
 
-  it('every wrong parameter is named (spec: Envelope)', async ({ ask }) => {
+  it('the details of the 400 name every wrong parameter (spec: Envelope)', async ({ ask }) => {
     const [wrong, twice] = ['metric=&from=x&to=1&granularity=1w', 'from=a&from=b&to=c&to=d'];
     for (const [query, names] of [
       [wrong, ['metric', 'from', 'to', 'granularity']],
