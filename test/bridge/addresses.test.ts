@@ -140,7 +140,7 @@ describe('dials of one address', () => {
     expect(dials.made).toEqual(namesUpTo(AT_ONCE + WAITING));
   });
 
-  it('a dial that ends without an answer of the edge frees its place, too', async ({ dials }) => {
+  it('when a dial ends without an answer of the edge, the next one starts, too', async ({ dials }) => {
     for (let round = 0; round < 3; round++) {
       const started = dials.startMany(AT_ONCE + 5);
       for (let count = 0; count < AT_ONCE + 5; count++) {
@@ -280,7 +280,9 @@ describe('connection tests of keys', () => {
     expect(await dials.probe(ACCEPTED)).toBe(true);
   });
 
-  it('with nonces that the edge does not know are throttled by themselves [C-14.6]', async ({ dials }) => {
+  it('with unknown nonces are rejected without a dial after 300 failures; other logins are not [C-14.6]', async ({
+    dials,
+  }) => {
     for (let count = 0; count < 10 * LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.probe(REFUSED)).toBe(true);
     expect(await dials.probe(REFUSED)).toBe(false);

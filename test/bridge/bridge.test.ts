@@ -93,7 +93,7 @@ describe('a bridge', () => {
     await expect(connectDevice()).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  it('can stop without clients', async ({ bridge }) => {
+  it('stops without clients, and then accepts no request', async ({ bridge }) => {
     await bridge.stop();
     await expect(bridge.fetch('/readyz')).rejects.toThrow();
   });

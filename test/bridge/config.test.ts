@@ -66,7 +66,7 @@ describe('the configuration', () => {
   });
 
   it.each(['http://localhost:8787', 'http://127.0.0.1', 'http://[::1]:8787', 'https://10.0.0.1'])(
-    'the edge may be %s: its traffic stays on this machine, or is encrypted',
+    'accepts the edge URL %s, because it is on this machine or uses TLS',
     (SITEWIRE_EDGE_URL) => {
       expect(readConfig({ ...GOOD, SITEWIRE_EDGE_URL }).edgeUrl).toBe(SITEWIRE_EDGE_URL);
     },

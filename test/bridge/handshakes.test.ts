@@ -112,7 +112,11 @@ describe('a failed TLS handshake', () => {
     await lines.expect('TLS handshake failed', { address: ADDRESS, reason: 'timeout' });
   });
 
-  it('of a port scan is counted and logged at debug level', async ({ lines, bridge, failures }) => {
+  it('of a client that closes without a byte, like a port scan, is counted and logged at debug level', async ({
+    lines,
+    bridge,
+    failures,
+  }) => {
     connectTcp(bridge.ports.amqps, ADDRESS).end();
     await lines.expect('client disconnected during TLS handshake', { level: 20, address: ADDRESS });
     expect(await failures('amqps', 'client')).toBe(1);

@@ -147,7 +147,7 @@ describe('the first bytes of a connection', () => {
     }),
   );
 
-  it('a header is the same in any chunks and with any bytes after it', () => {
+  it('a header gives the same result in any chunks and with any bytes after it', () => {
     forAll(
       header,
       fc.uint8Array({ maxLength: 300 }),
@@ -170,7 +170,7 @@ describe('the first bytes of a connection', () => {
     });
   });
 
-  it('once there is a verdict, more bytes do not change it', () => {
+  it('once a header is accepted or rejected, more bytes do not change the result', () => {
     const start = fc.constantFrom(
       '',
       'PROXY ',

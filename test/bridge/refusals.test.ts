@@ -217,7 +217,10 @@ describe('an open connection', () => {
     expect(lines.of('client not connected')).toEqual([]);
   });
 
-  it('of a partner is logged with its reason: client or protocol', async ({ lines, bridge }) => {
+  it('that a partner closes is logged with the reason client, after an invalid method with protocol', async ({
+    lines,
+    bridge,
+  }) => {
     for (const [number, act, reason] of [
       [1, (peer: AmqpPeer) => peer.send(METHOD.connectionClose, BYE), 'client'],
       [2, (peer: AmqpPeer) => peer.send(METHOD.basicCancelOk, { consumerTag: '' }, 0), 'protocol'],
@@ -245,7 +248,11 @@ describe('an open connection', () => {
     expect(await bridge.metric('connections_ended_total{protocol="mqtt",reason="taken-over"}')).toBe(1);
   });
 
-  it('of a device is logged with its reason: protocol or timeout', async ({ clock, lines, bridge }) => {
+  it('of a device is logged with the reason protocol after a second CONNECT, timeout after silence', async ({
+    clock,
+    lines,
+    bridge,
+  }) => {
     const { peer } = await bridge.openDevice();
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }));
     await lines.expect('connection closed', { reason: 'protocol', why: 'a second CONNECT' });

@@ -86,7 +86,12 @@ const it = bridgeTest
   .extend('environment', ({ renewal }): Environment => pathsIn(renewal.folder));
 
 describe('TLS files that change under a bridge', () => {
-  it('new files apply to new handshakes, and sessions go on', async ({ clock, lines, bridge, renewal }) => {
+  it('new files apply to new handshakes, and open sessions stay open', async ({
+    clock,
+    lines,
+    bridge,
+    renewal,
+  }) => {
     const { folder, first, second } = renewal;
     const { ports } = bridge;
     const { peer, link } = await bridge.openDevice();
@@ -104,7 +109,12 @@ describe('TLS files that change under a bridge', () => {
     expect(link.closedWith).toBeUndefined();
   });
 
-  it('metrics show the expiry and the reloads', async ({ clock, lines, bridge, renewal }) => {
+  it('the metrics show when the certificates expire, and how often new files were loaded', async ({
+    clock,
+    lines,
+    bridge,
+    renewal,
+  }) => {
     const { folder, first, second } = renewal;
     const expiry = (certificate: string) =>
       bridge.metric(`certificate_expiry_timestamp_seconds{certificate="${certificate}"}`);
@@ -201,7 +211,7 @@ plainIt('without a device authority there is no expiry metric of it', async ({ b
   ]);
 });
 
-it('a reread loads the files even if they show no change', async ({ lines, bridge }) => {
+it('rereadTlsFiles loads the files again even if they have not changed', async ({ lines, bridge }) => {
   await bridge.rereadTlsFiles();
   expect(lines.of('TLS files loaded')).toHaveLength(2);
   expect(await bridge.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);

@@ -1,4 +1,4 @@
-/** Connections without a login: bounded per network and in all, and the oldest makes room [C-14.6]. */
+/** Connections without a login: limited per network and in total; one more closes the oldest [C-14.6]. */
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import { bridgeTest, OTHER_ADDRESS } from '#support/bridge-whole.ts';
 import { type Waiting, WaitingRoom } from '../../bridge/waiting-room.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
-/** A connection that notes its end. */
+/** A connection that records whether it was destroyed. */
 class TestSocket extends EventEmitter {
   isDestroyed = false;
 
@@ -46,14 +46,14 @@ describe('a waiting room', () => {
     expect(room.size).toBe(LIMIT.silentConnectionsPerNetwork);
   });
 
-  it('closes the oldest of all where all networks together have too many [C-14.6]', () => {
+  it('closes the oldest connection of all if all networks together have too many [C-14.6]', () => {
     const room = new WaitingRoom();
     const sockets = enterMany(room, LIMIT.silentConnections + 10, nth);
     expect(sockets.filter(({ isDestroyed }) => isDestroyed)).toEqual(sockets.slice(0, 10));
     expect(room.size).toBe(LIMIT.silentConnections);
   });
 
-  it('closes the oldest with TLS where too many have it, and none without [C-14.6]', () => {
+  it('closes the oldest connection with TLS if too many have TLS, and none without TLS [C-14.6]', () => {
     const room = new WaitingRoom();
     const plain = enterMany(room, 10, nth);
     const secure = Array.from({ length: LIMIT.silentTlsConnections + 7 }, (_none, index) => {
@@ -63,14 +63,14 @@ describe('a waiting room', () => {
     });
     expect(secure.map(({ socket }) => socket.isDestroyed).indexOf(false)).toBe(7);
     expect(plain.some(({ isDestroyed }) => isDestroyed)).toBe(false);
-    // One that has logged in makes room for another.
+    // After one has logged in, another may have TLS.
     secure.at(-1)?.hasLogin();
     enter(room, nth(1)).hasTls();
     expect(secure[7]?.socket.isDestroyed).toBe(false);
     expect(room.size).toBe(10 + LIMIT.silentTlsConnections);
   });
 
-  it('forgets a connection that has sent its login, or has closed [C-14.6]', () => {
+  it('no longer counts or closes a connection that has sent its login or has closed [C-14.6]', () => {
     const room = new WaitingRoom();
     const first = enter(room, '192.0.2.1');
     const second = enter(room, '192.0.2.1');
@@ -84,7 +84,7 @@ describe('a waiting room', () => {
 
 describe('a bridge with silent clients', () => {
   bridgeTest(
-    'lets a partner and a device in, and closes the oldest silent ones [C-14.6]',
+    'accepts a partner and a device, and closes the oldest silent clients [C-14.6]',
     async ({ bridge }) => {
       const silent = await Promise.all(
         Array.from({ length: LIMIT.silentConnectionsPerNetwork + 20 }, () => bridge.stranger()),

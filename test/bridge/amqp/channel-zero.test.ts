@@ -52,7 +52,9 @@ describe('a client with too many publishes over its rate', () => {
     await client.peer.takeMethod(METHOD.connectionUnblocked);
   });
 
-  it('without the capability connection.blocked gets neither, but is not read', async ({ client }) => {
+  it('without the capability connection.blocked gets neither, and the bridge stops reading from it', async ({
+    client,
+  }) => {
     const known = client.peer.frames.length;
     flood(client);
     while (!client.stream.isPaused()) await turns(1);

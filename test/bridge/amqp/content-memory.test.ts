@@ -52,7 +52,7 @@ describe('a body in frames of one byte', () => {
       }
     }
     await turns();
-    // The bodies take 1.3 MB; some 0.4 MB of other memory comes and goes.
+    // The bodies take 1.3 MB; some 0.4 MB of other memory is allocated and freed.
     expect(heldBytes() - before).toBeLessThan(1.9 * 20_001 * LIMIT.channelsPerConnection);
     expect(link.received.some(({ kind }) => kind === 'publish')).toBe(false);
     for (let channel = 1; channel <= LIMIT.channelsPerConnection; channel++)

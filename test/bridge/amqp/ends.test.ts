@@ -99,7 +99,11 @@ describe('a client that leaves', () => {
     await link.untilClosed();
   });
 
-  it('without an answer to a publish, close-ok comes after half a minute', async ({ clock, peer, link }) => {
+  it('without an answer to a publish, close-ok is sent after half a minute', async ({
+    clock,
+    peer,
+    link,
+  }) => {
     peer.write(publishFrames('last words'));
     peer.send(METHOD.connectionClose, BYE);
     await link.take('publish');

@@ -168,7 +168,7 @@ describe('a client with held publishes', () => {
     },
   );
 
-  it('are all stored before close-ok, if the client closes before the object answers `wait`', async ({
+  it('that closes before the object answers `wait` gets close-ok only after all of them are stored', async ({
     clock,
     publisher,
   }) => {

@@ -156,7 +156,9 @@ describe('connection.open', () => {
     },
   );
 
-  it('if the client disconnects before it, the object receives nothing [C-6.3]', async ({ amqp }) => {
+  it('the object receives nothing if the client disconnects before it sends connection.open [C-6.3]', async ({
+    amqp,
+  }) => {
     const { peer, link } = await amqp.accepted();
     await peer.takeMethod(METHOD.connectionTune);
     peer.stream.destroy();

@@ -7,7 +7,10 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
 describe('queue.declare', () => {
-  it('without a name returns the object’s name, which empty names then mean', async ({ peer, link }) => {
+  it('without a name returns the name from the object; later empty names mean that queue', async ({
+    peer,
+    link,
+  }) => {
     peer.send(METHOD.queueDeclare, { queue: '', exclusive: true, arguments: {} }, 1);
     const named = { queue: 'amq.gen-x', messageCount: 0 };
     await accept(link, 'declare', { ...named, consumerCount: 0 });
@@ -60,7 +63,9 @@ describe('requests about a partner queue', () => {
 });
 
 describe('a consumer whose queue is deleted', () => {
-  it('gets basic.cancel if its client can consumer_cancel_notify; its tag is free', async ({ amqp }) => {
+  it('gets basic.cancel if its client has consumer_cancel_notify; its tag can be used again', async ({
+    amqp,
+  }) => {
     const { peer, link } = await amqp.openConsumer({}, { capabilities: { consumer_cancel_notify: true } });
     link.send({ kind: 'cancelled', channel: 1, tag: 'ct' });
     expect(await peer.takeMethod(METHOD.basicCancel)).toMatchObject({ consumerTag: 'ct', nowait: true });
@@ -71,7 +76,9 @@ describe('a consumer whose queue is deleted', () => {
     await turns();
   });
 
-  it('gets nothing if its client cannot consumer_cancel_notify', async ({ consumer }) => {
+  it('gets nothing if its client does not have the capability consumer_cancel_notify', async ({
+    consumer,
+  }) => {
     consumer.link.send({ kind: 'cancelled', channel: 1, tag: 'ct' });
     await throughLink(consumer);
   });

@@ -73,7 +73,7 @@ describe('a client that sends requests and reads no answer', () => {
     expect(round * count * answerBytes).toBeLessThan(MAX_HELD_BYTES);
   });
 
-  it('is not read any more before the messages of its basic.gets are 2 MiB', async ({
+  it('is not read any more before the unread messages of its basic.gets are 2 MiB', async ({
     client: { peer, link, stream },
   }) => {
     peer.stream.pause();

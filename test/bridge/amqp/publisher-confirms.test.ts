@@ -23,7 +23,9 @@ describe('confirms on a channel', () => {
     expect(peer.frames.length).toBe(before + 7);
   });
 
-  it('count only the publishes of their own channel', async ({ publisher: { peer, link } }) => {
+  it('have tags that count only the publishes of their own channel', async ({
+    publisher: { peer, link },
+  }) => {
     await peer.openChannel(2);
     peer.send(METHOD.confirmSelect, { nowait: true }, 2);
     peer.write(publishFrames('a'), publishFrames('b'), publishFrames('c', { channel: 2 }));
@@ -35,7 +37,10 @@ describe('confirms on a channel', () => {
     ]);
   });
 
-  it('count from the first confirm.select; a second one changes nothing', async ({ peer, link }) => {
+  it('have tags that count from the first confirm.select; a second one changes nothing', async ({
+    peer,
+    link,
+  }) => {
     peer.write(publishFrames('before'));
     await link.take('publish');
     for (let time = 0; time < 2; time++) {

@@ -17,7 +17,7 @@ function upTo(total: number): number[] {
   return Array.from({ length: total }, (_, index) => index + 1);
 }
 
-/** `hold` opens a device whose messages 1 to `count` the site holds and lets through one a time. */
+/** `hold` opens a device whose messages 1 to `count` the site holds and then accepts one at a time. */
 const it = mqttTest.extend('hold', ({ clock, mqtt }) => {
   return async (count: number, { qos = 1, keepalive = 300, ms = WAIT_MS } = {}) => {
     const client = await mqtt.open({ keepalive });

@@ -93,7 +93,7 @@ describe('the report that a device is quiet', () => {
     expect(reports(device)).toEqual([true]);
   });
 
-  it('has a timer of its own for each device', async ({ clock, mqtt, device: silent }) => {
+  it('is timed for each device separately', async ({ clock, mqtt, device: silent }) => {
     await clock.pass(50_000);
     const lively = await mqtt.open({ keepalive, username: OTHER_ID });
     await clock.pass(40_000 + LATE_MS);

@@ -40,7 +40,7 @@ describe('arguments', () => {
     ]);
   });
 
-  it('that reach beyond their table, or in a table beyond its frame, throw an error', () => {
+  it('that are longer than their table, or whose table is longer than its frame, throw a RangeError', () => {
     const table = tableBytes(tableEntry('x', 'S', Buffer.from([0, 0, 0, 9, 0x68])));
     expect(() => readArguments(table, 0)).toThrow(RangeError);
     expect(() => readArguments(table.subarray(0, -1), 0)).toThrow(RangeError);
