@@ -259,7 +259,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('says that a configuration which has changed meanwhile is 412, not 409 [C-10]', () => {
+  it('declares 412, not 409, for a PUT of a configuration with an outdated ETag [C-10]', () => {
     const responses = document.paths['/api/v1/plants/{id}/config']?.put?.responses;
     expect([responses?.['412']?.description, responses?.['409']]).toEqual(['CONFLICT', undefined]);
   });

@@ -200,7 +200,7 @@ describe('the finder of import cycles', () => {
     ['a re-export', `export * from './a.ts';`],
     ['a type in place', `type A = import('./a.ts').A;`],
     ['a dynamic import', `await import('./a.ts');`],
-  ])('counts %s', (_form, text) => {
+  ])('counts %s as an import', (_form, text) => {
     const sources = [
       { file: 'worker/a.ts', text: `import './b.ts';` },
       { file: 'worker/b.ts', text },

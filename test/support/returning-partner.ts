@@ -133,7 +133,7 @@ export class ReturningPartner {
       try {
         channel.ack(message);
       } catch {
-        // The channel ended meanwhile: the event comes again.
+        // The channel ended meanwhile: the event is delivered again.
       }
     });
   }

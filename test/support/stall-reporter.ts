@@ -5,7 +5,7 @@ const STALL_SECONDS = 240;
 
 /**
  * Ends a run in which nothing happens any more, and names the files that did not end. Vitest's own time limits are
- * timers of the process that runs the test, so a loop or a runtime that does not answer would hold the run for ever.
+ * timers of the process that runs the test, so a loop or a runtime that does not answer would block the run for ever.
  */
 export class StallReporter implements Reporter {
   readonly #running = new Set<string>();

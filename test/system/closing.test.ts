@@ -1,5 +1,5 @@
 /**
- * A client whose object closes its connection learns it within a second, idle or busy, with its object awake
+ * A client whose object closes its connection is disconnected within a second, idle or busy, with its object awake
  * or asleep.
  */
 import { describe, expect, it, onTestFinished } from 'vitest';

@@ -171,7 +171,7 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
     },
   );
 
-  it.skipIf(missing)(`of a key with only a connect scope sends as well [C-5.3]${skipped}`, async () => {
+  it.skipIf(missing)(`of a key with only a connect scope sends a command [C-5.3]${skipped}`, async () => {
     const { plant, created } = await keyOfPlant(['vcp:connect']);
     const sample = run(language, created);
     expect(JSON.parse(await eventually(() => find(sample, 'ack')))).toMatchObject({ siteId: plant.id });
@@ -194,7 +194,7 @@ describe.skipIf(!hasCurl)(`the sample for curl${hasCurl ? '' : ' (skipped: insta
     expect([status, JSON.stringify(answer)]).toEqual([0, expect.stringContaining(stack.credentials.plantId)]);
   });
 
-  it('of a key without vcp:read says so, and is answered 403 [C-5.3]', async () => {
+  it('of a key without vcp:read names that scope in a comment, and gets 403 [C-5.3]', async () => {
     const created = await stack.admin.createKey(wanted(['vcp:connect', 'vcp:write:mode']));
     expect(created.connectionBundle?.codeSamples.curl).toMatch(/^#.*vcp:read/);
     expect(pasted(created)).toMatchObject({ status: 0, answer: { statusCode: 403, code: 'FORBIDDEN' } });

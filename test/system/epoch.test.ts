@@ -76,7 +76,7 @@ describe('a device on two bridges', () => {
       newest = await dial();
       await expectCommandReaches(newest);
 
-      // The held bytes go through now: the old session learns that it has ended, the newest receives nothing.
+      // The held bytes are sent now: the old session ends, and the newest receives nothing.
       old.client.resume();
       old.bridge.links.resume();
       await eventually(() => !old.device.listening || undefined);

@@ -142,7 +142,7 @@ describe('npm run admin', () => {
     expect((await run('organizations', '--slug', 'leaving')).said).toMatch(/DELETED +leaving *$/m);
   });
 
-  it('deletes an account; the only ORG_ADMIN of an organization stays', async () => {
+  it('deletes an account, and refuses to delete the only ORG_ADMIN of an organization', async () => {
     await create('Staying', 'staying@example.com');
     expect(await run('delete-user', '--email', 'staying@example.com')).toEqual(
       exit(1, 'only ORG_ADMIN of staying'),

@@ -57,7 +57,7 @@ describe('a kill -9 at a step of a publish', () => {
   const cases = STEPS.flatMap((step) => VICTIMS.map((victim) => [step, victim] as const));
 
   it.each(cases)(
-    '%s, of %s, loses no confirmed publish and executes nothing twice [C-6.4] [C-7.3]',
+    'at %s, of %s, loses no confirmed publish and executes nothing twice [C-6.4] [C-7.3]',
     async (step, victim) => {
       await eventually(() => (scene.device.listening && scene.partner.connected) || undefined);
       const orders = Array.from({ length: COMMANDS }, () => chargeOrder(scene.siteId));

@@ -96,7 +96,7 @@ describe('a device with a certificate', () => {
     await publish(await logIn(device), device);
   });
 
-  it('reconnects with it after a kill -9 of the bridge, and of the edge', async () => {
+  it('reconnects with the certificate after a kill -9 of the bridge, and of the edge', async () => {
     const device = await provision();
     await logIn(device);
     await stack.bridge.kill();

@@ -29,7 +29,7 @@ describe('a bridge whose edge is unavailable', () => {
     await eventually(() => bridge.links.refused > before || undefined);
   };
 
-  it('closes partners with 320, answers new logins with it, and accepts them when the edge is back [C-6.3]', async () => {
+  it('closes partners with 320, answers new logins with 320, and accepts them when the edge is back [C-6.3]', async () => {
     const options = { ...stack.partnerOptions(), port: bridge.ports.amqps };
     const connection = await openConnection(options);
     const closed = new Promise<Error & { code?: number }>((resolve) => connection.once('close', resolve));

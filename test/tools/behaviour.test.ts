@@ -200,7 +200,7 @@ describe('the table of docs/simulator.md', () => {
     expect(ROWS).toHaveLength(17);
   });
 
-  it.each(ROWS)('leads to what its row says: $see', async ({ outcomes, plant, names, see }) => {
+  it.each(ROWS)('shows the outcome that its row promises: $see', async ({ outcomes, plant, names, see }) => {
     const sinceMs = performance.now();
     if (plant && plant !== plantIs) await behave(plant);
     if (plant === 'faulty' && plantIs !== 'faulty') await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);

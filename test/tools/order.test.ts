@@ -29,7 +29,7 @@ describe('an order', () => {
     ['command', '{}', /; for example command.device/],
     ['command.mode', '5', /must be a JSON object/],
     ['command.mode', '{', /JSON/],
-  ])('cannot be %s %s', (key, text, reason) => {
+  ])('cannot be sent with the routing key %s and the payload %s', (key, text, reason) => {
     expect(() => readOrder(key, text, NOON_MS)).toThrow(reason);
   });
 });

@@ -43,7 +43,7 @@ describe('the readiness of a stack', () => {
     expect(left).toEqual([GOOD]);
   });
 
-  it('requires only that the gateway listens where it sends no readings', async () => {
+  it('requires only that the gateway listens, if the gateway sends no readings', async () => {
     const { edgeUrl, left } = await edgeThatAnswers(['none', GOOD]);
     let asked = 0;
     const isListening = () => ++asked === 3;

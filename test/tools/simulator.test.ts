@@ -127,7 +127,7 @@ describe('a command to the simulated plant', () => {
     expect(applied(['SITE_SETPOINT', { type: 'POWER', targetValueKw: 20 }])).toBeUndefined();
   });
 
-  it('is obeyed in part when the plant falls short', () => {
+  it('is obeyed in part if the plant delivers only a share of a target', () => {
     const short = { ...AT_NOON, share: 0.5 };
     const setpoint = { action: 'SITE_SETPOINT', payload: { targetSignedKw: -8 } };
     expect(obey(NO_ORDERS, setpoint, short)?.setpoint?.targetKw).toBe(-4);
@@ -213,7 +213,7 @@ describe('a setpoint with a ramp', () => {
     ['up', false, 30],
     ['down', false, -30],
   ])(
-    'goes %s at that rate and stays there [C-2.3] (includeConsumption: %s)',
+    'moves the power %s at that rate to the target and keeps it [C-2.3] (includeConsumption: %s)',
     (_name, includeConsumption, targetSignedKw) => {
       const [start = 0, ...powers] = ramped({ targetSignedKw, includeConsumption });
       const direction = Math.sign(targetSignedKw - start);
@@ -257,7 +257,7 @@ describe('the simulated plant in an emergency', () => {
     expect(released).toMatchObject({ held: null, batteryKw: 5 });
   });
 
-  it('leaves it with a mode, which also ends a setpoint of that priority [C-7.7]', () => {
+  it('ends the emergency with a mode, which also ends a setpoint of EMERGENCY priority [C-7.7]', () => {
     const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY' };
     const mode = { mode: 'STANDARD' };
     const orders = applied(['EMERGENCY_STOP', {}], ['SITE_SETPOINT', setpoint], ['MODE_CHANGE', mode]);
@@ -309,7 +309,7 @@ describe('the simulated plant in an emergency', () => {
     ['EMERGENCY_STOP', 0, 0],
     ['EMERGENCY_HOLD', -7, 31],
   ])(
-    'follows a setpoint of that priority after %s, and then returns to the emergency',
+    'follows a setpoint of EMERGENCY priority after %s, and then returns to the emergency',
     (action, batteryKw, pvKw) => {
       const validUntil = new Date(MIDNIGHT + 12.5 * HOUR).toISOString();
       const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY', validUntil };
@@ -351,11 +351,11 @@ describe('the fallback of the simulated plant', () => {
     expect(engaged(changes)).toMatchObject(orders);
   });
 
-  it('holds the agreed power [C-2.3]', () => {
+  it('holds the power of its setpointKw [C-2.3]', () => {
     expect(engaged({ setpointKw: -3 })).toMatchObject({ setpoint: { targetKw: -3 }, held: null });
   });
 
-  it('does nothing when none was agreed, and does not end an emergency', () => {
+  it('does nothing if none was configured, and does not end an emergency', () => {
     expect(fallBack(NO_ORDERS, AT_NOON.state)).toBe(NO_ORDERS);
     const stopped = applied(
       ['CONFIG_SET', { fallback: { ...fallback, action: 'MODE' } }],

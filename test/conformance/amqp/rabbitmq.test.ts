@@ -15,7 +15,7 @@ const isPlayed = wanted !== undefined && isRabbitMqInstalled();
 if (wanted !== undefined && !isPlayed)
   console.warn("RabbitMQ is not played: install Debian's rabbitmq-server for it.");
 
-describe.skipIf(!isPlayed)('RabbitMQ', () => {
+describe.skipIf(!isPlayed)('RabbitMQ still gives the recorded answers to', () => {
   const answers: Answers = wanted === 'record' ? new Map() : readAnswers();
   let broker: Broker;
   let played: Played;

@@ -13,7 +13,7 @@ import { startSitewire } from './sitewire.ts';
 const answers = readAnswers();
 const titles = GROUPS.flatMap(({ transcripts }) => transcripts.map(({ title }) => title));
 
-describe('a raw client', () => {
+describe('a raw client gets the same answers as from RabbitMQ to', () => {
   let broker: Broker;
   let played: Played;
 
@@ -39,7 +39,7 @@ describe('the transcripts', () => {
   });
 
   it.each(Object.entries(DIFFERENCES))(
-    'have another answer than RabbitMQ’s, because of a clause, where the list says so: %s',
+    'differ from RabbitMQ in each entry of DIFFERENCES, whose reason cites a clause: %s',
     (title, { ours, why }) => {
       expect(titles).toContain(title);
       expect(ours).not.toEqual(answers.get(title));

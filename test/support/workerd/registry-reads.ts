@@ -48,7 +48,7 @@ export function watchRegistry(
 
 /**
  * Holds back the answer of the next read after it was read; other reads are not affected. `untilHeld` waits until the
- * answer is held, `release` lets it go.
+ * answer is held, `release` sends it.
  */
 export function holdNextAnswer() {
   const released = Promise.withResolvers<void>();
