@@ -89,7 +89,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
     ],
     why: 'An exclusive queue belongs to its connection, with its bindings [C-6.6].',
   },
-  'what the server says of itself': {
+  'the properties that the server sends in connection.start': {
     ours: [
       START,
       'product Sitewire',
@@ -114,7 +114,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
     ours: [START, TUNE, ...closes("530 NOT_ALLOWED - access to vhost 'nope' refused for user '$U' [10/40]")],
     why: VHOSTS,
   },
-  'the vhost / without being named so': {
+  'an empty vhost name': {
     ours: [START, TUNE, ...closes("530 NOT_ALLOWED - access to vhost '' refused for user '$U' [10/40]")],
     why: VHOSTS,
   },
@@ -122,7 +122,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
     ours: [START, TUNE, 'connection.close-ok', 'closed'],
     why: 'A client that closes early gets close-ok, as the protocol says; RabbitMQ does not answer [C-6.3].',
   },
-  'a secret that is updated with another': {
+  'connection.update-secret with another password': {
     ours: closes('530 NOT_ALLOWED - New secret was refused by one of the backends [10/70]'),
     why: 'A key keeps one secret for its lifetime: its connections accept no other [C-5.6].',
   },
@@ -186,7 +186,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
     ],
     why: 'Earlier publishes are confirmed first; RabbitMQ may close first and confirm nothing [C-6.4].',
   },
-  'a passive declaration of a queue of ours that is not there': {
+  'a passive declaration of an event queue that is not there': {
     ours: noAccess('vcp.$U.nothing', '50/10'),
     why: FOREIGN,
   },
@@ -198,7 +198,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
     ours: ['queue.declare-ok vcp.$U.command 0 1', 'open'],
     why: 'Only the platform consumes this queue [C-6.1].',
   },
-  'a queue of ours is purged': {
+  'an event queue is purged': {
     ours: noAccess('vcp.$U.event.alarm', '50/30'),
     why: 'A partner may only read and acknowledge [C-6.2].',
   },

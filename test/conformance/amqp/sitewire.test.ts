@@ -13,7 +13,7 @@ import { startSitewire } from './sitewire.ts';
 const answers = readAnswers();
 const titles = GROUPS.flatMap(({ transcripts }) => transcripts.map(({ title }) => title));
 
-describe('a raw client gets the same answers as from RabbitMQ to', () => {
+describe('a raw client gets the answer of RabbitMQ, or of DIFFERENCES, to', () => {
   let broker: Broker;
   let played: Played;
 

@@ -45,14 +45,14 @@ export const channels: Group = {
     notOpen('channel.close', send('channel.close', BYE, 9)),
     notOpen('channel.close-ok', send('channel.close-ok', {}, 9)),
     transcript('channel.close-ok on a channel that is open', send('channel.close-ok')),
-    transcript('a method behind the close of its channel', closed, send('basic.qos')),
+    transcript('a method after the close of its channel', closed, send('basic.qos')),
     transcript('a channel that is opened again', closed, opened(), known()),
     tuned('a channel number above channel_max', opened(1_000)),
     tuned('the highest channel number', opened(65_535)),
     tuned('more channels than channel_max', opened(7), send('channel.open', {}, 8)),
-    tuned('as many channels again, once one is closed', opened(7), closed, opened(8)),
+    tuned('a new channel in place of a closed one at channel_max', opened(7), closed, opened(8)),
     transcript(
-      'what is sent behind an error of its channel is ignored',
+      'publishes and requests after an error of their channel are ignored',
       confirm,
       together(
         publish('no', REFUSED),
@@ -62,7 +62,11 @@ export const channels: Group = {
       ),
       until('channel.close'),
     ),
-    transcript('an opening of a channel that was closed and did not answer', refused, send('channel.open')),
+    transcript(
+      'channel.open on a channel whose channel.close was not answered',
+      refused,
+      send('channel.open'),
+    ),
     transcript(
       'confirms begin at 1 again on a channel that was closed by an error',
       confirmed('yes'),
@@ -72,12 +76,16 @@ export const channels: Group = {
       confirmed('yes'),
     ),
     transcript(
-      'an error of one channel leaves another alone',
+      'an error of one channel does not affect another channel',
       opened(2),
       refused,
       request('queue.declare', { queue: QUEUE, passive: true }, 2),
     ),
-    transcript('closes that cross', refused, send('channel.close', BYE)),
+    transcript(
+      'a channel.close of the client that crosses one of the server',
+      refused,
+      send('channel.close', BYE),
+    ),
     transcript('channel.flow that is active', request('channel.flow', { active: true })),
     transcript('channel.flow that is not active', send('channel.flow', { active: false })),
     transcript(
@@ -112,7 +120,7 @@ export const channels: Group = {
     transcript('confirm.select twice', confirm, confirm),
     transcript('confirm.select with nowait', send('confirm.select', { nowait: true }), publish('yes'), acked),
     transcript(
-      'connection.close behind requests, in one write',
+      'connection.close after requests, in one write',
       together(
         send('queue.declare', { queue: QUEUE, passive: true }),
         send('basic.qos', { prefetchCount: 1 }),

@@ -30,37 +30,37 @@ export const content: Group = {
   rights: PARTNER,
   transcripts: [
     transcript('a body in one frame', confirmed('hello')),
-    transcript('a body of nothing', confirmed('')),
-    transcript('a body of nothing with an empty body frame', publish(''), method.body('')),
+    transcript('an empty body', confirmed('')),
+    transcript('an empty body with an empty body frame', publish(''), method.body('')),
     transcript('a body in several frames', confirm, inFrames(5, 'he', '', 'llo'), acked),
     transcript('a body that is longer than announced', confirm, inFrames(2, 'hello')),
-    transcript('a body that goes on behind its end', inFrames(2, 'he', 'llo')),
+    transcript('a body frame after the end of the body', inFrames(2, 'he', 'llo')),
     transcript('a body of the largest size', confirmed('x'.repeat(262_144))),
     transcript('a body that is a byte too large', confirm, publish('x'.repeat(262_145))),
     transcript('a body that announces a terabyte', confirm, inFrames(2 ** 40, 'x')),
     {
-      ...filled(['x'.repeat(200_000)], 'a body is sent in frames of what was tuned', get()),
+      ...filled(['x'.repeat(200_000)], 'a body is delivered in frames of the tuned size', get()),
       hello: { tune: { frameMax: 8192 } },
     },
     transcript('a user_id that is the user', confirmed('x', { properties: { userId: '$U' } })),
-    having('a user_id of another', { userId: 'zzz' }),
+    having('a user_id of another user', { userId: 'zzz' }),
     transcript(
-      'a user_id of another where nothing may be published',
+      'a user_id of another user, to an exchange where the user may not publish',
       publish('x', { exchange: '', properties: { userId: 'zzz' } }),
     ),
     transcript('an expiration', confirmed('x', { properties: { expiration: '600000' } })),
     having('an expiration that is no number', { expiration: 'abc' }),
     having('an expiration that is empty', { expiration: '' }),
     having('an expiration that is negative', { expiration: '-1' }),
-    having('an expiration with a rest', { expiration: '10s' }),
+    having('an expiration with text after the number', { expiration: '10s' }),
     having('an expiration that is too long', { expiration: '315360000001' }),
     transcript(
-      'an expiration that is no number where nothing may be published',
+      'an expiration that is no number, to an exchange where the user may not publish',
       publish('x', { exchange: '', properties: { expiration: 'abc' } }),
     ),
     filled(
       [],
-      'properties come out as they went in',
+      'a message is delivered with the properties that were published',
       confirmed('hello', {
         properties: {
           contentType: 'application/json',
@@ -81,14 +81,14 @@ export const content: Group = {
     ),
     filled(
       [],
-      'bytes that are no text come out as they went in',
+      'a body of bytes that are no text is delivered unchanged',
       confirmed(Buffer.from([0xff, 0x00, 0xce, 0x80])),
       get(),
     ),
     filled(['hello'], 'a message without properties', get()),
     filled(
       [],
-      'a header x-death-reason of the publisher',
+      'a header of the publisher',
       confirmed('x', { properties: { headers: { mine: 'yes' } } }),
       get(),
     ),
@@ -96,7 +96,7 @@ export const content: Group = {
     having('a header CC with a key that may not be published', { headers: { CC: ['beta.command.mode'] } }),
     filled(
       [],
-      'publishes in one write come out in their order',
+      'publishes in one write are delivered in their order',
       confirm,
       (stage) =>
         stage.write(

@@ -50,12 +50,12 @@ function header(text: string): Step {
 
 const LOGINS: Transcript[] = [
   {
-    ...transcript('what the server says of itself', offered, completed),
+    ...transcript('the properties that the server sends in connection.start', offered, completed),
     introduced: true,
   },
-  transcript('a vhost of its own opens', offered, completed),
+  transcript('a client that opens the vhost of its user', offered, completed),
   transcript(
-    'AMQPLAIN opens it too',
+    'a client that logs in by AMQPLAIN and opens its vhost',
     start,
     byAmqplain({ LOGIN: '$U', PASSWORD: '$P' }),
     until('connection.tune'),
@@ -98,8 +98,8 @@ const TUNING: Transcript[] = [
 
 const STATES: Transcript[] = [
   opening('a vhost that is not there', 'nope'),
-  opening('the vhost / without being named so', ''),
-  opening('a vhost of another', '$W'),
+  opening('an empty vhost name', ''),
+  opening('a vhost of another user', '$W'),
   transcript('connection.open before tune-ok', offered, open()),
   transcript('connection.open before start-ok', start, open()),
   transcript('start-ok twice', offered, login()),
@@ -112,7 +112,7 @@ const STATES: Transcript[] = [
   connected('a second connection.open', open()),
   connected('connection.close', send('connection.close', BYE, 0)),
   connected(
-    'a secret that is updated with itself',
+    'connection.update-secret with the current password',
     (stage) =>
       stage.send(
         'connection.update-secret',
@@ -122,7 +122,7 @@ const STATES: Transcript[] = [
     until('connection.update-secret-ok'),
   ),
   connected(
-    'a secret that is updated with another',
+    'connection.update-secret with another password',
     send('connection.update-secret', { newSecret: Buffer.from('wrong'), reason: 'new' }, 0),
   ),
   connected(

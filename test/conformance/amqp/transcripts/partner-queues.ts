@@ -58,8 +58,8 @@ const NAMES: Transcript[] = [
   transcript('the queue without a name is the one declared last', declared({ queue: '' }), getNone('')),
   transcript('a partner queue with a reserved name', declare({ queue: 'amq.foo' })),
   transcript('a partner queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
-  transcript('a partner queue with a name of ours', declare({ queue: 'vcp.mine' })),
-  transcript('a partner queue whose name begins like ours', declared({ queue: 'vcpmine-$own' })),
+  transcript('a partner queue whose name begins with vcp.', declare({ queue: 'vcp.mine' })),
+  transcript('a partner queue whose name begins with vcp and no dot', declared({ queue: 'vcpmine-$own' })),
   transcript('a partner queue with a line break in its name', declared({ queue: '$own\n' })),
   transcript('a partner queue with a name that is no text', declare({ queue: '$own\u0001' })),
 ];
@@ -147,29 +147,29 @@ const ENDS: Transcript[] = [
     send('queue.purge', { queue: '$own', nowait: true }),
   ),
   transcript(
-    'an auto-delete queue goes with its last consumer',
+    'an auto-delete queue is deleted with its last consumer',
     declared({ autoDelete: true }),
     consumed,
     cancelled,
     declare(passive),
   ),
   transcript(
-    'an auto-delete queue stays while it never had a consumer',
+    'an auto-delete queue is not deleted while it has had no consumer',
     declared({ autoDelete: true }),
     declared(passive),
   ),
   transcript(
-    'an exclusive queue goes with its connection',
+    'an exclusive queue is deleted with its connection',
     beside(declared({ exclusive: true }), leave),
     declare(passive),
   ),
   transcript(
-    'a queue that is not exclusive stays behind its connection',
+    'a queue that is not exclusive is not deleted with its connection',
     beside(declared(), leave),
     declared(passive),
     deleted,
   ),
-  transcript('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
+  transcript('an event queue is deleted by its partner', send('queue.delete', { queue: QUEUE })),
 ];
 
 export const partnerQueues: Group = {

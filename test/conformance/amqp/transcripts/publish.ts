@@ -34,11 +34,11 @@ export const publishing: Group = {
   name: 'publish',
   rights: PARTNER,
   transcripts: [
-    transcript('a publish that may be is confirmed', confirmed('yes')),
+    transcript('a permitted publish is confirmed', confirmed('yes')),
     transcript('a publish without confirms is not answered', publish('yes')),
     transcript('a mandatory publish that reaches a queue', confirmed('yes', { mandatory: true })),
     transcript(
-      'three publishes are confirmed each',
+      'each of three publishes is confirmed',
       confirm,
       together(publish('a'), publish('b'), publish('c')),
       acked,
@@ -53,8 +53,12 @@ export const publishing: Group = {
     refused('a publish under an unknown key', { routingKey: '$U.command.nothing' }),
     refused('a publish under an empty key', { routingKey: '' }),
     refused('a publish under a wildcard', { routingKey: '$U.command.*' }),
-    refused('a mandatory publish that may not be', { ...FOREIGN, mandatory: true }),
-    transcript('a publish that may not be, without confirms', publish('no', FOREIGN), until('channel.close')),
+    refused('a mandatory publish that is not permitted', { ...FOREIGN, mandatory: true }),
+    transcript(
+      'a publish that is not permitted, without confirms',
+      publish('no', FOREIGN),
+      until('channel.close'),
+    ),
     transcript('an immediate publish', confirm, publish('no', { immediate: true })),
     filled(
       [],
@@ -65,7 +69,7 @@ export const publishing: Group = {
     ),
     filled(
       [],
-      'what was taken of a write with a refused publish in it',
+      'a publish before a refused one is stored, a publish after it in the same write is not',
       confirmed('a'),
       together(publish('no', TOPIC), publish('b')),
       acceptClose,
@@ -102,7 +106,7 @@ export const publishing: Group = {
       stored,
     ),
     transcript(
-      'a publish on another channel behind a refused one',
+      'a publish on another channel after a refused one',
       opened(2),
       confirm,
       together(publish('no', { ...TOPIC, channel: 2 }), publish('yes')),

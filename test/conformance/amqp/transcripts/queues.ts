@@ -21,7 +21,7 @@ const EXCHANGES = { destination: 'vcp', source: 'vcp', routingKey: 'x' };
 const passive = (title: string, queue: string): Transcript =>
   transcript(`a passive declaration of ${title}`, send('queue.declare', { queue, passive: true }));
 const declared = (title: string, fields: Fields): Transcript =>
-  transcript(`a queue of ours that is declared ${title}`, send('queue.declare', { ...DURABLE, ...fields }));
+  transcript(`an event queue that is declared ${title}`, send('queue.declare', { ...DURABLE, ...fields }));
 const exchange = (title: string, fields: Fields): Transcript =>
   transcript(`the exchange vcp that is declared ${title}`, send('exchange.declare', { ...TOPIC, ...fields }));
 const one = (title: string, method: string, fields: Fields) => transcript(title, send(method, fields));
@@ -30,10 +30,10 @@ export const queues: Group = {
   name: 'queues',
   rights: PARTNER,
   transcripts: [
-    passive('a queue of ours', QUEUE),
-    { ...passive('a queue of ours that holds two messages', FILLED), fill: ['a', 'b'] },
+    passive('an event queue', QUEUE),
+    { ...passive('an event queue that holds two messages', FILLED), fill: ['a', 'b'] },
     passive('a queue that is not there', 'nope'),
-    passive('a queue of ours that is not there', 'vcp.$U.nothing'),
+    passive('an event queue that is not there', 'vcp.$U.nothing'),
     passive('a queue of another organization', 'vcp.beta.event.alarm'),
     passive('a queue that the platform reads', 'vcp.$U.command'),
     passive('a queue with a reserved name', 'amq.nope'),
@@ -43,33 +43,36 @@ export const queues: Group = {
     ),
     one('a passive declaration without a name', 'queue.declare', { queue: '', passive: true }),
     transcript(
-      'a passive declaration without a name, behind one with',
+      'a passive declaration without a name, after one with a name',
       request('queue.declare', { queue: QUEUE, passive: true }),
       send('queue.declare', { queue: '', passive: true }),
     ),
     one('a passive declaration with nowait', 'queue.declare', { queue: QUEUE, passive: true, nowait: true }),
-    one('a passive declaration with nowait of what is not there', 'queue.declare', {
+    one('a passive declaration with nowait of a queue that is not there', 'queue.declare', {
       queue: 'nope',
       passive: true,
       nowait: true,
     }),
-    one('a queue of ours that is not there, declared', 'queue.declare', {
+    one('an event queue that is not there, declared', 'queue.declare', {
       queue: 'vcp.$U.nothing',
       durable: true,
     }),
     one('a queue of another organization, declared', 'queue.declare', { queue: 'vcp.beta.event.alarm' }),
-    one('a queue of ours is bound', 'queue.bind', { queue: QUEUE, exchange: 'vcp', routingKey: 'x' }),
-    one('a queue of ours is unbound', 'queue.unbind', { queue: QUEUE, exchange: 'vcp', routingKey: 'x' }),
-    one('a queue of ours is deleted', 'queue.delete', { queue: QUEUE }),
-    one('a queue of ours is deleted if it is unused', 'queue.delete', { queue: QUEUE, ifUnused: true }),
-    one('a queue of ours is purged', 'queue.purge', { queue: QUEUE }),
+    one('an event queue is bound', 'queue.bind', { queue: QUEUE, exchange: 'vcp', routingKey: 'x' }),
+    one('an event queue is unbound', 'queue.unbind', { queue: QUEUE, exchange: 'vcp', routingKey: 'x' }),
+    one('an event queue is deleted', 'queue.delete', { queue: QUEUE }),
+    one('an event queue is deleted if it is unused', 'queue.delete', { queue: QUEUE, ifUnused: true }),
+    one('an event queue is purged', 'queue.purge', { queue: QUEUE }),
     one('a queue of another organization is purged', 'queue.purge', { queue: 'vcp.beta.event.alarm' }),
     one('a queue of another organization is deleted', 'queue.delete', { queue: 'vcp.beta.event.alarm' }),
-    one('an exchange of its own', 'exchange.declare', { ...TOPIC, exchange: 'mine' }),
+    one('a new exchange is declared', 'exchange.declare', { ...TOPIC, exchange: 'mine' }),
     one('an exchange with a reserved name', 'exchange.declare', { ...TOPIC, exchange: 'amq.mine' }),
     one('the default exchange is declared', 'exchange.declare', { ...TOPIC, exchange: '' }),
     one('an exchange of an unknown type', 'exchange.declare', { ...TOPIC, type: 'zzz' }),
-    one('an exchange of its own of an unknown type', 'exchange.declare', { exchange: 'mine', type: 'zzz' }),
+    one('a new exchange of an unknown type is declared', 'exchange.declare', {
+      exchange: 'mine',
+      type: 'zzz',
+    }),
     one('an exchange without a type', 'exchange.declare', { ...TOPIC, type: '' }),
     one('the exchange vcp is deleted', 'exchange.delete', { exchange: 'vcp' }),
     one('an exchange that is not there is deleted', 'exchange.delete', { exchange: 'nope' }),
