@@ -34,12 +34,17 @@ export class SeenEvents implements ConnectionEvents {
   }
   answered(result: PublishResult, count: number): void {
     this.results[result] += count;
+    this.#signal.changed();
   }
   published(count: number): void {
     this.publishedCount += count;
   }
   delivered(count: number): void {
     this.deliveredCount += count;
+  }
+  /** Resolves in the turn of the answer: what the bridge writes at the end of that turn is not written yet. */
+  untilAnswered(result: PublishResult): Promise<number> {
+    return this.#signal.until(() => this.results[result] || undefined);
   }
   untilClosed(): Promise<string> {
     return this.#signal.until(() => this.closedWhy[0]);

@@ -69,12 +69,16 @@ describe('confirms on a channel', () => {
     await throughLink({ peer, link });
   });
 
-  it('are sent before the close of a later shutdown', async ({ publisher: { peer, link, connection } }) => {
+  it('that have arrived are sent before the close of a shutdown in the same turn', async ({
+    publisher: { peer, link, connection, events },
+  }) => {
     peer.write(publishFrames('a'));
     await link.store();
-    await peer.takeMethod(METHOD.basicAck);
+    await events.untilAnswered('confirmed');
+    expect(peer.countOf(METHOD.basicAck)).toBe(0);
     connection.shutdown('shutdown');
-    await peer.takeConnectionClose();
+    expect(await peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 1 });
+    expect(await peer.takeConnectionClose()).toMatch(/^320 /);
   });
 
   it('missing for 10 s mean a lost link: 320, no nack (rule 3)', async ({ clock, publisher }) => {

@@ -100,8 +100,23 @@ describe('a PUBLISH with the retain flag', () => {
     peer.write(publishPacket(TELEMETRY, 'a', { retain: true, id: 3 }));
     await link.store();
     expect(await peer.takeId(PACKET.puback)).toBe(3);
-    await peer.subscribe(4, COMMANDS);
-    await peer.ping();
+  });
+
+  it('leaves no retained message: a later session that subscribes receives nothing [C-3.6]', async ({
+    mqtt,
+    device: { peer, link },
+  }) => {
+    peer.write(publishPacket(TELEMETRY, 'a', { retain: true, id: 3 }));
+    await link.store();
+    expect(await peer.takeId(PACKET.puback)).toBe(3);
+    peer.write(publishPacket(COMMANDS, 'b', { retain: true, id: 4 }));
+    await peer.untilEnded();
+    const later = await mqtt.open();
+    await later.peer.subscribe(1, COMMANDS, TELEMETRY, '#');
+    await later.peer.ping();
+    await turns();
+    const types = later.peer.packets.map(({ type }) => type);
+    expect(types).toEqual([PACKET.connack, PACKET.suback, PACKET.pingresp]);
   });
 });
 

@@ -21,8 +21,8 @@ const FIELDS = { consumerTag: 'ct', deliveryTag: 7, redelivered: true, exchange:
 
 const delivery = (changes: Partial<Delivery> = {}) => deliveryOf(1, { body: '', ...changes });
 
-function encode(message: Delivery, frameMax = 131_072): Frame[] {
-  const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields: FIELDS }, message, frameMax);
+function encode(message: Delivery, frameMax = 131_072, fields: Fields = FIELDS): Frame[] {
+  const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields }, message, frameMax);
   return [...new FrameReader(frameMax).push(bytes)];
 }
 
@@ -219,10 +219,15 @@ describe('properties of a delivery', () => {
     );
   });
 
-  it('a routing key of 100 invalid bytes is encoded without an error [C-7.1]', () => {
-    // 100 invalid bytes became 100 replacement characters of three bytes each.
+  it('a routing key of 100 invalid bytes is cut between characters to a short string [C-7.1]', () => {
+    // 100 invalid bytes became 100 replacement characters of three bytes each; 78 of them fit into 255 bytes.
     const routingKey = `acme.command.device.${'\ufffd'.repeat(100)}`;
-    const fields = { ...FIELDS, routingKey };
-    encodeDelivery(9, { id: METHOD.basicDeliver, fields }, delivery({ routingKey }), 131_072);
+    const [method, , body] = encode(delivery({ body: 'body', routingKey }), 131_072, {
+      ...FIELDS,
+      routingKey,
+    });
+    const decoded = definitions.decode(METHOD.basicDeliver, method?.payload.subarray(4) ?? Buffer.alloc(0));
+    expect(decoded).toEqual({ ...FIELDS, routingKey: `acme.command.device.${'\ufffd'.repeat(78)}` });
+    expect(body?.payload.toString()).toBe('body');
   });
 });

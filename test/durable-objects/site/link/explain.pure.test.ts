@@ -86,7 +86,7 @@ describe('a malformed message', () => {
   });
 
   it.each<[string, DevicePublishTopic, string, RegExp]>([
-    ['no JSON', 'telemetry', 'hello', /\S/],
+    ['no JSON', 'telemetry', 'hello', /^not JSON$/],
     ['no nonce', 'telemetry', `{"ts":1,"data":{},"sig":"${SIG}"}`, /^nonce: /],
     [
       'a value that is text',
