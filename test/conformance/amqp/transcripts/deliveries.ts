@@ -190,7 +190,6 @@ export const deliveries: Group = {
       reopened,
       get(),
     ),
-    filled('a', 'an acknowledged message is not delivered again on a reopened channel', get(), ack(1), gone),
     filled(
       'a',
       'a message of a connection that ended is delivered to another connection',
