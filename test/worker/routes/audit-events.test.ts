@@ -1,11 +1,13 @@
 /** Audit events show every admin action with its actor, address, target and outcome [C-8.4]. */
 import { env } from 'cloudflare:workers';
 import { anonymous, bodyOf, type Call } from '#workerd/client.ts';
-import type { Person } from '#workerd/people.ts';
+import { KEY_REQUEST, KEYS } from '#workerd/key-admin.ts';
+import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import { createDevice } from '#workerd/world.ts';
 import { writeConnected, writeRefusedConnection } from '../../../durable-objects/registry/audit-events.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
+import type { CreatedApiKey } from '../../../protocol/api-key-record.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -324,12 +326,48 @@ describe('GET /audit-events', () => {
     }
   });
 
-  it('no row has a password, a token or a key (bad input: REST)', async ({ team }) => {
-    const { key } = await team.newKey(['plants:read']);
-    const text = JSON.stringify((await pageOf(team.admin, '?limit=100')).data);
-    for (const secret of [key, team.admin.accessToken, team.admin.refreshToken])
+  it('rows about passwords, tokens and keys have none of them (bad input: REST)', async ({ ownTeam }) => {
+    const { viewer, orgAdmin, id: org } = ownTeam;
+    const [wrong, next] = ['a wrong horse battery', 'another horse battery'];
+    await logIn(viewer.email, wrong);
+    const again = await Person.logIn(viewer.email);
+    await again.read('/auth/change-password', {
+      method: 'POST',
+      body: { currentPassword: PASSWORD, newPassword: next },
+    });
+    const made = await orgAdmin.create<CreatedApiKey>(KEYS, KEY_REQUEST, { org });
+    const invitation = await ownTeam.invite(uniqueEmail());
+    const device = await ownTeam.newTokenDevice();
+    const token = await ownTeam.newToken(device.id);
+    const { hmacSecret } = await ownTeam.rotateSecret(device.id);
+    const { data } = await pageOf(ownTeam.admin, '?limit=100');
+    expect(data.map(({ event }) => event)).toEqual(
+      expect.arrayContaining([
+        'user.login_failed',
+        'user.logged_in',
+        'user.password_changed',
+        'api_key.created',
+        'member.invited',
+        'device.provisioned',
+        'device.token_issued',
+        'device.secret_rotated',
+      ]),
+    );
+    const passwords = [PASSWORD, wrong, next];
+    const keys = [made.key, made.signingKey, device.hmacSecret, hmacSecret];
+    const tokens = [again.accessToken, again.refreshToken, invitation.token, device.token, token];
+    const text = JSON.stringify(data);
+    for (const secret of [...passwords, ...keys, ...tokens]) {
+      expect(secret.length).toBeGreaterThan(9);
       expect(text).not.toContain(secret);
-    expect(text).not.toMatch(/password|hash|secret|token/i);
-    expect((await anonymous.call('/audit-events')).status).toBe(401);
+    }
+    // Nor their hashes: SHA-256 in hex, and scrypt.
+    expect(text).not.toMatch(/[0-9a-f]{64}|scrypt/i);
+    for (const { details } of data)
+      expect(Object.keys(details).join()).not.toMatch(/password|hash|secret|token/i);
+  });
+
+  it('a client without a credential gets 401 (bad input: REST)', async () => {
+    await expectError(await anonymous.call('/audit-events'), 401, 'UNAUTHORIZED');
   });
 });

@@ -10,6 +10,8 @@ import { countAttempt } from '../../../worker/registry/login-failures.ts';
 const WRONG = 'not my password';
 const MOST = 10;
 const WINDOW_MS = 15 * 60_000;
+/** How long a browser is known after a login. */
+const KNOWN_MS = 90 * 86_400_000;
 
 /** The network of requests whose address the Worker does not know. */
 const UNKNOWN = 'unknown';
@@ -24,6 +26,13 @@ async function logInFrom(address: string, email: string, password: string, cooki
   const headers = { 'cf-connecting-ip': address, cookie };
   const options = { method: 'POST', body: { email, password }, headers } as const;
   return await anonymous.call('/auth/login', options, { CLIENT_ADDRESS: 'platform' });
+}
+
+/** The cookie by which the browser of this login proves later that it is known. */
+function knownBrowserOf(login: Response): string {
+  const cookie = /known_browser=[^;]+/.exec(login.headers.getSetCookie().join('; '))?.[0] ?? '';
+  expect(cookie).not.toBe('');
+  return cookie;
 }
 
 async function expectLocked(email: string): Promise<void> {
@@ -173,9 +182,7 @@ describe('guesses from other networks', () => {
 
   it('100 failures lock all clients except browsers that logged in earlier [C-14.4]', async ({ person }) => {
     const { email } = person;
-    const before = await logInFrom('192.0.2.1', email, PASSWORD);
-    const cookie = /known_browser=[^;]+/.exec(before.headers.getSetCookie().join('; '))?.[0] ?? '';
-    expect(cookie).not.toBe('');
+    const cookie = knownBrowserOf(await logInFrom('192.0.2.1', email, PASSWORD));
     for (let network = 0; network < 100; network++) await failed(email, 1, `198.51.100.${network}`);
     await expectError(await logInFrom('203.0.113.1', email, PASSWORD), 423, 'ACCOUNT_LOCKED');
     expect((await logInFrom('203.0.113.1', email, PASSWORD, cookie)).status).toBe(200);
@@ -185,11 +192,25 @@ describe('guesses from other networks', () => {
     person,
   }) => {
     const other = await Person.register();
-    const foreign = await logInFrom('192.0.2.1', other.email, PASSWORD);
-    const cookie = /known_browser=[^;]+/.exec(foreign.headers.getSetCookie().join('; '))?.[0] ?? '';
+    const cookie = knownBrowserOf(await logInFrom('192.0.2.1', other.email, PASSWORD));
     for (let network = 0; network < 100; network++) await failed(person.email, 1, `198.51.100.${network}`);
     const mine = `known_browser=${Date.now() + 1_000}.${'0'.repeat(64)}`;
     for (const shown of [cookie, mine, 'known_browser=x', 'known_browser=1.'])
       await expectError(await logInFrom('203.0.113.1', person.email, PASSWORD, shown), 423, 'ACCOUNT_LOCKED');
+  });
+
+  it('a browser stays known for 90 days after a login, and then its known_browser cookie has expired [C-14.4]', async ({
+    person: { email },
+  }) => {
+    const now = stopClock();
+    const cookie = knownBrowserOf(await logInFrom('192.0.2.1', email, PASSWORD));
+    for (const [laterMs, status] of [
+      [KNOWN_MS - 1, 200],
+      [KNOWN_MS, 423],
+    ] as const) {
+      vi.setSystemTime(now + laterMs);
+      for (let network = 0; network < 100; network++) await failed(email, 1, `198.51.100.${network}`);
+      expect((await logInFrom('203.0.113.1', email, PASSWORD, cookie)).status).toBe(status);
+    }
   });
 });

@@ -164,8 +164,11 @@ describe('POST /devices/{id}/rotate-secret', () => {
 
   it('a client cannot choose the secret (bad input: REST)', async ({ team, device, link }) => {
     const hmacSecret = '0'.repeat(64);
-    const response = await team.admin.operate(device.id, 'rotate-secret', { hmacSecret });
-    if (response.ok) expect(((await response.json()) as Rotation).hmacSecret).not.toBe(hmacSecret);
+    const path = `/devices/${device.id}/rotate-secret`;
+    const rotation = await team.admin.read<Rotation>(path, { method: 'POST', body: { hmacSecret } });
+    expect(rotation.hmacSecret).toMatch(/^[0-9a-f]{64}$/);
+    expect(rotation.hmacSecret).not.toBe(hmacSecret);
     expect(await counts(link, device, hmacSecret)).toBe(false);
+    expect(await counts(link, device, rotation.hmacSecret)).toBe(true);
   });
 });
