@@ -137,7 +137,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     const isStuck = oldest !== undefined && now - oldest > ANSWER_TIMEOUT_MS;
     if (isLost || isStuck) {
       this.#socket.terminate();
-      this.#onClose(1006, isLost ? 'no sign of life' : 'no answer');
+      this.#onClose(1006, isLost ? 'no frame or pong from the edge' : 'no answer to a frame from the edge');
       return;
     }
     if (now - this.#pingedMs < PING_INTERVAL_MS) return;
@@ -221,7 +221,7 @@ export function startPulse(): () => void {
   return () => clearInterval(timer);
 }
 
-/** Dials the object of a client. The credential is not stored: it lives only in this call. */
+/** Dials the object of a client. The credential is kept in memory only during the dial. */
 export function dial<Up, Down>(
   edge: Edge,
   protocol: keyof typeof LINK_PATHS,

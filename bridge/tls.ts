@@ -56,10 +56,10 @@ export function createTlsListener(
   { demandsCertificate = false, proxies, failed = () => {}, waitingRoom }: TlsListenerOptions = {},
 ): TlsListener {
   /**
-   * The waiting-room entries of connections during their TLS handshake, by the addresses and ports of the TCP
-   * socket (`endsOf`).
+   * The waiting-room entry of each TCP connection until it closes, by `endsOf`; the TLS socket finds its entry here
+   * after the handshake.
    */
-  const rooms = new Map<string, Waiting>();
+  const entries = new Map<string, Waiting>();
   const server = createServer(
     {
       ...contextOf(material, demandsCertificate),
@@ -72,7 +72,7 @@ export function createTlsListener(
       const address = clientOf(socket);
       const certificate = demandsCertificate ? certificateOf(socket) : undefined;
       if (address !== undefined && (certificate || !demandsCertificate)) {
-        const waiting = rooms.get(endsOf(socket));
+        const waiting = entries.get(endsOf(socket));
         waiting?.hasTls();
         const hasLogin = waiting?.hasLogin ?? (() => {});
         onClient({ socket, address, hasLogin, ...(certificate ? { certificate } : {}) });
@@ -90,8 +90,8 @@ export function createTlsListener(
     const address = clientOf(socket);
     if (!waitingRoom || address === undefined) return;
     const ends = endsOf(socket);
-    rooms.set(ends, waitingRoom.enter(socket, address));
-    socket.once('close', () => rooms.delete(ends));
+    entries.set(ends, waitingRoom.enter(socket, address));
+    socket.once('close', () => entries.delete(ends));
   });
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
     const address = clientOf(socket);

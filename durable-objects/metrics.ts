@@ -63,7 +63,9 @@ export class Metrics extends DurableObject<Env> implements MetricsRpc {
     if (this.#isAlarmSet || !this.#ledger.isChanged) return;
     this.#isAlarmSet = true;
     this.ctx.storage.setAlarm(this.#clock.now() + STORE_MS).catch((error: unknown) => {
-      console.error('wake-up alarm of the object not set, due work may be late', { reason: reasonOf(error) });
+      console.error('alarm to store metrics not set, the latest counts may be lost', {
+        reason: reasonOf(error),
+      });
       this.#isAlarmSet = false;
     });
   }

@@ -44,7 +44,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       dueMs: () => sockets.silentAtMs(),
       run: (turn) => {
         const silent = sockets.silent(turn.now);
-        this.#vhost.closeConnections(turn, silent, CLOSE_CODES.takenOver, 'no sign of life');
+        this.#vhost.closeConnections(turn, silent, CLOSE_CODES.takenOver, 'no frame or ping from the bridge');
         turn.send(() => this.#vhost.outflow.send());
       },
     };
@@ -135,11 +135,12 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     if (!dial) return notFoundResponse();
     const { key, sockets, turns, clock } = this.#vhost;
     if (sockets.isReplay(dial)) return notFoundResponse();
-    if (!key.record || this.#vhost.hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
+    if (!key.record || this.#vhost.hasEnded())
+      return refusalResponse('UNAUTHORIZED', 'The API key was revoked or has expired');
     if (this.#vhost.organization.record?.isSuspended)
       return refusalResponse('UNAUTHORIZED', 'The organization is suspended');
     this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'bridge restarted');
-    this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no sign of life');
+    this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no frame or ping from the bridge');
     const refusal = connectionRefusal(this.#vhost, dial);
     if (refusal) return refusal;
     const socket = turns.run((turn) => sockets.accept(turn, dial));
@@ -166,7 +167,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     sockets.noteFrame(connectionId, now);
     const isDone = receiveFrames(this.#vhost, connectionId, key.record, frames.value, now);
     if (isDone) this.#vhost.organization.keepUp();
-    else this.#close([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
+    else this.#close([connectionId], CLOSE_CODES.protocolError, 'internal error while a frame was handled');
   }
 
   override webSocketClose(socket: WebSocket): void {

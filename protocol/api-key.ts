@@ -18,7 +18,8 @@ export function composeApiKey(random: Uint8Array): string {
   for (const byte of random) {
     if (byte < 248 && secret.length < SECRET_LENGTH) secret += ALPHABET[byte % 62];
   }
-  if (secret.length < SECRET_LENGTH) throw new RangeError('not enough random bytes for an API key');
+  if (secret.length < SECRET_LENGTH)
+    throw new RangeError(`${random.length} random bytes are too few for an API key: pass at least 64`);
   return `sw_${secret}${checksum(secret)}`;
 }
 

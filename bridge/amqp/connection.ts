@@ -208,11 +208,11 @@ export class AmqpConnection {
   }
 
   /**
-   * To a client that supports it, sends connection.blocked when it publishes above its rate, and
-   * connection.unblocked when its publishes are accepted again.
+   * To a client that supports it, sends connection.blocked when the maximum number of its publishes is held, and
+   * connection.unblocked when fewer are held.
    */
   #updateBlocked(): void {
-    const isBlocked = this.#uplink?.isOverRate === true;
+    const isBlocked = this.#uplink?.isHoldFull === true;
     if (isBlocked === this.#isBlocked || !this.#session?.can('connection.blocked')) return;
     this.#isBlocked = isBlocked;
     if (isBlocked) this.#sendMethod(METHOD.connectionBlocked, { reason: 'publish rate' });

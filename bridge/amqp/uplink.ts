@@ -69,7 +69,7 @@ export class Uplink {
    * Whether the maximum number of publishes is held; no further ones are accepted until some of them have
    * been sent.
    */
-  get isOverRate(): boolean {
+  get isHoldFull(): boolean {
     return this.#held.size >= LIMIT.heldPublishes;
   }
 
@@ -83,7 +83,7 @@ export class Uplink {
     return (
       this.#answers.size >= LIMIT.openRequests ||
       this.#publishes.size - this.#held.size >= LIMIT.openPublishes ||
-      this.isOverRate ||
+      this.isHoldFull ||
       this.#openPublishBytes >= LIMIT.openPublishBytes
     );
   }

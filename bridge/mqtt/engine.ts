@@ -26,7 +26,10 @@ export type DeviceDial = (
   isGone: () => boolean,
 ) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
 
-/** How often sessions are checked for clients that send nothing. */
+/**
+ * How often the engine looks for clients that have sent or published nothing for too long; it only notifies the
+ * Site.
+ */
 const QUIET_CHECK_MS = 5_000;
 
 export class MqttEngine {

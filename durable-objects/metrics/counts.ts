@@ -33,7 +33,9 @@ export class Tally {
       await send(counts);
       return true;
     } catch (error) {
-      console.warn('counts of metrics not reported, will retry', { reason: reasonOf(error) });
+      console.warn('counts not confirmed by the metrics object, the next call repeats them', {
+        reason: reasonOf(error),
+      });
       for (const [key, by] of Object.entries(counts)) this.add(key as CountKey, by);
       return false;
     }

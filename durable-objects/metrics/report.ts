@@ -150,7 +150,9 @@ export class Reporter implements DueSource {
     this.#isCalling = true;
     const sent = this.#send(now)
       .catch((error: unknown) => {
-        console.warn('metrics not reported, will retry', { reason: reasonOf(error) });
+        console.warn('state of an object not reported to the metrics object, a later report replaces it', {
+          reason: reasonOf(error),
+        });
         this.#sentMark = before;
         this.#onChange();
       })

@@ -52,7 +52,9 @@ export class Agenda {
         for (const source of this.#sources) if (source.ride) turn.step(() => source.ride?.(turn));
       });
     } catch (error) {
-      console.error('due tasks of an object failed, will retry', { stack: stackOf(error) });
+      console.error('alarm of an object failed, its next alarm runs what is still due', {
+        stack: stackOf(error),
+      });
     } finally {
       // A committed turn has already set the alarm at its end: skip a second call of every source.
       if (!this.#isArmed) this.arm();
@@ -122,7 +124,9 @@ export class AlarmClock {
     const at = Math.max(wantedMs, now, this.#rangForMs + 1);
     this.#setForMs = at;
     this.#storage.setAlarm(at).catch((error: unknown) => {
-      console.error('wake-up alarm of the object not set, due work may be late', { reason: reasonOf(error) });
+      console.error('alarm of an object not set, its due tasks may wait for its next turn', {
+        reason: reasonOf(error),
+      });
       this.#setForMs = null;
     });
   }

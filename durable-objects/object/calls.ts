@@ -31,7 +31,7 @@ export class Calls implements DueSource {
   async until<Value>(deadlineMs: number, work: PromiseLike<Value>): Promise<Value> {
     const limit = Promise.withResolvers<never>();
     const limitMs = Math.max(0, deadlineMs - this.#clock.now());
-    const giveUp = () => limit.reject(new Error(`no answer within ${limitMs} ms`));
+    const giveUp = () => limit.reject(new Error(`no answer within ${limitMs} ms from another object or D1`));
     const call: Call = { deadlineMs, giveUp };
     this.#open.add(call);
     this.#onChange();
@@ -95,7 +95,10 @@ export class Stubs<Stub> {
 export async function within<Value>(limitMs: number, work: PromiseLike<Value>): Promise<Value> {
   let timer: number | null = null;
   const limit = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${limitMs} ms`)), limitMs);
+    timer = setTimeout(
+      () => reject(new Error(`no answer within ${limitMs} ms from another object or D1`)),
+      limitMs,
+    );
   });
   try {
     return await Promise.race([work, limit]);

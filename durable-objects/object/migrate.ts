@@ -26,7 +26,7 @@ export function migrate(storage: DurableObjectStorage, migrations: readonly Migr
     const { version = 0, lowest = 0 } = row ?? {};
     if (lowest > migrations.length) {
       throw new Error(
-        `schema version ${version} needs code that knows ${lowest} migrations, not ${migrations.length}`,
+        `stored schema version ${version} needs code with ${lowest} migrations, this code has ${migrations.length}: deploy newer code`,
       );
     }
     if (version >= migrations.length) return;

@@ -84,7 +84,7 @@ export class Turn {
   step(work: () => void): boolean {
     const failure = this.tryStep(work);
     if (failure)
-      console.error('step of a transaction undone, the other steps continue', {
+      console.error('step of a turn failed and was undone, the rest of the turn continues', {
         stack: stackOf(failure.error),
       });
     return failure === undefined;
@@ -145,7 +145,7 @@ export class Turns {
    * once. A turn that fails aborts the object: it reloads its memory from storage, and clients reconnect.
    */
   run<Value>(work: (turn: Turn) => Value, sendWhen: (send: () => void) => void = (send) => send()): Value {
-    if (this.#isRunning) throw new Error('turns cannot be nested');
+    if (this.#isRunning) throw new Error('a turn began inside another one: pass the outer turn on instead');
     const turn = new Turn(this.#ctx.storage, this.#clock.now());
     this.#isRunning = true;
     let value: Value;
@@ -156,7 +156,7 @@ export class Turns {
         return done;
       });
     } catch (error) {
-      console.error('transaction undone, the object restarts', { stack: stackOf(error) });
+      console.error('turn failed and was undone, the object restarts', { stack: stackOf(error) });
       this.#ctx.abort('write failed');
       throw error;
     } finally {
@@ -186,7 +186,7 @@ function sendQuietly(send: () => void): void {
   try {
     send();
   } catch (error) {
-    console.error('transaction stored, but a message that follows it was not sent', {
+    console.error('turn stored, but something that it sends afterwards failed', {
       stack: stackOf(error),
     });
   }

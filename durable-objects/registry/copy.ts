@@ -82,7 +82,9 @@ export class RegistryCopy<Data extends { version: number }> {
     if (this.#ageMs() < POLL_MS || now - this.#triedAtMs < PAUSE_MS) return;
     this.#triedAtMs = now;
     const read = this.refresh().catch((error: unknown) => {
-      console.warn('registry not read, keeping the previous copy', { reason: reasonOf(error) });
+      console.warn('registry not read in the background, the copy of the object stays as it is', {
+        reason: reasonOf(error),
+      });
     });
     this.#host.keepAlive(read);
   }

@@ -21,8 +21,8 @@ function statementsOf(db: DrizzleD1Database, write: RegistryWrite): BatchItem<'s
 }
 
 /**
- * Inserts an alert. If the organization has the maximum number of alerts, the alert that was resolved first
- * is deleted, or the oldest alert if none is resolved.
+ * Inserts an alert. If the organization has the maximum number of alerts, the resolved alert with the earliest
+ * `resolvedAt` is deleted, or the oldest alert if none is resolved.
  */
 function begunAlert(db: DrizzleD1Database, alert: AlertEntry): BatchItem<'sqlite'>[] {
   const { organizationId } = alert;

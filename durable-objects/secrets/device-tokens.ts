@@ -121,7 +121,7 @@ async function readKeys(tokenKeys: string): Promise<Keys> {
     })),
   );
   const first = named.find(({ d }) => d !== undefined);
-  if (!first) throw new Error('TOKEN_KEYS has no private key');
+  if (!first) throw new Error('TOKEN_KEYS has no private key, so no token can be signed: add one');
   // Only the public part of each key is needed to verify.
   const publicKeys = named.map(({ d: _private, ...jwk }) => jwk);
   return {

@@ -60,7 +60,9 @@ export class SecretBox {
   #key(version: string): Uint8Array {
     const key = this.#keys.get(version);
     if (!key)
-      throw new Error(`DATA_KEYS has no key of version "${version}", which encrypted a stored secret`);
+      throw new Error(
+        `DATA_KEYS has no key of version "${version}", which encrypted a stored secret: add it again`,
+      );
     return key;
   }
 }

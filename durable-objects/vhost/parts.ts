@@ -143,7 +143,10 @@ export class VhostParts {
     const used = markUsed(this.database, { id: record.keyId, lastUsedAtMs: null }, now);
     this.keepAlive(
       used.catch((error: unknown) => {
-        console.warn('lastUsedAt not written', { keyId: record.keyId, reason: reasonOf(error) });
+        console.warn('lastUsedAt of an API key not written by its vhost, its next use writes it', {
+          keyId: record.keyId,
+          reason: reasonOf(error),
+        });
       }),
     );
   }

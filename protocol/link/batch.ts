@@ -25,7 +25,8 @@ export function parseFrames<Frame>(schema: z.ZodType<Frame>, message: unknown): 
   } catch {
     return refuse('not JSON');
   }
-  if (!Array.isArray(values) || values.length > MAX_BATCH_FRAMES) return refuse('not a batch');
+  if (!Array.isArray(values) || values.length > MAX_BATCH_FRAMES)
+    return refuse(`not a batch of at most ${MAX_BATCH_FRAMES} frames`);
   const frames: Frame[] = [];
   for (const value of values) {
     const parsed = schema.safeParse(value);

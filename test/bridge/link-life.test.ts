@@ -25,7 +25,7 @@ describe('signs of life', () => {
     await clock.pass(60_000);
     expect(owner.closedWith).toBeUndefined();
     await clock.pass(1_000);
-    expect(await owner.untilClosed()).toEqual({ code: 1006, reason: 'no sign of life' });
+    expect(await owner.untilClosed()).toEqual({ code: 1006, reason: 'no frame or pong from the edge' });
     expect((await object.untilClosed()).code).toBe(1006);
   });
 

@@ -5,7 +5,7 @@ import { turns } from '#support/bridge-signal.ts';
 import { linkTest as it } from '#support/bridge-test.ts';
 
 describe('batching', () => {
-  it('all frames of one turn of the event loop are sent in one message', async ({ open }) => {
+  it('all frames that are sent in one turn of the event loop share one message', async ({ open }) => {
     for (let count = 0; count < 3; count++) open.publish();
     expect(seqsOf(await open.object.untilBatches(1))).toEqual([[1, 2, 3]]);
   });
@@ -87,7 +87,10 @@ describe('answers', () => {
     await clock.pass(5_000);
     expect(open.owner.closedWith).toBeUndefined();
     await clock.pass(1_000);
-    expect(await open.owner.untilClosed()).toEqual({ code: 1006, reason: 'no answer' });
+    expect(await open.owner.untilClosed()).toEqual({
+      code: 1006,
+      reason: 'no answer to a frame from the edge',
+    });
     expect((await open.object.untilClosed()).code).toBe(1006);
   });
 

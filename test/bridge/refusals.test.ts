@@ -30,9 +30,13 @@ const it = bridgeTest
 
 describe('a rejected partner', () => {
   it.for<[string, Answer, string]>([
-    ['credential', envelope('UNAUTHORIZED', 'Invalid API key'), 'UNAUTHORIZED'],
+    ['credential', envelope('UNAUTHORIZED', 'The API key was revoked or has expired'), 'UNAUTHORIZED'],
     ['scope', envelope('FORBIDDEN', 'The API key lacks the scope vcp:connect'), 'FORBIDDEN'],
-    ['address', envelope('FORBIDDEN', 'The client address is not allowed for this API key'), 'FORBIDDEN'],
+    [
+      'address',
+      envelope('FORBIDDEN', 'The client address 192.0.2.7 is not in allowedIps of the API key'),
+      'FORBIDDEN',
+    ],
   ])(
     'because of its %s is logged with user, address and the edge’s message',
     async ([reason, answer, code], { lines, edge, bridge, rejection }) => {
@@ -123,7 +127,11 @@ describe('a rejected partner', () => {
 
 describe('a rejected device', () => {
   it('is logged with its connection id, without its token', async ({ lines, edge, bridge, rejection }) => {
-    edge.answer = () => envelope('UNAUTHORIZED', 'Invalid or expired credential');
+    edge.answer = () =>
+      envelope(
+        'UNAUTHORIZED',
+        'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics',
+      );
     const peer = await bridge.device({ password: TOKEN });
     expect(await peer.takeConnack()).toBe(5);
     await rejection({
@@ -133,7 +141,7 @@ describe('a rejected device', () => {
       username: DEVICE_ID,
       reason: 'credential',
       code: 'UNAUTHORIZED',
-      why: 'Invalid or expired credential',
+      why: 'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics',
     });
     expect(lines.text).not.toContain(TOKEN);
   });

@@ -104,9 +104,9 @@ describe('parseFrames', () => {
     ['an overlong message', `[${' '.repeat(MAX_MESSAGE_CHARS)}]`, 'too long'],
     ['empty text', '', 'not JSON'],
     ['half a batch', '[{"kind":"subscribed"', 'not JSON'],
-    ['a frame without a batch', JSON.stringify(SUBSCRIBED), 'not a batch'],
-    ['an object like a batch', '{"length":1,"0":{}}', 'not a batch'],
-    ['257 frames', JSON.stringify(Array(257).fill(SUBSCRIBED)), 'not a batch'],
+    ['a frame without a batch', JSON.stringify(SUBSCRIBED), 'not a batch of at most 256 frames'],
+    ['an object like a batch', '{"length":1,"0":{}}', 'not a batch of at most 256 frames'],
+    ['257 frames', JSON.stringify(Array(257).fill(SUBSCRIBED)), 'not a batch of at most 256 frames'],
   ])('refuses %s as a message', (_title, message, reason) => {
     expect(refusal('deviceLinkUp', message)).toBe(reason);
   });

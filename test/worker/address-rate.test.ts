@@ -177,6 +177,6 @@ describe('the limit for an address', () => {
       const counted = await from(1, '/api/v1/openapi.json', {}, { ADDRESS_RATE_PER_MINUTE: wrong });
       await expectError(counted, 500, 'INTERNAL_SERVER_ERROR');
     }
-    expect(JSON.stringify(error.mock.calls)).toContain('ADDRESS_RATE_PER_MINUTE must be a whole number');
+    expect(JSON.stringify(error.mock.calls)).toContain('it must be a whole number from 1 to 999999999');
   });
 });

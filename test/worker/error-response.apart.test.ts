@@ -142,7 +142,10 @@ describe('an exception in our code', () => {
     expect(requestId).toMatch(/\S/);
     const stack = expect.stringContaining(`Error: ${SECRET}\n    at `);
     expect(log.mock.calls).toEqual([
-      ['request failed', { requestId, method: 'GET', path: existing[1], stack }],
+      [
+        'request failed because of an unexpected error, the client gets 500',
+        { requestId, method: 'GET', path: existing[1], stack },
+      ],
     ]);
   });
 

@@ -203,7 +203,7 @@ it('when one task of housekeeping fails, housekeeping logs the failure and runs 
   } finally {
     await env.DB.exec('ALTER TABLE registry_changes_away RENAME TO registry_changes');
   }
-  expect(logged).toHaveBeenCalledWith('housekeeping task failed, will retry', {
+  expect(logged).toHaveBeenCalledWith('housekeeping task failed, the next round will retry in a minute', {
     name: 'registry changes',
     reason: expect.any(String),
   });

@@ -20,7 +20,11 @@ export function maySee({ allowedPlantIds }: Pick<Tenant, 'allowedPlantIds'>, pla
 export async function requireSite(c: Context<AppContext>, siteId: string): Promise<SiteStub> {
   const apiKey = c.get('apiKey');
   const isThere = await isPlantOf(c.env.DB, apiKey.organizationId, siteId);
-  if (!isThere || !maySee(apiKey, siteId)) throw new ApiError('SITE_NOT_FOUND', 'Site not found');
+  if (!isThere || !maySee(apiKey, siteId))
+    throw new ApiError(
+      'SITE_NOT_FOUND',
+      'No site with this siteId is visible to the API key: list its sites',
+    );
   return siteById(c.env, siteId);
 }
 
@@ -32,7 +36,7 @@ export async function requirePlant(c: Context<AppContext>, plantId: string): Pro
 }
 
 export function plantNotFound(): ApiError {
-  return new ApiError('PLANT_NOT_FOUND', 'Plant not found');
+  return new ApiError('PLANT_NOT_FOUND', 'No plant with this id is visible to you: list your plants');
 }
 
 export async function requireDevice(c: Context<AppContext>, id: string): Promise<DeviceRow> {
@@ -49,5 +53,5 @@ export async function requireDeviceAfterMove(c: Context<AppContext>, id: string)
 }
 
 export function deviceNotFound(): ApiError {
-  return new ApiError('NOT_FOUND', 'Device not found');
+  return new ApiError('NOT_FOUND', 'No device with this id is visible to you: list your devices');
 }

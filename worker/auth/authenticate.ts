@@ -21,7 +21,8 @@ export async function requireUser(c: Context<AppContext>): Promise<User> {
   const now = Date.now();
   const bearer = /^Bearer +(\S+) *$/i.exec(c.req.header('authorization') ?? '')?.[1];
   const token = bearer ?? readAccessCookie(c);
-  if (!token) throw unauthorized('Missing session: log in, or send a bearer token');
+  if (!token)
+    throw unauthorized('The request has no session: log in, or send an access token as bearer token');
   const access = await verifyAccessToken(c.env.SESSION_SECRET, token, now);
   const found = access && (await findSession(c.env.DB, access, now));
   if (!found) throw unauthorized('The access token is invalid or has expired: refresh it');
@@ -39,7 +40,10 @@ function requireSameOrigin(request: Request): void {
   const site = request.headers.get('sec-fetch-site');
   const isOwn = origin === null || origin === new URL(request.url).origin;
   if (isOwn && (site === null || site === 'same-origin')) return;
-  throw new ApiError('ORIGIN_MISMATCH', 'A page of another origin sent the cookie: use a bearer token');
+  throw new ApiError(
+    'ORIGIN_MISMATCH',
+    'A page of another origin sent the session cookie: send the access token as bearer token',
+  );
 }
 
 /** The membership that the header names; without the header the user's only membership. */
@@ -58,10 +62,16 @@ export function orgContext(c: Context<AppContext>, user: User, isHeaderNeeded: b
   const membership = namedMembership(c, user);
   if (membership && (isNamed || !isHeaderNeeded)) return membership;
   if (isNamed)
-    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'x-org-id: you are not a member of it: use one of yours');
+    throw new ApiError(
+      'ORG_MEMBERSHIP_REQUIRED',
+      'x-org-id: you are not a member of this organization: send the id of one of yours',
+    );
   if (user.memberships.length === 0 && !isHeaderNeeded)
     throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'You are in no organization: create one first');
-  throw new ApiError('ORG_CONTEXT_REQUIRED', 'Missing header x-org-id: set it to the id of the organization');
+  throw new ApiError(
+    'ORG_CONTEXT_REQUIRED',
+    'The request needs the header x-org-id: send the id of one of your organizations',
+  );
 }
 
 export function memberTenant({ row }: User, membership: SessionMembership): Tenant {
@@ -81,10 +91,11 @@ export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
   if (!plaintext) throw unauthorized('Missing header X-API-Key: send your API key in it');
   const now = Date.now();
   const apiKey = await findApiKey(c.env.DB, plaintext, now);
-  if (!apiKey) throw unauthorized('The key in X-API-Key is unknown, revoked or expired: check it');
+  if (!apiKey)
+    throw unauthorized('The API key in X-API-Key is unknown, revoked or expired: send a valid one');
   const address = addressOf(c);
   if (!isAllowedAddress(address, apiKey.allowedIps)) {
-    const message = `Your address ${address ?? ''} is not in allowedIps of the API key: use a key that allows it`;
+    const message = `Your address ${address ?? '(unknown)'} is not in allowedIps of the API key: use a key that allows it`;
     throw forbidden(message);
   }
   return apiKey;
@@ -93,7 +104,10 @@ export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
 /** Updates `lastUsedAt` after the answer. */
 export function noteUse(c: Context<AppContext>, apiKey: ApiKey): void {
   const marked = markUsed(c.env.DB, apiKey, Date.now()).catch((error: unknown) => {
-    console.warn('lastUsedAt not written', { keyId: apiKey.id, reason: reasonOf(error) });
+    console.warn('lastUsedAt of an API key not written by the Worker, its next request writes it', {
+      keyId: apiKey.id,
+      reason: reasonOf(error),
+    });
   });
   c.executionCtx.waitUntil(marked);
 }
@@ -108,7 +122,7 @@ export function requireOwnOrganization(
   if (wanted !== undefined && wanted.toLowerCase() !== organizationId)
     throw new ApiError(
       'ORG_MEMBERSHIP_REQUIRED',
-      `x-org-id is not the organization of the ${credential}: omit it`,
+      `x-org-id names another organization than that of the ${credential}: omit it`,
     );
 }
 

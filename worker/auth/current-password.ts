@@ -23,6 +23,6 @@ export async function requirePassword(c: Context<AppContext>, given: string, now
 export function wrongPassword(): ApiError {
   return new ApiError(
     'INVALID_CURRENT_PASSWORD',
-    `The current password is wrong: after ${LIMIT.wrongLogins} wrong ones this session has to wait`,
+    `currentPassword is wrong: check it; after ${LIMIT.wrongLogins} wrong ones this session has to wait`,
   );
 }

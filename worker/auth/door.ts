@@ -172,10 +172,13 @@ function organizationInPath(c: Context<AppContext>): string {
 }
 
 function organizationNotFound(): ApiError {
-  return new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+  return new ApiError('ORGANIZATION_NOT_FOUND', 'You are in no organization with this id: list yours');
 }
 
-/** Admits a support session. `named`: the organization that the path names; absent if the path names none. */
+/**
+ * Lets the operator's support session in, which only reads. Throws if the path (`named`, if it names one) or the
+ * header x-org-id names another organization than the session's.
+ */
 async function openToSupport(c: Context<AppContext>, tenant: Tenant, named?: string): Promise<void> {
   await requireRate(c, tenant.actor.id, LIMIT.requestsPerMinute);
   if (named !== undefined && named !== tenant.organizationId) throw organizationNotFound();

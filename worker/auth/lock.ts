@@ -80,6 +80,6 @@ function knownText(email: string, expiresAtMs: number): string {
 
 function locked(forMs: number): ApiError {
   const seconds = Math.max(1, Math.ceil(forMs / 1_000));
-  const message = `The account is locked after too many wrong passwords: try again in ${seconds} s, or reset the password`;
+  const message = `Too many wrong passwords for this account: try again in ${seconds} s, or reset the password`;
   return new ApiError('ACCOUNT_LOCKED', message, { headers: { 'retry-after': String(seconds) } });
 }

@@ -22,7 +22,7 @@ export async function requireOperator(c: Context<AppContext>): Promise<void> {
   if (!user.row.superAdmin)
     throw new ApiError(
       'SUPER_ADMIN_REQUIRED',
-      'Only the operator may do this: send OPERATOR_TOKEN as bearer token',
+      'Only the operator may do this: send one of OPERATOR_TOKEN as bearer token',
     );
   const actor: Actor = { type: 'USER', id: user.row.id, name: user.row.email };
   c.set('operator', actor);
@@ -33,7 +33,7 @@ export function tokensOf(name: string, setting = ''): string[] {
   if (setting.trim() === '') return [];
   const tokens = setting.split(',').map((token) => token.trim());
   if (tokens.some((token) => token.length < MIN_TOKEN_CHARACTERS))
-    throw new Error(`${name} must have at least ${MIN_TOKEN_CHARACTERS} characters`);
+    throw new Error(`each token in ${name} must have at least ${MIN_TOKEN_CHARACTERS} characters`);
   return tokens;
 }
 
@@ -56,7 +56,7 @@ export function isOneOf(tokens: readonly string[], shown: string): boolean {
  */
 export function requireToken(tokens: readonly string[], headers: Headers, name: string): void {
   if (isOneOf(tokens, bearerOf(headers))) return;
-  throw new ApiError('UNAUTHORIZED', `Send one of ${name} as bearer token`, {
+  throw new ApiError('UNAUTHORIZED', `The bearer token is missing or wrong: send one of ${name}`, {
     headers: { 'www-authenticate': 'Bearer' },
   });
 }

@@ -24,6 +24,6 @@ export function requireWithinRank(c: Context<AppContext>, role: Role): void {
   if (own && includesRole(own, role)) return;
   throw new ApiError(
     'INSUFFICIENT_ORG_PERMISSIONS',
-    `You need the role ${role} or higher to grant ${role} or to change a member who has it; your role is ${own}`,
+    `You need the role ${role} or higher to grant ${role} or to change a member who has it; your role is ${own}: ask an ORG_ADMIN`,
   );
 }

@@ -19,8 +19,9 @@ export async function supportTenant(c: Context<AppContext>): Promise<Tenant | un
   const token = bearerOf(c.req.raw.headers);
   if (!token.startsWith(SUPPORT_TOKEN_PREFIX)) return undefined;
   const session = await findSupport(c.env.DB, token, Date.now());
-  if (!session) throw unauthorized('The support session is unknown or has ended: start another one');
-  if (!SAFE_METHODS.includes(c.req.method)) throw forbidden('A support session only reads');
+  if (!session) throw unauthorized('The token is of no open support session: start another one');
+  if (!SAFE_METHODS.includes(c.req.method))
+    throw forbidden(`A support session only reads: ${c.req.method} is refused`);
   const { id, organizationId, slug } = session;
   const tenant: Tenant = {
     organizationId,
@@ -49,7 +50,10 @@ function noteRead(c: Context<AppContext>, { organizationId, actor }: Tenant, id:
   );
   c.executionCtx.waitUntil(
     written.catch((error: unknown) => {
-      console.error('read of a support session not audited', { id, reason: reasonOf(error) });
+      console.error('audit event of a read in a support session not written, the read is not affected', {
+        id,
+        reason: reasonOf(error),
+      });
     }),
   );
 }

@@ -46,7 +46,11 @@ export function auditUser(
   };
   c.executionCtx.waitUntil(
     write().catch((error: unknown) => {
-      console.error('audit event of a user not written', { event, userId: user.id, reason: reasonOf(error) });
+      console.error('audit event of an account not written, it stays missing', {
+        event,
+        userId: user.id,
+        reason: reasonOf(error),
+      });
     }),
   );
 }

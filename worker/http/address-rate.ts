@@ -102,7 +102,7 @@ function anonymousInSecond(now: number): number {
 function limitOf({ ADDRESS_RATE_PER_MINUTE: given }: Env): number {
   if (given === undefined) return LIMIT.addressRequestsPerMinute;
   if (!/^[1-9]\d{0,8}$/.test(given))
-    throw new Error(`ADDRESS_RATE_PER_MINUTE must be a whole number from 1, not "${given}"`);
+    throw new Error(`ADDRESS_RATE_PER_MINUTE is "${given}": it must be a whole number from 1 to 999999999`);
   return Number(given);
 }
 
@@ -133,7 +133,10 @@ async function report(env: Env, network: string, minute: Minute): Promise<void> 
     minute.count = Math.max(minute.count, count + minute.unreported);
     minute.endsAtMs = Date.now() + resetMs;
   } catch (error) {
-    console.warn('shared request count of an address not updated', { network, reason: reasonOf(error) });
+    console.warn('shared request count of an address not updated, this isolate uses its own count for now', {
+      network,
+      reason: reasonOf(error),
+    });
   }
   minute.isReporting = false;
 }

@@ -76,7 +76,12 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
   const requestId = c.get('requestId');
   const { method, path } = c.req;
   if (isTrouble(error)) {
-    console.error('request failed temporarily', { requestId, method, path, reason: reasonOf(error) });
+    console.error('request failed because of a temporary failure, the client gets 503', {
+      requestId,
+      method,
+      path,
+      reason: reasonOf(error),
+    });
     c.header('retry-after', String(RETRY_AFTER_S));
     return respond(
       c,
@@ -86,7 +91,12 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
       ),
     );
   }
-  console.error('request failed', { requestId, method, path, stack: stackOf(error) });
+  console.error('request failed because of an unexpected error, the client gets 500', {
+    requestId,
+    method,
+    path,
+    stack: stackOf(error),
+  });
   return respond(
     c,
     errorBody('INTERNAL_SERVER_ERROR', 'Internal server error: report it with the header x-request-id'),

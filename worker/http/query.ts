@@ -20,7 +20,7 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   const repeated: string[] = [];
   for (const name of Object.keys(schema.shape)) {
     const values = c.req.queries(name) ?? [];
-    if (values.length > 1) repeated.push(`${name}: given ${values.length} times, must be given once`);
+    if (values.length > 1) repeated.push(`${name}: given ${values.length} times: send it once`);
     if (values[0] !== undefined) raw[name] = values[0];
   }
   if (repeated.length > 0) throw invalid(repeated);
@@ -34,7 +34,7 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
  * reads all rows before a page, too [C-14.3].
  */
 function requireReach(schema: Parameters, { page, limit, before }: PageRequest): void {
-  if (before !== undefined && page !== 1) throw invalidParameter('page: omit it together with before');
+  if (before !== undefined && page !== 1) throw invalidParameter('page: omit it if you send before');
   if ((page - 1) * limit < LIMIT.listTotal) return;
   const remedy = 'before' in schema.shape ? 'send meta.next as before for later ones' : 'use a filter';
   throw invalidParameter(`page: pages reach only the first ${LIMIT.listTotal} rows: ${remedy}`);
@@ -72,7 +72,7 @@ export const longPageParameters = {
     .max(1_000)
     .transform((text, context) => {
       const cursor = parseCursor(text);
-      if (!cursor) context.addIssue('must be meta.next of an answer');
+      if (!cursor) context.addIssue('must be meta.next of an earlier page');
       return cursor ?? z.NEVER;
     })
     .meta({ parameter: { type: 'string' } })

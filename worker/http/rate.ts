@@ -22,7 +22,7 @@ export async function requireRate(
   c.header('ratelimit-remaining', String(count.remaining));
   c.header('ratelimit-reset', String(resetSeconds));
   if (!count.isOver) return;
-  throw tooMany(`More than ${perMinute} requests in a minute`, resetSeconds);
+  throw tooMany(`More than ${perMinute} requests in a minute with this credential`, resetSeconds);
 }
 
 /** Counts one request against a limit that many callers share. `what`: the name of these requests in the error. */
@@ -48,7 +48,10 @@ export async function countRequest(
 ): Promise<RequestCount | undefined> {
   const stub = c.env.REQUESTS.get(c.env.REQUESTS.idFromName(who));
   return await stub.take(perMinute).catch((error: unknown) => {
-    console.warn('rate limit not checked, request accepted', { who, reason: reasonOf(error) });
+    console.warn('rate limit not checked because its counter failed, the request goes on', {
+      who,
+      reason: reasonOf(error),
+    });
     return undefined;
   });
 }

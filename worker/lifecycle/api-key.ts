@@ -111,7 +111,7 @@ export async function createApiKey(
     const change = await activateKey(env.DB, row, audit(id, details, 'SUCCESS'), now);
     if (change === 'gone')
       throw new Error(
-        'the user who creates the key is no longer an ORG_ADMIN, or the organization was suspended',
+        'the key was not activated: its creator is no longer an ORG_ADMIN, or the organization was suspended',
       );
     return { ok: true, row: { ...row, state: 'active' }, key, signingKey, change };
   } catch (error) {
@@ -127,7 +127,8 @@ export async function probeKey(
   env: Env,
   { id, slug, vhost, key }: { id: string; slug: string; vhost: string; key: string },
 ): Promise<ConnectionTest> {
-  if (!env.AMQP_HOST) return { ok: false, durationMs: 0, error: 'this deployment has no AMQP listener' };
+  if (!env.AMQP_HOST)
+    return { ok: false, durationMs: 0, error: 'this deployment has no AMQP listener: set AMQP_HOST' };
   const nonce = randomHex(16);
   await prepareProbe(env.DB, id, nonce);
   return await probe({
@@ -176,7 +177,10 @@ async function discard(env: Env, id: string): Promise<void> {
     await discardVhost(env, id);
     await deleteProbingKey(env.DB, id);
   } catch (error) {
-    console.error('unfinished key not deleted, will retry', { keyId: id, reason: reasonOf(error) });
+    console.error('deletion of an unfinished API key failed, housekeeping will retry', {
+      keyId: id,
+      reason: reasonOf(error),
+    });
   }
 }
 

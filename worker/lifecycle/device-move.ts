@@ -46,7 +46,10 @@ export async function finishMoves(env: Env, now: number): Promise<void> {
       const device = await findDialingDevice(env.DB, id);
       if (device) await deviceAfterMove(env, device, now);
     } catch (error) {
-      console.error('device move not finished, will retry', { deviceId: id, reason: reasonOf(error) });
+      console.error('move of a device failed, housekeeping will retry in a minute', {
+        deviceId: id,
+        reason: reasonOf(error),
+      });
     }
   }
 }
@@ -65,7 +68,7 @@ async function completeMove(env: Env, device: DeviceRow, now: number): Promise<R
   await carry(env, id, to, id);
   const home = await finishMove(env.DB, device, null, now);
   if (home === 'plant')
-    throw new Error(`D1 reports a missing plant for the move of device ${id} to no plant`);
+    throw new Error(`device ${id} moves to no plant, but D1 answered that its new plant does not exist`);
   for (const siteId of new Set([from, to])) if (siteId !== id) await leave(env, id, siteId);
   return home;
 }
@@ -82,10 +85,13 @@ async function leave(env: Env, id: string, siteId: string): Promise<void> {
   await siteById(env, siteId)
     .dropDevice(id)
     .catch((error: unknown) => {
-      console.warn('moved device not deleted from its previous site', {
-        deviceId: id,
-        siteId,
-        reason: reasonOf(error),
-      });
+      console.warn(
+        'moved device not deleted from its previous site, the next change of that plant deletes it',
+        {
+          deviceId: id,
+          siteId,
+          reason: reasonOf(error),
+        },
+      );
     });
 }

@@ -41,7 +41,10 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
   // A duty that fails does not stop the others.
   for (const [name, duty] of duties) {
     await duty().catch((error: unknown) => {
-      console.error('housekeeping task failed, will retry', { name, reason: reasonOf(error) });
+      console.error('housekeeping task failed, the next round will retry in a minute', {
+        name,
+        reason: reasonOf(error),
+      });
     });
   }
 }

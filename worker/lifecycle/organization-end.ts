@@ -30,7 +30,7 @@ export async function endPlantlessSessions(env: Env, now: number, organizationId
   );
   for (const one of ended) {
     if (one.status === 'rejected')
-      console.warn('session of a device in a suspended organization not ended, will retry', {
+      console.warn('session of a device in a suspended organization not ended, housekeeping will retry', {
         reason: reasonOf(one.reason),
       });
   }
@@ -67,7 +67,7 @@ async function erased<Item>(
   return items.filter((_item, index) => {
     const result = results[index];
     if (result?.status === 'rejected')
-      console.error('object of a deleted organization not erased, will retry', {
+      console.error('object of a deleted organization not erased, housekeeping will retry', {
         reason: reasonOf(result.reason),
       });
     return result?.status === 'fulfilled';

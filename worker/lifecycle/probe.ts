@@ -23,7 +23,10 @@ export interface ProbedKey {
 export async function probe(target: ProbedKey): Promise<ConnectionTest> {
   const startedAtMs = Date.now();
   const { promise: limit, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${TIMEOUT_MS} ms`)), TIMEOUT_MS);
+  const timer = setTimeout(
+    () => reject(new Error(`no answer within ${TIMEOUT_MS} ms from the AMQP listener`)),
+    TIMEOUT_MS,
+  );
   try {
     await Promise.race([connectAndDeclare(target), limit]);
     return { ok: true, durationMs: Date.now() - startedAtMs };

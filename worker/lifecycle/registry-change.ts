@@ -29,7 +29,7 @@ export async function announce(c: Context<AppContext>, change: RegistryChange): 
   // Each change also retries earlier changes that are due.
   c.executionCtx.waitUntil(announceDue(env, Date.now()).catch((error: unknown) => warn(error)));
   if (failed === 0) return;
-  console.warn('registry change not applied everywhere, will retry', {
+  console.warn('registry change not confirmed by all objects, housekeeping will notify the others', {
     organizationId: change.organizationId,
     failed,
   });
@@ -54,7 +54,9 @@ export async function announceDue(env: Env, now: number): Promise<void> {
 }
 
 function warn(error: unknown): void {
-  console.warn('registry change not announced, will retry', { reason: reasonOf(error) });
+  console.warn('background announcement of registry changes failed, housekeeping will repeat it', {
+    reason: reasonOf(error),
+  });
 }
 
 /** Notifies up to MAX_NOTIFIED targets. `failed`: failed calls; `left`: their targets and those not notified. */
@@ -79,12 +81,15 @@ async function notifyOne(env: Env, target: Target, version: number): Promise<boo
       ? env.SITE.get(env.SITE.idFromName(id)).registryChanged(id, version)
       : env.VHOST.get(env.VHOST.idFromName(id)).registryChanged(version);
   const { promise: limit, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${ANSWER_MS} ms`)), ANSWER_MS);
+  const timer = setTimeout(
+    () => reject(new Error(`no answer within ${ANSWER_MS} ms from the object`)),
+    ANSWER_MS,
+  );
   try {
     await Promise.race([call, limit]);
     return true;
   } catch (error) {
-    console.warn('object did not confirm a registry change, will notify it again', {
+    console.warn('object did not confirm a registry change in time, housekeeping will notify it again', {
       target,
       version,
       reason: reasonOf(error),

@@ -42,7 +42,11 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const ofProbe: Record<string, string> = isProbe ? { [PROBE_HEADER]: 'known' } : {};
   if (!credentials || !apiKey || judged.refusal || apiKey.slug !== credentials.username) {
     await noteBadKey(c, proof, credentials, judged, now);
-    return refusalResponse('UNAUTHORIZED', 'Invalid API key', ofProbe);
+    return refusalResponse(
+      'UNAUTHORIZED',
+      'The API key is unknown, revoked or expired, or the user name is not the slug of its organization',
+      ofProbe,
+    );
   }
   const who = { username: apiKey.slug, organizationId: apiKey.organizationId, key: apiKey };
   if (!mayConnect(apiKey.scopes)) {
@@ -51,7 +55,10 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   }
   if (!isProbe && !isAllowedAddress(proof.address, apiKey.allowedIps)) {
     await noteRefusal(c, proof, who, 'address', now);
-    return refusalResponse('FORBIDDEN', 'The client address is not allowed for this API key');
+    return refusalResponse(
+      'FORBIDDEN',
+      `The client address ${proof.address} is not in allowedIps of the API key`,
+    );
   }
 
   const dial: ClientDial = {
@@ -121,7 +128,7 @@ async function noteRefusal(
     await writeRefusedConnection(c.env.DB, refused, now);
   } catch (error) {
     // The client gets the same rejection even if its audit event cannot be written.
-    console.warn('audit event of a refused connection not written', {
+    console.warn('audit event of a refused AMQP login not written, the client stays refused', {
       organizationId,
       reason: reasonOf(error),
     });

@@ -139,7 +139,10 @@ async function refuse(
       counts,
     });
   }
-  return refusalResponse('UNAUTHORIZED', 'Invalid or expired credential');
+  return refusalResponse(
+    'UNAUTHORIZED',
+    'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics',
+  );
 }
 
 /**
@@ -163,6 +166,9 @@ async function noteRefused(
   try {
     await siteOf(c.env, device).noteRefusedLogin(id, refused);
   } catch (error) {
-    console.warn('refused login of a device not recorded', { deviceId: id, reason: reasonOf(error) });
+    console.warn('recording of a refused MQTT login failed, the diagnostics of the device may lack it', {
+      deviceId: id,
+      reason: reasonOf(error),
+    });
   }
 }

@@ -58,7 +58,10 @@ export function mailRow(
 export function sendQueued(c: Context<AppContext>): void {
   if (!isMailOn(c.env)) return;
   const sent = deliverMails(c.env, Date.now()).catch((error: unknown) => {
-    console.error('mails not sent, will retry', { reason: reasonOf(error) });
+    console.error(
+      'sending of queued mails stopped by an error, the next round continues; a mail may be sent twice',
+      { reason: reasonOf(error) },
+    );
   });
   c.executionCtx.waitUntil(sent);
 }
@@ -84,11 +87,11 @@ async function deliver(env: Env, transport: Transport, row: MailRow, now: number
     // May be logged: the server's answer may repeat the recipient, but never the text with the token.
     const reason = reasonOf(error);
     if (pauseMs !== undefined) {
-      console.warn('mail not sent, will retry', { id, kind, reason });
+      console.warn('sending of a mail failed, a later round will retry', { id, kind, reason });
       await postponeMail(env.DB, id, now + pauseMs);
       return;
     }
-    console.error('mail not sent after the last try, deleted', { id, kind, reason });
+    console.error('last try to send a mail failed, it will be deleted', { id, kind, reason });
     await giveUpMail(env.DB, id, undeliverable(row, reason), now);
     return;
   }

@@ -100,7 +100,7 @@ export const alertRoutes = [
       const sites = await sitesOf(c, body);
       if (allowedPlantIds !== null && sites === 'all')
         throw forbidden(
-          'The API key is limited to certain plants: name one of them as plantId, or a deviceId',
+          'The API key is limited to certain plants and cannot create a rule for all plants: send plantId or deviceId',
         );
       if (sites.length === 0) throw deviceNotFound();
       const { name, severity, metric, operator } = body;
@@ -111,7 +111,7 @@ export const alertRoutes = [
         throw limitReached(
           'organization',
           await ceilingOf(c.env.DB, organizationId, 'alertRules'),
-          'alert rules: change one',
+          'alert rules: change an existing one',
         );
       await announce(c, made.change);
       return ruleRecordOf(made.row);
@@ -260,11 +260,12 @@ async function requireAlert(c: Context<AppContext>, id: string): Promise<AlertRo
 
 function requireOnly(change: AlertChange, names: readonly string[]): void {
   const other = Object.keys(change).find((name) => !names.includes(name));
-  if (other !== undefined) throw invalidBody(`${other}: cannot be changed here, only ${names.join(', ')}`);
+  if (other !== undefined)
+    throw invalidBody(`${other}: cannot be changed here: send only ${names.join(', ')}`);
 }
 
 function notFound(): ApiError {
-  return new ApiError('NOT_FOUND', 'Alert not found');
+  return new ApiError('NOT_FOUND', 'No alert or alert rule with this id is visible to you: list them');
 }
 
 function wrongState({ status }: AlertRow, from: readonly AlertStatus[]): ApiError {

@@ -102,10 +102,13 @@ export const apiKeyRoutes = [
         now,
       );
       if (!created.ok) {
-        console.error('key not created', { organizationId: tenant.organizationId, reason: created.error });
+        console.error('creation of an API key failed, the admin gets 500', {
+          organizationId: tenant.organizationId,
+          reason: created.error,
+        });
         throw new ApiError(
           'INTERNAL_SERVER_ERROR',
-          'The key was not created: its setup or test failed, as the audit event api_key.creation_failed says',
+          'The API key was not created: its setup, test or activation failed. See the audit event api_key.creation_failed',
         );
       }
       announceLater(c, created.change);
@@ -213,13 +216,17 @@ export const apiKeyRoutes = [
 
 async function requireKeyOf(c: Context<AppContext>, id: string): Promise<KeyWithCreator> {
   const found = await findKeyOf(c.env.DB, c.get('tenant').organizationId, id);
-  if (!found) throw new ApiError('API_KEY_NOT_FOUND', 'API key not found');
+  if (!found)
+    throw new ApiError(
+      'API_KEY_NOT_FOUND',
+      'The organization has no API key with this id: list its API keys',
+    );
   return found;
 }
 
 /** Why the key cannot be tested; undefined if it can. */
 function untestable(row: KeyWithCreator['row'], key: string): string | undefined {
-  if (!isKey(row, key)) return 'the submitted text belongs to another key, or is no API key';
+  if (!isKey(row, key)) return 'key: the text is no API key, or that of another key';
   if (row.vhost === null) return 'the key has no broker scopes (vcp:connect or vcp:write:*)';
   const hasEnded = row.revokedAtMs !== null || (row.expiresAtMs !== null && row.expiresAtMs <= Date.now());
   return hasEnded ? 'the key is revoked or has expired' : undefined;
@@ -245,7 +252,10 @@ function requireAddresses(c: Context<AppContext>, ranges: readonly string[]): vo
   );
   if (wrong.length > 0) throw invalidBody(...wrong);
   if (ranges.length > 0 && c.env.CLIENT_ADDRESS !== 'platform')
-    throw new ApiError('API_KEY_CIDR_NOT_IMPLEMENTED', 'allowedIps: addresses are unknown here: omit it');
+    throw new ApiError(
+      'API_KEY_CIDR_NOT_IMPLEMENTED',
+      'allowedIps: this deployment does not know the addresses of REST clients: omit it',
+    );
 }
 
 function requireExpiry(expiresAt: string | undefined, now: number): number | null {

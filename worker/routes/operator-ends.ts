@@ -150,7 +150,10 @@ export const operatorEndRoutes = [
     handler: async (c, { params: { id, sessionId } }) => {
       const audit = auditEntry(c, 'support.ended', { type: 'SUPPORT_SESSION', id: sessionId });
       if (!(await endSupport(c.env.DB, id, sessionId, audit, Date.now())))
-        throw new ApiError('NOT_FOUND', 'The organization has no such support session, or it has ended');
+        throw new ApiError(
+          'NOT_FOUND',
+          'The operator has no open support session with this id in your organization: list the support sessions',
+        );
       return { id: sessionId, ended: true as const };
     },
   }),
@@ -166,7 +169,7 @@ export const operatorEndRoutes = [
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { body }) => {
       const user = await findUserByEmail(c.env.DB, body.email);
-      if (!user) throw new ApiError('NOT_FOUND', `No account has the address ${body.email}`);
+      if (!user) throw new ApiError('NOT_FOUND', `No account has the e-mail address ${body.email}: check it`);
       const alone = await onlyAdminOf(c.env.DB, user.id);
       if (alone.length > 0)
         throw conflict(
@@ -194,7 +197,7 @@ async function changeState(
   make: (entry: ReturnType<typeof auditEntryOf>) => Promise<Change>,
 ) {
   const before = await findAnyOrganization(c.env.DB, id);
-  if (!before) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+  if (!before) throw new ApiError('ORGANIZATION_NOT_FOUND', `No organization has the id ${id}: check it`);
   const by = { organizationId: id, actor: c.get('operator') };
   const change = await make(auditEntryOf(c, by, event, { type: 'ORGANIZATION', id }, details));
   if (change === 'gone')

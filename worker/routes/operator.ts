@@ -160,7 +160,7 @@ async function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promi
       ? await SITE.get(SITE.idFromName(id)).sealedBy()
       : await VHOST.get(VHOST.idFromName(id)).sealedBy();
   } catch (error) {
-    console.error('sealed values of an object not read', {
+    console.error('object did not count its sealed values, they count as one unreadable value', {
       object: `${kind}:${id}`,
       reason: reasonOf(error),
     });

@@ -48,7 +48,9 @@ export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
       },
       answer: { description: 'The report was logged: CSP_VIOLATION_LOGGED', body: errorEnvelope },
       handler: (_c, { body }) => {
-        console.warn('csp violation', { report: JSON.stringify(body).slice(0, MAX_LOGGED_CHARACTERS) });
+        console.warn('report of a content security policy violation received', {
+          report: JSON.stringify(body).slice(0, MAX_LOGGED_CHARACTERS),
+        });
         return errorBody('CSP_VIOLATION_LOGGED', 'The report was logged');
       },
     }),

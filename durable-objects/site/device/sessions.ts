@@ -230,7 +230,7 @@ export class DeviceSessions implements DueSource {
       if ((device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= turn.now) {
         this.cut(turn, device.id, CLOSE_CODES.expired, 'token expired', turn.now);
       } else if (lastKnownMs + LIMIT.sessionGoneMs <= turn.now) {
-        this.cut(turn, device.id, CLOSE_CODES.takenOver, 'no sign of life', lastKnownMs);
+        this.cut(turn, device.id, CLOSE_CODES.takenOver, 'no frame or ping from the bridge', lastKnownMs);
       }
     }
     this.#onEnd(turn);

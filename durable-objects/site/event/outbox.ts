@@ -207,7 +207,7 @@ export class Outbox implements DueSource {
       lane.failures += 1;
       const backoffMs = Math.min(MAX_BACKOFF_MS, 250 * 2 ** lane.failures);
       lane.retryAtMs = this.#host.clock.now() + backoffMs;
-      console.warn('events not delivered, will retry', {
+      console.warn('events not confirmed by their destination, sent again after backoffMs', {
         lane: name,
         failures: lane.failures,
         backoffMs,

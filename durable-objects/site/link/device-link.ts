@@ -189,7 +189,7 @@ export class DeviceLink {
    * anything is read or stored.
    */
   #isWithinRate(deviceId: string, { topic, payload }: PublishFrame, now: number): boolean {
-    // An ack has no nonce, so it needs no room in the table, and it would be too old if it had to wait for room.
+    // An ack has no nonce, so a full table of nonces does not hold it up; after a wait it could be too old.
     if (topic !== 'ack' && this.#host.journal.replay.isFull(now)) return false;
     return this.#rates.take(deviceId, payload.length, this.#messagesPerSecond, now);
   }

@@ -92,7 +92,7 @@ export class BatchFindings {
       } else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
       this.stored.push(frame.seq);
     } catch (error) {
-      console.error('device message not processed and not stored', {
+      console.error('device message not stored because of an internal error, the device gets no PUBACK', {
         deviceId: this.#sender.device.id,
         seq: frame.seq,
         stack: stackOf(error),
@@ -154,7 +154,7 @@ export class BatchFindings {
       : ok({ kind: 'entry', entry, status: message.status });
   }
 
-  /** Accepts any secret of the device that is valid now, as hex text or as the bytes it encodes [C-3.7]. */
+  /** Accepts any secret of the device that is valid now, used as its 64 hex characters or as the 32 bytes that they encode [C-3.7]. */
   #verify(message: DeviceMessage, now: number): boolean {
     for (const key of this.#sender.keys(now)) {
       if (!verifyHmac(key.key, message.signingString, message.sig)) continue;

@@ -137,7 +137,10 @@ export class DeviceTokens implements DueSource {
       if (device?.status !== 'ACTIVE' || device.epoch !== epoch) return;
       sender.send(id, { cmdId, action: 'TOKEN_REFRESH', payloadText });
     } catch (error) {
-      console.error('new token not sent to device', { deviceId: id, reason: reasonOf(error) });
+      console.error('new token not sent to a device, another try follows if one is left', {
+        deviceId: id,
+        reason: reasonOf(error),
+      });
     }
   }
 

@@ -22,7 +22,7 @@ import {
   targetOf,
 } from './stack.ts';
 
-/** A time during which a setpoint was on top of the stack, epoch ms: [from, to). */
+/** A time in which the plant followed a setpoint, epoch ms: [from, to). */
 export type Span = readonly [fromMs: number, toMs: number];
 
 export interface StoredEntry extends PlanEntry {
@@ -30,7 +30,7 @@ export interface StoredEntry extends PlanEntry {
   readonly verdictAtMs: number | null;
   /** Since when the plant follows the setpoint: the ack of its current dispatch. Null while it does not. */
   readonly obeyedSinceMs: number | null;
-  /** Earlier times in which the setpoint was on top of the stack, for the verdict. */
+  /** Earlier times in which the plant followed the setpoint, for the verdict. */
   readonly spans: readonly Span[];
 }
 

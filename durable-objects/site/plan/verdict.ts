@@ -166,7 +166,7 @@ function round(value: number): number {
   return Math.round(value * 1_000) / 1_000 + 0;
 }
 
-/** The spans in which the plant followed an entry, up to a moment, at most the last day. */
+/** The times in which the plant followed a setpoint, up to `untilMs`, of the last day. */
 export function spansOf(
   { spans, obeyedSinceMs }: { spans: readonly Span[]; obeyedSinceMs: number | null },
   untilMs: number,

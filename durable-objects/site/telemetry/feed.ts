@@ -67,7 +67,10 @@ export class TelemetryFeed implements DueSource {
     try {
       await this.#host.destination(keyId).pass?.(event);
     } catch (error) {
-      console.warn('telemetry event not delivered', { keyId, reason: reasonOf(error) });
+      console.warn('telemetry event not confirmed by its vhost, it is not sent again', {
+        keyId,
+        reason: reasonOf(error),
+      });
     }
   }
 

@@ -102,8 +102,8 @@ function unpackedBuckets(
 ): Map<string, Bucket[]> {
   const registers = { ...store.state.registers };
   const buckets = new Map<string, Bucket[]>();
-  // Reads from the first unpacked sample on, even before the range, because the register totals are computed
-  // from the last packed sample on.
+  // Reads all unpacked samples, also those before the range: register totals are counted on from those of the
+  // last packed sample.
   for (const [name, series] of store.unpacked(0, Number.POSITIVE_INFINITY, metric)) {
     const all = bucketsOf(series, BASE_MS, totals(registers, name, series));
     const own = all.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);

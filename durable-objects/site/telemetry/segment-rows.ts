@@ -231,7 +231,7 @@ function withinPage(
   const isKnown = (metric: string) => segments.some(({ directory }) => countOf(directory, metric) > 0);
   const kept = [...added].filter(([metric]) => isKnown(metric) || room-- > 0);
   if (kept.length < added.size) {
-    console.warn('roll-up page is full, new signals not stored in it', {
+    console.warn('roll-up page has the maximum number of signal names, further ones left out of it', {
       signalsLeftOut: added.size - kept.length,
     });
   }

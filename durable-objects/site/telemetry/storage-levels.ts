@@ -18,7 +18,7 @@ interface LevelStorage {
   keptBy: RetentionSetting;
 }
 
-/** SITE_BOUNDS has the bytes that each level may take. */
+/** How each level is stored. Its storage budget in bytes is in `SITE_BOUNDS` (`site/bounds.ts`). */
 export const LEVELS: Readonly<Record<Granularity, LevelStorage>> = {
   raw: { pageMs: 0, keptBy: 'rawRetentionDays' },
   '5m': { pageMs: DAY, keptBy: 'fiveMinuteRetentionDays' },

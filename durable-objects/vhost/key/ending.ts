@@ -67,10 +67,13 @@ export class Ending implements DueSource {
     try {
       await this.#host.until(deadlineMs, this.#host.write(unwritten));
     } catch (error) {
-      console.warn('revocation not written to registry, will retry', {
-        keyId: unwritten.keyId,
-        reason: reasonOf(error),
-      });
+      console.warn(
+        'revocation of a key not confirmed by the registry, its vhost will retry; AMQP refuses the key already',
+        {
+          keyId: unwritten.keyId,
+          reason: reasonOf(error),
+        },
+      );
       return;
     }
     this.#host.turns.run((turn) => {

@@ -34,7 +34,10 @@ export interface Pending {
 export interface Attempt {
   siteId: string;
   batch: readonly Pending[];
-  /** The Site must not record the batch after this time. */
+  /**
+   * The Site must not record the batch after this time, because soon after it the Vhost nacks the publishes, and
+   * a nacked publish must not take effect.
+   */
   notAfterMs: number;
   /** When the Vhost stops waiting for the answer. */
   giveUpAtMs: number;
@@ -160,11 +163,14 @@ class Lane {
       } catch (error) {
         const pauseMs = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 0;
         if (this.#host.now() + pauseMs >= giveUpAtMs) {
-          console.warn('site did not answer, publishes nacked', {
-            siteId: this.#siteId,
-            attempts: attempt + 1,
-            reason: reasonOf(error),
-          });
+          console.warn(
+            'site did not confirm publishes in time, nacked: their client has to send them again',
+            {
+              siteId: this.#siteId,
+              attempts: attempt + 1,
+              reason: reasonOf(error),
+            },
+          );
           this.#host.giveUp(batch);
           return;
         }

@@ -116,7 +116,9 @@ export class Publisher implements LaneHost {
         await organization.refresh(RETRY_MS);
       }
     } catch (error) {
-      console.warn('registry not read, publish nacked', { reason: reasonOf(error) });
+      console.warn('publish nacked because the registry was not read: its client has to send it again', {
+        reason: reasonOf(error),
+      });
       const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
       this.#host.outflow.send(new Map([[connectionId, [unstored]]]));
       return;

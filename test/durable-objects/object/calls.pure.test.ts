@@ -58,7 +58,7 @@ describe('a call that hangs', () => {
     await first;
     other.resolve('taken');
     await second;
-    expect(outcomes).toEqual(['no answer within 8000 ms', 'taken']);
+    expect(outcomes).toEqual(['no answer within 8000 ms from another object or D1', 'taken']);
   });
 
   it.each<[string, (late: PromiseWithResolvers<string>) => void]>([
@@ -71,7 +71,7 @@ describe('a call that hangs', () => {
     at.ms = 2_000;
     run();
     end(late);
-    await expect(given).rejects.toThrow('no answer within 1000 ms');
+    await expect(given).rejects.toThrow('no answer within 1000 ms from another object or D1');
     expect(calls.dueMs()).toBeUndefined();
     // Only the start of the call was reported as a change of due times.
     expect(runs.times).toBe(1);
@@ -81,7 +81,7 @@ describe('a call that hangs', () => {
     const { calls, run } = newCalls();
     const given = calls.until(500, new Promise(() => {}));
     run();
-    await expect(given).rejects.toThrow('no answer within 0 ms');
+    await expect(given).rejects.toThrow('no answer within 0 ms from another object or D1');
   });
 });
 

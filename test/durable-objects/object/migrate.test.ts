@@ -137,7 +137,7 @@ describe('code that knows fewer migrations than an object has', () => {
         const newer = entries(...lowest);
         migrate(storage, newer);
         expect(() => migrate(storage, newer.slice(0, knows))).toThrow(
-          `schema version 3 needs code that knows ${needs} migrations, not ${knows}`,
+          `stored schema version 3 needs code with ${needs} migrations, this code has ${knows}: deploy newer code`,
         );
         expect(ran(storage)).toEqual([1, 2, 3]);
         migrate(storage, newer);
@@ -150,7 +150,7 @@ describe('code that knows fewer migrations than an object has', () => {
       const newest = entries(1, 1, 2);
       migrate(storage, newest);
       migrate(storage, newest.slice(0, 2));
-      expect(() => migrate(storage, newest.slice(0, 1))).toThrow(/knows 2 migrations, not 1/);
+      expect(() => migrate(storage, newest.slice(0, 1))).toThrow(/with 2 migrations, this code has 1/);
     });
   });
 });

@@ -389,7 +389,7 @@ describe('a turn within a turn', () => {
           note(turn, 'outer');
           turns.run((inner) => note(inner, 'inner'));
         });
-      expect(run).toThrow('turns cannot be nested');
+      expect(run).toThrow('a turn began inside another one');
       expect(notes()).toEqual([]);
       expect(aborts).toEqual(['write failed']);
     });
@@ -404,7 +404,7 @@ describe('a turn within a turn', () => {
           turns.run((inner) => note(inner, 'inner'));
         });
         expect(stood).toBe(false);
-        expect(() => turns.run(() => {})).toThrow('turns cannot be nested');
+        expect(() => turns.run(() => {})).toThrow('a turn began inside another one');
       });
       expect(notes()).toEqual(['outer']);
       expect(aborts).toEqual([]);

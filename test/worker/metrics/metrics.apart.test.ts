@@ -79,7 +79,10 @@ describe('who may read the metrics', () => {
     await expectError(await ask(`Bearer ${NEW}`, `${NEW},t00-short`), 500, 'INTERNAL_SERVER_ERROR');
     const stack = expect.stringContaining('METRICS_TOKEN must have at least 32 characters');
     expect(error.mock.calls).toEqual([
-      ['request failed', { requestId: expect.any(String), method: 'GET', path: '/metrics', stack }],
+      [
+        'request failed because of an unexpected error, the client gets 500',
+        { requestId: expect.any(String), method: 'GET', path: '/metrics', stack },
+      ],
     ]);
     for (const token of [NEW, 't00-short']) expect(JSON.stringify(error.mock.calls)).not.toContain(token);
   });

@@ -32,7 +32,10 @@ describe('a report', () => {
         });
       }
       expect(logged).toEqual(
-        Array.from({ length: 3 }, () => ['csp violation', { report: JSON.stringify(REPORT) }]),
+        Array.from({ length: 3 }, () => [
+          'report of a content security policy violation received',
+          { report: JSON.stringify(REPORT) },
+        ]),
       );
     },
   );

@@ -39,7 +39,7 @@ export const deviceCommandRoutes = [
       if (SITE_ACTIONS.includes(action)) {
         throw new ApiError(
           'COMMAND_ACTION_NOT_IN_TEMPLATE',
-          `${action} cannot be sent over REST: it is reserved for partner commands (AMQP) and for the platform`,
+          `action: ${action} cannot be sent over REST: only partner commands (AMQP) and the platform send it`,
         );
       }
       const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
@@ -85,7 +85,8 @@ export const deviceCommandRoutes = [
     handler: async (c, { params }) => {
       const device = await requireDeviceAfterMove(c, params.id);
       const command = await siteOf(c.env, device).findRestCommand(device.id, params.cmdId);
-      if (!command) throw new ApiError('NOT_FOUND', 'Command not found');
+      if (!command)
+        throw new ApiError('NOT_FOUND', 'The device has no command with this cmdId: list its commands');
       return command;
     },
   }),

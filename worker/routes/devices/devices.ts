@@ -139,7 +139,9 @@ export const deviceRoutes = [
             'The device cannot move to another plant while a sub-device is linked to it: unlink the sub-device first',
           );
         if (moved === 'busy')
-          throw conflict('Another request is moving or provisioning the device: try again');
+          throw conflict(
+            'Another request is moving or provisioning the device: read the device, then try again',
+          );
         await announce(c, moved);
       }
       if (Object.values(rest).some((value) => value !== undefined) || !isMoved) {
@@ -193,5 +195,7 @@ export const deviceRoutes = [
 async function requireTarget(c: Context<AppContext>, plantId: string | null): Promise<void> {
   if (plantId !== null) await requirePlant(c, plantId);
   else if (c.get('tenant').allowedPlantIds)
-    throw forbidden('An API key that is limited to certain plants must name one of them as plantId');
+    throw forbidden(
+      'The API key is limited to certain plants and cannot leave a device without a plant: set plantId to one of them',
+    );
 }

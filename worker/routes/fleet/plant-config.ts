@@ -65,7 +65,7 @@ export const plantConfigRoutes = [
       }
       if (answer.refused === 'hard-limits') {
         const code = role === null ? 'FORBIDDEN' : 'INSUFFICIENT_ORG_PERMISSIONS';
-        throw new ApiError(code, 'hardLimits: only an ORG_ADMIN may change them: omit them');
+        throw new ApiError(code, 'hardLimits: only an ORG_ADMIN may change it: omit it');
       }
       const audit = auditEntry(
         c,

@@ -52,7 +52,7 @@ export const plantRoutes = [
       // A key that is limited to certain plants may not create one, because it could not see the new plant.
       if (allowedPlantIds)
         throw forbidden(
-          'This API key is limited to certain plants and cannot create any: use a key for all plants',
+          'The API key is limited to certain plants and cannot create plants: use a key for all plants',
         );
       requireExternalId(body.externalPlantId);
       const now = Date.now();
@@ -134,12 +134,15 @@ function requireExternalId(externalPlantId: string | null | undefined): void {
   if (externalPlantId == null || isExternalPlantId(externalPlantId)) return;
   throw new ApiError(
     'EXTERNAL_PLANT_ID_INVALID_FORMAT',
-    `externalPlantId: "${cut(externalPlantId, 100)}" must be 1 to 64 of letters, digits and ._:- and no UUID`,
+    `externalPlantId: "${cut(externalPlantId, 100)}" must be 1 to 64 letters, digits or characters of ._:-, and no UUID`,
   );
 }
 
 function taken(): ApiError {
-  return new ApiError('PLANT_ALREADY_EXISTS', 'Another plant has this EAN or externalPlantId: correct it');
+  return new ApiError(
+    'PLANT_ALREADY_EXISTS',
+    'Another plant has this EAN or this externalPlantId: send others',
+  );
 }
 
 function plantRecordOf({ createdAtMs, ...row }: PlantRow): PlantRecord {

@@ -148,7 +148,10 @@ async function requireSubDevice(c: Context<AppContext>, plantId: string, id: str
 }
 
 function notFound(): ApiError {
-  return new ApiError('SUB_DEVICE_NOT_FOUND', 'Sub-device not found');
+  return new ApiError(
+    'SUB_DEVICE_NOT_FOUND',
+    'The plant has no sub-device with this id: list its sub-devices',
+  );
 }
 
 async function requireDevice(

@@ -94,7 +94,10 @@ export const acceptanceRoutes = [
       if (body.confirm === undefined)
         throw new ApiError('INVITATION_CONFIRMATION_REQUIRED', 'confirm is missing: send "confirm": true');
       if (body.confirm !== true)
-        throw new ApiError('INVITATION_CONFIRMATION_INVALID', 'confirm must be true: send "confirm": true');
+        throw new ApiError(
+          'INVITATION_CONFIRMATION_INVALID',
+          'confirm has another value than true: send "confirm": true',
+        );
       const found = await requireByToken(c, body.token);
       const accepting = await whoAccepts(c, found, body);
       const now = Date.now();
@@ -181,7 +184,7 @@ async function throttle(c: Context<AppContext>): Promise<void> {
   const seconds = Math.max(1, Math.ceil(count.resetMs / 1_000));
   throw new ApiError(
     'INVITATION_VERIFY_THROTTLED',
-    `More than ${LIMIT.invitationChecksPerMinute} attempts in a minute from your address: try again in ${seconds} s`,
+    `More than ${LIMIT.invitationChecksPerMinute} checks of invitation tokens in a minute from your address: try again in ${seconds} s`,
     { headers: { 'retry-after': String(seconds) } },
   );
 }
@@ -201,5 +204,8 @@ export function invitationNotFound(): ApiError {
 }
 
 export function invitationAlreadyAccepted(): ApiError {
-  return new ApiError('INVITATION_ALREADY_ACCEPTED', 'The invitation was already accepted: log in');
+  return new ApiError(
+    'INVITATION_ALREADY_ACCEPTED',
+    'The invitation was already accepted: log in to use the organization',
+  );
 }

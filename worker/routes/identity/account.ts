@@ -91,7 +91,10 @@ export const accountRoutes = [
       // Everything that depends on the e-mail address happens after the answer, so that the time of the
       // answer does not reveal whether there is an account.
       const sent = mailReset(c, body.email, Date.now()).catch((error: unknown) => {
-        console.error('password reset not stored, no mail follows', { reason: reasonOf(error) });
+        console.error(
+          'password reset failed in the background: without a mail the user has to request it again',
+          { reason: reasonOf(error) },
+        );
       });
       c.executionCtx.waitUntil(sent);
       return { accepted: true as const };
@@ -142,7 +145,7 @@ export const accountRoutes = [
       if (!(await issueToken(c.env.DB, { ...wanted, lifeMs: LIMIT.emailChangeMs }, mails, now)))
         throw new ApiError(
           'CONFLICT',
-          'A token was mailed less than a minute ago: wait, or cancel that change first',
+          'A token for a change was mailed less than a minute ago: wait a minute, or cancel that change first',
         );
       sendQueued(c);
       return { pendingEmail: newEmail, expiresAt: formatInstant(now + LIMIT.emailChangeMs) };
@@ -163,7 +166,10 @@ export const accountRoutes = [
         : undefined;
       if (!token || token.userId !== row.id) throw invalidChangeToken();
       if (token.expiresAtMs <= now)
-        throw new ApiError('EMAIL_CHANGE_TOKEN_EXPIRED', 'The token has expired: request the change again');
+        throw new ApiError(
+          'EMAIL_CHANGE_TOKEN_EXPIRED',
+          'The token has expired: request the change of the e-mail address again',
+        );
       const changed = await confirmEmailChange(c.env.DB, token, sessionId, now);
       if (changed === 'used') throw invalidChangeToken();
       if (changed === 'taken')
@@ -182,7 +188,10 @@ export const accountRoutes = [
     errors: ['EMAIL_CHANGE_NOT_PENDING'],
     handler: async (c) => {
       if (!(await cancelEmailChange(c.env.DB, c.get('user').row.id, Date.now())))
-        throw new ApiError('EMAIL_CHANGE_NOT_PENDING', 'No change of the e-mail address is pending');
+        throw new ApiError(
+          'EMAIL_CHANGE_NOT_PENDING',
+          'No change of your e-mail address is pending: there is nothing to cancel',
+        );
       return { success: true as const };
     },
   }),

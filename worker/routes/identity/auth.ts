@@ -125,7 +125,10 @@ export const authRoutes = [
       const sessionId = user && isRight ? await openSession(c.env.DB, user, placeOf(c), now) : undefined;
       if (!user || !sessionId) {
         if (user) auditUser(c, user, 'user.login_failed');
-        throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
+        throw new ApiError(
+          'INVALID_CREDENTIALS',
+          'Wrong e-mail or password: check both, or reset the password',
+        );
       }
       if (user.passwordHash && shareOfWork(user.passwordHash) < 1)
         renewHash(c, user, user.passwordHash, body.password);
@@ -154,7 +157,11 @@ export const authRoutes = [
       }
       if (refreshed && refreshed.outcome !== 'refreshed') throw refused(refreshed.outcome);
       const user = refreshed && (await findUser(c.env.DB, refreshed.userId));
-      if (!user) throw new ApiError('REFRESH_TOKEN_INVALID', 'Invalid refresh token: log in again');
+      if (!user)
+        throw new ApiError(
+          'REFRESH_TOKEN_INVALID',
+          'The refresh token is not one of this deployment, or its account was deleted: log in again',
+        );
       const { sessionId } = token;
       return await answerLogin(c, user, { sessionId, generation: refreshed.generation }, now);
     },
@@ -230,7 +237,7 @@ function renewHash(c: Context<AppContext>, user: UserRow, old: string, password:
   const renewed = turnToHash()
     .then(() => replaceHash(c.env.DB, user.id, old, hashPassword(password)))
     .catch((error: unknown) => {
-      console.warn('password hash not renewed, next login will retry', {
+      console.warn('password hash not renewed after a login, the next login will retry', {
         userId: user.id,
         reason: reasonOf(error),
       });

@@ -153,7 +153,8 @@ export async function invite(
     (id) => auditEntryOf(c, inviter, 'member.invited', target(id), { email, role }),
     now,
   );
-  if (invited === 'member') throw conflict(`${email} is already a member: change the role instead`);
+  if (invited === 'member')
+    throw conflict(`${email} is already a member: change the role of the member instead`);
   if (invited === 'full') throw await tooManyInvitations(c, organizationId);
   return answerOf(c, invited, token, now);
 }

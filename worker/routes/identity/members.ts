@@ -89,7 +89,11 @@ export const memberRoutes = [
  */
 async function requireMember(c: Context<AppContext>, userId: string): Promise<MemberRow> {
   const member = await findMember(c.env.DB, c.get('tenant').organizationId, userId);
-  if (!member) throw new ApiError('MEMBER_NOT_FOUND', 'Member not found');
+  if (!member)
+    throw new ApiError(
+      'MEMBER_NOT_FOUND',
+      'The organization has no member with this user id: list its members',
+    );
   requireWithinRank(c, member.role);
   return member;
 }

@@ -38,7 +38,7 @@ export const organizationRoutes = [
       if (made === 'slug') throw conflict(`The slug "${body.slug}" is already taken: choose another one`);
       if (made === 'full')
         throw conflict(
-          `You have reached a limit: ${LIMIT.organizationsMade} organizations as ORG_ADMIN, ${LIMIT.organizationsPerUser} in all`,
+          `You have reached a limit of a user: ${LIMIT.organizationsMade} organizations as ORG_ADMIN, ${LIMIT.organizationsPerUser} in all`,
         );
       return organizationRecordOf(made, 'ORG_ADMIN');
     },
@@ -57,7 +57,10 @@ export const organizationRoutes = [
       const { row } = c.get('user');
       const all = query.all === 'true';
       if (all && !row.superAdmin)
-        throw new ApiError('SUPER_ADMIN_REQUIRED', 'Only a SUPER_ADMIN may list all: omit all=true');
+        throw new ApiError(
+          'SUPER_ADMIN_REQUIRED',
+          'Only a SUPER_ADMIN may list all organizations: omit all=true',
+        );
       const listed = await listOrganizations(c.env.DB, row.id, all, query);
       return pageOf(listed, query, ({ organization, role }) => organizationRecordOf(organization, role));
     },
@@ -83,7 +86,8 @@ export const organizationRoutes = [
       if (over.length > 0)
         throw invalidBody(
           ...over.map(
-            (name) => `settings.${name}: at most ${of[name]} here: the operator can raise the ceiling`,
+            (name) =>
+              `settings.${name}: must be at most ${of[name]} in this organization: ask the operator to raise this ceiling`,
           ),
         );
       const target = { type: 'ORGANIZATION', id: params.id };
@@ -104,6 +108,6 @@ async function recordOf(
 
 export async function requireOrganization(database: D1Database, id: string): Promise<OrganizationRow> {
   const row = await findOrganization(database, id);
-  if (!row) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+  if (!row) throw new ApiError('ORGANIZATION_NOT_FOUND', `No organization has the id ${id}: check it`);
   return row;
 }

@@ -41,7 +41,7 @@ export const sessionRoutes = [
       if (id === sessionId)
         throw new ApiError('CANNOT_REVOKE_CURRENT_SESSION', 'This is your current session: log out instead');
       if (!(await revokeSession(c.env.DB, row.id, id, Date.now())))
-        throw new ApiError('NOT_FOUND', 'You have no such session: list your sessions');
+        throw new ApiError('NOT_FOUND', 'You have no open session with this id: list your sessions');
       auditUser(c, row, 'session.revoked', { session: id });
       return { success: true as const };
     },

@@ -79,7 +79,11 @@ export const telemetryRoutes = [
     handler: async (c, { query: { ean } }) => {
       const apiKey = c.get('apiKey');
       const [plant] = await listPlants(c.env.DB, apiKey.organizationId, ean);
-      if (!plant || !maySee(apiKey, plant.id)) throw new ApiError('SITE_NOT_FOUND', 'Site not found');
+      if (!plant || !maySee(apiKey, plant.id))
+        throw new ApiError(
+          'SITE_NOT_FOUND',
+          'No site with this ean is visible to the API key: list its sites',
+        );
       const { id: siteId, eanCons, eanProd } = plant;
       return { siteId, eanCons, eanProd, reading: await siteById(c.env, siteId).readMeterState(siteId) };
     },

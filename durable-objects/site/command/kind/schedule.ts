@@ -17,8 +17,9 @@ export function isScheduleSet(payload: Payload): payload is ScheduleSet {
 function idFaults(payload: Payload, view: SiteView): string[] {
   const { scheduleId } = payload;
   const status = scheduleId === undefined ? undefined : view.scheduleStatus(scheduleId);
-  if (isScheduleSet(payload)) return status === undefined ? [] : ['scheduleId: another schedule has this id'];
-  if (status === undefined) return ['scheduleId: no such schedule'];
+  if (isScheduleSet(payload))
+    return status === undefined ? [] : ['scheduleId: another schedule has this id: choose another one'];
+  if (status === undefined) return ['scheduleId: the site has no such schedule'];
   const isOpen = status === 'PENDING' || status === 'ACCEPTED' || status === 'ACTIVE';
   return isOpen ? [] : [`scheduleId: the schedule is already ${status}`];
 }

@@ -247,7 +247,8 @@ describe('the window of a submission', () => {
     const startTime = at(-86_400_000);
     const id = '00000000-0000-4000-8000-00000000000a';
     const over = { scheduleId: id, startTime, slots: [{ slotIndex: 0, mode: 'STANDARD' }] };
-    const both = 'endTime: must be in the future; scheduleId: another schedule has this id';
+    const both =
+      'endTime: must be in the future; scheduleId: another schedule has this id: choose another one';
     expect(judgeNow(signedSubmission('schedule', over), { schedules: { [id]: 'ACTIVE' } })).toEqual(
       rejected('INVALID_PAYLOAD', both, { stage: 'window' }),
     );

@@ -191,7 +191,7 @@ describe('names that a device invents', () => {
       LIMIT.unknownSignalsPerSite + 1,
     );
     expect(warn).toHaveBeenCalledWith(
-      'roll-up page is full, new signals not stored in it',
+      'roll-up page has the maximum number of signal names, further ones left out of it',
       expect.anything(),
     );
     for (const [table, row] of [
