@@ -66,7 +66,10 @@ function exampleOf(name: string): unknown {
   return found;
 }
 
-/** JSON on as few lines as the width allows. */
+/**
+ * JSON with one line for each member of the outermost value; a member is split further if its value is wider than
+ * `WIDTH`.
+ */
 function show(value: unknown, indent = ''): string {
   const inOneLine = JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ');
   if (indent !== '' && indent.length + inOneLine.length <= WIDTH) return inOneLine;

@@ -147,7 +147,7 @@ describe('an asset kind', () => {
     });
   });
 
-  it('is summed into a site value only if it is BESS, FVE or INVERTER [C-3.13]', () => {
+  it('has its power summed into a value of the site only if it is BESS, FVE or INVERTER [C-3.13]', () => {
     const sums = ASSET_TYPES.flatMap((type) => (ASSETS[type].sumsTo ? [[type, ASSETS[type].sumsTo]] : []));
     expect(sums).toEqual([
       ['BESS', 'batteryPowerKw'],

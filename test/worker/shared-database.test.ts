@@ -110,7 +110,7 @@ describe('the body of a request', () => {
 describe('the alerts of an organization', () => {
   const alertCountOf = ({ id }: Team) => valueFrom('SELECT alert_count FROM organizations WHERE id = ?', id);
 
-  it('over the limit replace the alert that was resolved first or, if all are open, the oldest one [C-14.2]', async ({
+  it('over the limit replace the resolved alert with the earliest resolvedAt or, if all are open, the oldest one [C-14.2]', async ({
     ownTeam,
   }) => {
     const { id } = ownTeam;

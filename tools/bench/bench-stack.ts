@@ -103,7 +103,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     port: 0,
     secrets: edgeSecrets(secrets),
     amqp: { host: 'localhost', port: await freePort(), ca: certificates.ca },
-    // These ports appear only in provisioning packages; the clients get the real ones from their benchmark.
+    // These ports appear only in provisioning packages; each benchmark gives its clients the real ports.
     mqtt: {
       host: 'localhost',
       port: 8885,

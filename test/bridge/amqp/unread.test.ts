@@ -76,7 +76,10 @@ describe('output that a client does not read', () => {
     await client.link.untilClosed();
   });
 
-  it('the client’s timeout restarts each time it reads something', async ({ clock, unread }) => {
+  it('the time until the bridge closes the client starts again each time the client reads something', async ({
+    clock,
+    unread,
+  }) => {
     const client = await unread(1_200 * KIB);
     for (let round = 0; round < 5; round++) {
       await beat(clock, client, 5);
@@ -104,7 +107,10 @@ describe('output that a client does not read', () => {
 });
 
 describe('a client that reads slowly', () => {
-  it('is not closed, even if its deliveries came in one large batch', async ({ clock, amqp }) => {
+  it('is not closed for lack of progress, even if its deliveries came in one large batch', async ({
+    clock,
+    amqp,
+  }) => {
     const client = await amqp.openConsumer({ noAck: true }, { tune: { heartbeat: 2 } });
     client.peer.stream.pause();
     const body = 'x'.repeat(16 * KIB);

@@ -118,7 +118,7 @@ describe('an e-mail', () => {
 });
 
 describe('the organization of a registration', () => {
-  it('gets 409 if its slug is taken, and the user is not made [C-1.1] [C-1.4]', async () => {
+  it('a registration with a taken slug gets 409 and creates no user [C-1.1] [C-1.4]', async () => {
     const slug = uniqueSlug();
     await registered({ organizationName: 'Acme', organizationSlug: slug });
     const second = registrationOf({ organizationName: 'Other', organizationSlug: slug });

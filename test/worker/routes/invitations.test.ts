@@ -104,7 +104,9 @@ describe('an invitation', () => {
     }
   });
 
-  it('replaces a pending one of its address, whose token becomes invalid [C-11.2]', async ({ ownTeam }) => {
+  it('replaces a pending one to the same e-mail address, whose token becomes invalid [C-11.2]', async ({
+    ownTeam,
+  }) => {
     const email = uniqueEmail();
     const first = await ownTeam.invite(email, 'ADMIN');
     const second = await ownTeam.invite(email, 'VIEWER');

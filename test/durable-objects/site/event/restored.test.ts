@@ -74,7 +74,7 @@ describe('a restored site', () => {
     expect(sequences.every(Number.isSafeInteger)).toBe(true);
   });
 
-  it('continues a counter of events that is ahead of the clock [rule 10]', async () => {
+  it('numbers its next event above the stored counter, even if the counter is ahead of the clock [rule 10]', async () => {
     const { plant } = await newSite();
     const ahead = START_MS * 1_000 + 9_000_000;
     await rowsOf(plant.id, `UPDATE counters SET outbox_sequence = ${ahead}`);

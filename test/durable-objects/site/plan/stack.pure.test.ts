@@ -239,7 +239,7 @@ describe('the target of the plant', () => {
     }
   });
 
-  it('the slot of a schedule is above NORMAL and below HIGH, in any order of arrival [C-7.7]', () => {
+  it('the slot of a schedule is above NORMAL and below HIGH [C-7.7]', () => {
     for (const level of ['NORMAL', undefined] as const)
       expect(targetFor(level, undefined, slot)).toEqual({ by: 'slot', ...slot });
     for (const level of ['EMERGENCY', 'HIGH'] as const)

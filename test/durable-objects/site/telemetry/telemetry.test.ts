@@ -22,13 +22,13 @@ import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
 
 describe('the signature of a device message', () => {
-  it('a signature with the secret as hex text is valid [C-3.7]', async () => {
+  it('a signature whose HMAC key is the hex text of the secret is valid [C-3.7]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     expect(await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7}' }))).toBe(true);
     expect(await gridPowerKw(plant)).toBe(7);
   });
 
-  it('a signature with the bytes of the secret is valid, and later commands are signed in that form [C-3.7]', async () => {
+  it('a signature whose HMAC key is the bytes of the secret is valid, and later commands are signed in that form [C-3.7]', async () => {
     const { plant, gateway, link, partner } = await newListeningSite();
     const bytes = hexBytes(gateway.hmacSecret);
     const forms: [string, string | Uint8Array][] = [
