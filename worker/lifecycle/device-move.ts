@@ -80,13 +80,16 @@ async function carry(env: Env, id: string, from: string, to: string): Promise<vo
   if (pack) await siteById(env, to).takeDevice(to, id, pack);
 }
 
-/** Deletes the data in the previous Site. If that fails, the Site deletes it with the next change of its plant. */
+/**
+ * Deletes the data in the previous Site. If that fails, the Site deletes it with the next change of its plant; the
+ * object of a device that had no plant keeps it until the device returns there.
+ */
 async function leave(env: Env, id: string, siteId: string): Promise<void> {
   await siteById(env, siteId)
     .dropDevice(id)
     .catch((error: unknown) => {
       console.warn(
-        'moved device not deleted from its previous site, the next change of that plant deletes it',
+        'moved device not deleted from its previous site, the next change of its old plant, if any, deletes it',
         {
           deviceId: id,
           siteId,
