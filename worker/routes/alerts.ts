@@ -21,6 +21,7 @@ import { longPageSchema } from '../../protocol/page.ts';
 import { deviceNotFound, requireDevice, requirePlant } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
+import { requireRole } from '../auth/rank.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, conflict, forbidden, invalidBody, limitReached } from '../http/error-response.ts';
 import { longPageOf } from '../http/long-page.ts';
@@ -45,6 +46,8 @@ import { route } from '../route.ts';
 
 const READS_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:read' };
 const WRITES_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:write' };
+const RULE_ROLE = 'OPERATOR';
+const WRITES_RULES: Who = { door: 'member', role: RULE_ROLE, scope: 'telemetry:write' };
 const OPEN: readonly AlertStatus[] = ['ACTIVE', 'ACKNOWLEDGED'];
 
 type Shown = AlertRecord | AlertRuleRecord;
@@ -76,7 +79,7 @@ export const alertRoutes = [
   }),
   route('POST /api/v1/alerts', {
     summary: 'Create an alert rule for a plant, a device or all plants',
-    who: WRITES_ALERTS,
+    who: WRITES_RULES,
     body: alertRuleRequest,
     examples: {
       body: {
@@ -128,19 +131,16 @@ export const alertRoutes = [
     handler: async (c, { params: { id }, body }) => {
       const of = c.get('tenant');
       const rule = await findAlertRule(c.env.DB, of, id);
-      if (rule) return await changeRule(c, rule, body);
+      if (rule) {
+        if (of.role !== null) requireRole(of.role, RULE_ROLE);
+        return await changeRule(c, rule, body);
+      }
       await requireAlert(c, id);
       requireOnly(body, ['severity', 'note']);
       const given = onlyGiven({ severity: body.severity, note: body.note });
       const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, given);
-      await changeAlert(
-        c.env.DB,
-        { id, organizationId: c.get('tenant').organizationId },
-        ALERT_STATUSES,
-        given,
-        audit,
-        Date.now(),
-      );
+      const { organizationId } = of;
+      await changeAlert(c.env.DB, { id, organizationId }, ALERT_STATUSES, given, audit, Date.now());
       return alertRecordOf(await requireAlert(c, id));
     },
   }),
@@ -195,16 +195,9 @@ async function moveAlert(
   const { note } = columns;
   const event = status === 'RESOLVED' ? 'alert.resolved' : 'alert.acknowledged';
   const audit = auditEntry(c, event, { type: 'ALERT', id }, note === undefined ? {} : { note });
-  if (
-    !(await changeAlert(
-      c.env.DB,
-      { id, organizationId: c.get('tenant').organizationId },
-      from,
-      { ...columns, status },
-      audit,
-      now,
-    ))
-  )
+  const { organizationId } = c.get('tenant');
+  const changed = { ...columns, status };
+  if (!(await changeAlert(c.env.DB, { id, organizationId }, from, changed, audit, now)))
     throw wrongState(await requireAlert(c, id), from);
   return alertRecordOf(await requireAlert(c, id));
 }

@@ -8,10 +8,7 @@
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
 
-/**
- * A condition that becomes false and true again while its alert is open is counted each time, but reported at
- * most this often.
- */
+/** An open alert whose condition is true again, or still, is reported at most this often. */
 const AGAIN_MS = 60_000;
 
 /** The fields of an alert rule that decide when an alert begins and ends. */
@@ -27,7 +24,7 @@ export interface OpenAlert {
   firstSeenMs: number;
   /** How many times the condition began. */
   count: number;
-  /** When it was last reported to D1 that the condition began. */
+  /** When it was last reported to D1 that the condition is true. */
   reportedMs: number;
 }
 
@@ -79,11 +76,12 @@ function stepOpen(
   now: number,
 ): RuleStep {
   if (holds) {
-    if (goneMs === undefined) return { state: { sinceMs: sinceMs ?? now, open } };
-    const again = { ...open, count: open.count + 1 };
-    const isReportedAgain = now - open.reportedMs >= AGAIN_MS;
-    if (!isReportedAgain) return { state: { sinceMs: now, open: again } };
-    return { state: { sinceMs: now, open: { ...again, reportedMs: now } }, change: 'again' };
+    const isStill = goneMs === undefined;
+    const from = isStill ? (sinceMs ?? now) : now;
+    const counted = isStill ? open : { ...open, count: open.count + 1 };
+    const isReported = now - open.reportedMs >= AGAIN_MS;
+    if (!isReported) return { state: { sinceMs: from, open: counted } };
+    return { state: { sinceMs: from, open: { ...counted, reportedMs: now } }, change: 'again' };
   }
   const sinceGoneMs = goneMs ?? now;
   if (now - sinceGoneMs < rule.forSeconds * 1_000) return { state: { goneMs: sinceGoneMs, open } };

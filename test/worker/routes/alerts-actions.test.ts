@@ -8,10 +8,10 @@ import { LIMIT } from '../../../protocol/limits.ts';
 
 const it = test
   .extend('post', ({ team }) => (body: unknown) => {
-    return team.viewer.post('/alerts', body);
+    return team.operator.post('/alerts', body);
   })
   .extend('act', ({ team }) => (id: string, action: string, body?: unknown) => {
-    return team.viewer.post(`/alerts/${id}/${action}`, body);
+    return team.operator.post(`/alerts/${id}/${action}`, body);
   })
   .extend('acted', ({ act }) => async (...given: Parameters<typeof act>) => {
     return await bodyOf<AlertRecord>(await act(...given), 200);
@@ -24,16 +24,16 @@ describe('an alert', () => {
     acted,
   }) => {
     const [id, other] = [await fireAlert(team.id), await fireAlert(team.id)];
-    const before = await findAlert(team.viewer, id);
-    const seen = { status: 'ACKNOWLEDGED', acknowledgedBy: team.viewer.id, acknowledgedAt: INSTANT };
+    const before = await findAlert(team.operator, id);
+    const seen = { status: 'ACKNOWLEDGED', acknowledgedBy: team.operator.id, acknowledgedAt: INSTANT };
     const acknowledged = await acted(id, 'acknowledge', { note: 'on it' });
     expect(acknowledged).toEqual({ ...before, ...seen, note: 'on it' });
     const { message } = await expectError(await act(id, 'acknowledge', { note: 'again' }), 409, 'CONFLICT');
     expect(message).toContain('ACKNOWLEDGED');
-    expect(await findAlert(team.viewer, id)).toEqual(acknowledged);
+    expect(await findAlert(team.operator, id)).toEqual(acknowledged);
     expect(await acted(other, 'acknowledge')).toMatchObject({ ...seen, note: null });
     expect(await team.trailOf(id)).toEqual([
-      ['alert.acknowledged', team.viewer.id, 'ALERT', { note: 'on it' }],
+      ['alert.acknowledged', team.operator.id, 'ALERT', { note: 'on it' }],
     ]);
   });
 
@@ -42,15 +42,15 @@ describe('an alert', () => {
     async (status, { team, act, acted }) => {
       const id = await fireAlert(team.id);
       if (status === 'ACKNOWLEDGED') await acted(id, 'acknowledge', { note: 'on it' });
-      const before = await findAlert(team.viewer, id);
+      const before = await findAlert(team.operator, id);
       const resolved = await acted(id, 'resolve', {});
-      const resolution = { status: 'RESOLVED', resolvedBy: team.viewer.id, resolvedAt: INSTANT };
+      const resolution = { status: 'RESOLVED', resolvedBy: team.operator.id, resolvedAt: INSTANT };
       expect(resolved).toEqual({ ...before, ...resolution });
       for (const action of ['resolve', 'acknowledge']) {
         await expectError(await act(id, action, { note: 'late' }), 409, 'CONFLICT');
       }
-      expect(await findAlert(team.viewer, id)).toEqual(resolved);
-      expect((await team.trailOf(id)).at(-1)).toEqual(['alert.resolved', team.viewer.id, 'ALERT', {}]);
+      expect(await findAlert(team.operator, id)).toEqual(resolved);
+      expect((await team.trailOf(id)).at(-1)).toEqual(['alert.resolved', team.operator.id, 'ALERT', {}]);
     },
   );
 
@@ -76,7 +76,7 @@ describe('an alert', () => {
     for (const action of ['acknowledge', 'resolve'])
       for (const body of [...bad, { resolvedBy: 'x' }])
         await expectError(await act(id, action, body), 400, 'VALIDATION_ERROR');
-    expect(await findAlert(team.viewer, id)).toMatchObject({ status: 'ACTIVE', note: null });
+    expect(await findAlert(team.operator, id)).toMatchObject({ status: 'ACTIVE', note: null });
     expect(await acted(id, 'resolve', { note: 'n'.repeat(500) })).toMatchObject({ note: 'n'.repeat(500) });
   });
 
@@ -86,16 +86,16 @@ describe('an alert', () => {
     act,
   }) => {
     const foreign = await fireAlert(other.id);
-    const { id: rule } = await makeRule(team.viewer);
+    const { id: rule } = await makeRule(team.operator);
     for (const action of ['acknowledge', 'resolve']) {
       const absent = await expectError(await act(crypto.randomUUID(), action), 404, 'NOT_FOUND');
       for (const id of [foreign, rule])
         expect(await expectError(await act(id, action), 404, 'NOT_FOUND')).toEqual(absent);
     }
-    const patched = await team.viewer.patch(`/alerts/${foreign}`, { note: 'x' });
+    const patched = await team.operator.patch(`/alerts/${foreign}`, { note: 'x' });
     await expectError(patched, 404, 'NOT_FOUND');
     await expectError(await act('x', 'resolve'), 400, 'INVALID_UUID');
-    const { data } = await listAlerts(other.viewer);
+    const { data } = await listAlerts(other.operator);
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
@@ -103,8 +103,8 @@ describe('an alert', () => {
     team,
   }) => {
     const id = await fireAlert(team.id);
-    const { id: rule } = await makeRule(team.viewer);
-    const patch = (of: string, body: object) => team.viewer.patch(`/alerts/${of}`, body);
+    const { id: rule } = await makeRule(team.operator);
+    const patch = (of: string, body: object) => team.operator.patch(`/alerts/${of}`, body);
     const { severity: _, ...ofRule } = { ...RULE, forSeconds: 1, cooldownSeconds: 60, enabled: true };
     for (const [name, value] of Object.entries(ofRule)) {
       const refused = await patch(id, { severity: 'INFO', [name]: value });
@@ -118,7 +118,7 @@ describe('an alert', () => {
         expect(String(details)).toContain(name);
       }
     }
-    expect(await findAlert(team.viewer, id)).toMatchObject({ severity: 'WARNING' });
+    expect(await findAlert(team.operator, id)).toMatchObject({ severity: 'WARNING' });
   });
 });
 
@@ -151,7 +151,7 @@ describe('a rule', () => {
     ['a kind', { kind: 'RULE' }],
     ['an organization', { organizationId: crypto.randomUUID() }],
   ])('with %s is refused (bad input: REST)', async ([_what, fields], { team, post }) => {
-    const count = async () => (await listRules(team.viewer)).meta.total;
+    const count = async () => (await listRules(team.operator)).meta.total;
     const before = await count();
     const { details } = await expectError(await post({ ...RULE, ...fields }), 400, 'VALIDATION_ERROR');
     const [name = ''] = Object.keys(fields);
@@ -179,9 +179,9 @@ describe('a rule', () => {
     for (let count = 1; count < LIMIT.alertRulesPerOrganization; count++) {
       await rows.insert('alert_rules', { organization_id: ownTeam.id });
     }
-    const { id } = await makeRule(ownTeam.viewer);
-    await expectError(await ownTeam.viewer.post('/alerts', RULE), 409, 'CONFLICT');
-    await ownTeam.viewer.change(`/alerts/${id}`, { enabled: false });
-    expect(await listRules(ownTeam.viewer, '&limit=1')).toMatchObject({ meta: { total: 200 } });
+    const { id } = await makeRule(ownTeam.operator);
+    await expectError(await ownTeam.operator.post('/alerts', RULE), 409, 'CONFLICT');
+    await ownTeam.operator.change(`/alerts/${id}`, { enabled: false });
+    expect(await listRules(ownTeam.operator, '&limit=1')).toMatchObject({ meta: { total: 200 } });
   });
 });

@@ -24,14 +24,34 @@ const it = test.extend('limited', async ({ team }) => {
 });
 
 describe('a member', () => {
+  it.for(['operator', 'admin', 'orgAdmin'] as const)(
+    'with the role %s may create and change rules (spec: Alerts)',
+    async (role, { team, plantId }) => {
+      const made = await makeRule(team[role], { plantId });
+      expect(await team[role].change(`/alerts/${made.id}`, { enabled: false })).toMatchObject({
+        enabled: false,
+      });
+    },
+  );
+
+  it('with the role VIEWER gets 403 for creating or changing a rule', async ({ team, plantId }) => {
+    const { id } = await makeRule(team.operator, { plantId });
+    const refused = [
+      await team.viewer.post('/alerts', { ...RULE, plantId }),
+      await team.viewer.patch(`/alerts/${id}`, { enabled: false }),
+    ];
+    for (const answer of refused) await expectError(answer, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+    const { data } = await listRules(team.viewer, `&plantId=${plantId}`);
+    expect(data).toMatchObject([{ id, enabled: true }]);
+  });
+
   it.for(['viewer', 'operator', 'admin', 'orgAdmin'] as const)(
-    'with the role %s may make and change rules, and list, acknowledge and resolve alerts (spec: Alerts)',
+    'with the role %s may list, change, acknowledge and resolve alerts (spec: Alerts)',
     async (role, { team, plantId }) => {
       const by = team[role];
-      const made = await makeRule(by, { plantId });
-      await by.change(`/alerts/${made.id}`, { enabled: false });
       const id = await fireAlert(team.id, { plantId });
       expect(await by.read(`/alerts?plantId=${plantId}`)).toMatchObject({ data: [{ id }] });
+      expect(await by.change(`/alerts/${id}`, { note: 'seen' })).toMatchObject({ note: 'seen' });
       await by.read(`/alerts/${id}/acknowledge`, { method: 'POST', body: {} });
       const resolved = await by.read(`/alerts/${id}/resolve`, { method: 'POST', body: {} });
       expect(resolved).toMatchObject({ resolvedBy: by.id });
@@ -43,7 +63,7 @@ describe('a key', () => {
   it('with telemetry:read lists alerts and rules like a member’s session [C-2.6]', async ({ ownTeam }) => {
     const key = await ownTeam.newKey(['telemetry:read']);
     await fireAlert(ownTeam.id);
-    await makeRule(ownTeam.viewer);
+    await makeRule(ownTeam.operator);
     for (const query of ['', '?kind=RULE']) {
       const page = await listAlerts(key, query);
       expect(page).toEqual(await listAlerts(ownTeam.viewer, query));
@@ -99,7 +119,7 @@ describe('a key with allowedPlantIds', () => {
     limited,
   }) => {
     const { plantId, hidden, device, key } = limited;
-    const { id: ruleId } = await makeRule(team.viewer, {});
+    const { id: ruleId } = await makeRule(team.operator, {});
     const seen = [
       await fireAlert(team.id, { plantId, ruleId, firstSeenAtMs: 1 }),
       await fireAlert(team.id, { plantId, deviceId: device, firstSeenAtMs: 2 }),
@@ -132,13 +152,13 @@ describe('a key with allowedPlantIds', () => {
   }) => {
     const { plantId, hidden, device, hiddenDevice, key } = limited;
     const seen = [
-      await makeRule(team.viewer, { plantId }),
-      await makeRule(team.viewer, { deviceId: device }),
+      await makeRule(team.operator, { plantId }),
+      await makeRule(team.operator, { deviceId: device }),
     ];
     const unseen = [
-      await makeRule(team.viewer, {}),
-      await makeRule(team.viewer, { plantId: hidden }),
-      await makeRule(team.viewer, { deviceId: hiddenDevice }),
+      await makeRule(team.operator, {}),
+      await makeRule(team.operator, { plantId: hidden }),
+      await makeRule(team.operator, { deviceId: hiddenDevice }),
     ];
     expect((await idsBy(key, '&kind=RULE')).sort()).toEqual(seen.map(({ id }) => id).sort());
     for (const { id } of seen) {

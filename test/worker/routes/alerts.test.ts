@@ -8,10 +8,10 @@ import type { AlertRuleRecord } from '../../../protocol/alert.ts';
 
 const it = test
   .extend('makeRule', ({ team, plantId }) => (fields: object = {}) => {
-    return makeRule(team.viewer, { plantId, ...fields });
+    return makeRule(team.operator, { plantId, ...fields });
   })
   .extend('patch', ({ team }) => (id: string, body: unknown) => {
-    return team.viewer.patch(`/alerts/${id}`, body);
+    return team.operator.patch(`/alerts/${id}`, body);
   });
 
 describe('POST /alerts', () => {
@@ -28,9 +28,9 @@ describe('POST /alerts', () => {
       createdAt: INSTANT,
       updatedAt: made.createdAt,
     });
-    expect((await listRules(team.viewer, '&limit=100')).data).toContainEqual(made);
+    expect((await listRules(team.operator, '&limit=100')).data).toContainEqual(made);
     const { threshold: _, ...details } = RULE;
-    const trail = ['alert_rule.created', team.viewer.id, 'ALERT_RULE', details];
+    const trail = ['alert_rule.created', team.operator.id, 'ALERT_RULE', details];
     expect(await team.trailOf(made.id)).toEqual([trail]);
   });
 
@@ -54,7 +54,7 @@ describe('POST /alerts', () => {
     expect(ofDevice).toMatchObject({ plantId: null, deviceId });
     const ofAll = { plantId: null, deviceId: null };
     expect(await makeRule(ofAll)).toMatchObject(ofAll);
-    const page = await listRules(team.viewer, `&deviceId=${deviceId}`);
+    const page = await listRules(team.operator, `&deviceId=${deviceId}`);
     expect(page).toMatchObject({ data: [ofDevice], meta: { total: 1 } });
   });
 
@@ -64,7 +64,7 @@ describe('POST /alerts', () => {
   }) => {
     const { id: plantId } = await other.newPlant();
     const [foreign, homeless] = [await other.newDevice({ plantId }), await team.newDevice()];
-    const post = (fields: object) => team.viewer.post('/alerts', { ...RULE, ...fields });
+    const post = (fields: object) => team.operator.post('/alerts', { ...RULE, ...fields });
     const toPlants = [plantId, crypto.randomUUID()].map((id) => post({ plantId: id }));
     await expectSameError(toPlants, 404, 'PLANT_NOT_FOUND');
     for (const id of [foreign.id, crypto.randomUUID(), homeless.id])
@@ -81,7 +81,7 @@ describe('GET /alerts', () => {
       ids.push(await fireAlert(ownTeam.id, { plantId: plant, ruleId: plant, ...seen }));
     }
     await fireAlert(team.id, { plantId });
-    const first = await listAlerts(ownTeam.viewer, '?limit=2');
+    const first = await listAlerts(ownTeam.operator, '?limit=2');
     expect(first.meta).toEqual({ page: 1, limit: 2, total: 3, totalPages: 2, next: expect.any(String) });
     expect(first.data[0]).toEqual({
       id: ids[2],
@@ -104,9 +104,9 @@ describe('GET /alerts', () => {
       resolvedBy: null,
       resolvedAt: null,
     });
-    const second = await listAlerts(ownTeam.viewer, '?limit=2&page=2');
+    const second = await listAlerts(ownTeam.operator, '?limit=2&page=2');
     expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(ids.toReversed());
-    expect(await listAlerts(ownTeam.viewer, '?kind=ALERT&limit=2')).toEqual(first);
+    expect(await listAlerts(ownTeam.operator, '?kind=ALERT&limit=2')).toEqual(first);
   });
 
   it('kind=RULE lists rules in pages, newest first; without kind=RULE no rule is listed [C-9]', async ({
@@ -118,28 +118,29 @@ describe('GET /alerts', () => {
       ['newest', 3],
       ['oldest', 1],
     ] as const) {
-      const { id } = await makeRule(ownTeam.viewer, { name });
+      const { id } = await makeRule(ownTeam.operator, { name });
       await runSql('UPDATE alert_rules SET created_at_ms = ? WHERE id = ?', createdAtMs, id);
     }
     const pages = [
-      await listRules(ownTeam.viewer, '&limit=2'),
-      await listRules(ownTeam.viewer, '&limit=2&page=2'),
+      await listRules(ownTeam.operator, '&limit=2'),
+      await listRules(ownTeam.operator, '&limit=2&page=2'),
     ];
     expect(pages[1]?.meta).toEqual({ page: 2, limit: 2, total: 3, totalPages: 2, next: null });
     const names = pages.flatMap(({ data }) => data.map(({ name }) => name));
     expect(names).toEqual(['newest', 'middle', 'oldest']);
-    expect(await listAlerts(ownTeam.viewer)).toMatchObject({ data: [], meta: { total: 0 } });
+    expect(await listAlerts(ownTeam.operator)).toMatchObject({ data: [], meta: { total: 0 } });
   });
 
   it('the list can be filtered by plant, device and status [C-9]', async ({ ownTeam }) => {
     const [plant, deviceId] = [crypto.randomUUID(), crypto.randomUUID()];
     const here = await fireAlert(ownTeam.id, { plantId: plant });
     const there = await fireAlert(ownTeam.id, { deviceId });
-    const idsOf = async (query: string) => (await listAlerts(ownTeam.viewer, query)).data.map(({ id }) => id);
+    const idsOf = async (query: string) =>
+      (await listAlerts(ownTeam.operator, query)).data.map(({ id }) => id);
     expect(await idsOf(`?plantId=${plant}`)).toEqual([here]);
     expect(await idsOf(`?deviceId=${deviceId}`)).toEqual([there]);
     expect(await idsOf(`?plantId=${plant}&deviceId=${deviceId}`)).toEqual([]);
-    await ownTeam.viewer.read(`/alerts/${here}/acknowledge`, { method: 'POST' });
+    await ownTeam.operator.read(`/alerts/${here}/acknowledge`, { method: 'POST' });
     expect(await idsOf('?status=ACKNOWLEDGED')).toEqual([here]);
     expect(await idsOf('?status=ACTIVE')).toEqual([there]);
     expect(await idsOf('?status=RESOLVED')).toEqual([]);
@@ -148,7 +149,7 @@ describe('GET /alerts', () => {
   it('an unknown kind, status, id or page gets 400 (bad input: REST)', async ({ team }) => {
     const bad = ['kind=rule', 'status=OPEN', 'status=', 'plantId=x', 'deviceId=1', 'page=0', 'limit=101'];
     for (const query of [...bad, 'kind=RULE&kind=ALERT']) {
-      await expectError(await team.viewer.call(`/alerts?${query}`), 400, 'VALIDATION_ERROR');
+      await expectError(await team.operator.call(`/alerts?${query}`), 400, 'VALIDATION_ERROR');
     }
   });
 });
@@ -159,8 +160,8 @@ describe('PATCH /alerts/{id}', () => {
     const change = { threshold: 15, name: 'Low', cooldownSeconds: 60 };
     const changed = await bodyOf<AlertRuleRecord>(await patch(made.id, change), 200);
     expect(changed).toEqual({ ...made, ...change, updatedAt: INSTANT });
-    expect((await listRules(team.viewer, '&limit=100')).data).toContainEqual(changed);
-    const updated = ['alert_rule.updated', team.viewer.id, 'ALERT_RULE', change];
+    expect((await listRules(team.operator, '&limit=100')).data).toContainEqual(changed);
+    const updated = ['alert_rule.updated', team.operator.id, 'ALERT_RULE', change];
     expect((await team.trailOf(made.id)).at(-1)).toEqual(updated);
     const nothing = await bodyOf<AlertRuleRecord>(await patch(made.id, {}), 200);
     expect({ ...nothing, updatedAt: '' }).toEqual({ ...changed, updatedAt: '' });
@@ -170,7 +171,7 @@ describe('PATCH /alerts/{id}', () => {
     const { id } = await makeRule();
     const changes = [{ threshold: 15 }, { enabled: false }, { name: 'x' }];
     await Promise.all(changes.map((change) => patch(id, change)));
-    const { data } = await listRules(team.viewer, '&limit=100');
+    const { data } = await listRules(team.operator, '&limit=100');
     expect(data.find((rule) => rule.id === id)).toMatchObject({ threshold: 15, enabled: false, name: 'x' });
   });
 
@@ -200,15 +201,15 @@ describe('PATCH /alerts/{id}', () => {
 
   it('changes severity and note of an alert, RESOLVED or not [C-9]', async ({ team, plantId, patch }) => {
     const id = await fireAlert(team.id, { plantId });
-    const before = await findAlert(team.viewer, id);
+    const before = await findAlert(team.operator, id);
     const noted = await bodyOf(await patch(id, { note: 'seen to', severity: 'INFO' }), 200);
     expect(noted).toEqual({ ...before, note: 'seen to', severity: 'INFO' });
     await Promise.all([patch(id, { severity: 'CRITICAL' }), patch(id, { note: null })]);
-    expect(await findAlert(team.viewer, id)).toEqual({ ...before, note: null, severity: 'CRITICAL' });
-    await team.viewer.read(`/alerts/${id}/resolve`, { method: 'POST' });
+    expect(await findAlert(team.operator, id)).toEqual({ ...before, note: null, severity: 'CRITICAL' });
+    await team.operator.read(`/alerts/${id}/resolve`, { method: 'POST' });
     const late = await bodyOf(await patch(id, { note: 'why' }), 200);
     expect(late).toMatchObject({ note: 'why', status: 'RESOLVED' });
-    const updated = ['alert.updated', team.viewer.id, 'ALERT'];
+    const updated = ['alert.updated', team.operator.id, 'ALERT'];
     const trail = (await team.trailOf(id)).filter(([event]) => event === 'alert.updated');
     // Changes of one minute share a row.
     expect(trail.at(-1)).toEqual([...updated, expect.objectContaining({ note: 'why' })]);

@@ -60,7 +60,7 @@ const LISTS: [path: string, make: (team: Team) => Promise<void>][] = [
   [
     '/alerts?kind=RULE&',
     async (team) => {
-      for (let count = 0; count < 5; count++) await makeRule(team.viewer);
+      for (let count = 0; count < 5; count++) await makeRule(team.operator);
     },
   ],
 ];

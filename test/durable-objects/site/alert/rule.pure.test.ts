@@ -136,6 +136,18 @@ describe('an open alert', () => {
     expect(walk.changes.map(([, change]) => change)).toEqual(['opened', 'again', 'again', 'again']);
   });
 
+  it('is reported once a minute while its condition lasts, without counting again [C-9]', () => {
+    const walk = new Walk();
+    for (let second = 0; second <= 180; second += 10) walk.feed(true, second * SECOND);
+    expect(walk.changes.map(([atMs, change]) => [atMs, change])).toEqual([
+      [0, 'opened'],
+      [MINUTE, 'again'],
+      [2 * MINUTE, 'again'],
+      [3 * MINUTE, 'again'],
+    ]);
+    expect(walk.state.open?.count).toBe(1);
+  });
+
   it('whose condition flaps with each reading counts every return and reports at most once a minute (rule 9)', () => {
     const walk = new Walk({ forSeconds: 60 });
     walk.feed(true, 0);
