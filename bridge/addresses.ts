@@ -97,7 +97,8 @@ export class Addresses {
       // address, so counting would lock out the tests of others [C-14.6].
       if (result.outcome !== 'refused' || result.isProbe) return result;
       if (isProbe) known.refusedProbes += 1;
-      else noteRefused(known, credential, device);
+      // A good token must not be kept out for a minute after its device was reactivated [C-3.11].
+      else noteRefused(known, result.isState ? undefined : credential, device);
       return result;
     } finally {
       known.dials -= 1;
@@ -159,10 +160,11 @@ export class Addresses {
   }
 }
 
-function noteRefused(known: Known, credential: string, device: string | undefined): void {
+/** `credential`: the one that was refused; undefined if it is good and the device was refused for its status. */
+function noteRefused(known: Known, credential: string | undefined, device: string | undefined): void {
   known.refused += 1;
-  const before = known.refusedBy.get(credential);
-  if (before !== undefined || known.refusedBy.size < MAX_CREDENTIALS) {
+  const before = credential === undefined ? undefined : known.refusedBy.get(credential);
+  if (credential !== undefined && (before !== undefined || known.refusedBy.size < MAX_CREDENTIALS)) {
     known.refusedBy.set(credential, (before ?? 0) + 1);
   }
   if (device === undefined) return;

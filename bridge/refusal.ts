@@ -1,6 +1,6 @@
 /** Interprets the edge's answer to a dial that it did not accept (rule 7). */
 import { ERROR_STATUS } from '../protocol/errors.ts';
-import { CLOCK_HEADER, PROBE_HEADER } from '../protocol/link/proof.ts';
+import { CLOCK_HEADER, PROBE_HEADER, STATE_HEADER } from '../protocol/link/proof.ts';
 import type { LoginReason } from './reasons.ts';
 
 /**
@@ -8,9 +8,16 @@ import type { LoginReason } from './reasons.ts';
  * rejected the bridge proof; `trouble`: any other failure.
  */
 export type NoLink =
-  /** `isProbe`: the dial was the connection test of a key. */
+  /** `isProbe`: the dial was the connection test of a key. `isState`: the credential is good, but not the device's status. */
   (
-    | { outcome: 'refused'; status: number; code: string; message: string; isProbe?: true }
+    | {
+        outcome: 'refused';
+        status: number;
+        code: string;
+        message: string;
+        isProbe?: true;
+        isState?: true;
+      }
     | { outcome: 'unproven' | 'trouble'; reason: string }
   ) & {
     /** Set if the bridge answered without a dial to the edge, with the limit that was reached. */
@@ -33,7 +40,8 @@ export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   const envelope = readEnvelope(body);
   if (envelope && [401, 403, 409].includes(status)) {
     const probe = headers[PROBE_HEADER] === undefined ? {} : { isProbe: true as const };
-    return { outcome: 'refused', status, ...envelope, ...probe };
+    const state = headers[STATE_HEADER] === undefined ? {} : { isState: true as const };
+    return { outcome: 'refused', status, ...envelope, ...probe, ...state };
   }
   if (envelope?.code === 'NOT_FOUND' && status === 404)
     return { outcome: 'unproven', reason: whyUnproven(headers) };

@@ -4,7 +4,7 @@
  * During a deploy old and new code run at the same time: add fields, never change the meaning of one.
  */
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
-import { PROOF_TOLERANCE_MS } from '../protocol/link/proof.ts';
+import { PROOF_TOLERANCE_MS, STATE_HEADER } from '../protocol/link/proof.ts';
 import type { Sql } from './object/sql.ts';
 import type { Turn } from './object/turn.ts';
 
@@ -81,6 +81,11 @@ export function refusalResponse(
 ): Response {
   const body = errorBody(code, message);
   return Response.json(body, { status: body.statusCode, headers });
+}
+
+/** The response for a device with a good credential whose status does not allow a session. */
+export function stateRefusal(message: string): Response {
+  return refusalResponse('UNAUTHORIZED', message, { [STATE_HEADER]: 'refused' });
 }
 
 /** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */

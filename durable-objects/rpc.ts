@@ -50,13 +50,17 @@ export type RestCommandAnswer =
   | { refused: 'reused' | 'full' | 'inactive' | 'expired' };
 
 /**
- * The data of a device that moves to another Site: the rows of each of its tables, and its nonces that are
- * not yet expired [C-3.1].
+ * A part of the data of a device that moves to another Site [C-3.1]. The first part has the rows of its tables; each has
+ * nonces that are still valid, and the place where the next part begins, if there is one.
  */
 export interface DevicePack {
-  tables: Record<string, (string | number | null)[][]>;
+  tables: Record<string, (string | number | null)[][]> | null;
   nonces: { deviceId: string; nonce: string; digest: string; ts: number; receivedMs: number }[];
+  next?: NoncePlace;
 }
+
+/** The place of a nonce in the order of expiry. */
+export type NoncePlace = { untilMs: number; nonce: string };
 
 /** A rejected login. `counts`: it counts toward the suspension of the device [C-3.11]. */
 export interface RefusedLogin {
@@ -166,10 +170,10 @@ export interface SiteRpc {
    */
   verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined;
   /**
-   * Releases a device to another Site and returns its data; undefined if the device is not here. The caller passes the
-   * data to `takeDevice` of the other Site, and then calls `dropDevice` here.
+   * Releases a device to another Site and returns its data; undefined if the device is not here. The caller passes all
+   * parts to `takeDevice` of the other Site, the first part last, and then calls `dropDevice` here.
    */
-  releaseDevice(deviceId: string, to: string): DevicePack | undefined;
+  releaseDevice(deviceId: string, to: string, from?: NoncePlace): DevicePack | undefined;
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
   dropDevice(deviceId: string): void;
   noteRefusedLogin(deviceId: string, refused: RefusedLogin): void;

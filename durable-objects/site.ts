@@ -97,8 +97,8 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.#site.turns.run((turn) => this.#site.devices.endSessionBy(turn, id, atMs));
   }
 
-  releaseDevice(id: string, to: string) {
-    return this.#site.lifecycle.release(id, to);
+  releaseDevice(id: string, to: string, from?: DevicePack['next']) {
+    return this.#site.lifecycle.release(id, to, from);
   }
 
   takeDevice(siteId: string, id: string, pack: DevicePack): void {

@@ -333,6 +333,9 @@ export const devices = sqliteTable(
     certificateExpiresAtMs: integer('certificate_expires_at_ms'),
     previousFingerprint: text('previous_fingerprint'),
     previousUntilMs: integer('previous_until_ms'),
+    /** The certificate with which the device connected last. Once it is replaced, it is accepted until `usedUntilMs`. */
+    usedFingerprint: text('used_fingerprint'),
+    usedUntilMs: integer('used_until_ms'),
   },
   (table) => [
     uniqueIndex('devices_serial_number').on(table.organizationId, table.serialNumber),

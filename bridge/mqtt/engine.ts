@@ -177,9 +177,14 @@ export class MqttEngine {
 
   #publish(
     client: Client | null,
-    packet: { topic: string; payload: string | Buffer; qos: number; retain: boolean },
+    packet: { topic: string; payload: string | Buffer; qos: number; retain: boolean; messageId?: number },
     done: (error?: Error | null) => void,
   ): void {
+    if (packet.qos > 0 && packet.messageId === 0) {
+      // An acknowledgement of packet 0 would be wrong, too: a client must not use it [MQTT-2.3.1-1].
+      done(new Error('a PUBLISH with QoS 1 or 2 has the packet identifier 0'));
+      return;
+    }
     const session = client ? this.#sessions.get(client) : undefined;
     const topic = session && devicePublishTopic(session.deviceId, packet.topic);
     if (!session || !topic) {

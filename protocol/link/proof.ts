@@ -3,6 +3,8 @@ import { z } from 'zod';
 
 /** The AMQP client property that carries the nonce of a connection test. */
 export const PROBE_PROPERTY = 'sitewire_probe';
+/** Set on a refusal of a device whose credential is good, for example because the device is SUSPENDED. */
+export const STATE_HEADER = 'sitewire-state';
 /**
  * Header in the answer to a rejected dial: the dial had the valid nonce of a key's connection test, so it did
  * not come from a stranger.

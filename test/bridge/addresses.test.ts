@@ -206,6 +206,17 @@ describe('an address with too many rejected logins', () => {
 });
 
 describe('rejected logins of devices at one address [C-3.11]', () => {
+  it('for its status do not keep a good token out after the device was reactivated [C-3.11]', async ({
+    guessed,
+  }) => {
+    const suspended: Result = { ...REFUSED, isState: true };
+    expect(await guessed.device(suspended, 'd')).toBe('uncounted');
+    expect(await guessed.device(suspended, 'd')).toBe('uncounted');
+    expect(await guessed.device(ACCEPTED, 'd')).toBe('uncounted');
+    expect(await guessed.device(REFUSED, 'e')).toBe('uncounted');
+    expect(await guessed.device(ACCEPTED, 'e')).toBe('none');
+  });
+
   it('of at most two devices, even repeated, count against these devices', async ({ dials }) => {
     for (const device of ['a', 'b', 'a', 'a', 'b'])
       expect(await dials.device(REFUSED, device)).toBe('counted');

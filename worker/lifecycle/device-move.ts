@@ -76,8 +76,16 @@ async function completeMove(env: Env, device: DeviceRow, now: number): Promise<R
 /** Moves the device's data to another Site. Does nothing if it is not provisioned or already moved. */
 async function carry(env: Env, id: string, from: string, to: string): Promise<void> {
   if (from === to) return;
-  const pack = await siteById(env, from).releaseDevice(id, to);
-  if (pack) await siteById(env, to).takeDevice(to, id, pack);
+  const [source, target] = [siteById(env, from), siteById(env, to)];
+  const pack = await source.releaseDevice(id, to);
+  if (!pack) return;
+  // A device may have more nonces than one call can carry.
+  for (let { next } = pack; next; ) {
+    const part = await source.releaseDevice(id, to, next);
+    if (part) await target.takeDevice(to, id, part);
+    next = part?.next;
+  }
+  await target.takeDevice(to, id, pack);
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/dial.ts';
+import { type DeviceDial, DIAL_HEADER, refusalResponse, stateRefusal } from '../../durable-objects/dial.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { verifyDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import { isUuid } from '../../protocol/ids.ts';
@@ -13,6 +13,7 @@ import { type BridgeProof, LINK_PATHS } from '../../protocol/link/proof.ts';
 import type { AppContext } from '../env.ts';
 import { siteIdOf, siteOf } from '../lifecycle/device-site.ts';
 import { count } from '../metrics/counts.ts';
+import { noteUsedCertificate } from '../registry/device-credentials.ts';
 import { type DialingDevice, findDialingDevice } from '../registry/devices.ts';
 import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
@@ -20,6 +21,9 @@ import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 type Credential =
   | { ok: true; issuedAtMs: number | null; expiresAtMs: number | null }
   | { ok: false; reason: string; failure: Failure };
+
+/** The same for every refused device, so that the answer does not tell whether a device exists. */
+const REFUSED = 'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics';
 
 /**
  * Whose failure a rejected login is [C-14.5]. `own`: the device's, with a credential that the platform
@@ -48,12 +52,14 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   if (device?.status !== 'ACTIVE') {
     count(c, 'refused_dials/device/not active');
     const reason = `the device is ${device?.status ?? 'unknown'}`;
-    return await refuse(c, device, proof, { reason, failure: 'own' });
+    await refuse(c, device, proof, { reason, failure: 'own' });
+    return stateRefusal(REFUSED);
   }
 
   if (device.isSuspended) {
     count(c, 'refused_dials/device/not active');
-    return await refuse(c, device, proof, { reason: 'the organization is suspended', failure: 'nobody' });
+    await refuse(c, device, proof, { reason: 'the organization is suspended', failure: 'nobody' });
+    return stateRefusal(REFUSED);
   }
 
   const dial: DeviceDial = {
@@ -70,6 +76,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const response = await siteOf(c.env, device).fetch(new Request('https://site/link', { headers }));
   if (response.status === 401) count(c, 'refused_dials/device/not active');
+  if (response.status === 101 && proof.fingerprint !== '') noteCertificate(c, device, proof.fingerprint);
   return response.status === 404 ? await next() : response;
 });
 
@@ -112,9 +119,22 @@ function certificateOf(device: DialingDevice | undefined, fingerprint: string, n
   return { ok: true, issuedAtMs: null, expiresAtMs };
 }
 
+/** Notes which certificate the device uses: it keeps its grace period, whatever is issued later [C-3.3]. */
+function noteCertificate(c: Context<AppContext>, device: DialingDevice, fingerprint: string): void {
+  if (fingerprint === device.usedFingerprint) return;
+  const noted = noteUsedCertificate(c.env.DB, device.id, fingerprint).catch((error: unknown) => {
+    console.warn('used certificate of a device not written, its next connect writes it', {
+      deviceId: device.id,
+      reason: reasonOf(error),
+    });
+  });
+  c.executionCtx.waitUntil(noted);
+}
+
 function goodUntilMs(device: DialingDevice, fingerprint: string): number | undefined {
   if (fingerprint === device.certificateFingerprint) return device.certificateExpiresAtMs ?? 0;
   if (fingerprint === device.previousFingerprint) return device.previousUntilMs ?? 0;
+  if (fingerprint === device.usedFingerprint) return device.usedUntilMs ?? 0;
   return undefined;
 }
 
@@ -139,10 +159,7 @@ async function refuse(
       counts,
     });
   }
-  return refusalResponse(
-    'UNAUTHORIZED',
-    'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics',
-  );
+  return refusalResponse('UNAUTHORIZED', REFUSED);
 }
 
 /**

@@ -48,7 +48,8 @@ type CredentialName =
   | 'certificateFingerprint'
   | 'certificateExpiresAtMs'
   | 'previousFingerprint'
-  | 'previousUntilMs';
+  | 'previousUntilMs'
+  | 'usedUntilMs';
 
 /** New column values. An SQL value is computed from the row when it is written. */
 export type CredentialColumns = { [Name in CredentialName]?: DeviceRow[Name] | SQL };
@@ -101,7 +102,10 @@ export async function noteCredentials(
   return rows[0];
 }
 
-/** Replaces the certificate. The previous one is valid until it expires, but not after `graceUntilMs`. */
+/**
+ * Replaces the certificate. The previous one is valid until it expires, but not after `graceUntilMs`; the one that the
+ * device used last keeps the end that it got when it was replaced.
+ */
 export async function replaceCertificate(
   database: D1Database,
   device: OwnDevice,
@@ -110,13 +114,32 @@ export async function replaceCertificate(
   audit: AuditEntry,
   now: number,
 ): Promise<DeviceRow | undefined> {
+  // These values are computed when the row is written, because another certificate may have been issued since
+  // the device was read.
+  const untilMs = sql`min(${graceUntilMs}, ${devices.certificateExpiresAtMs})`;
+  const isUsed = sql`${devices.usedFingerprint} = ${devices.certificateFingerprint}`;
   const columns: CredentialColumns = {
     certificateFingerprint: fingerprint,
     certificateExpiresAtMs: expiresAtMs,
-    // These values are computed when the row is written, because another certificate may have been issued
-    // since the device was read.
     previousFingerprint: sql`${devices.certificateFingerprint}`,
-    previousUntilMs: sql`min(${graceUntilMs}, ${devices.certificateExpiresAtMs})`,
+    previousUntilMs: untilMs,
+    usedUntilMs: sql`iif(${isUsed}, ${untilMs}, ${devices.usedUntilMs})`,
   };
   return await noteCredentials(database, device, columns, audit, now);
+}
+
+/** The device has connected with the certificate that has this fingerprint. */
+export async function noteUsedCertificate(
+  database: D1Database,
+  deviceId: string,
+  fingerprint: string,
+): Promise<void> {
+  const isPrevious = sql`${devices.previousFingerprint} = ${fingerprint}`;
+  await drizzle(database)
+    .update(devices)
+    .set({
+      usedFingerprint: fingerprint,
+      usedUntilMs: sql`iif(${isPrevious}, ${devices.previousUntilMs}, NULL)`,
+    })
+    .where(and(eq(devices.id, deviceId), or(eq(devices.certificateFingerprint, fingerprint), isPrevious)));
 }

@@ -102,12 +102,13 @@ export class Devices {
   }
 
   /**
-   * At `fromMs`, ends the tokens that were issued before now. If an earlier call still waits for its
+   * At `fromMs`, ends the tokens that were issued before now. If an earlier call still waits for another
    * `fromMs`, the tokens that it was for end now.
    */
   endTokensLater(turn: Turn, device: DeviceRow, fromMs: number): void {
+    const isWaiting = device.next_tokens_from_ms === fromMs;
     this.#set(turn, device.id, {
-      tokens_not_before_ms: tokensNotBeforeMs(device, Number.POSITIVE_INFINITY),
+      tokens_not_before_ms: tokensNotBeforeMs(device, isWaiting ? turn.now : Number.POSITIVE_INFINITY),
       next_tokens_not_before_ms: turn.now,
       next_tokens_from_ms: fromMs,
     });

@@ -59,7 +59,7 @@ const COLUMNS = {
 };
 
 /** Per table, the values of each row in column order. */
-type TableRows = DevicePack['tables'];
+type TableRows = NonNullable<DevicePack['tables']>;
 
 /** A device's rows in all tables: a move transfers them, a deletion removes them. */
 export class DeviceTables {

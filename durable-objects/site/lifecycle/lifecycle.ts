@@ -9,7 +9,7 @@ import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { AuditEntry, RegistryWrite } from '../../registry/entries.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
-import type { DevicePack, RefusedLogin, SecretRotation } from '../../rpc.ts';
+import type { DevicePack, NoncePlace, RefusedLogin, SecretRotation } from '../../rpc.ts';
 import type { Alerts } from '../alert/alerts.ts';
 import type { Commands } from '../command/commands.ts';
 import type { Configuration } from '../config/configuration.ts';
@@ -28,7 +28,7 @@ import type { Presence } from '../presence/presence.ts';
 import type { Schedules } from '../schedule/schedules.ts';
 import type { ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import type { MovedNonces } from '../telemetry/replay.ts';
+import { type MovedNonces, partOf } from '../telemetry/replay.ts';
 
 /** For each status, the one status from which a device can enter it (spec: Device lifecycle). */
 const FROM: Record<DeviceRow['status'], DeviceRow['status']> = {
@@ -145,12 +145,12 @@ export class Lifecycle {
     const device = devices.find(deviceId);
     if (device?.status !== 'ACTIVE') return undefined;
     return turns.run((turn) => {
-      const { version, graceUntilMs } = secrets.rotate(turn, deviceId, hmacSecret);
-      devices.endTokensLater(turn, device, graceUntilMs);
+      const { version, graceUntilMs, lastUsedUntilMs } = secrets.rotate(turn, device, hmacSecret);
+      devices.endTokensLater(turn, device, lastUsedUntilMs);
       if (isOlder(device, tokensNotBeforeMs(devices.find(deviceId) ?? device, turn.now))) {
         sessions.cut(turn, deviceId, CLOSE_CODES.revoked, 'older tokens have ended', turn.now);
         presence.update(turn);
-      } else if (isOlder(device, turn.now)) devices.endSessionBy(turn, deviceId, graceUntilMs);
+      } else if (isOlder(device, turn.now)) devices.endSessionBy(turn, deviceId, lastUsedUntilMs);
       const columns = { hmacGraceUntilMs: graceUntilMs, updatedAtMs: turn.now };
       const rows = [statusRow('device', deviceId, columns, turn.now)];
       if (audit) rows.push(auditRow(`${audit.event}|${deviceId}|${version}`, audit, turn.now));
@@ -220,8 +220,8 @@ export class Lifecycle {
    * Ends the session of a device that moves to the object `to`, and returns the device's data; undefined if
    * the device is not here.
    */
-  release(deviceId: string, to: string): DevicePack | undefined {
-    const { devices, sessions, presence, turns, journal, tables } = this.#host;
+  release(deviceId: string, to: string, from?: NoncePlace): DevicePack | undefined {
+    const { devices, sessions, presence, turns, journal, tables, clock } = this.#host;
     if (devices.find(deviceId)) {
       turns.run((turn) => {
         sessions.cut(turn, deviceId, CLOSE_CODES.takenOver, 'moved', turn.now);
@@ -231,7 +231,8 @@ export class Lifecycle {
     }
     if (!devices.isLeaving(deviceId)) return undefined;
     this.#leave(deviceId, 'MOVED');
-    return { tables: tables.read(deviceId), nonces: [...journal.noncesOf(deviceId)] };
+    const part = partOf(journal.noncesOf(deviceId, clock.now()), from);
+    return { tables: from ? null : tables.read(deviceId), ...part };
   }
 
   /**
@@ -242,10 +243,11 @@ export class Lifecycle {
     const { devices, turns, tables, movedNonces, journal, secrets, presence } = this.#host;
     if (devices.find(deviceId)) return;
     turns.attempt((turn) => {
+      movedNonces.add(turn, pack.nonces);
+      if (!pack.tables) return;
       // The device moved away and returns before its old data was deleted here.
       if (devices.isLeaving(deviceId)) tables.remove(turn, deviceId);
       tables.write(turn, pack.tables);
-      movedNonces.add(turn, pack.nonces);
       turn.remember(() => journal.forgetReplay());
       devices.changed(turn);
       secrets.changed(turn);

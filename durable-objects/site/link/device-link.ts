@@ -7,7 +7,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { parseFrames } from '../../../protocol/link/batch.ts';
 import { type DeviceLinkUp, deviceLinkUp } from '../../../protocol/link/device.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { type DeviceDial, notFoundResponse, refusalResponse } from '../../dial.ts';
+import { type DeviceDial, notFoundResponse, refusalResponse, stateRefusal } from '../../dial.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import type { Clock } from '../../object/clock.ts';
 import { sendFrames } from '../../object/sockets.ts';
@@ -61,10 +61,10 @@ export class DeviceLink {
   accept(dial: DeviceDial): Response {
     const { devices, sessions, presence, diagnostics, turns, registry } = this.#host;
     if (sessions.isReplay(dial)) return notFoundResponse();
-    if (registry.record?.isSuspended) return refusalResponse('UNAUTHORIZED', 'The organization is suspended');
+    if (registry.record?.isSuspended) return stateRefusal('The organization is suspended');
     const device = devices.find(dial.deviceId);
     if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is still moving here: try again');
-    if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
+    if (device.status !== 'ACTIVE') return stateRefusal('The device is not active');
     if (dial.issuedAtMs !== null && dial.issuedAtMs < tokensNotBeforeMs(device, this.#host.clock.now())) {
       // This login does not count toward suspension: a thief of an ended token must not be able to suspend
       // the device with it.

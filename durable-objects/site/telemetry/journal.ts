@@ -19,7 +19,7 @@ import {
   readingsOf,
   type StoredReading,
 } from './entry.ts';
-import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from './replay.ts';
+import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard, validUntilMs } from './replay.ts';
 import type { BlockHead, JournalRows, Riders } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
@@ -80,11 +80,14 @@ export class Journal {
     this.#replay = undefined;
   }
 
-  /** The nonces of one device that may still be valid. */
-  *noncesOf(deviceId: string): Generator<NonceUse> {
+  /** The nonces of one device that are valid at `now`, each once. */
+  noncesOf(deviceId: string, now: number): NonceUse[] {
+    const uses = new Map<string, NonceUse>();
     for (const { deviceId: usedBy, nonce, digest, ts, receivedMs } of this.#nonceUses()) {
-      if (usedBy === deviceId) yield { deviceId, nonce, digest, ts, receivedMs };
+      const use = { deviceId, nonce, digest, ts, receivedMs };
+      if (usedBy === deviceId && validUntilMs(use) >= now) uses.set(nonce, use);
     }
+    return [...uses.values()];
   }
 
   get snapshot(): Snapshot {

@@ -8,6 +8,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { DevicePack, NoncePlace } from '../../rpc.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { hashNonce, randomNonceKey } from './nonce-hash.ts';
 
@@ -21,6 +22,8 @@ const MIN_SLOTS = 256;
 const MAX_LOAD = 0.6;
 /** Nonces per row; with the longest nonces, a third of the maximum row size. */
 const PER_ROW = 1_000;
+/** Nonces in one call between two objects; with the longest nonces, a fifth of the maximum size of a call. */
+const PER_PART = 20_000;
 
 export interface NonceUse {
   deviceId: string;
@@ -29,6 +32,27 @@ export interface NonceUse {
   digest: string;
   ts: number;
   receivedMs: number;
+}
+
+/** Until when the nonce must not be used again [C-3.8]. */
+export function validUntilMs({ ts, receivedMs }: Pick<NonceUse, 'ts' | 'receivedMs'>): number {
+  return Math.max(receivedMs, ts) + LIMIT.nonceWindowMs;
+}
+
+/**
+ * The part of the nonces that begins at a place. Ordered by expiry, because those that expire between two parts are then
+ * before the place.
+ */
+export function partOf(nonces: readonly NonceUse[], from?: NoncePlace): Pick<DevicePack, 'nonces' | 'next'> {
+  const placed = nonces.map((use) => ({ use, place: { untilMs: validUntilMs(use), nonce: use.nonce } }));
+  const rest = placed.filter(({ place }) => !from || compare(place, from) >= 0);
+  rest.sort((left, right) => compare(left.place, right.place));
+  const next = rest[PER_PART]?.place;
+  return { nonces: rest.slice(0, PER_PART).map(({ use }) => use), ...(next && { next }) };
+}
+
+function compare(left: NoncePlace, right: NoncePlace): number {
+  return left.untilMs - right.untilMs || (left.nonce < right.nonce ? -1 : left.nonce > right.nonce ? 1 : 0);
 }
 
 /**
@@ -58,7 +82,7 @@ export class ReplayGuard {
 
   /** Stores a nonce unless it has already expired at `now`. */
   remember(use: NonceUse, now: number = use.receivedMs): void {
-    const second = Math.ceil((Math.max(use.receivedMs, use.ts) + LIMIT.nonceWindowMs) / 1_000);
+    const second = Math.ceil(validUntilMs(use) / 1_000);
     if (second * 1_000 < now) return;
     if (this.#used + 1 > (this.#slots.length / WORDS) * MAX_LOAD) this.#makeRoom(now);
     const hash = hashNonce(this.#key, `${use.deviceId}|${use.nonce}`);
@@ -129,12 +153,16 @@ export class MovedNonces implements DueSource {
     for (const { data } of rows) yield* JSON.parse(data) as NonceUse[];
   }
 
+  /** Adds nonces that are not here yet: a move that is repeated must not store them twice. */
   add(turn: Turn, nonces: readonly NonceUse[]): void {
     this.#dueMs = undefined;
-    for (let start = 0; start < nonces.length; start += PER_ROW) {
-      const some = nonces.slice(start, start + PER_ROW);
-      const untilMs = Math.max(...some.map(({ ts, receivedMs }) => Math.max(ts, receivedMs)));
-      turn.insert('moved_nonce', { until_ms: untilMs + REPLAY_HORIZON_MS, data: JSON.stringify(some) });
+    const known = new Set<string>();
+    if (nonces.length > 0) for (const use of this.all()) known.add(nameOf(use));
+    const added = nonces.filter((use) => !known.has(nameOf(use)));
+    for (let start = 0; start < added.length; start += PER_ROW) {
+      const some = added.slice(start, start + PER_ROW);
+      const untilMs = Math.max(...some.map(validUntilMs));
+      turn.insert('moved_nonce', { until_ms: untilMs, data: JSON.stringify(some) });
     }
   }
 
@@ -150,6 +178,10 @@ export class MovedNonces implements DueSource {
     this.#dueMs = undefined;
     turn.write('DELETE FROM moved_nonce WHERE until_ms <= ?', turn.now);
   }
+}
+
+function nameOf({ deviceId, nonce }: NonceUse): string {
+  return `${deviceId}|${nonce}`;
 }
 
 function digestWord(digest: string): number {

@@ -172,6 +172,19 @@ describe('messages of devices', () => {
     await listener.peer.ping();
   });
 
+  it.for([1, 2])(
+    'a message with QoS %d and the packet identifier 0 closes the client, without an acknowledgement [MQTT-2.3.1-1]',
+    async (qos, { mqtt }) => {
+      const { peer, link } = await mqtt.open();
+      peer.write(publishPacket(TELEMETRY, 'a', { qos, id: 0 }));
+      await peer.untilEnded();
+      await link.untilClosed();
+      expect(link.received).toEqual([]);
+      // Only the CONNACK.
+      expect(peer.packets.length).toBe(1);
+    },
+  );
+
   it('a packet over 128 KiB closes the client; the object receives nothing', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, Buffer.alloc(131_072 - prefixed(TELEMETRY).length - 1)));
     await peer.untilEnded();

@@ -80,6 +80,40 @@ describe('a certificate', () => {
     expect(await statusOf(first.id, first)).toBe(401);
   });
 
+  it('that its device uses stays valid when two others are issued in a row [C-3.3]', async ({
+    team,
+    newDevice,
+  }) => {
+    const first = await newDevice();
+    const dialAll = async (...issued: Issued[]) => {
+      const statuses: number[] = [];
+      for (const one of issued) statuses.push(await statusOf(first.id, one));
+      return statuses;
+    };
+    expect(await dialAll(first)).toEqual([101]);
+    const lost = await team.reissue(first.id);
+    setClock(START_MS + 10 * MINUTE);
+    await team.reissue(first.id);
+    const last = await team.reissue(first.id);
+    // The first of the three new ones is neither the current, the previous, nor the used one.
+    expect(await dialAll(first, lost, last)).toEqual([101, 401, 101]);
+  });
+
+  it('that its device uses ends an hour after it was replaced, also if others are issued since [C-3.3]', async ({
+    team,
+    newDevice,
+  }) => {
+    const first = await newDevice();
+    expect(await statusOf(first.id, first)).toBe(101);
+    await team.reissue(first.id);
+    setClock(START_MS + 10 * MINUTE);
+    const last = await team.reissue(first.id);
+    setClock(START_MS + 60 * MINUTE - 1);
+    expect(await statusOf(first.id, first)).toBe(101);
+    setClock(START_MS + 60 * MINUTE);
+    expect([await statusOf(first.id, first), await statusOf(first.id, last)]).toEqual([401, 101]);
+  });
+
   it('that was replaced still expires at its own time, even within the grace period [C-3.3]', async ({
     team,
     newDevice,

@@ -174,7 +174,7 @@ describe('POST /devices/{id}/certificate', () => {
     expect((await dialWith(sibling.id, again.certificate)).status).toBe(401);
   });
 
-  it('returns no private key for a CSR; a third certificate makes the first one invalid [C-3.3]', async ({
+  it('returns no private key for a CSR; a third certificate makes the first one invalid if the device never used it [C-3.3]', async ({
     team,
   }) => {
     const { id, security } = await team.newMtlsDevice();

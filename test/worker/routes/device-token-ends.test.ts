@@ -148,7 +148,7 @@ describe('tokens that end before they expire', () => {
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
   });
 
-  it('a second rotation immediately ends the tokens and sessions that the first one left open for its grace period [C-14.5]', async ({
+  it('after two rotations, tokens and sessions end with the grace period of the secret that the device still uses [C-3.3]', async ({
     team,
     device,
     link,
@@ -160,9 +160,26 @@ describe('tokens that end before they expire', () => {
     const between = { id: device.id, token: await team.newToken(device.id) };
     setClock(START_MS + 3 * SECOND);
     await team.rotateSecret(device.id);
+    expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
+    expect([await isAccepted(device), await isAccepted(between)]).toEqual([true, true]);
+    setClock(START_MS + SECOND + HOUR);
+    expect([await isAccepted(device), await isAccepted(between)]).toEqual([false, false]);
+  });
+
+  it('a second rotation immediately ends the tokens and sessions of the first secret once the device uses the second [C-14.5]', async ({
+    team,
+    device,
+    link,
+  }) => {
+    setClock(START_MS + SECOND);
+    const { hmacSecret } = await team.rotateSecret(device.id);
+    expect(await sendTelemetry(link, { ...device, hmacSecret }, { gridPowerKw: 1 })).toBe(true);
+    setClock(START_MS + 2 * SECOND);
+    const between = { id: device.id, token: await team.newToken(device.id) };
+    setClock(START_MS + 3 * SECOND);
+    await team.rotateSecret(device.id);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
-    expect(await isAccepted(device)).toBe(false);
-    expect(await isAccepted(between)).toBe(true);
+    expect([await isAccepted(device), await isAccepted(between)]).toEqual([false, true]);
   });
 
   it('ended tokens stay ended after the device moves to another plant [C-14.5]', async ({ team, device }) => {

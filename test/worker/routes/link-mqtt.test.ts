@@ -11,6 +11,7 @@ import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
 import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
+import { STATE_HEADER } from '../../../protocol/link/proof.ts';
 
 /** Changes the status in D1, and not in the Site. */
 async function setStatus(deviceId: string, status: string): Promise<void> {
@@ -144,6 +145,7 @@ describe('a device’s dial', () => {
       await setStatus(id, status);
       const response = await dialMqtt(id, await deviceToken(id));
       expect(await response.clone().text()).toBe(bad);
+      expect(response.headers.get(STATE_HEADER)).toBe('refused');
       await expectError(response, 401, 'UNAUTHORIZED');
       await setStatus(id, 'ACTIVE');
       expect((await dialMqtt(id, await deviceToken(id))).status).toBe(101);

@@ -249,7 +249,7 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     const ended = ['D', 'C', 'B'].map((action) => [action, 'FAILED', why]);
     expect(outcomes).toEqual(name === 'deleted' ? [] : [...ended, ['A', 'COMPLETED', undefined]]);
     if (name !== 'moved') return;
-    const moved = (left as DevicePack | undefined)?.tables.rest_command;
+    const moved = (left as DevicePack | undefined)?.tables?.rest_command;
     const kept = [['A', 'COMPLETED'], ...['B', 'C', 'D'].map((action) => [action, 'FAILED', why])];
     expect(moved).toEqual(kept.map((words) => expect.arrayContaining(words)));
   });

@@ -14,6 +14,7 @@ import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts
 import { ackWith, dropOf, isSignedWith } from '#workerd/site-secrets.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { createDevice, randomHex, siteOf } from '#workerd/world.ts';
+import type { DevicePack } from '../../../../durable-objects/rpc.ts';
 
 describe('the data that moves with a device', () => {
   it('used nonces move with a device and stay used until they expire [C-3.8]', async () => {
@@ -31,6 +32,24 @@ describe('the data that moves with a device', () => {
     expect(await numberOf(toId, 'SELECT count(*) FROM moved_nonce')).toBe(0);
     const late = await connectTo(toId, gateway.id);
     expect(await dropOf(toId, late, gateway, 'n-1', '{"a":2}')).toBeUndefined();
+  });
+
+  it('a device that moves again and again carries each valid nonce once, and expired ones not at all [C-3.8]', async () => {
+    const { fromId, toId, id, gateway, move } = await newMove();
+    await dropOf(fromId, await connectTo(fromId, id), gateway, 'first');
+    await whole(move);
+    let pack: DevicePack | undefined;
+    for (let count = 0; count < 20; count++) {
+      const [here, there] = count % 2 === 0 ? ([toId, fromId] as const) : ([fromId, toId] as const);
+      await dropOf(here, await connectTo(here, id), gateway, `nonce ${count}`);
+      pack = await siteOf(here).releaseDevice(id, `move ${count}`);
+      if (pack) await siteOf(there).takeDevice(there, id, pack);
+      await siteOf(here).dropDevice(id);
+    }
+    expect(new Set(pack?.nonces.map(({ nonce }) => nonce)).size).toBe(21);
+    expect(pack?.nonces).toHaveLength(21);
+    setClock(Date.now() + 300_001);
+    expect((await siteOf(toId).releaseDevice(id, 'the last move'))?.nonces).toEqual([]);
   });
 
   it("only a device's own nonces move with it, and those of the other devices in the new site still count", async () => {

@@ -121,6 +121,21 @@ describe('a rotated secret', () => {
     expect([await takes(second), await takes(third)]).toEqual([false, true]);
   });
 
+  it('the secret that the device used last keeps its 60 minutes, however many are issued since [C-3.3]', async () => {
+    const { plant, takes, rotate, old } = await newSilentSite();
+    expect(await takes(old)).toBe(true);
+    const second = await rotate();
+    setClock(START_MS + 30 * MINUTE);
+    const [third, fourth] = [await rotate(), await rotate()];
+    await evictSite(plant.id);
+    expect([await takes(old), await takes(second)]).toEqual([true, false]);
+    expect(await numberOf(plant.id, SECRETS)).toBe(3);
+    setClock(START_MS + HOUR - 1);
+    expect(await takes(old)).toBe(true);
+    setClock(START_MS + HOUR);
+    expect([await takes(old), await takes(third), await takes(fourth)]).toEqual([false, true, true]);
+  });
+
   it('of two rotations in one millisecond the later secret is the newest', async () => {
     const { takes, rotate, old, command, gateway } = await newSilentSite();
     const [second, third] = [await rotate(), await rotate()];

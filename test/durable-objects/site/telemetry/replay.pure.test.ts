@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import {
   type NonceUse,
+  partOf,
   REPLAY_HORIZON_MS,
   ReplayGuard,
 } from '../../../../durable-objects/site/telemetry/replay.ts';
@@ -95,6 +96,30 @@ describe('a nonce', () => {
     const guard = guardThatSaw(latest);
     expect(guard.judge(use(T + REPLAY_HORIZON_MS, { digest: 'e' }))).toBe('replay');
     expect(guard.judge(use(T + REPLAY_HORIZON_MS + 1, { digest: 'e' }))).toBe('new');
+  });
+});
+
+describe('the parts of the nonces that move with a device', () => {
+  const uses = (count: number, receivedMs = T) =>
+    Array.from({ length: count }, (_none, index) => use(receivedMs, { nonce: `n${index}` }));
+
+  it('contain each nonce once, at most 20 000 in a part, also if the first ones expire between two parts [C-3.8]', () => {
+    const [old, fresh] = [uses(15_000, T - 1_000), uses(60_000).slice(15_000)];
+    const first = partOf([...fresh, ...old]);
+    expect(first.nonces).toHaveLength(20_000);
+    const moved = [...first.nonces];
+    for (let { next } = first; next; ) {
+      const part = partOf(fresh, next);
+      moved.push(...part.nonces);
+      next = part.next;
+    }
+    expect(moved).toHaveLength(60_000);
+    expect(new Set(moved.map(({ nonce }) => nonce)).size).toBe(60_000);
+  });
+
+  it('are one without a next for 20 000 nonces, and for none', () => {
+    expect(partOf(uses(20_000)).next).toBeUndefined();
+    expect(partOf([])).toEqual({ nonces: [] });
   });
 });
 
