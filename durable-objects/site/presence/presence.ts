@@ -53,6 +53,8 @@ export class Presence implements DueSource {
   readonly #status: Fact<PresenceStatus>;
   #checkedAtMs = 0;
   #nextChangeMs: number | undefined;
+  /** The sub-devices that had sent nothing at the last check. */
+  #unknown: readonly string[] = [];
 
   constructor(host: PresenceHost) {
     this.#host = host;
@@ -69,9 +71,14 @@ export class Presence implements DueSource {
     return isInFault(subDevice, (id) => devices.find(id), fault);
   }
 
-  /** Whether the last check is long enough ago for new readings to justify another. */
+  /**
+   * Whether new readings justify a check: the last one is long enough ago, or they are the first of a sub-device, which
+   * partners must not see as UNKNOWN after that.
+   */
   isStale(now: number): boolean {
-    return now - this.#checkedAtMs >= CHECK_MS;
+    if (now - this.#checkedAtMs >= CHECK_MS) return true;
+    const { snapshot } = this.#host.journal;
+    return this.#unknown.some((externalId) => snapshot.lastSampleAtMs(externalId) !== undefined);
   }
 
   /** Notes a possible change; the next alarm computes the presence. */
@@ -99,6 +106,7 @@ export class Presence implements DueSource {
     const { presence, nextChangeMs } = presenceAt(input, turn.now);
     this.#checkedAtMs = turn.now;
     this.#nextChangeMs = nextChangeMs;
+    this.#unknown = Object.keys(presence.subDevices).filter((id) => presence.subDevices[id] === 'UNKNOWN');
     this.#host.events.updateStates(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.status)) return;

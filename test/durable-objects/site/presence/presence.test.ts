@@ -109,6 +109,15 @@ describe('a plant', () => {
 });
 
 describe('a sub-device', () => {
+  it('is ONLINE from its first sample on, also when the presence was checked in the same second [C-2.5]', async () => {
+    const { plant, link } = await newListeningSite();
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'METER-1/powerKw': 1 });
+    expect((await presenceOf(plant)).subDevices).toMatchObject({ 'METER-1': 'ONLINE', 'BESS-1': 'UNKNOWN' });
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('ONLINE');
+  });
+
   it('is UNKNOWN, then ONLINE, DEGRADED after 5 min, OFFLINE after 15 min, and ONLINE with a sample [C-2.5]', async () => {
     const { plant, link } = await newListeningSite();
     expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('UNKNOWN');
