@@ -42,6 +42,9 @@ const scheduleCommand = z.strictObject({
   ),
 });
 
+/** A device does not get the `reason` of a partner, see `toDevices`. */
+const NO_REASON = { reason: true } as const;
+
 /** The complete active configuration; each limit is the stricter of `constraints` and `hardLimits`. */
 const configCommand = z.strictObject({
   constraints: constraints.nullable(),
@@ -76,11 +79,11 @@ export const ACTION_PAYLOADS = {
     setpointCommand,
     z.strictObject({ ...slotCommand.shape, targetSignedKw: signedKw, ...ramp }),
   ]),
-  MODE_CHANGE: z.union([modeChange, slotCommand]),
-  EMERGENCY_STOP: emergency,
-  EMERGENCY_HOLD: emergency,
+  MODE_CHANGE: z.union([modeChange.omit(NO_REASON), slotCommand]),
+  EMERGENCY_STOP: emergency.omit(NO_REASON),
+  EMERGENCY_HOLD: emergency.omit(NO_REASON),
   SCHEDULE_SET: scheduleCommand,
-  SCHEDULE_CANCEL: scheduleCancel,
+  SCHEDULE_CANCEL: scheduleCancel.omit(NO_REASON),
   CONFIG_SET: configCommand,
   TOKEN_REFRESH: z.strictObject({ token: z.string(), expiresAt: instant }),
   ...(Object.fromEntries(DEVICE_COMMAND_TYPES.map((command) => [command, targetsCommand])) as Record<

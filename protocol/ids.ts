@@ -1,7 +1,8 @@
 /** Formats of identifiers and instants. A UUID is accepted in upper and lower case and stored in lower case. */
 import { z } from 'zod';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+// Both cases without a flag: the OpenAPI document has only the pattern.
+const UUID = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/;
 
 export function isUuid(text: string): boolean {
   return UUID.test(text);

@@ -39,6 +39,11 @@ export function mayConnect(scopes: ReadonlySet<ApiKeyScope>): boolean {
   return CONNECT_SCOPES.some((scope) => scopes.has(scope));
 }
 
+/** Whether the scope only opens the AMQP listener. */
+export function isBrokerScope(scope: ApiKeyScope): boolean {
+  return CONNECT_SCOPES.includes(scope) || scope.startsWith('vcp:write:');
+}
+
 /** Whether a key with these scopes has a vhost with a name, and not the legacy vhost `/` [C-5.3]. */
 export function hasVhost(scopes: readonly ApiKeyScope[]): boolean {
   return scopes.some((scope) => scope === 'vcp:connect' || scope.startsWith('vcp:write:'));

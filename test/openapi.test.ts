@@ -136,7 +136,7 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/vcp/sites/{siteId}/schedules': 'key with vcp:read',
   'get /api/v1/vcp/meter-state': 'key with vcp:read',
   'get /api/v1/alerts': 'VIEWER, key with telemetry:read',
-  'post /api/v1/alerts': 'VIEWER, key with telemetry:write',
+  'post /api/v1/alerts': 'OPERATOR, key with telemetry:write',
   'patch /api/v1/alerts/{id}': 'VIEWER, key with telemetry:write',
   'post /api/v1/alerts/{id}/acknowledge': 'VIEWER, key with telemetry:write',
   'post /api/v1/alerts/{id}/resolve': 'VIEWER, key with telemetry:write',
@@ -211,6 +211,20 @@ describe('the OpenAPI document', () => {
       expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
       for (const { required } of inPath) expect(required).toBe(true);
     }
+  });
+
+  it('declares the `ean` of meter-state as optional, as the specification does', () => {
+    const { operation } = operations.find(({ path }) => path.endsWith('/meter-state')) ?? {};
+    expect(operation?.parameters.find(({ name }) => name === 'ean')).toMatchObject({ required: false });
+  });
+
+  it('accepts ids in upper and lower case', () => {
+    const schemas = operations.flatMap(({ operation }) =>
+      operation.parameters.filter(({ schema }) => schema.format === 'uuid').map(({ schema }) => schema),
+    );
+    expect(schemas.length).toBeGreaterThan(20);
+    const id = '0B7a3c52-3F5B-4b8e-9A55-2a9c4b1d7e10';
+    expect(schemas.flatMap((schema) => misfits(schema, id))).toEqual([]);
   });
 
   it('has a body without unknown fields for each POST, PUT and PATCH, except those listed (style: Types and data)', () => {

@@ -9,7 +9,7 @@ import { countAddress } from './http/address-rate.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { boundBody, drainBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
-import { linkReady, reportClock, requireLinkVersion } from './link/bridge-proof.ts';
+import { linkReady, nameRequest, reportClock, requireLinkVersion } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
 import { countAnswers } from './metrics/counts.ts';
 import { getMetrics, METRICS_PATH } from './metrics/metrics.ts';
@@ -69,7 +69,7 @@ app.notFound(handleNotFound);
 
 // Dials are handled before the middleware that sets headers, because the response to an upgrade comes from
 // the Durable Object unchanged.
-app.use('/link/*', reportClock, requireLinkVersion);
+app.use('/link/*', nameRequest, reportClock, requireLinkVersion);
 app.get(READY_PATH, linkReady);
 app.get(LINK_PATHS.amqp, linkAmqp);
 app.get(LINK_PATHS.mqtt, linkMqtt);

@@ -240,4 +240,23 @@ describe('a key without a vhost', () => {
     expect(await ackOf(other, plantId)).toMatchObject({ status: 'QUEUED' });
     expect([partner.events.length, other.events.length]).toEqual([1, 1]);
   });
+
+  it('with only trading:connect passes its connection test at / [C-5.5]', async () => {
+    const { key, apiKey } = await stack.admin.createKey(wanted(['trading:connect']));
+    const path = `/partner/api-keys/${apiKey.id}/test-connection`;
+    expect(await stack.admin.call('POST', path, { key })).toMatchObject({ ok: true });
+  });
+
+  it('may have allowedIps if no scope opens REST, although the edge knows no client addresses [C-4.2]', async () => {
+    const scopes: ApiKeyScope[] = ['vcp:connect', 'vcp:write:setpoint'];
+    const near = await stack.admin.createKey({ ...wanted(scopes), allowedIps: ['127.0.0.0/8', '::1/128'] });
+    const far = await stack.admin.createKey({ ...wanted(scopes), allowedIps: ['192.0.2.0/24'] });
+    expect(await ackOf(await partnerOf(near), stack.credentials.plantId)).toMatchObject({ status: 'QUEUED' });
+    await expect(partnerOf(far)).rejects.toThrow(/403/);
+    const request = { ...wanted([...scopes, 'vcp:read']), allowedIps: ['127.0.0.0/8'] };
+    expect(await stack.admin.ask('POST', '/partner/api-keys', request)).toMatchObject({
+      status: 400,
+      body: { code: 'API_KEY_CIDR_NOT_IMPLEMENTED', message: expect.stringContaining('"vcp:read"') },
+    });
+  });
 });

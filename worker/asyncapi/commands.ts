@@ -149,7 +149,7 @@ export const COMMAND_EXAMPLES = {
     mode: 'PEAK_SHAVING',
     validUntil: '2026-01-16T00:30:00.000Z',
   }),
-  EMERGENCY_STOP: command('EMERGENCY_STOP', { type: 'STOP', reason: 'grid operator asked for it' }),
+  EMERGENCY_STOP: command('EMERGENCY_STOP', { type: 'STOP' }),
   EMERGENCY_HOLD: command('EMERGENCY_HOLD', { type: 'HOLD' }),
   SCHEDULE_SET: command('SCHEDULE_SET', {
     scheduleId: SCHEDULE_ID,
@@ -162,7 +162,7 @@ export const COMMAND_EXAMPLES = {
       { slotIndex: 1, mode: 'PEAK_SHAVING', setpoint: null },
     ],
   }),
-  SCHEDULE_CANCEL: command('SCHEDULE_CANCEL', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
+  SCHEDULE_CANCEL: command('SCHEDULE_CANCEL', { scheduleId: SCHEDULE_ID }),
   CONFIG_SET: command('CONFIG_SET', {
     constraints: {
       maxImportKw: 100,

@@ -4,18 +4,23 @@
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { cut } from '../../protocol/cut.ts';
 import { formatInstant, parseInstant, uuid } from '../../protocol/ids.ts';
 import { allIssues, boundedFaults } from '../../protocol/issue.ts';
 import { LIMIT } from '../../protocol/limits.ts';
+import { nearest } from '../../protocol/nearest.ts';
 import { PAGE, type PageRequest } from '../../protocol/page.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, invalidBody } from './error-response.ts';
 import { parseCursor } from './long-page.ts';
 
+const MAX_NAME_CHARS = 64;
+
 type Parameters = z.ZodObject<z.ZodRawShape>;
 type ParameterCode = 'VALIDATION_ERROR' | 'INVALID_UUID';
 
 export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
+  requireKnown(Object.keys(c.req.queries()), Object.keys(schema.shape));
   const raw: Record<string, string> = {};
   const repeated: string[] = [];
   for (const name of Object.keys(schema.shape)) {
@@ -27,6 +32,22 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   const query = parse(schema, raw);
   if (schema.shape.page === pageParameters.page) requireReach(schema, query as PageRequest);
   return query;
+}
+
+/** Throws 400 for a parameter that the route does not have: a filter that is ignored answers with everything [C-10]. */
+function requireKnown(given: readonly string[], known: readonly string[]): void {
+  const faults = given
+    .filter((name) => !known.includes(name))
+    .map((name) => {
+      const suggestion = nearest(name, known);
+      const remedy = suggestion
+        ? `did you mean "${suggestion}"?`
+        : known.length > 0
+          ? `known are ${known.join(', ')}`
+          : 'this request takes none';
+      return `${cut(name, MAX_NAME_CHARS)}: unknown query parameter: ${remedy}`;
+    });
+  if (faults.length > 0) throw invalid(faults);
 }
 
 /**

@@ -62,6 +62,12 @@ function isInTime({ timeMs }: BridgeProof, now: number): boolean {
   return Math.abs(now - timeMs) <= PROOF_TOLERANCE_MS;
 }
 
+/** For all link paths: makes the request id of their log lines. No header names it, because an upgrade has none of ours. */
+export const nameRequest = createMiddleware<AppContext>(async (c, next) => {
+  c.set('requestId', crypto.randomUUID());
+  await next();
+});
+
 /** For all link paths: adds the edge's time to the 404 if the proof has the right secret but a wrong time. */
 export const reportClock = createMiddleware<AppContext>(async (c, next) => {
   await next();

@@ -23,7 +23,8 @@ type Credential =
   | { ok: false; reason: string; failure: Failure };
 
 /** The same for every refused device, so that the answer does not tell whether a device exists. */
-const REFUSED = 'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics';
+const REFUSED =
+  'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics';
 
 /**
  * Whose failure a rejected login is [C-14.5]. `own`: the device's, with a credential that the platform

@@ -13,7 +13,14 @@ import { formatInstant, parseInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { nearest } from '../../protocol/nearest.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
-import { API_KEY_SCOPES, type ApiKeyScope, hasVhost } from '../../protocol/scopes.ts';
+import {
+  API_KEY_SCOPES,
+  type ApiKeyScope,
+  effectiveScopes,
+  hasVhost,
+  isBrokerScope,
+  mayConnect,
+} from '../../protocol/scopes.ts';
 import { maySee } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
@@ -69,7 +76,7 @@ export const apiKeyRoutes = [
       const tenant = c.get('tenant');
       const { row: user } = c.get('user');
       const scopes = requireScopes(body.scopes);
-      requireAddresses(c, body.allowedIps ?? []);
+      requireAddresses(c, body.allowedIps ?? [], scopes);
       if (hasVhost(scopes) && !c.env.AMQP_HOST)
         throw new ApiError(
           'API_KEY_VCP_SCOPES_NOT_SUPPORTED',
@@ -190,7 +197,8 @@ export const apiKeyRoutes = [
       const { slug } = c.get('tenant');
       const why = untestable(row, body.key);
       if (why !== undefined) return { ok: false, durationMs: 0, error: why };
-      const test = await probeKey(c.env, { id: row.id, slug, vhost: row.vhost ?? '', key: body.key });
+      // A key whose only broker scope is trading:connect connects to the legacy vhost.
+      const test = await probeKey(c.env, { id: row.id, slug, vhost: row.vhost ?? '/', key: body.key });
       const outcome = test.ok ? 'SUCCESS' : 'FAILURE';
       const details = { keyPrefix: row.keyPrefix, ...test };
       const audit = auditEntry(c, 'api_key.test_connection', { type: 'API_KEY', id }, details, outcome);
@@ -227,7 +235,8 @@ async function requireKeyOf(c: Context<AppContext>, id: string): Promise<KeyWith
 /** Why the key cannot be tested; undefined if it can. */
 function untestable(row: KeyWithCreator['row'], key: string): string | undefined {
   if (!isKey(row, key)) return 'key: the text is no API key, or that of another key';
-  if (row.vhost === null) return 'the key has no broker scopes (vcp:connect or vcp:write:*)';
+  if (row.vhost === null && !mayConnect(effectiveScopes(row.scopes as ApiKeyScope[])))
+    return 'the key has no broker scopes (vcp:connect, vcp:write:* or trading:connect)';
   const hasEnded = row.revokedAtMs !== null || (row.expiresAtMs !== null && row.expiresAtMs <= Date.now());
   return hasEnded ? 'the key is revoked or has expired' : undefined;
 }
@@ -243,18 +252,24 @@ function requireScopes(given: readonly string[]): ApiKeyScope[] {
     const message = `Unknown scope "${named[0]}".${suggestion ? ` Did you mean "${suggestion}"?` : ''}`;
     throw new ApiError('API_KEY_SCOPE_INVALID', message, { details: { unknown: named } });
   }
-  return given.filter(isScope);
+  return [...new Set(given.filter(isScope))];
 }
 
-function requireAddresses(c: Context<AppContext>, ranges: readonly string[]): void {
+/** The bridge knows the address of every client; the REST surface only knows it behind the platform [C-4.2]. */
+function requireAddresses(
+  c: Context<AppContext>,
+  ranges: readonly string[],
+  scopes: readonly ApiKeyScope[],
+): void {
   const wrong = ranges.flatMap((range, index) =>
     isRange(range) ? [] : [`allowedIps.${index}: "${range}" must be a CIDR range, for example 192.0.2.0/24`],
   );
   if (wrong.length > 0) throw invalidBody(...wrong);
-  if (ranges.length > 0 && c.env.CLIENT_ADDRESS !== 'platform')
+  const ofRest = scopes.filter((scope) => !isBrokerScope(scope));
+  if (ranges.length > 0 && ofRest.length > 0 && c.env.CLIENT_ADDRESS !== 'platform')
     throw new ApiError(
       'API_KEY_CIDR_NOT_IMPLEMENTED',
-      'allowedIps: this deployment does not know the addresses of REST clients: omit it',
+      `allowedIps: this deployment knows no client addresses of REST requests: omit it, or the scope "${ofRest[0]}"`,
     );
 }
 

@@ -20,14 +20,19 @@ export interface PlannedDispatch {
   items: DeviceCommandItem[];
 }
 
-/** The same MQTT command for each of the devices; undefined and repeated ids are left out. */
+/**
+ * The same MQTT command for each of the devices; undefined and repeated ids are left out. Leaves out a partner's
+ * `reason`: it is for people, and a device that parses and prints the JSON could not verify the signature of a text with
+ * characters beyond ASCII.
+ */
 export function toDevices(
   deviceIds: readonly (string | undefined)[],
   action: string,
   payload: object,
 ): PlannedDispatch[] {
+  const { reason: _reason, ...sent } = payload as { reason?: unknown };
   const known = new Set(deviceIds.filter((id) => id !== undefined));
-  return [...known].map((deviceId) => ({ deviceId, action, payloadText: signableJson(payload), items: [] }));
+  return [...known].map((deviceId) => ({ deviceId, action, payloadText: signableJson(sent), items: [] }));
 }
 
 /** The window that a command states. */

@@ -22,6 +22,8 @@ describe('the answers about API keys', () => {
       [['trading:connect', 'vcp:read']],
       [['trading:write']],
     ];
+    const { apiKey: once } = await keys.make({ scopes: ['vcp:read', 'plants:read', 'vcp:read'] });
+    expect(once.scopes).toEqual(['vcp:read', 'plants:read']);
     for (const [scopes, effectiveScopes = scopes] of cases) {
       const { apiKey, connectionBundle } = await keys.make({ scopes });
       expect([apiKey, connectionBundle]).toMatchObject([{ scopes, effectiveScopes, vhost: null }, null]);

@@ -1,7 +1,7 @@
 /** GET /vcp/sites: the plants that a key may see (spec: Plant summary; [C-4.2]). */
 import { env } from 'cloudflare:workers';
 import type { KeyClient } from '#workerd/client.ts';
-import { describe, expect, expectInvalid, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
 import {
   addPlant,
   addSubDevice,
@@ -206,8 +206,21 @@ describe('GET /vcp/sites?ean=', () => {
       await expectInvalid(await key.call(`/vcp/sites?${query}`), 'ean', title);
   });
 
-  it('unknown parameters are ignored (spec: GET /vcp/sites)', async ({ organization, key }) => {
-    const ids = await addPlants(organization, 1);
-    expect(await plantIds(key, '?__proto__=1&constructor=2&toString=3&EAN=4')).toEqual(ids);
+  it('an unknown parameter gets 400 with the nearest known one or all of them, and never filters nothing [C-10]', async ({
+    key,
+  }) => {
+    const faults = async (query: string) => {
+      const body = await expectError(await key.call(`/vcp/sites?${query}`), 400, 'VALIDATION_ERROR');
+      return body.details;
+    };
+    expect(await faults('eann=1')).toEqual(['eann: unknown query parameter: did you mean "ean"?']);
+    expect(await faults('partnerId=1&__proto__=2&constructor=3')).toEqual([
+      'partnerId: unknown query parameter: known are ean',
+      '__proto__: unknown query parameter: known are ean',
+      'constructor: unknown query parameter: known are ean',
+    ]);
+    expect(await faults(`${'x'.repeat(1_000)}=1`)).toEqual([
+      `${'x'.repeat(64)}… (1000 characters): unknown query parameter: known are ean`,
+    ]);
   });
 });

@@ -17,7 +17,7 @@ import {
 import { maySee, requireSite } from '../../auth/access.ts';
 import { ApiError } from '../../http/error-response.ts';
 import { jsonList } from '../../http/json-stream.ts';
-import { instantParameter, requireRange, requireSpan } from '../../http/query.ts';
+import { instantParameter, invalidParameter, requireRange, requireSpan } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
 import { listPlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
@@ -70,13 +70,15 @@ export const telemetryRoutes = [
   route('GET /api/v1/vcp/meter-state', {
     summary: 'Get the meter state of the site with a metering point',
     who: VCP_READ,
-    query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits') }),
+    // Declared optional, yet required (spec: Endpoints).
+    query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits').optional() }),
     answer: {
       description: 'The current registers; `reading` is null when no register is younger than 15 minutes',
       body: meterState,
     },
     errors: ['SITE_NOT_FOUND'],
     handler: async (c, { query: { ean } }) => {
+      if (ean === undefined) throw invalidParameter('ean: is required: 18 digits');
       const apiKey = c.get('apiKey');
       const [plant] = await listPlants(c.env.DB, apiKey.organizationId, ean);
       if (!plant || !maySee(apiKey, plant.id))

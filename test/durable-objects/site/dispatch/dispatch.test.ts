@@ -193,10 +193,8 @@ describe('the recipients of an emergency', () => {
     const stop = submission('emergency', { type: 'STOP', reason: 'fire' });
     expect(await partner.acknowledge(stop)).toMatchObject({ status: 'ACCEPTED', commandType: 'EMERGENCY' });
     for (const link of [gatewayLink, linkedLink]) {
-      expect(await nthCommand(link, 1)).toMatchObject({
-        action: 'EMERGENCY_STOP',
-        payload: { type: 'STOP', reason: 'fire' },
-      });
+      const { action, payload } = await nthCommand(link, 1);
+      expect([action, payload]).toEqual(['EMERGENCY_STOP', { type: 'STOP' }]);
     }
     expect(commandsOf(unlinkedLink)).toEqual([]);
     await partner.submit(submission('emergency', { type: 'HOLD' }));

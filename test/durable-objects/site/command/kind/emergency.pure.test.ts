@@ -55,7 +55,7 @@ describe('the MQTT commands of an emergency', () => {
 
   it.each<[Emergency, string, string]>([
     [{ type: 'STOP' }, 'EMERGENCY_STOP', '{"type":"STOP"}'],
-    [{ type: 'HOLD', reason: 'oheň' }, 'EMERGENCY_HOLD', '{"type":"HOLD","reason":"ohe\\u0148"}'],
+    [{ type: 'HOLD', reason: 'oheň' }, 'EMERGENCY_HOLD', '{"type":"HOLD"}'],
   ])('the emergency %j is sent as %s [C-7.10]', (payload, action, payloadText) => {
     expect(emergencyKind.plan(payload, [], siteView())).toEqual([
       { deviceId: GATEWAY, action, payloadText, items: [] },

@@ -83,14 +83,14 @@ describe('other rules of a mode change', () => {
     });
   });
 
-  it('a mode change becomes one MQTT command for the gateway, in ASCII [C-7.10]', () => {
+  it('a mode change becomes one MQTT command for the gateway, without the reason of the partner [C-7.10]', () => {
     const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
     const facts = siteView({ subDevices, active: ['inverter-1'] });
     expect(modeChangeKind.plan({ mode: 'GRID_TARGET', reason: 'č' }, [], facts)).toEqual([
       {
         deviceId: GATEWAY,
         action: 'MODE_CHANGE',
-        payloadText: '{"mode":"GRID_TARGET","reason":"\\u010d"}',
+        payloadText: '{"mode":"GRID_TARGET"}',
         items: [],
       },
     ]);
