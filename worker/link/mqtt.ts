@@ -22,7 +22,7 @@ type Credential =
   | { ok: true; issuedAtMs: number | null; expiresAtMs: number | null }
   | { ok: false; reason: string; failure: Failure };
 
-/** The same for every refused device, so that the answer does not tell whether a device exists. */
+/** The same for every refused device, so that the answer does not show whether a device exists. */
 const REFUSED =
   'The credential is not valid for this device, or the device is not ACTIVE: see its diagnostics';
 
