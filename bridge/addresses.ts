@@ -98,7 +98,7 @@ export class Addresses {
       if (result.outcome !== 'refused' || result.isProbe) return result;
       if (isProbe) known.refusedProbes += 1;
       // A good token must not be kept out for a minute after its device was reactivated [C-3.11].
-      else noteRefused(known, result.isState ? undefined : credential, device);
+      else noteRefused(known, result.isState && device !== undefined ? undefined : credential, device);
       return result;
     } finally {
       known.dials -= 1;

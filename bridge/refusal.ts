@@ -8,7 +8,10 @@ import type { LoginReason } from './reasons.ts';
  * rejected the bridge proof; `trouble`: any other failure.
  */
 export type NoLink =
-  /** `isProbe`: the dial was the connection test of a key. `isState`: the credential is good, but not the device's status. */
+  /**
+   * `isProbe`: the dial was the connection test of a key. `isState`: the credential is good, but the state of the device
+   * or key is not.
+   */
   (
     | {
         outcome: 'refused';
@@ -57,6 +60,12 @@ export function loginReason(noLink: NoLink): LoginReason {
   if (noLink.status !== 403) return 'credential';
   if (/scope/.test(noLink.message)) return 'scope';
   return /address/.test(noLink.message) ? 'address' : 'credential';
+}
+
+/** The reason that the client may learn, because it has the credential; undefined if it may not. */
+export function shownReason(noLink: NoLink): string | undefined {
+  if (noLink.outcome !== 'refused' || noLink.unasked) return undefined;
+  return noLink.isState || noLink.status === 403 ? noLink.message : undefined;
 }
 
 /** Returns the reason as a text for people. */

@@ -83,9 +83,9 @@ export function refusalResponse(
   return Response.json(body, { status: body.statusCode, headers });
 }
 
-/** The response for a device with a good credential whose status does not allow a session. */
-export function stateRefusal(message: string): Response {
-  return refusalResponse('UNAUTHORIZED', message, { [STATE_HEADER]: 'refused' });
+/** The response for a client with a good credential whose state does not allow a connection. */
+export function stateRefusal(message: string, headers: Record<string, string> = {}): Response {
+  return refusalResponse('UNAUTHORIZED', message, { ...headers, [STATE_HEADER]: 'refused' });
 }
 
 /** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */

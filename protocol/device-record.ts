@@ -170,6 +170,8 @@ export type RestCommand = z.infer<typeof restCommand>;
 
 /** The dropped messages and the accepted and refused connects of a device [C-3.8], newest first. */
 export const deviceDiagnostics = z.strictObject({
+  /** What is probably wrong in messages that were accepted, such as names of signals that belong to no sub-device. */
+  hints: z.array(z.string()),
   /** Number of dropped messages since the device was registered, by reason. */
   drops: z.record(z.string(), z.int()),
   recent: z

@@ -8,10 +8,20 @@ import type { CommandFamily } from '../protocol/routing-keys.ts';
 import { Partner, type ReceivedEvent } from './partner.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
+const USAGE =
+  'npm run demo: runs the main flow once against the stack that npm start has started; takes no options';
+
+if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
+  console.log(USAGE);
+  process.exit(0);
+}
+
 const STEP_TIMEOUT_MS = 10_000;
 const TELEMETRY_TIMEOUT_MS = 20_000;
 const HOUR_MS = 3_600_000;
 const HIGH_LASTS_MS = 6_000;
+/** How long the last setpoint of the demo is valid: the plant then follows its mode again. */
+const LAST_MS = 2_000;
 
 interface Begun {
   stack: Stack;
@@ -139,7 +149,7 @@ async function expectVerdict(correlationId: string): Promise<void> {
 
 try {
   title(`site setpoint: import 20 kW at ${plant.name} for an hour`);
-  await importPower(20, 'NORMAL', HOUR_MS);
+  const normal = await importPower(20, 'NORMAL', HOUR_MS);
   await expectPower('grid', 20);
 
   title(`site setpoint of HIGH priority: import 5 kW for ${HIGH_LASTS_MS / 1_000} s`);
@@ -159,6 +169,15 @@ try {
   title(`battery stop: BESS_STOP on ${battery}`);
   await commandBattery('BESS_STOP', {});
   await expectPower('battery', 0);
+
+  title('end of the NORMAL setpoint: a newer one replaces it and ends at once');
+  await importPower(20, 'NORMAL', LAST_MS);
+  const ended = await waitForEvent('execution', 'event.execution', normal, [
+    'FAILED',
+    'COMPLETED',
+    'DEVIATED',
+  ]);
+  show('execution', `${ended.payload.status} ${ended.payload.reason ?? ''}`.trim(), ended.atMs);
   console.log('\nDemo passed.');
 } catch (error) {
   console.error(`\nDemo failed: ${error instanceof Error ? error.message : String(error)}`);

@@ -14,6 +14,21 @@ import type { SimulatorChange, SimulatorStart, SimulatorWord } from './simulator
 import { takeRequest } from './simulator/requested-behaviour.ts';
 import { removeStack, type Stack, writeStack } from './stack-file.ts';
 
+const USAGE = `npm start: runs the whole stack on this machine, with sample data and a simulated plant, until Ctrl-C.
+
+It takes no options. These variables of the environment change it:
+  SITEWIRE_DATA_DIR        folder of the data (.dev)
+  SITEWIRE_SIMULATOR       behaviour of the simulated plant (on), see docs/simulator.md
+  SITEWIRE_HTTP_PORT, SITEWIRE_AMQPS_PORT, SITEWIRE_MQTTS_PORT, SITEWIRE_MTLS_PORT, SITEWIRE_METRICS_PORT
+  SMTP_URL, MAIL_FROM      a mail server, instead of the folder that npm run mail shows
+  REGISTRATION             open or closed (open)
+  ADDRESS_RATE_PER_MINUTE  REST requests of an address (60000)`;
+
+if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
+  console.log(USAGE);
+  process.exit(0);
+}
+
 const WATCH_MS = 250;
 const MINUTE_MS = 60_000;
 const STOP_TIMEOUT_MS = 20_000;

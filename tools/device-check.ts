@@ -7,8 +7,12 @@ import type { DeviceDiagnostics, DeviceRecord, RestCommand } from '../protocol/d
 import { AdminClient } from './admin-client.ts';
 import { readStack } from './stack-file.ts';
 
+const USAGE =
+  'npm run device:check -- --device <id> [--seconds 120] [--url <edge> --email <admin> --password <password>]';
+
 const { values } = parseArgs({
   options: {
+    help: { type: 'boolean', short: 'h', default: false },
     device: { type: 'string' },
     url: { type: 'string' },
     email: { type: 'string' },
@@ -16,9 +20,15 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '120' },
   },
 });
+if (values.help) {
+  console.log(USAGE);
+  process.exit(0);
+}
 const LOOK_MS = 500;
 /** A connected device whose messages were not dropped for this time passes the step `signs`. */
 const QUIET_MS = 15_000;
+
+const shownHints = new Set<string>();
 
 /** A step of the check, and whether it has succeeded. */
 interface Step {
@@ -81,7 +91,14 @@ async function check(id: string): Promise<boolean> {
     if (status === 'SUSPENDED')
       console.log('the device is SUSPENDED, by an admin or after too many failed logins: reactivate it');
     if (status === 'ACTIVE') done('provisioned');
-    const { recent, connects } = await admin.call<DeviceDiagnostics>('GET', `/devices/${id}/diagnostics`);
+    const { hints, recent, connects } = await admin.call<DeviceDiagnostics>(
+      'GET',
+      `/devices/${id}/diagnostics`,
+    );
+    for (const hint of hints.filter((one) => !shownHints.has(one))) {
+      shownHints.add(hint);
+      console.log(`HINT  ${hint}`);
+    }
     for (const { at, address, outcome, reason } of newer(connects, seenMs)) {
       console.log(`      ${at} login from ${address}: ${outcome}${reason ? `, ${reason}` : ''}`);
     }
@@ -118,7 +135,7 @@ async function lookAt(admin: AdminClient, id: string, cmdId: string): Promise<vo
 }
 
 if (!values.device) {
-  console.error('npm run device:check -- --device <id> [--seconds 120] [--url … --email … --password …]');
+  console.error(USAGE);
   process.exit(2);
 }
 const isRight = await check(values.device).catch((error: unknown) => {

@@ -139,6 +139,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         : {}),
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
       ...(options.inspector ? { inspectorPort: 0 } : {}),
+      handleStructuredLogs: printLog,
       ...(options.tls ? tlsOptions(options.tls) : {}),
     }),
   );
@@ -149,6 +150,16 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     await worker.scheduled({ cron: '* * * * *' });
   };
   return { url, miniflare, pid: () => workerdPid(), tick, stop: () => miniflare.dispose() };
+}
+
+/** Lines of the runtime itself that only say that an alarm rings late, for example after a machine has slept. */
+const LATE_ALARM = 'NOSENTRY SQLite alarm';
+
+/** Prints a log line of the Worker or its runtime where the console would. */
+function printLog({ level, message }: { level: string; message: string }): void {
+  if (message.includes(LATE_ALARM)) return;
+  if (level === 'error' || level === 'warn') console.error(message);
+  else console.log(message);
 }
 
 /** Writes each mail that the Worker posts into a file; the names sort by time. */

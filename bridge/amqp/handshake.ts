@@ -13,7 +13,7 @@ import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../protocol/scopes.ts';
 import type { Refusal } from '../connection-report.ts';
 import type { LinkHandlers, ObjectLink } from '../link.ts';
-import { loginReason, type NoLink, wordsOf } from '../refusal.ts';
+import { loginReason, type NoLink, shownReason, wordsOf } from '../refusal.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
@@ -179,7 +179,7 @@ export class Handshake {
       case 'refused':
         // A reached connection limit (409) is reported when the client opens the vhost, as in RabbitMQ. All
         // other rejections are reported at login.
-        if (dialed.status !== 409) throw this.#loginRefused(mechanism);
+        if (dialed.status !== 409) throw this.#loginRefused(mechanism, shownReason(dialed));
         this.#refusal = dialed.message;
         return;
       case 'unproven':
@@ -197,14 +197,12 @@ export class Handshake {
     return fieldOf(this.#capabilities, capability) === true;
   }
 
-  #loginRefused(mechanism: string): Error {
+  /** In RabbitMQ's words, except for a reason that the client may learn. */
+  #loginRefused(mechanism: string, reason = 'For details see the broker logfile.'): Error {
     if (!this.#can('authentication_failure_close')) {
       return new SilentClose('login refused', LIMIT.failedLoginMs);
     }
-    return connectionError(
-      403,
-      `Login was refused using authentication mechanism ${mechanism}. For details see the broker logfile.`,
-    );
+    return connectionError(403, `Login was refused using authentication mechanism ${mechanism}. ${reason}`);
   }
 
   #open(fields: Fields): Session {

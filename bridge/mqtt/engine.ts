@@ -102,7 +102,10 @@ export class MqttEngine {
       hasLogin,
     }: { address: string; certificate?: ClientCertificate; hasLogin?: () => void },
   ): void {
-    const gated = new SizeGate(stream, (why, reason) => this.#failed(client, why, reason));
+    const gated = new SizeGate(stream, (why, reason, bytes) => {
+      if (bytes !== undefined) this.#sessions.get(client)?.link.send({ kind: 'oversized', bytes });
+      this.#failed(client, why, reason);
+    });
     gated.on('error', () => {});
     const origin = this.#origins.add(gated, { address, certificate, hasLogin });
     this.#gates.add(gated);

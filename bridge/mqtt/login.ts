@@ -39,6 +39,9 @@ export interface DeviceCredential {
   fingerprint: string;
 }
 
+/** Of a user name that is not that of the certificate. */
+const MAX_CLAIMED_CHARS = 100;
+
 type Login = { deviceId: string; credential: DeviceCredential };
 
 export function loginOf(
@@ -56,7 +59,10 @@ function tokenLogin(username: string | undefined, password: string | undefined):
   return { deviceId, credential: { username: deviceId, password, fingerprint: '' } };
 }
 
-/** [C-3.3] The certificate names the device: a user name must match or be absent, a password is ignored. */
+/**
+ * [C-3.3] The certificate names the device: a user name must match or be absent, a password is ignored. The user name
+ * takes the place of the password, so that the edge records one that does not match.
+ */
 function certifiedLogin(
   { commonName, fingerprint }: ClientCertificate,
   username: string | undefined,
@@ -64,9 +70,9 @@ function certifiedLogin(
   const deviceId = commonName.toLowerCase();
   if (!isUuid(deviceId))
     return authenticateError(CONNACK.refused, 'the common name of the certificate is not a device id');
-  if (username && username.toLowerCase() !== deviceId)
-    return authenticateError(CONNACK.refused, 'the user name is not that of the certificate');
-  return { deviceId, credential: { username: deviceId, password: '', fingerprint } };
+  const claimed = (username ?? '').toLowerCase().slice(0, MAX_CLAIMED_CHARS);
+  const password = claimed === deviceId ? '' : claimed;
+  return { deviceId, credential: { username: deviceId, password, fingerprint } };
 }
 
 export function authenticateError(returnCode: number, message: string): AuthenticateError {

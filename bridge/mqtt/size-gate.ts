@@ -14,7 +14,8 @@ const CONNECT = 1;
  */
 const HELD_BEAT_MS = 500;
 
-type Verdict = { ok: true } | { ok: false; why: string };
+/** `bytes`: the length of a packet that is too large. */
+type Verdict = { ok: true } | { ok: false; why: string; bytes?: number };
 
 /** Follows packet boundaries through a byte stream without storing the bytes. */
 export class PacketGate {
@@ -63,7 +64,11 @@ export class PacketGate {
     }
     const limit = header.type === CONNECT ? LIMIT.mqttConnectBytes : LIMIT.mqttPacketBytes;
     if (header.length > limit)
-      return { ok: false, why: `packet of ${header.length} bytes exceeds the limit of ${limit}` };
+      return {
+        ok: false,
+        why: `packet of ${header.length} bytes exceeds the limit of ${limit}`,
+        bytes: header.length,
+      };
     this.#sawConnect = true;
     this.#remaining = header.length;
     this.#header = undefined;
@@ -84,7 +89,7 @@ export class SizeGate extends Duplex {
   /** Called once, when the client next sends bytes. */
   #onBytes: (() => void) | undefined;
 
-  constructor(stream: Duplex, onRefused: (why: string, reason: OwnReason) => void) {
+  constructor(stream: Duplex, onRefused: (why: string, reason: OwnReason, bytes?: number) => void) {
     super({ allowHalfOpen: false });
     this.#stream = stream;
     this.#timer = setTimeout(() => {
@@ -95,7 +100,7 @@ export class SizeGate extends Duplex {
       this.#noteBytes();
       const verdict = this.#gate.take(chunk);
       if (!verdict.ok) {
-        onRefused(verdict.why, 'protocol');
+        onRefused(verdict.why, 'protocol', verdict.bytes);
         this.destroy();
         return;
       }

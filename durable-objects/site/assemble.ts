@@ -56,6 +56,7 @@ import { Schedules } from './schedule/schedules.ts';
 import type { SiteFact } from './stored.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
+import { nameHints } from './telemetry/name-hints.ts';
 import { MovedNonces } from './telemetry/replay.ts';
 import { JournalRows } from './telemetry/rows.ts';
 import type { SignalOrigin } from './telemetry/snapshot.ts';
@@ -104,7 +105,10 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   // devices
   const secrets = new DeviceSecrets(sql, new SecretBox(env.DATA_KEYS));
   const devices = new Devices(sql, secrets);
-  const diagnostics = new Diagnostics(sql);
+  const isSubDevice = (externalId: string) => registry.isSubDevice(externalId);
+  const diagnostics = new Diagnostics(sql, (id) =>
+    nameHints(journal.snapshot.toJSON(), journal.meaningOf(id), isSubDevice, clock.now()),
+  );
   const sessions: DeviceSessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
     presence.update(turn),
   );
@@ -115,7 +119,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   const journal = new Journal(journalRows, keyValues, {
     clock,
     origin: (deviceId) => originOf(deviceId, devices, registry),
-    isSubDevice: (externalId) => registry.isSubDevice(externalId),
+    isSubDevice,
     movedNonces: () => movedNonces.all(),
   });
   const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal);

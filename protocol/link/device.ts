@@ -14,6 +14,8 @@ export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
   /** The client has published nothing for `NO_PUBLISH_MS`; repeated after each further `NO_PUBLISH_MS`. */
   z.object({ kind: z.literal('no-publish') }),
+  /** The client sent a packet over the limit, which the bridge did not read; it closes the client. */
+  z.object({ kind: z.literal('oversized'), bytes: z.int().min(1) }),
   /** The client tried to use a topic that is not its own. */
   z.object({
     kind: z.literal('foreign-topic'),

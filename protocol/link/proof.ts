@@ -3,7 +3,10 @@ import { z } from 'zod';
 
 /** The AMQP client property that carries the nonce of a connection test. */
 export const PROBE_PROPERTY = 'sitewire_probe';
-/** Set on a refusal of a device whose credential is good, for example because the device is SUSPENDED. */
+/**
+ * Set on a refusal of a client whose credential is good, for example because its device is SUSPENDED or its key expired:
+ * its message may be shown to the client.
+ */
 export const STATE_HEADER = 'sitewire-state';
 /**
  * Header in the answer to a rejected dial: the dial had the valid nonce of a key's connection test, so it did

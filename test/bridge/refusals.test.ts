@@ -154,15 +154,18 @@ describe('a rejected device', () => {
 
   it('with a foreign user name is logged with the name in its certificate', async ({
     certificates,
+    edge,
     bridge,
     rejection,
   }) => {
+    edge.answer = () => envelope('UNAUTHORIZED', 'not valid');
     const peer = await bridge.certified(await certificates.device(), { username: OTHER_ID });
     expect(await peer.takeConnack()).toBe(5);
     await rejection({
       username: DEVICE_ID,
       reason: 'credential',
-      why: 'the user name is not that of the certificate',
+      code: 'UNAUTHORIZED',
+      why: 'not valid',
     });
   });
 

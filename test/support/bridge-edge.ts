@@ -49,13 +49,18 @@ export interface Dialed {
 
 export type Answer =
   | { accept: Record<string, string> }
-  | { status: number; body: string; contentType: string }
+  | { status: number; body: string; contentType: string; headers?: Record<string, string> }
   | 'never';
 
 /** A rejection in the Worker's error envelope. */
-export function envelope(code: ApiErrorCode, message = 'refused', status?: number): Answer {
+export function envelope(
+  code: ApiErrorCode,
+  message = 'refused',
+  status?: number,
+  headers: Record<string, string> = {},
+): Answer {
   const body = errorBody(code, message, undefined, status);
-  return { status: body.statusCode, body: JSON.stringify(body), contentType: 'application/json' };
+  return { status: body.statusCode, body: JSON.stringify(body), contentType: 'application/json', headers };
 }
 
 export const FIREWALL: Answer = { status: 403, body: '<html>blocked</html>', contentType: 'text/html' };
@@ -256,8 +261,12 @@ export class TestEdge {
     const answer = dial ? await this.answer(dial) : envelope('NOT_FOUND');
     if (answer === 'never') return;
     if ('status' in answer) {
-      const { status, body, contentType } = answer;
-      const headers = `content-type: ${contentType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`;
+      const { status, body, contentType, headers: more = {} } = answer;
+      const lines = { 'content-type': contentType, 'content-length': Buffer.byteLength(body), ...more };
+      const headers = [
+        ...Object.entries(lines).map(([name, value]) => `${name}: ${value}`),
+        'connection: close',
+      ].join('\r\n');
       stream.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${headers}\r\n\r\n${body}`);
       return;
     }

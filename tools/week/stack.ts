@@ -8,8 +8,6 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ANY_PORT } from '../ports.ts';
 
-/** Messages of the runtime about alarms that the clock has jumped over. */
-const WONDERS = /^.*NOSENTRY SQLite alarm.*\n/gm;
 const PYTHON = '/usr/bin/python3';
 const START_TIMEOUT_MS = 60_000;
 const PAUSE_MS = 50;
@@ -49,7 +47,7 @@ export async function runWeek(folder: string, span: WeekSpan, say: (text: string
   const stack = follow(
     [process.execPath, join(import.meta.dirname, '..', 'dev.ts')],
     { ...env, SITEWIRE_DATA_DIR: folder, SITEWIRE_SIMULATOR: 'off' },
-    (text, isTrouble) => isTrouble && say(text.replace(WONDERS, '')),
+    (text, isTrouble) => isTrouble && say(text),
   );
   let plant: ChildProcess | undefined;
   const stop = () => (plant ?? stack).kill('SIGTERM');

@@ -1,7 +1,7 @@
 /** The dial of an AMQP client: checks bridge proof and API key, hands the socket to the key's Vhost. */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/dial.ts';
+import { type ClientDial, DIAL_HEADER, refusalResponse, stateRefusal } from '../../durable-objects/dial.ts';
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import {
@@ -18,11 +18,18 @@ import {
   findKeyByPrefix,
   type JudgedKey,
   judgeApiKey,
+  type KeyRefusal,
   organizationOfKey,
   takeProbe,
 } from '../registry/key-lookup.ts';
 import { organizationOfSlug } from '../registry/organizations.ts';
 import { basicCredentials, verifyBridge } from './bridge-proof.ts';
+
+const STATE_TEXTS: Record<Exclude<KeyRefusal, 'unknown key'>, string> = {
+  'revoked key': 'The API key has been revoked: use another one',
+  'expired key': 'The API key has expired: use another one',
+  'suspended organization': 'The operator has suspended the organization: ask the operator why',
+};
 
 export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -42,6 +49,10 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const ofProbe: Record<string, string> = isProbe ? { [PROBE_HEADER]: 'known' } : {};
   if (!credentials || !apiKey || judged.refusal || apiKey.slug !== credentials.username) {
     await noteBadKey(c, proof, credentials, judged, now);
+    // Who has the key and the slug may learn what has happened to the key; anybody else learns nothing.
+    const { refusal } = judged;
+    if (apiKey && apiKey.slug === credentials?.username && refusal && refusal !== 'unknown key')
+      return stateRefusal(STATE_TEXTS[refusal], ofProbe);
     return refusalResponse(
       'UNAUTHORIZED',
       'The API key is unknown, revoked or expired, or the user name is not the slug of its organization',

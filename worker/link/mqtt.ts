@@ -45,7 +45,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const credential =
     proof.fingerprint === ''
       ? await tokenOf(c.env.TOKEN_KEYS, device, credentials?.password ?? '')
-      : certificateOf(device, proof.fingerprint, now);
+      : certificateOf(device, proof.fingerprint, credentials?.password ?? '', now);
   if (!credential.ok) {
     count(c, 'refused_dials/device/bad credential');
     return await refuse(c, device, proof, credential);
@@ -100,10 +100,19 @@ async function tokenOf(
 }
 
 /**
- * Checks that the certificate is the device's current or previous one. The listener has already checked that
- * our CA issued it and that it is valid now.
+ * Checks that the certificate is one of the device's. The listener has already checked that our CA issued it and that it
+ * is valid now. `claimed`: the user name that the client sent, if it is not that of the certificate.
  */
-function certificateOf(device: DialingDevice | undefined, fingerprint: string, now: number): Credential {
+function certificateOf(
+  device: DialingDevice | undefined,
+  fingerprint: string,
+  claimed: string,
+  now: number,
+): Credential {
+  if (claimed !== '') {
+    const reason = `the client sent the user name ${JSON.stringify(claimed)} with the certificate of this device: send none, or the device id`;
+    return { ok: false, reason, failure: 'nobody' };
+  }
   if (device?.authMethod !== 'MTLS') {
     const reason = 'the client presented a certificate, but the device authenticates with a token';
     return { ok: false, reason, failure: 'nobody' };

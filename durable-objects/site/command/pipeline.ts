@@ -148,8 +148,13 @@ function repeat({ digest, earlier }: Entering): Judgement | undefined {
 
 function freshness({ submission, now }: Entering): Judgement | undefined {
   if (submission.signature !== 'valid') return undefined;
-  if (Math.abs(now - submission.timestampMs) <= LIMIT.timestampToleranceMs) return undefined;
-  return rejected('freshness', refusal('INVALID_PAYLOAD', 'signature timestamp outside tolerance'), false);
+  const lateMs = now - submission.timestampMs;
+  if (Math.abs(lateMs) <= LIMIT.timestampToleranceMs) return undefined;
+  const side = lateMs > 0 ? 'behind' : 'ahead of';
+  const allowed = LIMIT.timestampToleranceMs / 1_000;
+  const text = `timestamp is ${Math.abs(lateMs) / 1_000} s ${side} the platform's clock, ${allowed} s are allowed`;
+  const why = refusal('INVALID_PAYLOAD', `signature timestamp outside tolerance; ${text}`);
+  return rejected('freshness', why, false);
 }
 
 /** [C-7.6] */

@@ -35,9 +35,12 @@ const RINGS = {
 
 export class Diagnostics {
   readonly #sql: Sql;
+  readonly #hintsOf: (deviceId: string) => string[];
 
-  constructor(sql: Sql) {
+  /** `hintsOf`: what is probably wrong in a device's accepted messages. */
+  constructor(sql: Sql, hintsOf: (deviceId: string) => string[]) {
     this.#sql = sql;
+    this.#hintsOf = hintsOf;
   }
 
   /** What the device's operator reads: dropped messages and login attempts [C-3.8]. */
@@ -47,6 +50,7 @@ export class Diagnostics {
       deviceId,
     );
     return {
+      hints: this.#hintsOf(deviceId),
       drops: Object.fromEntries(dropped.map(({ reason, count }) => [reason, count])),
       recent: this.drops(deviceId).map(({ at_ms: atMs, topic, reason, detail, expected }) => ({
         at: formatInstant(atMs),

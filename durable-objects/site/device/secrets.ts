@@ -78,8 +78,13 @@ export class DeviceSecrets implements DueSource {
     device: Pick<DeviceRow, 'id' | 'last_key_version'>,
     now: number,
   ): string | Uint8Array | undefined {
+    return this.commandKeyOf(device, now)?.key;
+  }
+
+  /** The same, with its version and form. */
+  commandKeyOf(device: Pick<DeviceRow, 'id' | 'last_key_version'>, now: number): SigningKey | undefined {
     const [first] = this.keys(device, now);
-    return first?.key;
+    return first;
   }
 
   /**
@@ -203,6 +208,10 @@ export class DeviceSecrets implements DueSource {
     this.#opened.set(name, opened);
     return opened;
   }
+}
+
+export function isSameKey(one: SigningKey, other: SigningKey): boolean {
+  return one.version === other.version && one.form === other.form;
 }
 
 function set(

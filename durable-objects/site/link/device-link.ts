@@ -17,14 +17,14 @@ import type { Alerts } from '../alert/alerts.ts';
 import type { Devices } from '../device/devices.ts';
 import type { Diagnostics } from '../device/diagnostics.ts';
 import { type DeviceRow, tokensNotBeforeMs } from '../device/rows.ts';
-import type { DeviceSecrets } from '../device/secrets.ts';
+import { type DeviceSecrets, isSameKey } from '../device/secrets.ts';
 import type { DeviceSessions } from '../device/sessions.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { Lifecycle } from '../lifecycle/lifecycle.ts';
 import type { Presence } from '../presence/presence.ts';
 import type { TelemetryFeed } from '../telemetry/feed.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import { explainTopic } from './explain.ts';
+import { explainSize, explainTopic } from './explain.ts';
 import { BatchFindings, type Dropped, type PublishFrame } from './messages.ts';
 import { DeviceRates } from './rates.ts';
 import type { DeviceTokens } from './tokens.ts';
@@ -128,6 +128,7 @@ export class DeviceLink {
       else if (frame.kind === 'no-publish') continue;
       else if (frame.kind === 'foreign-topic')
         findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
+      else if (frame.kind === 'oversized') findings.drop('', { reason: 'SIZE', ...explainSize(frame.bytes) });
       else if (waiting.length === 0 && this.#isWithinRate(device.id, frame, now)) findings.take(frame, now);
       else waiting.push(frame.seq);
     }
@@ -151,10 +152,14 @@ export class DeviceLink {
       journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs, alerts?.text);
       alerts?.report(turn);
       this.#noteDropped(turn, device.id, findings.dropped);
+      const signedWith = findings.verifiedBy && secrets.commandKeyOf(device, now);
       if (findings.verifiedBy) devices.setSessionKey(turn, device, findings.verifiedBy);
       if (findings.reportedStatus) devices.setReportedStatus(turn, device.id, findings.reportedStatus);
       this.#applyAcks(turn, device.id, findings);
       if (isBack) this.#host.lifecycle.subscribed(turn, device.id);
+      // The device cannot verify what it was sent: it signs with another key, which its first message proves.
+      else if (signedWith && findings.verifiedBy && !isSameKey(signedWith, findings.verifiedBy))
+        this.#host.dispatches.resume(turn, device.id, true);
     });
 
     // 3. compute presence from the new values

@@ -57,6 +57,12 @@ export function explainTopic(
   return { detail: cut(detail, MAX_CHARS) };
 }
 
+/** The topic of such a packet is not known, because it is not read. */
+export function explainSize(bytes: number): Explanation {
+  const detail = `an MQTT packet of ${bytes} bytes; at most ${LIMIT.mqttPacketBytes} are allowed: send fewer readings at once`;
+  return { detail };
+}
+
 export function explainNonce(nonce: string): Explanation {
   const detail = `nonce ${JSON.stringify(nonce)} was used before, with another message; each message needs its own`;
   return { detail: cut(detail, MAX_CHARS) };

@@ -15,6 +15,7 @@ import { envelope, VHOST } from '#support/bridge-edge.ts';
 import { Signal, type TestClock, turns } from '#support/bridge-signal.ts';
 import type { VhostDial } from '../../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { STATE_HEADER } from '../../../protocol/link/proof.ts';
 
 /** The socket closes after 3 s, not before, without a frame after start. */
 async function expectSilentClose(clock: TestClock, { peer, events }: AmqpClient): Promise<void> {
@@ -57,6 +58,23 @@ describe('a login', () => {
     await turns();
     expect(events.opens[0]).toBeUndefined();
     expect(events.endedWhy.length).toBe(1);
+  });
+
+  it('that the edge rejects for a reason that the client may learn names that reason [C-6.3]', async ({
+    edge,
+    amqp,
+  }) => {
+    const said = 'The API key has expired: use another one';
+    edge.answer = () => envelope('UNAUTHORIZED', said, undefined, { [STATE_HEADER]: 'refused' });
+    const expired = await amqp.logIn();
+    expect(await expired.peer.takeConnectionClose()).toBe(
+      `403 ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. ${said} [0/0]`,
+    );
+    edge.answer = () => envelope('FORBIDDEN', 'The API key lacks the scope vcp:connect');
+    const scopeless = await amqp.logIn();
+    expect(await scopeless.peer.takeConnectionClose()).toContain('lacks the scope vcp:connect');
+    edge.answer = () => envelope('UNAUTHORIZED', 'a secret of the edge');
+    expect(await (await amqp.logIn()).peer.takeConnectionClose()).toBe(LOGIN_REFUSED);
   });
 
   it('the text of a rejection names the mechanism of the login', async ({ edge, amqp }) => {

@@ -13,9 +13,12 @@ const declare = (queue: string, more = {}) =>
   methodFrame(METHOD.queueDeclare, { queue, passive: true, arguments: {}, ...more }, 1);
 const CLOSE = methodFrame(METHOD.channelClose, BYE, 1);
 const CLOSE_CONNECTION = methodFrame(METHOD.connectionClose, BYE);
+const TOPIC = "topic 'acme.command.mode' in exchange 'vcp'";
+const UNKNOWN = "topic 'acme.command.reboot' in exchange 'vcp'";
+const OF_SLUG = ': a routing key begins with the user name and a dot';
 const OTHER_SLUG = "topic 'acme2.command.site-setpoint' in exchange 'vcp'";
 const REFUSED =
-  "403 ACCESS_REFUSED - access to topic 'acme.command.mode' in exchange 'vcp' in vhost 'partner-k1' refused for user 'acme' [60/40]";
+  "403 ACCESS_REFUSED - access to topic 'acme.command.mode' in exchange 'vcp' in vhost 'partner-k1' refused for user 'acme': the API key lacks the scope vcp:write:mode [60/40]";
 
 /** `setpoints` is a publisher whose key may publish setpoints. */
 const it = amqpTest.extend('setpoints', ({ edge, amqp }) => {
@@ -29,17 +32,28 @@ const mode = (body: string) => publishFrames(body, { routingKey: 'acme.command.m
 
 describe('a forbidden publish', () => {
   it.for([
-    ['a missing scope', { routingKey: 'acme.command.mode' }, "topic 'acme.command.mode' in exchange 'vcp'"],
-    ['another slug', { routingKey: 'acme2.command.site-setpoint' }, OTHER_SLUG],
-    ['another exchange', { exchange: 'amq.topic' }, "exchange 'amq.topic'"],
-    ['the default exchange', { exchange: '' }, "exchange 'amq.default'"],
+    [
+      'a missing scope',
+      { routingKey: 'acme.command.mode' },
+      TOPIC,
+      ': the API key lacks the scope vcp:write:mode',
+    ],
+    ['another slug', { routingKey: 'acme2.command.site-setpoint' }, OTHER_SLUG, OF_SLUG],
+    [
+      'an unknown command',
+      { routingKey: 'acme.command.reboot' },
+      UNKNOWN,
+      ': no command has this routing key',
+    ],
+    ['another exchange', { exchange: 'amq.topic' }, "exchange 'amq.topic'", ''],
+    ['the default exchange', { exchange: '' }, "exchange 'amq.default'", ''],
   ] as const)(
     'with %s closes its channel with 403, and the object does not receive it [C-6.2]',
-    async ([_, options, what], { setpoints }) => {
+    async ([_, options, what, why], { setpoints }) => {
       const { peer, link } = setpoints;
       peer.write(publishFrames('no', { ...SETPOINT, ...options }), setpoint('later'));
       expect(await peer.takeChannelClose()).toBe(
-        `403 ACCESS_REFUSED - access to ${what} in vhost 'partner-k1' refused for user 'acme' [60/40]`,
+        `403 ACCESS_REFUSED - access to ${what} in vhost 'partner-k1' refused for user 'acme'${why} [60/40]`,
       );
       expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
       expect(link.received.length).toBe(1);

@@ -87,17 +87,29 @@ describe('a certificate of the trusted authority', () => {
   });
 
   it.for([
-    ['another device’s user name in CONNECT', DEVICE_ID, { username: OTHER_ID, password: 'token' }],
-    ['a user name in CONNECT that is no UUID', DEVICE_ID, { username: 'gateway-1', password: 'token' }],
-    ['a name that is no device id', 'gateway-1', { username: DEVICE_ID }],
+    ['another device’s', OTHER_ID, OTHER_ID],
+    ['one that is no UUID', 'gateway-1', 'gateway-1'],
+    ['a long one', 'x'.repeat(1_000), 'x'.repeat(100)],
   ] as const)(
-    'with %s gets code 5 without a dial (bad input: MQTT)',
-    async ([_, name, options], { certificates, edge, bridge }) => {
-      const peer = await bridge.certified(await certificates.device(name), options);
+    'with a user name in CONNECT that is %s is dialed with both names, and its refusal gets code 5 (bad input: MQTT)',
+    async ([_, username, claimed], { certificates, edge, bridge }) => {
+      edge.answer = () => envelope('UNAUTHORIZED');
+      const options = { username, password: 'token' };
+      const peer = await bridge.certified(await certificates.device(DEVICE_ID), options);
       expect(await peer.takeRefusal()).toBe(5);
-      expect(edge.dialed).toEqual([]);
+      expect(edge.dialed).toMatchObject([{ username: DEVICE_ID, password: claimed }]);
     },
   );
+
+  it('with a name that is no device id gets code 5 without a dial (bad input: MQTT)', async ({
+    certificates,
+    edge,
+    bridge,
+  }) => {
+    const peer = await bridge.certified(await certificates.device('gateway-1'), { username: DEVICE_ID });
+    expect(await peer.takeRefusal()).toBe(5);
+    expect(edge.dialed).toEqual([]);
+  });
 
   it('that the edge rejects gets code 5 (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');

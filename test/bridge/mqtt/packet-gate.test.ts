@@ -77,6 +77,7 @@ describe('a packet gate', () => {
     expect(opened().take(announce(PACKET.publish, LIMIT.mqttPacketBytes + 1))).toEqual({
       ok: false,
       why: 'packet of 131073 bytes exceeds the limit of 131072',
+      bytes: 131_073,
     });
   });
 

@@ -185,12 +185,15 @@ describe('messages of devices', () => {
     },
   );
 
-  it('a packet over 128 KiB closes the client; the object receives nothing', async ({ peer, link }) => {
+  it('a packet over 128 KiB closes the client; the object receives only its length', async ({
+    peer,
+    link,
+  }) => {
     peer.write(publishPacket(TELEMETRY, Buffer.alloc(131_072 - prefixed(TELEMETRY).length - 1)));
     await peer.untilEnded();
     await link.untilClosed();
     await turns();
-    expect(link.received).toEqual([]);
+    expect(link.received).toEqual([{ kind: 'oversized', bytes: 131_073 }]);
   });
 });
 

@@ -46,6 +46,8 @@ function noTransactions(method: string): string {
 
 const VHOSTS =
   'A vhost belongs to one key, and the answer does not reveal whether another vhost exists [C-6.1].';
+const OF_SLUG = 'a routing key begins with the user name and a dot';
+const UNKNOWN_KEY = 'no command has this routing key';
 const NO_TX = 'Transactions are refused: publisher confirms report recorded publishes [C-6.3].';
 const FOREIGN =
   'Names of other organizations, and reserved names, get the same answer as unknown names [C-6.2].';
@@ -72,12 +74,41 @@ function notOffered(name: string): Difference {
   };
 }
 
+/** Publishes that are not permitted: our text also says whether the routing key or the scope is wrong. */
+const REFUSED_PUBLISHES: Record<string, [routingKey: string, why: string]> = {
+  'a publish under the key of another organization': ['beta.command.mode', OF_SLUG],
+  'a publish under the key of a longer slug': ['$U2.command.mode', OF_SLUG],
+  'a publish of an event': ['$U.event.alarm', UNKNOWN_KEY],
+  'a publish under an unknown key': ['$U.command.nothing', UNKNOWN_KEY],
+  'a publish under an empty key': ['', OF_SLUG],
+  'a publish under a wildcard': ['$U.command.*', UNKNOWN_KEY],
+  'a mandatory publish that is not permitted': ['beta.command.mode', OF_SLUG],
+  'a publish that is not permitted, without confirms': ['beta.command.mode', OF_SLUG],
+};
+
+function refusedPublish(title: string, routingKey: string, why: string): Difference {
+  const what = `access to topic '${routingKey}' in exchange 'vcp' in vhost '$V' refused for user '$U': ${why}`;
+  return {
+    ours: [
+      ...(title.endsWith('without confirms') ? [] : ['confirm.select-ok']),
+      ...refuses(`403 ACCESS_REFUSED - ${what} [60/40]`),
+    ],
+    why: 'The text says whether the routing key or the scope of the key is wrong [C-6.2].',
+  };
+}
+
 /** Keyed by the title of the transcript. */
 export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   ...Object.fromEntries(
     Object.entries(NOT_OFFERED).flatMap(([name, values]) =>
       values.map((value) => [`a partner queue with ${name} ${value}`, notOffered(name)]),
     ),
+  ),
+  ...Object.fromEntries(
+    Object.entries(REFUSED_PUBLISHES).map(([title, [routingKey, why]]) => [
+      title,
+      refusedPublish(title, routingKey, why),
+    ]),
   ),
   'an exclusive queue of another connection is unbound': {
     ours: [

@@ -178,10 +178,13 @@ export function refused(code: number, text: unknown) {
   return { kind: 'refused', severity: 'channel', code, text };
 }
 
-/** The refusal of a topic, an exchange or a queue to which a partner has no right. */
-export function forbidden({ key, organization }: Partner, what: string) {
+/** The refusal of a topic, an exchange or a queue to which a partner has no right. `why`: the end of the text. */
+export function forbidden({ key, organization }: Partner, what: string, why = '') {
   const where = `in vhost 'partner-${key.id}'`;
-  return refused(403, `ACCESS_REFUSED - access to ${what} ${where} refused for user '${organization.slug}'`);
+  return refused(
+    403,
+    `ACCESS_REFUSED - access to ${what} ${where} refused for user '${organization.slug}'${why}`,
+  );
 }
 
 /** The fields of a valid envelope, without its payload and signature. */

@@ -90,13 +90,19 @@ describe('the package of a device with a certificate', () => {
     expect(await jwkOf(certificate.publicKey)).toEqual(await jwkOfPrivate(security.privateKey));
   });
 
-  it('the certificate lets only its device connect, whatever password it sends [C-3.3]', async ({ team }) => {
+  it('the certificate lets only its device connect, and a client with another user name is in its diagnostics [C-3.3]', async ({
+    team,
+  }) => {
     const [one, other] = [await team.newMtlsDevice(), await team.newMtlsDevice()];
     expect((await dialWith(one.id, one.security.certificate)).status).toBe(101);
-    expect((await dialWith(one.id, one.security.certificate, 'any password')).status).toBe(101);
+    // The bridge passes on the user name of a client if it is not that of the certificate.
+    expect((await dialWith(one.id, one.security.certificate, 'gateway-1')).status).toBe(401);
     expect((await dialWith(one.id, other.security.certificate)).status).toBe(401);
     const { connects } = await team.diagnosticsOf(one.id);
-    expect(connects.map(({ outcome }) => outcome)).toEqual(['REFUSED', 'ACCEPTED', 'ACCEPTED']);
+    expect(connects.map(({ outcome }) => outcome)).toEqual(['REFUSED', 'REFUSED', 'ACCEPTED']);
+    expect(connects[1]?.reason).toBe(
+      'the client sent the user name "gateway-1" with the certificate of this device: send none, or the device id',
+    );
   });
 });
 

@@ -186,7 +186,7 @@ describe('GET /devices/{id}/diagnostics', () => {
     const before = await team.diagnosticsOf(device.id);
     await evictSite(device.siteId);
     expect(await team.diagnosticsOf(device.id)).toEqual(before);
-    expect(await team.diagnosticsOf(sibling.id)).toEqual({ drops: {}, recent: [], connects: [] });
+    expect(await team.diagnosticsOf(sibling.id)).toEqual({ hints: [], drops: {}, recent: [], connects: [] });
   });
 
   it('a dropped message with long texts is shown in less than 3 000 characters [C-3.8]', async ({
@@ -206,7 +206,7 @@ describe('GET /devices/{id}/diagnostics', () => {
     'a %s device that never connected has empty diagnostics [C-3.8]',
     async (status, { team }) => {
       const id = await team.newDeviceIn(status);
-      expect(await team.diagnosticsOf(id)).toEqual({ drops: {}, recent: [], connects: [] });
+      expect(await team.diagnosticsOf(id)).toEqual({ hints: [], drops: {}, recent: [], connects: [] });
     },
   );
 });

@@ -5,6 +5,7 @@ import { holdClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, expectSameError, it } from '#workerd/worker-test.ts';
 import { createOrganization, type KeyOptions, vhostOf } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
+import { STATE_HEADER } from '../../../protocol/link/proof.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 
 const ADDRESS = '192.0.2.7';
@@ -92,13 +93,32 @@ describe('a refused AMQP dial', () => {
     },
   );
 
-  it('every 401 has the same body (spec: States, API key)', async ({ organization, newKey }) => {
+  it('without the key or its slug gets the same 401, whatever the state of the key (spec: States, API key)', async ({
+    organization,
+    newKey,
+  }) => {
     const answers = REFUSALS.filter(({ status }) => status === 401).map(async ({ options, plaintext }) => {
       const { key } = await newKey(options?.());
-      return await dialAmqp(organization, { key: plaintext?.(key) ?? key });
+      const text = plaintext?.(key);
+      return text === undefined
+        ? await dialAmqp({ ...organization, slug: 'other' }, { key })
+        : await dialAmqp(organization, { key: text });
     });
     await expectSameError(answers, 401, 'UNAUTHORIZED');
   });
+
+  it.for<[string, KeyOptions, string]>([
+    ['a revoked key', { revokedAtMs: 1 }, 'The API key has been revoked: use another one'],
+    ['an expired key', { expiresAtMs: 1 }, 'The API key has expired: use another one'],
+  ])(
+    'with %s and its slug learns the reason, which the bridge may show',
+    async ([_what, options, message], { organization, newKey }) => {
+      const { key } = await newKey(options);
+      const response = await dialAmqp(organization, { key });
+      expect(response.headers.get(STATE_HEADER)).toBe('refused');
+      expect((await expectError(response, 401, 'UNAUTHORIZED')).message).toBe(message);
+    },
+  );
 
   it('any other user name than the slug gets 401 (spec: AMQP)', async ({ organization, key }) => {
     const [{ slug }, foreign] = [organization, await createOrganization()];

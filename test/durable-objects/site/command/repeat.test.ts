@@ -54,7 +54,9 @@ describe('the signature of a submission', () => {
     if (status === 'REJECTED') {
       expect(ack).toMatchObject({
         rejectionCode: 'INVALID_PAYLOAD',
-        message: 'signature timestamp outside tolerance',
+        message: `signature timestamp outside tolerance; timestamp is 300.001 s ${
+          offsetMs < 0 ? 'behind' : 'ahead of'
+        } the platform's clock, 300 s are allowed`,
       });
     }
   });

@@ -3,9 +3,11 @@
  * device [C-3.3], [C-3.7].
  */
 import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
 import { HOUR, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
+  commandsOf,
   connectListening,
   connectTo,
   nthCommand,
@@ -42,10 +44,16 @@ async function newSilentSite() {
     takes: (secret: string, form: SecretForm = 'text') => ackWith(plant.id, link, gateway.id, secret, form),
     /** The next command that the gateway receives. */
     command: async (): Promise<ReceivedCommand> => {
-      const asked = { action: 'PING', payload: { at: 1.5 }, validUntilMs: null, idempotencyKey: null };
-      expect(await site.submitRestCommand(gateway.id, asked)).toHaveProperty('command');
       commandCount += 1;
-      return await nthCommand(link, commandCount);
+      // Commands that the device does not acknowledge come again when it proves another secret.
+      const at = commandCount + 0.5;
+      const asked = { action: 'PING', payload: { at }, validUntilMs: null, idempotencyKey: null };
+      expect(await site.submitRestCommand(gateway.id, asked)).toHaveProperty('command');
+      return await vi.waitFor(() => {
+        const sent = commandsOf(link).find(({ payload }) => payload.at === at);
+        if (!sent) throw new Error('the command has not arrived');
+        return sent;
+      });
     },
   };
 }
@@ -158,6 +166,22 @@ describe('a rotated secret', () => {
     const rows = await rowsOf<{ sealed: string }>(plant.id, 'SELECT sealed FROM device_secret');
     expect(rows).toHaveLength(2);
     for (const { sealed } of rows) for (const secret of [old, next]) expect(sealed).not.toContain(secret);
+  });
+});
+
+describe('a device that proves another secret than its commands were signed with', () => {
+  it('gets what it has not acknowledged again at once, signed with the secret that it uses [C-3.7]', async () => {
+    const { gateway, rotate, command, takes, old, link } = await newSilentSite();
+    expect(await takes(old)).toBe(true);
+    const next = await rotate();
+    const sent = await command();
+    expect(isSignedWith(gateway.id, sent, old)).toBe(true);
+    expect(await takes(next)).toBe(true);
+    const again = await nthCommand(link, 2);
+    expect(again.cmdId).toBe(sent.cmdId);
+    expect(isSignedWith(gateway.id, again, next)).toBe(true);
+    expect(await takes(next)).toBe(true);
+    expect(commandsOf(link)).toHaveLength(2);
   });
 });
 

@@ -58,7 +58,7 @@ describe('a wake', () => {
     const { plant, link, gateway } = await newListeningSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 7 });
     const statements = await statementsSinceWake(plant.id);
-    await siteOf(plant.id).diagnostics(gateway.id);
+    await siteOf(plant.id).pageRestCommands(gateway.id, 1, 1);
     expect(statements.length).toBeGreaterThan(0);
     expect(ofJournal(statements)).toEqual([]);
     vi.restoreAllMocks();

@@ -32,6 +32,12 @@ async function partnerWith(scopes?: ApiKeyScope[]) {
   return { ...scene, command };
 }
 
+function keyFault({ slug }: { slug: string }, routingKey: string): string {
+  return routingKey.startsWith(`${slug}.`)
+    ? ': no command has this routing key'
+    : ': a routing key begins with the user name and a dot';
+}
+
 describe('the rule on which routing keys a partner may publish', () => {
   const refused: [string, (slug: string) => string][] = [
     ['a slug that only begins with its own', (slug) => `${slug}2.command.emergency`],
@@ -69,7 +75,7 @@ describe('the rule on which routing keys a partner may publish', () => {
       const { organization, plant, partner, command } = await partnerWith();
       const routingKey = trick(organization.slug);
       expect(await partner.ask({ ...command('emergency'), routingKey })).toMatchObject(
-        forbidden(partner, `topic '${routingKey}' in exchange 'vcp'`),
+        forbidden(partner, `topic '${routingKey}' in exchange 'vcp'`, keyFault(organization, routingKey)),
       );
       expect((await commandLog(plant.id)).total).toBe(0);
       expect(await partner.readyCount('dead-letter')).toBe(0);
@@ -152,7 +158,11 @@ describe('the rule on which scopes allow which routing keys', () => {
   it('refuses a publish whose scope is missing with 403, and names its routing key [C-6.2]', async () => {
     const { organization, partner, command } = await partnerWith(['vcp:connect', 'vcp:write:mode']);
     expect(await partner.ask(command('site-setpoint'))).toMatchObject(
-      forbidden(partner, `topic '${organization.slug}.command.site-setpoint' in exchange 'vcp'`),
+      forbidden(
+        partner,
+        `topic '${organization.slug}.command.site-setpoint' in exchange 'vcp'`,
+        ': the API key lacks the scope vcp:write:setpoint',
+      ),
     );
   });
 
