@@ -157,7 +157,7 @@ export class SizeGate extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    if (this.#stream.destroyed) done(new Error('the client has disconnected'));
+    if (this.#stream.destroyed) done(new Error('cannot send to the client: it has disconnected'));
     else if (this.#stream.write(chunk)) done();
     else this.#onDrain = done;
   }

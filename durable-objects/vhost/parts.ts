@@ -143,10 +143,13 @@ export class VhostParts {
     const used = markUsed(this.database, { id: record.keyId, lastUsedAtMs: null }, now);
     this.keepAlive(
       used.catch((error: unknown) => {
-        console.warn('lastUsedAt of an API key not written by its vhost, its next use writes it', {
-          keyId: record.keyId,
-          reason: reasonOf(error),
-        });
+        console.warn(
+          'lastUsedAt of an API key not written by its vhost, its first use after a minute writes it',
+          {
+            keyId: record.keyId,
+            reason: reasonOf(error),
+          },
+        );
       }),
     );
   }

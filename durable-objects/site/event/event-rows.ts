@@ -17,8 +17,8 @@ export interface EventSubject {
   commandId: string;
   keyId: string;
   /**
-   * The correlationId of all events of the command: the one of the request, or its messageId if the request
-   * had none [C-8.1].
+   * The correlationId of the command's events for the key that sent it: the one of the request, or its messageId
+   * if the request had none. Other keys get none [C-8.1].
    */
   correlationId: string;
   commandType: CommandType;

@@ -1,6 +1,7 @@
 /**
- * The stored plan of a site: the entries of the stack, the active emergency, and the target that the plant was sent
- * last. `plan.ts` acts on it at the end of every turn that changed something here.
+ * The stored plan of a site: the entries of the stack, the active emergency, the target that the plant was sent last,
+ * and the devices that are still under an emergency. A change that can alter the target calls `touch()`; `plan.ts` then
+ * applies the plan at the end of the turn.
  */
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { earliest } from '../../object/agenda.ts';

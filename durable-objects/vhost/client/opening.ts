@@ -36,10 +36,13 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
         );
     keepAlive(
       written.catch((error: unknown) =>
-        console.warn('audit event of a connection.open not written, the connection is not affected', {
-          keyId,
-          reason: reasonOf(error),
-        }),
+        console.warn(
+          'audit event of a connection.open not written, the client is accepted or refused all the same',
+          {
+            keyId,
+            reason: reasonOf(error),
+          },
+        ),
       ),
     );
     if (isRight) vhost.noteUse();

@@ -67,7 +67,7 @@ export class Queues {
   /** Returns an existing queue by its key. */
   find(key: QueueKey): Queue {
     const queue = this.#platform.get(key) ?? this.partner.find(this.fullName(key))?.queue;
-    if (!queue) throw new Error(`the Vhost has no event queue "${key}"`);
+    if (!queue) throw new Error(`the Vhost has no queue with the key "${key}"`);
     return queue;
   }
 

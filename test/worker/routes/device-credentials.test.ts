@@ -146,7 +146,7 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(isSignedWith(device.id, after, device.hmacSecret)).toBe(false);
   });
 
-  it('after three concurrent rotations two of the new secrets are valid, and the first one is not [C-3.3]', async ({
+  it('after three concurrent rotations two of the new secrets are valid, and the secret from before them is not [C-3.3]', async ({
     team,
     device,
     link,

@@ -10,7 +10,7 @@ import type { Kind } from './kind.ts';
 
 const ACTION = 'MODE_CHANGE';
 
-/** Whether a dispatch changes the gateway's mode, for a command or for the plan. */
+/** Whether a dispatch is a mode change. For a mode command and for the plan, it changes the gateway's mode. */
 export function isModeDispatch({ action }: { action: string }): boolean {
   return action === ACTION;
 }

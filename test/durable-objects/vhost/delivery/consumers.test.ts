@@ -42,7 +42,7 @@ describe('an exclusive consumer', () => {
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'event.status' });
     const other = await Partner.connect(organization, key, { bridge: 'bridge-2' });
     expect(await other.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
-    // A newer boot of its bridge ends the connection at once.
+    // Another boot of its bridge ends the connection at once.
     await Partner.connect(organization, key, { bridge: 'bridge-2', boot: 'boot-2' });
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
   });

@@ -275,7 +275,7 @@ describe('an exclusive queue', () => {
     );
   });
 
-  it('is deleted with all its rows when its connection closes or its bridge dials under a newer boot', async () => {
+  it('is deleted with all its rows when its connection closes or its bridge dials under another boot', async () => {
     const { partner, key, siteId, connect } = await openPartnerQueues(['$.event.#'], { exclusive: true });
     await hand(key, siteId, 1, 3);
     const second = await connect({ bridge: 'bridge-2' });
@@ -283,7 +283,7 @@ describe('an exclusive queue', () => {
     partner.link.socket.close();
     await partner.link.untilClosed();
     expect(await second.countOf('mine')).toBeUndefined();
-    // A newer boot of its bridge: the connection has ended without a close.
+    // Another boot of its bridge: the connection has ended without a close.
     const third = await connect({ bridge: 'bridge-2', boot: 'boot-2' });
     expect(await third.countOf('other')).toBeUndefined();
     expect(await partnerQueues(key)).toEqual([]);
