@@ -101,6 +101,10 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/plants/{id}/sub-devices/{subDeviceId}': 'VIEWER, key with plants:read',
   'patch /api/v1/plants/{id}/sub-devices/{subDeviceId}': 'OPERATOR, key with plants:write',
   'delete /api/v1/plants/{id}/sub-devices/{subDeviceId}': 'OPERATOR, key with plants:write',
+  'get /api/v1/plants/{id}/commands': 'VIEWER',
+  'get /api/v1/plants/{id}/schedules': 'VIEWER',
+  'get /api/v1/plants/{id}/telemetry': 'VIEWER',
+  'get /api/v1/plants/{id}/telemetry/latest': 'VIEWER',
   'get /api/v1/plants/{id}/config': 'VIEWER, key with config:read',
   'put /api/v1/plants/{id}/config': 'ADMIN, key with config:write',
   'post /api/v1/devices': 'OPERATOR, key with plants:write',
@@ -287,7 +291,7 @@ describe('the OpenAPI document', () => {
     expect(pages.length).toBeGreaterThan(6);
     for (const { path, operation } of pages) {
       const schemas = Object.fromEntries(operation.parameters.map(({ name, schema }) => [name, schema]));
-      const size = path.startsWith('/api/v1/vcp/')
+      const size = /^\/api\/v1\/(vcp\/|plants\/\{id\}\/commands)/.test(path)
         ? { pageSize: { type: 'integer', minimum: 1, maximum: 500, default: 50 } }
         : { limit: { type: 'integer', minimum: 1, maximum: LONG_PAGES[path] ?? 100, default: 20 } };
       expect(schemas).toMatchObject({ page: { type: 'integer', minimum: 1, default: 1 }, ...size });

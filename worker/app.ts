@@ -34,8 +34,9 @@ import { sessionRoutes } from './routes/identity/sessions.ts';
 import { operatorRoutes } from './routes/operator.ts';
 import { operatorEndRoutes } from './routes/operator-ends.ts';
 import { platformRoutes } from './routes/platform.ts';
-import { siteRoutes, VCP_READ } from './routes/vcp/sites.ts';
+import { siteRoutes } from './routes/vcp/sites.ts';
 import { telemetryRoutes } from './routes/vcp/telemetry.ts';
+import { VCP_READ } from './routes/vcp/vcp-read.ts';
 
 export const ROUTES: readonly AnyRoute[] = [
   ...platformRoutes(() => ROUTES),

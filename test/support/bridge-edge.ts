@@ -13,7 +13,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { Edge } from '../../bridge/proof.ts';
 import { type ApiErrorCode, errorBody } from '../../protocol/errors.ts';
 import { parseFrames } from '../../protocol/link/batch.ts';

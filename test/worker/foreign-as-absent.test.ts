@@ -4,7 +4,7 @@
  * in `thingsOf`, a new field with an id one in `FIELDS`.
  */
 import { env } from 'cloudflare:workers';
-import { z } from 'zod';
+import * as z from 'zod';
 import { fireAlert } from '#workerd/alerts.ts';
 import { operator } from '#workerd/operator.ts';
 import { Outsiders } from '#workerd/outsiders.ts';

@@ -1,6 +1,6 @@
 /** Alert rules, and the alerts that they open [C-9]. Both kinds share the path /alerts. */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   ALERT_KINDS,
   ALERT_STATUSES,

@@ -1,6 +1,6 @@
 /** API keys (spec: API key management; [C-5.1] to [C-5.6]), managed by an ORG_ADMIN who sends x-org-id. */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import { isRange } from '../../protocol/address-range.ts';
 import {
   type ApiKeyRequest,

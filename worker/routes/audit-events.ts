@@ -1,5 +1,5 @@
 /** Audit events of an organization: admin actions, logins and rejected connections [C-8.4]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { AUDIT_EVENTS, auditPage } from '../../protocol/audit.ts';
 import { longPageOf } from '../http/long-page.ts';
 import { instantParameter, longPageParameters, requireRange } from '../http/query.ts';

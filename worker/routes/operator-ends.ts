@@ -3,7 +3,7 @@
  * data in a support session [C-14.1].
  */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import { randomToken } from '../../durable-objects/secrets/base64.ts';
 import type { AuditEventName } from '../../protocol/audit.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';

@@ -2,7 +2,7 @@
  * Routes that only the operator of the deployment may call: organizations, their first members, and ceilings
  * [C-14.1], [C-14.2].
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';

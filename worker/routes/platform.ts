@@ -1,5 +1,5 @@
 /** Routes about the platform itself, which anybody may call: health, API documents and browsers' CSP reports. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
 import { answerDocument } from '../http/document.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';

@@ -20,6 +20,8 @@ export function nounsOf({ path }: AnyRoute): string[] {
 const QUERIES: Record<string, (ids: Readonly<Record<string, string>>) => string> = {
   '/api/v1/vcp/sites/{siteId}/telemetry': () =>
     '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
+  '/api/v1/plants/{id}/telemetry': () =>
+    '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
   '/api/v1/vcp/meter-state': ({ ean = '000000000000000000' }) => `?ean=${ean}`,
 };
 

@@ -2,7 +2,7 @@
  * REST commands: an admin's commands to one device [C-3.4]. Partners do not see them. Actions that need the
  * checks of the site's command pipeline are rejected.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
 import { type RestCommand, restCommand, restCommandRequest } from '../../../protocol/device-record.ts';
 import { parseInstant, uuid } from '../../../protocol/ids.ts';

@@ -1,6 +1,6 @@
 /** Devices [C-3.1]: register, read, update, move and delete them, and read their diagnostics. */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   type DeviceRecord,
   deviceChange,

@@ -1,5 +1,5 @@
 /** Telemetry of one device [C-3.5]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { uuid } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';

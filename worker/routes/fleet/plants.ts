@@ -1,5 +1,5 @@
 /** Plants [C-2.1], for members and for API keys with a plants:* scope. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { cut } from '../../../protocol/cut.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { longPageSchema } from '../../../protocol/page.ts';

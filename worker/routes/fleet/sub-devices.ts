@@ -1,6 +1,6 @@
 /** Sub-devices of a plant [C-2.2]. They are the topology against which commands are checked. */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import { cut } from '../../../protocol/cut.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';

@@ -1,6 +1,6 @@
 /** The routes for an invited person: read the invitation, and accept it [C-11.2]. */
 import type { Context } from 'hono';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { networkOf } from '../../../protocol/address-range.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import {

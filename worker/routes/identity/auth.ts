@@ -1,6 +1,6 @@
 /** Registration, login, token refresh, logout and password change [C-1.4]. */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import { reasonOf } from '../../../durable-objects/object/reason.ts';
 import { passwordChanged } from '../../../protocol/account.ts';
 import { organizationRecord } from '../../../protocol/organization.ts';

@@ -1,6 +1,6 @@
 /** The routes by which admins create, list and revoke the invitations of their organization [C-11.2]. */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Actor } from '../../../durable-objects/registry/entries.ts';
 import { randomToken } from '../../../durable-objects/secrets/base64.ts';
 import type { Role } from '../../../protocol/enums.ts';

@@ -3,7 +3,7 @@
  * or remove a member who has one.
  */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Role } from '../../../protocol/enums.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { type MemberRecord, memberRecord } from '../../../protocol/organization.ts';

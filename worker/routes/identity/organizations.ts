@@ -1,5 +1,5 @@
 /** Organizations [C-1.1]: create, list, read and update them and their settings. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ceilingsOf, overCeiling } from '../../../protocol/ceilings.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import {

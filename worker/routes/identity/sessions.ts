@@ -1,5 +1,5 @@
 /** A person's own sessions [C-11.5]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { type SessionRecord, sessionRecord } from '../../../protocol/account.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { success } from '../../../protocol/user.ts';

@@ -2,24 +2,22 @@
  * The sites of an API key, and a site's configuration, commands and schedules (spec: Partner read surface,
  * Command-log page; [C-4.1] to [C-4.4]).
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { supportedCommands } from '../../../protocol/asset.ts';
 import { commandLogEntry } from '../../../protocol/command-log.ts';
-import { EAN, uuid } from '../../../protocol/ids.ts';
+import { EAN } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { plantSummary } from '../../../protocol/plant.ts';
 import { scheduleSummary } from '../../../protocol/schedule.ts';
 import { siteConfigSnapshot } from '../../../protocol/site-config.ts';
 import { maySee, requireSite } from '../../auth/access.ts';
-import type { Who } from '../../auth/door.ts';
 import { jsonList } from '../../http/json-stream.ts';
 import { instantParameter, integerParameter, requireRange } from '../../http/query.ts';
 import { listPlants, listSubDevices } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-
-export const VCP_READ: Who = { door: 'api-key', scope: 'vcp:read' };
-export const siteParameters = z.object({ siteId: uuid });
+import { siteRead } from './site-read.ts';
+import { siteParameters, VCP_READ } from './vcp-read.ts';
 
 export const siteRoutes = [
   route('GET /api/v1/vcp/sites', {
@@ -74,10 +72,8 @@ export const siteRoutes = [
       return new JsonText(await site.readConfig(params.siteId));
     },
   }),
-  route('GET /api/v1/vcp/sites/{siteId}/commands', {
+  ...siteRead('commands', {
     summary: 'List the command log of a site',
-    who: VCP_READ,
-    params: siteParameters,
     query: z.object({
       page: integerParameter(1, LIMIT.commandsPage, 1),
       pageSize: integerParameter(1, LIMIT.commandsPageSize, LIMIT.commandsPageSizeDefault),
@@ -91,33 +87,33 @@ export const siteRoutes = [
         total: z.int().min(0),
       }),
     },
-    errors: ['SITE_NOT_FOUND'],
-    handler: async (c, { params, query: { page, pageSize } }) => {
-      const site = await requireSite(c, params.siteId);
-      const { items, total } = await site.readCommands(params.siteId, page, pageSize);
+    read: async (site, siteId, { page, pageSize }) => {
+      const { items, total } = await site.readCommands(siteId, page, pageSize);
       return jsonObject({ items: new JsonText(items), page, pageSize, total });
     },
   }),
-  route('GET /api/v1/vcp/sites/{siteId}/schedules', {
+  ...siteRead('schedules', {
     summary: 'List the schedules of a site',
-    who: VCP_READ,
-    params: siteParameters,
     query: z.object({ from: instantParameter.optional(), to: instantParameter.optional() }),
     answer: {
       description:
         'Schedules whose window overlaps [from, to), by start; by default from 7 days ago to 7 days ahead',
       body: z.strictObject({ schedules: z.array(scheduleSummary) }),
     },
-    errors: ['SITE_NOT_FOUND'],
-    handler: async (c, { params: { siteId }, query }) => {
-      const now = Date.now();
-      const fromMs = query.from ?? now - LIMIT.schedulesWindowMs;
-      const toMs = query.to ?? now + LIMIT.schedulesWindowMs;
+    check: (query) => {
+      const { fromMs, toMs } = scheduleRange(query);
       requireRange(fromMs, toMs);
-      const site = await requireSite(c, siteId);
+    },
+    read: async (site, siteId, query) => {
+      const range = scheduleRange(query);
       return await jsonList('schedules', null, (after) =>
-        site.readHistory(siteId, { kind: 'schedules', fromMs, toMs, after }),
+        site.readHistory(siteId, { kind: 'schedules', ...range, after }),
       );
     },
   }),
 ];
+
+function scheduleRange({ from, to }: { from?: number | undefined; to?: number | undefined }) {
+  const now = Date.now();
+  return { fromMs: from ?? now - LIMIT.schedulesWindowMs, toMs: to ?? now + LIMIT.schedulesWindowMs };
+}

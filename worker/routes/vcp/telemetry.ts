@@ -2,7 +2,7 @@
  * Telemetry and meter registers of a site: latest values and history (spec: Telemetry point, Meter state;
  * [C-4.1], [C-4.5], [C-4.6]).
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
 import { EAN } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -21,31 +21,26 @@ import { instantParameter, invalidParameter, requireRange, requireSpan } from '.
 import { siteById } from '../../lifecycle/device-site.ts';
 import { listPlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-import { siteParameters, VCP_READ } from './sites.ts';
+import { siteRead } from './site-read.ts';
+import { siteParameters, VCP_READ } from './vcp-read.ts';
 
 const DAY = 24 * 60 * 60_000;
 
 export const telemetryRoutes = [
-  route('GET /api/v1/vcp/sites/{siteId}/telemetry/latest', {
+  ...siteRead('telemetry/latest', {
     summary: 'Get the latest telemetry of a site',
-    who: VCP_READ,
-    params: siteParameters,
     answer: {
       description: 'The canonical payload; without data all numbers are null and `dataQuality` is MISSING',
       body: latestTelemetry,
     },
-    errors: ['SITE_NOT_FOUND'],
-    handler: async (c, { params: { siteId } }) => {
-      const site = await requireSite(c, siteId);
+    read: async (site, siteId) => {
       const { timestamp, payload } = await site.readLatestTelemetry(siteId);
       const messageId = crypto.randomUUID();
       return { version: VCP_VERSION, messageId, timestamp, source: SOURCE, siteId, payload };
     },
   }),
-  route('GET /api/v1/vcp/sites/{siteId}/telemetry', {
+  ...siteRead('telemetry', {
     summary: 'Get the history of one metric of a site',
-    who: VCP_READ,
-    params: siteParameters,
     query: z.object({
       metric: z.string().min(1).max(LIMIT.metricCharacters),
       from: instantParameter,
@@ -57,15 +52,14 @@ export const telemetryRoutes = [
         'Readings, or buckets that begin in [from, to). A bucket has the mean, for a register the last value',
       body: z.strictObject({ readings: z.array(telemetryPoint) }),
     },
-    errors: ['SITE_NOT_FOUND'],
-    handler: async (c, { params: { siteId }, query: { metric, from, to, granularity } }) => {
+    check: ({ from, to, granularity }) => {
       requireRange(from, to);
       requireGranularity(granularity, from, to);
-      const site = await requireSite(c, siteId);
-      return await jsonList('readings', from, (fromMs) =>
-        site.readHistory(siteId, { kind: 'telemetry', metric, fromMs, toMs: to, granularity }),
-      );
     },
+    read: async (site, siteId, { metric, from, to, granularity }) =>
+      await jsonList('readings', from, (fromMs) =>
+        site.readHistory(siteId, { kind: 'telemetry', metric, fromMs, toMs: to, granularity }),
+      ),
   }),
   route('GET /api/v1/vcp/meter-state', {
     summary: 'Get the meter state of the site with a metering point',

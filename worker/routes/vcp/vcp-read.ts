@@ -1,0 +1,7 @@
+/** What every read of partners has in common (spec: Partner read surface). */
+import * as z from 'zod';
+import { uuid } from '../../../protocol/ids.ts';
+import type { Who } from '../../auth/door.ts';
+
+export const VCP_READ: Who = { door: 'api-key', scope: 'vcp:read' };
+export const siteParameters = z.object({ siteId: uuid });
