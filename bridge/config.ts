@@ -1,5 +1,5 @@
 /** The bridge's configuration: environment variables, checked once at start. docs/operations.md lists them. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { isRange } from '../protocol/address-range.ts';
 
 const port = z.coerce.number().int().min(0).max(65_535);

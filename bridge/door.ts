@@ -3,7 +3,7 @@
  * failures.
  */
 import { createHmac, randomBytes } from 'node:crypto';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { LINK_PATHS } from '../protocol/link/proof.ts';
 import { Addresses } from './addresses.ts';
 import { type DialResult, dial, type LinkCredential } from './link.ts';

@@ -9,7 +9,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
 import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
 import { LINK_PATHS } from '../protocol/link/proof.ts';

@@ -1,5 +1,5 @@
 /** A person's own account: proof of the address, e-mail change, password reset and sessions [C-11.3] to [C-11.5]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { email, loginAnswer, password } from './user.ts';
 
 /** A token as it is mailed: 256 random bits. */

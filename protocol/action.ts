@@ -3,7 +3,7 @@
  * payload of each. An admin may send any other action over REST [C-3.4]; its meaning is up to the admin and
  * the device.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { deviceCommandItem, emergency, modeChange, siteSetpoint } from './command.ts';
 import { DEVICE_COMMAND_TYPES, type DeviceCommandType, OPERATING_MODES } from './enums.ts';
 import { instant } from './ids.ts';

@@ -2,7 +2,7 @@
  * Alerts [C-9]: an organization's rules about its telemetry, and the alerts that these rules opened. Both
  * have the same REST path and differ by `kind`.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { uuid } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';
 import { LIMIT } from './limits.ts';

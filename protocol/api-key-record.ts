@@ -1,5 +1,5 @@
 /** API keys as admins create and read them (spec: API key record; [C-5.2], [C-5.3]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { instant, uuid } from './ids.ts';
 import { LIMIT } from './limits.ts';
 import { API_KEY_SCOPES } from './scopes.ts';

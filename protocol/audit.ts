@@ -1,5 +1,5 @@
 /** Audit events as admins read them (spec: Audit events; [C-8.4]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { longPageSchema } from './page.ts';
 
 /** Every event of the audit log. */

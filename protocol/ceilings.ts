@@ -2,7 +2,7 @@
  * The ceilings: the maximum load that one organization may put on what all organizations share [C-14.2]. Only
  * the platform's operator changes a ceiling, and an organization's own settings cannot exceed it.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { LIMIT } from './limits.ts';
 
 /** Per ceiling: its default, and the maximum that the operator may set. */

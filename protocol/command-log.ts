@@ -1,5 +1,5 @@
 /** The command log as partners read it (spec: Command-log page; [C-4.3]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { COMMAND_STATUSES, PRIORITIES, REJECTION_CODES } from './enums.ts';
 import { commandResult } from './event.ts';
 import { COMMAND_TYPES } from './routing-keys.ts';

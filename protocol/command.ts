@@ -1,5 +1,5 @@
 /** The command payloads that partners publish (spec: Command payloads; [C-7.4], [C-7.6]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { deviceCommandRule } from './asset.ts';
 import {
   ASSET_TYPES,

@@ -1,5 +1,5 @@
 /** Messages between a device and the platform (spec: Device MQTT messages; [C-3.7], [C-3.8]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { compact, signableJson, sliceMembers } from './compact-json.ts';
 import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from './enums.ts';
 import { allIssues, faultsText } from './issue.ts';

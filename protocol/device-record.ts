@@ -2,7 +2,7 @@
  * Devices as admins manage them (spec: Device fields, Provisioning package; [C-3.1] to [C-3.4]). Their
  * messages are in `device.ts`.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   AUTH_METHODS,
   DEVICE_COMMAND_STATUSES,

@@ -1,5 +1,5 @@
 /** The envelope shared by all publishes and events (spec: Command payloads; [C-7.1]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { isDeeperThan, sliceMembers } from './compact-json.ts';
 import { instant, uuid } from './ids.ts';
 import { allIssues, faultsText } from './issue.ts';

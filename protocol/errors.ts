@@ -1,5 +1,5 @@
 /** The closed list of error codes and their HTTP status (spec: Errors; [C-10]). Unknown codes do not compile. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 export const ERROR_STATUS = {
   BAD_REQUEST: 400,

@@ -1,5 +1,5 @@
 /** Events: their envelope and payloads (spec: Events; [C-7.5], [C-8.3]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   ACKNOWLEDGEMENT_STATUSES,
   DEVICE_COMMAND_TYPES,

@@ -1,5 +1,5 @@
 /** Formats of identifiers and instants. A UUID is accepted in upper and lower case and stored in lower case. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 // Both cases without a flag: the OpenAPI document has only the pattern.
 const UUID = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/;

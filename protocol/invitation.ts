@@ -1,5 +1,5 @@
 /** Invitations: a person becomes a member of an organization only by accepting one [C-11.2]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ROLES } from './enums.ts';
 import { displayName, loginAnswer, password } from './user.ts';
 

@@ -1,5 +1,5 @@
 /** Converts schema errors into texts for the sender: all faults at once, up to a limit. */
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { cut } from './cut.ts';
 import { LIMIT } from './limits.ts';
 

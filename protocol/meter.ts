@@ -1,5 +1,5 @@
 /** Meter state and meter readings (spec: Meter state; [C-4.1], [C-4.6]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { REGISTERS, type RegisterName } from './asset.ts';
 import { METER_ROLES, READING_QUALITIES } from './enums.ts';
 

@@ -1,5 +1,5 @@
 /** Organizations, their members and their settings [C-1.1]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ROLES } from './enums.ts';
 import { LIMIT } from './limits.ts';
 import { displayName, email, slug } from './user.ts';

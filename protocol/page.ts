@@ -3,7 +3,7 @@
  * of the partner surface differs: its request has `pageSize`, its answer `{items, page, pageSize, total}`, and its sizes
  * are `commandsPageSize…` in limits.ts.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { LIMIT } from './limits.ts';
 
 /** The numbers of a request for a page. */

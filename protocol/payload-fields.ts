@@ -1,5 +1,5 @@
 /** Fields that several command payloads share [C-7.4], [C-7.6]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { LIMIT } from './limits.ts';
 import { plainText } from './text.ts';
 

@@ -1,5 +1,5 @@
 /** Plants and sub-devices as admins manage them ([C-2.1], [C-2.2]). The partners' view is in `plant.ts`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ASSET_TYPES, METER_ROLES, PLANT_STATUSES, SUB_DEVICE_STATUSES } from './enums.ts';
 import { EAN, EXTERNAL_PLANT_ID, isUuid, SUB_DEVICE_EXTERNAL_ID, uuid } from './ids.ts';
 import { LIMIT } from './limits.ts';

@@ -1,5 +1,5 @@
 /** Plants as partners see them (spec: Plant summary). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { SITE_COMMANDS } from './asset.ts';
 import { ASSET_TYPES, DEVICE_COMMAND_TYPES, PLANT_STATUSES, SUB_DEVICE_STATUSES } from './enums.ts';
 import { EAN } from './ids.ts';

@@ -1,5 +1,5 @@
 /** Schedules: payloads to set and cancel one, and the summary (spec: Schedule summary; [C-4.4], [C-7.9]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { OPERATING_MODES, SCHEDULE_STATUSES } from './enums.ts';
 import { instant, parseInstant, uuid } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';

@@ -1,5 +1,5 @@
 /** Site configuration (spec: Site configuration snapshot; [C-2.3]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { commandLogEntry } from './command-log.ts';
 import { OPERATING_MODES } from './enums.ts';
 import { allIssues } from './issue.ts';

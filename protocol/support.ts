@@ -1,5 +1,5 @@
 /** Support sessions as their organization sees them: the operator reads for an hour what an ORG_ADMIN can read. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** The beginning of each support token. Only tokens that begin with it are searched among the support sessions. */
 export const SUPPORT_TOKEN_PREFIX = 'support_';

@@ -1,5 +1,5 @@
 /** The canonical telemetry payload and its signals (spec: Latest telemetry snapshot; [C-3.13]). */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ASSET_TYPES, DATA_QUALITIES, OPERATING_MODES } from './enums.ts';
 import { SOURCE, VCP_VERSION } from './envelope.ts';
 import { LIMIT } from './limits.ts';

@@ -1,5 +1,5 @@
 /** Texts that are stored and shown to other people [C-1.0]. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { utf8Length } from './utf8.ts';
 
 /** Control characters, lone surrogates, and characters that change the direction of the text around them. */

@@ -1,5 +1,5 @@
 /** Users, their registration and login ([C-1.2], [C-1.4], [C-1.5]). No answer contains a password hash. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { isCommonPassword } from './common-passwords.ts';
 import { ROLES } from './enums.ts';
 import { isReservedSlug, SLUG } from './ids.ts';

@@ -88,6 +88,10 @@ const RULES = [
     lines: 300,
     oneClass: 400,
   }),
+  rules.noCode('zod is imported as a namespace: the name `z` brings every language of its messages with it', {
+    in: PRODUCT,
+    pattern: /import (type )?\{[^}]*\} from 'zod'/,
+  }),
   rules.atMost('the class of an object has at most 250 lines', { in: CLASSES, lines: 250 }),
 ];
 
@@ -165,6 +169,7 @@ describe('the import rules', () => {
     'worker/env.ts': `import { type Env } from '../durable-objects/env.ts'; import '../bridge/link.ts';`,
     'worker/routes/sites.ts': `import '../../durable-objects/object/turn.ts'; import '../../migrations/schema.ts';`,
     'worker/link/dial.ts': `import type { A } from '../../durable-objects/vhost/lane/rows.ts'; c.sql.exec('');`,
+    'tools/zod.ts': `import { z } from 'zod';`,
     'bridge/link.ts': `import type { Env } from '../durable-objects/env.ts'; import('../worker/env.ts');`,
     'bridge/tls.ts': `import '../migrations/schema.ts'; import 'cloudflare:workers'; import '../test/x.ts';`,
     'bridge/amqp/uplink.ts': `import '../mqtt/broker.ts'; import 'net'; import 'tls'; \`\${x}/amqplib/lib/defs.js\`;`,
@@ -290,6 +295,9 @@ describe('the import rules', () => {
         'durable-objects/site/dispatch/sender.ts:2',
       ],
       'a file has at most 300 lines, and 400 if it is one class': ['tools/seed.ts: 301 lines'],
+      'zod is imported as a namespace: the name `z` brings every language of its messages with it': [
+        'tools/zod.ts:1',
+      ],
       'the class of an object has at most 250 lines': [
         'durable-objects/site.ts: 251 lines',
         'durable-objects/vhost.ts: 300 lines',

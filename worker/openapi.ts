@@ -1,5 +1,5 @@
 /** The OpenAPI 3.1 document, generated from the list of routes so that it matches what the Worker serves. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { ERROR_STATUS, errorBody, errorEnvelope } from '../protocol/errors.ts';
 import type { Who } from './auth/door.ts';
 import { type AnyRoute, errorsOf } from './route.ts';

@@ -5,7 +5,7 @@
 import type { Context, Hono } from 'hono';
 import { etag } from 'hono/etag';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ApiErrorCode } from '../protocol/errors.ts';
 import { JsonText } from '../protocol/json-text.ts';
 import { doorOf, errorsOfDoor, type Who } from './auth/door.ts';

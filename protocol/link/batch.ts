@@ -5,7 +5,7 @@
  * not include lower numbers. A frame may get new optional fields; any other change needs a new
  * `LINK_VERSION`, because bridges are updated after the edge.
  */
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { firstIssue } from '../issue.ts';
 import { ok, type Result, refuse } from '../result.ts';
 

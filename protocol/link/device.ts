@@ -1,5 +1,5 @@
 /** Frames between the bridge and the Site of a device. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { DEVICE_PUBLISH_TOPICS } from '../topics.ts';
 import { goodbye, seq, stored, wait } from './frame.ts';
 

@@ -1,5 +1,5 @@
 /** Frames and fields that both kinds of link share. */
-import { z } from 'zod';
+import * as z from 'zod';
 
 export const seq = z.int().min(0);
 

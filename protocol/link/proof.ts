@@ -1,5 +1,5 @@
 /** The dial of a link: its paths, its headers, and the proof that authenticates the bridge (rule 1). */
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** The AMQP client property that carries the nonce of a connection test. */
 export const PROBE_PROPERTY = 'sitewire_probe';

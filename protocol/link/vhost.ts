@@ -1,5 +1,5 @@
 /** Frames between the bridge and the Vhost of a partner's client. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { utf8Length } from '../utf8.ts';
 import { goodbye, seq, stored, wait } from './frame.ts';
 

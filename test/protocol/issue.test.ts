@@ -3,7 +3,7 @@
  * bounds.
  */
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { ACROSS_FIELDS, allIssues, boundedFaults, faultsText, firstIssue } from '../../protocol/issue.ts';
 
 function errorOf(schema: z.ZodType, value: unknown): z.ZodError {

@@ -1,5 +1,5 @@
 /** How a command from the platform changes what the simulated plant does [C-7.10]. Pure. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { siteConfig } from '../../protocol/site-config.ts';
 import {
   type AloneSchedule,

@@ -1,5 +1,5 @@
 /** Named JSON Schemas (draft 7, the dialect of AsyncAPI 3) of all AMQP and MQTT messages and payloads. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { mqttCommand } from '../../protocol/action.ts';
 import { DEVICE_MESSAGES } from '../../protocol/device-message.ts';
 import { envelopeFields } from '../../protocol/envelope.ts';

@@ -2,7 +2,7 @@
  * Pages of lists that may be longer than offsets reach [C-14.3]. The cursor of the next page is opaque text: base64url of
  * its JSON.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { base64Url, bytesOf } from '../../durable-objects/secrets/base64.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { type Cursor, type FoundPage, type LongPage, type PageRequest, pageOf } from '../../protocol/page.ts';

@@ -3,7 +3,7 @@
  * Errors name the field (spec: 400 VALIDATION_ERROR).
  */
 import type { Context } from 'hono';
-import { z } from 'zod';
+import * as z from 'zod';
 import { cut } from '../../protocol/cut.ts';
 import { formatInstant, parseInstant, uuid } from '../../protocol/ids.ts';
 import { allIssues, boundedFaults } from '../../protocol/issue.ts';
