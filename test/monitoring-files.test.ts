@@ -24,7 +24,7 @@ interface Rule {
   expr: string;
   for?: string;
   labels: { severity: string };
-  annotations: { summary: string; description: string };
+  annotations: { summary: string; description: string; runbook_url: string };
 }
 interface Panel {
   title: string;
@@ -85,6 +85,11 @@ describe('the alert rules', () => {
     const paragraphs = [...guide.matchAll(/^### (\w+)\n(.+)/gm)].map(([, title]) => title);
     expect(paragraphs).toEqual(rules.map(({ alert }) => alert));
     expect(new Set(paragraphs).size).toBe(paragraphs.length);
+  });
+
+  it('name the paragraph of what to do as their runbook_url', () => {
+    for (const { alert, annotations } of rules)
+      expect(annotations.runbook_url).toBe(`docs/monitoring/alerts.md#${alert.toLowerCase()}`);
   });
 
   it.skipIf(!isPromtoolThere)('are valid according to promtool', () => {

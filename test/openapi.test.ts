@@ -43,6 +43,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
  */
 const WHO_MAY: Record<string, string> = {
   'get /healthz': 'anybody',
+  'get /readyz': 'anybody',
   'get /api/v1/openapi.json': 'anybody',
   'get /api/v1/asyncapi.json': 'anybody',
   'post /api/v1/csp-report': 'anybody',

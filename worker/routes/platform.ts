@@ -1,7 +1,9 @@
 /** Routes about the platform itself, which anybody may call: health, API documents and browsers' CSP reports. */
 import * as z from 'zod';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
 import { answerDocument } from '../http/document.ts';
+import { ApiError } from '../http/error-response.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
@@ -9,6 +11,28 @@ import { type AnyRoute, route } from '../route.ts';
 const MAX_LOGGED_CHARACTERS = 2_000;
 const ANYBODY = { door: 'public' } as const;
 const anyObject = z.record(z.string(), z.unknown());
+
+/** The last read of the database by `/readyz`: anybody may ask, so an isolate reads at most once in this time. */
+const READY_MS = 1_000;
+const READ_TIMEOUT_MS = 5_000;
+let lastRead = { atMs: 0, isDone: false };
+
+async function isDatabaseRead(database: D1Database, now: number): Promise<boolean> {
+  const age = now - lastRead.atMs;
+  if (age >= 0 && age < READY_MS) return lastRead.isDone;
+  const isDone = await readDatabase(database).catch((error: unknown) => {
+    console.error('the database cannot be read, /readyz answers 503', { reason: reasonOf(error) });
+    return false;
+  });
+  lastRead = { atMs: now, isDone };
+  return isDone;
+}
+
+async function readDatabase(database: D1Database): Promise<boolean> {
+  const late = scheduler.wait(READ_TIMEOUT_MS).then(() => Promise.reject(new Error('no answer in time')));
+  const { success } = await Promise.race([database.prepare('SELECT 1').run(), late]);
+  return success;
+}
 
 /** `all` is a function because the list of all routes contains these routes themselves. */
 export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
@@ -19,6 +43,18 @@ export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
       who: ANYBODY,
       answer: { description: 'The edge is healthy', body: z.strictObject({ status: z.literal('ok') }) },
       handler: () => ({ status: 'ok' as const }),
+    }),
+    route('GET /readyz', {
+      summary: 'Check that the edge can serve requests: that it reads its database',
+      who: ANYBODY,
+      answer: { description: 'The edge is ready', body: z.strictObject({ status: z.literal('ok') }) },
+      handler: async (c) => {
+        if (!(await isDatabaseRead(c.env.DB, Date.now())))
+          throw new ApiError('SERVICE_UNAVAILABLE', 'The edge cannot read its database: see its log', {
+            headers: { 'retry-after': String(READY_MS / 1_000) },
+          });
+        return { status: 'ok' as const };
+      },
     }),
     route('GET /api/v1/openapi.json', {
       summary: 'Get this OpenAPI document',

@@ -243,7 +243,7 @@ export class Lifecycle {
     const { devices, turns, tables, movedNonces, journal, secrets, presence } = this.#host;
     if (devices.find(deviceId)) return;
     turns.attempt((turn) => {
-      movedNonces.add(turn, pack.nonces);
+      movedNonces.addMoved(turn, pack.nonces);
       if (!pack.tables) return;
       // The device moved away and returns before its old data was deleted here.
       if (devices.isLeaving(deviceId)) tables.remove(turn, deviceId);

@@ -153,14 +153,20 @@ export class MovedNonces implements DueSource {
     for (const { data } of rows) yield* JSON.parse(data) as NonceUse[];
   }
 
-  /** Adds nonces that are not here yet: a move that is repeated must not store them twice. */
-  add(turn: Turn, nonces: readonly NonceUse[]): void {
-    this.#dueMs = undefined;
+  /** Adds the nonces of a moved device that are not here yet: a move that is repeated must not store them twice. */
+  addMoved(turn: Turn, nonces: readonly NonceUse[]): void {
     const known = new Set<string>();
     if (nonces.length > 0) for (const use of this.all()) known.add(nameOf(use));
-    const added = nonces.filter((use) => !known.has(nameOf(use)));
-    for (let start = 0; start < added.length; start += PER_ROW) {
-      const some = added.slice(start, start + PER_ROW);
+    this.add(
+      turn,
+      nonces.filter((use) => !known.has(nameOf(use))),
+    );
+  }
+
+  add(turn: Turn, nonces: readonly NonceUse[]): void {
+    this.#dueMs = undefined;
+    for (let start = 0; start < nonces.length; start += PER_ROW) {
+      const some = nonces.slice(start, start + PER_ROW);
       const untilMs = Math.max(...some.map(validUntilMs));
       turn.insert('moved_nonce', { until_ms: untilMs, data: JSON.stringify(some) });
     }

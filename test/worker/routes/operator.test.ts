@@ -1,4 +1,3 @@
-import { vi } from 'vitest';
 import { makeRule, RULE } from '#workerd/alert-rest.ts';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
@@ -6,7 +5,6 @@ import { operator } from '#workerd/operator.ts';
 import { makeSuperAdmin, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
-import { Vhost } from '../../../durable-objects/vhost.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { MemberRecord, OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -189,26 +187,5 @@ describe('the ceilings of an organization', () => {
     await expectError(await operator.call(limitsOf(crypto.randomUUID())), 404, 'ORGANIZATION_NOT_FOUND');
     for (const body of [{ plants: 0 }, { plants: 100_001 }, { plants: 1.5 }, { plants: '1' }, { members: 1 }])
       await expectError(await operator.patch(limitsOf(ownTeam.id), body), 400, 'VALIDATION_ERROR');
-  });
-});
-
-describe('GET /platform/data-keys', () => {
-  it('counts an object that fails as unreadable, the others by their key [C-14.7]', async ({ ownTeam }) => {
-    for (let count = 0; count < 2; count++) await ownTeam.newKey();
-    vi.spyOn(console, 'error').mockReturnValue(undefined);
-    vi.spyOn(Vhost.prototype, 'sealedBy').mockImplementationOnce(() => {
-      throw new Error('the value cannot be opened');
-    });
-    const versions: Record<string, number> = {};
-    for (let next: string | null = ''; next !== null; ) {
-      const page: { versions: Record<string, number>; next: string | null } = await operator.read(
-        `/platform/data-keys${next === '' ? '' : `?after=${next}`}`,
-      );
-      for (const [version, count] of Object.entries(page.versions))
-        versions[version] = (versions[version] ?? 0) + count;
-      next = page.next;
-    }
-    expect(versions).toEqual({ 2: expect.any(Number), unreadable: 1 });
-    vi.restoreAllMocks();
   });
 });
