@@ -1,6 +1,6 @@
 /**
- * Everything about one plant, serialized: its devices' sockets, its commands, its telemetry. This class only dispatches:
- * RPC, WebSocket events and the alarm arrive here, and the nouns in site/ do the work.
+ * Everything about one plant, or about one device without a plant, serialized: sockets, commands, telemetry.
+ * RPC, the upgrades of devices, WebSocket events and the alarm arrive here, and the nouns in site/ do the work.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { TokenRenewal } from '../protocol/device-record.ts';
@@ -150,7 +150,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     const { identity, registry, clock, outbox, turns, submissions } = this.#site;
     identity.be(batch.siteId);
     await registry.fresh();
-    // The Vhost has answered for these publishes already: they must not take effect.
+    // The Vhost has nacked these publishes or is about to: they must not take effect.
     if (clock.now() > batch.notAfterMs) {
       return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
     }
@@ -242,7 +242,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     registry.keepUp();
   }
 
-  /** Makes sure that the site has its identity and its copy of the registry before it decides anything. */
+  /** Stores the identity of the site and waits until it has a copy of the registry, of any age. */
   async #ready(siteId: string): Promise<void> {
     this.#site.identity.be(siteId);
     await this.#site.registry.ready();

@@ -169,7 +169,8 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   });
   const restCommands = new RestCommands({ sql, devices, dispatches, outbox });
   const host = { commands, dispatches, events, view, plan, schedules, configuration: configurationState };
-  // The owner of every dispatch: one for each command type, the plan and REST commands. A missing one does not compile.
+  // The owner of every dispatch: one for each command type, for releases from an emergency, for the plan and for REST
+  // commands. A missing one does not compile.
   const owners: CommandOwners & { readonly [Name in OwnerName]: Owner } = {
     SITE_SETPOINT: new SetpointOwner(host),
     DEVICE_COMMAND: new BatchOwner(host, demands),

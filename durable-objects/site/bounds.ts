@@ -1,8 +1,7 @@
 /**
- * The limits of a site's storage and memory: every table and every structure that a partner, a device or time
- * can fill. Limits that partners and devices notice are in `protocol/limits.ts` (rates, waiting commands,
- * signals); these are internal. Nothing is rejected when a budget is exceeded: the agenda deletes the oldest
- * rows (`retention.ts`).
+ * The internal limits of a site's storage and memory. Limits that partners and devices notice are in
+ * `protocol/limits.ts` (rates, waiting commands, signals, diagnostics). Nothing is rejected when a storage
+ * budget is exceeded: the agenda deletes the oldest rows (`retention.ts`).
  */
 import { LIMIT } from '../../protocol/limits.ts';
 
@@ -14,7 +13,7 @@ export const SITE_BOUNDS = {
   journalBytes: 1_024 * MIB,
   commandLogBytes: 512 * MIB,
   messageIdBytes: 256 * MIB,
-  /** Outbox rows that wait for destinations that do not answer: as many as a queue of a Vhost holds messages. */
+  /** Outbox rows of all destinations together: as many as a queue of a Vhost holds messages. */
   outboxRows: LIMIT.queueMessages,
   /**
    * A journal block is closed at this size or age. Its row is at most this size plus one message, because the
@@ -44,7 +43,10 @@ export const SITE_BOUNDS = {
   packMs: 6 * 60 * 60_000,
   /** Maximum number of signals in one roll-up page; limited because devices may invent signal names. */
   signalsPerPage: 3_000,
-  /** Points, meter readings and schedules that one call returns; callers repeat the call for more. */
+  /**
+   * After how many points, meter readings or schedules a call ends; a call for points or readings first
+   * finishes its stretch of time or its day. Callers repeat the call for more.
+   */
   pointsPerCall: 20_000,
   readingsPerCall: 192,
   schedulesPerCall: 20,
@@ -57,6 +59,9 @@ export const SITE_BOUNDS = {
    * slots.
    */
   nonces: 1_000_000,
-  /** Rows that one alarm deletes from each table; the next alarm follows immediately. */
+  /**
+   * About how many rows one alarm deletes from each table over its limit. If more rows are over it, the next
+   * alarm follows immediately.
+   */
   rowsPerAlarm: 500,
 } as const satisfies Record<string, number>;

@@ -12,7 +12,7 @@ export class SiteIdentity {
     this.#stored = new Fact(values, 'identity', {});
   }
 
-  /** The siteId; undefined before the first call. */
+  /** The siteId; undefined before the first call that passes it. */
   get known(): string | undefined {
     return this.#stored.value.siteId;
   }

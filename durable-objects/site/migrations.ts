@@ -44,7 +44,7 @@ const COMMAND_TABLES = `
     );
     CREATE INDEX command_publish ON command (publish_id) WHERE publish_id IS NOT NULL;
 
-    -- One effect per messageId: its command, and the acknowledgement. It outlives its log row.
+    -- One effect per messageId: its command, and the acknowledgement. It may outlive its log row.
     CREATE TABLE message_id (
       sequence INTEGER PRIMARY KEY,
       key_id TEXT NOT NULL,
@@ -60,7 +60,8 @@ const COMMAND_TABLES = `
     );
     CREATE UNIQUE INDEX message_id_key ON message_id (key_id, message_id);
 
-    -- One MQTT command per serving device and command type; deleted when its command has ended, so all rows are open.
+    -- One MQTT command for one device; deleted when it or its command has ended. A row that has ended stays only while
+    -- another dispatch of its command is open.
     CREATE TABLE dispatch (
       cmd_id TEXT PRIMARY KEY,
       owner TEXT NOT NULL,
@@ -102,7 +103,7 @@ const SCHEDULE_TABLES = `
       ends_at_ms INTEGER NOT NULL,
       slot_ms INTEGER NOT NULL,
       slot_count INTEGER NOT NULL,
-      -- The end of its last slot that no newer schedule has replaced.
+      -- The end of its last slot that was not replaced or skipped completely.
       last_ms INTEGER NOT NULL,
       -- 1 once the plant has accepted a slot.
       has_taken_slot INTEGER NOT NULL DEFAULT 0,
@@ -124,7 +125,7 @@ const DEVICE_TABLES = `
       status_at_ms INTEGER NOT NULL DEFAULT 0,
       suspend_reason TEXT,
       reported_status TEXT,
-      -- The version of the secret that verified the last valid message.
+      -- The version of the secret that verified the last valid signature.
       last_key_version INTEGER,
       -- The object that the device is moving to; null while it belongs here.
       leaving TEXT,
@@ -238,11 +239,11 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     CREATE TABLE counters (
       id INTEGER PRIMARY KEY CHECK (id = 1),
       epoch INTEGER NOT NULL DEFAULT 0,
-      -- Reserved in advance, many at a time: every outbox row has a lower sequence.
+      -- Reserved in advance, many at a time: no outbox row has a higher sequence.
       outbox_sequence INTEGER NOT NULL DEFAULT 0,
       -- The first sequence from which the command log has no gaps.
       log_start INTEGER NOT NULL DEFAULT 0,
-      -- The last emergency: nothing older is sent again after it.
+      -- The last emergency: of older commands only those that survive it are sent again.
       emergency_sequence INTEGER NOT NULL DEFAULT 0
     );
     INSERT INTO counters (id) VALUES (1);

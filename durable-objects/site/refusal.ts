@@ -28,7 +28,7 @@ export function refusal(rejectionCode: RejectionCode, message: string): Refusal 
   return { rejectionCode, message };
 }
 
-/** Combines refusals: the code and violation of the first, the messages of all. */
+/** Combines refusals: the code and violation of the first, the messages of all up to `LIMIT.faultsReported`. */
 export function together(refusals: readonly (Refusal | undefined)[]): Refusal | undefined {
   const found = refusals.filter((one) => one !== undefined);
   const [first] = found;

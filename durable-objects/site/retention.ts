@@ -11,13 +11,13 @@ import { SITE_BOUNDS } from './bounds.ts';
 const RETRY_MS = 60_000;
 
 /**
- * The size of a table without counting its rows. Each row stores the offset of its bytes, counted from the
- * first row ever written, so the first and the last row are enough. Rows are deleted only from the oldest on.
+ * The size of a table without counting its rows. Each row stores where its bytes begin, so the oldest row that
+ * may be deleted and the newest row are enough. A level of telemetry stores its total size instead.
  */
 export interface Extent {
   startsAt: number;
   endsAt: number;
-  /** Time of the oldest row; undefined if the table is empty or limited only by bytes. */
+  /** Time of the oldest row; undefined if no row may be deleted because of its age. */
   oldestMs: number | undefined;
 }
 
@@ -31,8 +31,8 @@ export function bytesOf({ startsAt, endsAt }: Extent): number {
 export interface Trimmable {
   extent(): Extent;
   /**
-   * Deletes up to `limit` rows that start before `place` or were received before `beforeMs`; returns how
-   * many.
+   * Deletes about `limit` of the oldest rows, if they start before `place` or, in tables limited by age, are
+   * older than `beforeMs`. Returns 0 only if it deleted none.
    */
   trim(turn: Turn, place: number, beforeMs: number, limit: number): number;
 }
@@ -45,7 +45,7 @@ export interface Budget {
   ageMs?: () => number;
 }
 
-/** Every table that a partner, a device or time can fill, with its budget. `levels`: those of the telemetry. */
+/** The tables that are limited by bytes, with their budgets. `levels`: those of the telemetry. */
 export function siteBudgets(
   tables: { journalRows: Trimmable; commandRows: Trimmable; messageIds: Trimmable },
   levels: readonly Budget[],

@@ -1,6 +1,6 @@
 /**
- * The data of a site that the rules read: its sub-devices, its limits, and which device serves the site and
- * each sub-device. Built once a turn; read-only.
+ * The data of a site that the rules read: for example its sub-devices, its limits, its emergency, and which
+ * device serves the site and each sub-device. Built once a turn; read-only.
  */
 import type { BatteryLimit } from '../../protocol/asset.ts';
 import type { EmergencyType, ScheduleStatus } from '../../protocol/enums.ts';
@@ -30,7 +30,7 @@ export interface BatteryDemand {
 }
 
 export interface SiteView {
-  /** False when the registry has no such plant any more. */
+  /** False when the registry has no such plant. */
   exists: boolean;
   subDevices: readonly SubDevice[];
   /** The configuration in force, including changes of this turn. */
@@ -41,11 +41,11 @@ export interface SiteView {
   servingDevice(subDevice: SubDevice): ServingDevice | undefined;
   /** What earlier commands still ask of batteries, by external id. */
   batteryDemands: Readonly<Record<string, BatteryDemand>>;
-  /** The state of charge of a battery, else of the site; undefined when older than five minutes [C-2.3]. */
+  /** The state of charge of a battery, else of the site; undefined if unknown or older than five minutes [C-2.3]. */
   socPercent(subDevice: SubDevice): number | undefined;
   /** The active emergency [C-7.7]. */
   emergency: ActiveEmergency | undefined;
-  /** The devices that were sent an emergency and have acknowledged no mode since [C-7.7]. */
+  /** The devices that an emergency was for and that have acknowledged no mode since [C-7.7]. */
   unreleased: readonly string[];
   /** Undefined when no stored schedule has this id. */
   scheduleStatus(scheduleId: string): ScheduleStatus | undefined;

@@ -3,7 +3,8 @@ import type { KeyValues } from '../object/key-values.ts';
 import type { Turn } from '../object/turn.ts';
 
 /**
- * Names of the JSON values that a site stores. `registry` is its copy of D1; null when the plant was deleted.
+ * Names of the JSON values that a site stores. `registry` is its copy of D1; null when D1 has no such plant or
+ * the copy is too large to store.
  */
 export type SiteFact =
   | 'identity'

@@ -1,6 +1,7 @@
 /**
- * Evaluates the alert rules of a plant as its readings arrive [C-9]. Their state is stored in the journal's
- * open block, so evaluation costs no extra row. D1 is updated when an alert begins, begins again and ends.
+ * Evaluates the alert rules of a plant as its readings arrive, and in the agenda what time alone changes [C-9].
+ * Their state is stored in the journal's open block, so the evaluation of readings costs no extra row. D1 is
+ * updated when an alert begins, while its condition is true (at most once a minute) and when it ends.
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
@@ -61,7 +62,7 @@ export class Alerts implements DueSource {
     return judged.length === 0 ? undefined : this.#step(judged, now);
   }
 
-  /** Resolves the open alerts of deleted rules. */
+  /** Resolves the open alerts of rules that were deleted or disabled, or are no longer for this plant. */
   rulesChanged(turn: Turn): void {
     const states = this.#states();
     const known = new Set(this.#named().map(({ id }) => id));
@@ -178,7 +179,7 @@ export class Alerts implements DueSource {
   }
 
   /**
-   * The newest value of each metric that is newer than the known value, and the names of all metrics that
+   * The newest value of each metric that is not older than the known value, and the names of all metrics that
    * were received.
    */
   #newest(readings: readonly Reading[]): { newest: Map<string, number>; received: Set<string> } {

@@ -79,7 +79,10 @@ function isSame(one: BatteryDemand, other: BatteryDemand): boolean {
   return one.powerKw === other.powerKw && (one.limit === other.limit || one.powerKw === 0);
 }
 
-/** The owner of DEVICE_COMMAND: a batch counts toward the limits of its batteries until it fails [C-2.3]. */
+/**
+ * The owner of DEVICE_COMMAND: a batch counts toward the site's limits for a battery until it fails there, a
+ * later batch replaces its demand or an emergency begins [C-2.3].
+ */
 export class BatchOwner extends CommandOwner<'DEVICE_COMMAND'> {
   readonly #demands: BatteryDemands;
 

@@ -69,8 +69,8 @@ export function rejectedPayload(compactText: string): string {
 }
 
 /**
- * The payloads of one page. A payload that exceeds the page's maximum size or is nested too deeply is shown
- * only with its beginning.
+ * The payloads of one page. A payload is shown only with its beginning if it is nested too deeply, or if it and
+ * the payloads before it exceed the page's maximum size.
  */
 class PagePayloads {
   #chars = 0;

@@ -1,6 +1,6 @@
 /**
- * Stores the command and the acknowledgement of each messageId, so that a repeated messageId has no second
- * effect [C-7.3].
+ * Stores the command and the acknowledgement of each messageId that a submission reserved, so that a repeated
+ * messageId has no second effect [C-7.3]. `retention.ts` deletes the rows by age and by bytes.
  */
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';

@@ -81,7 +81,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
   /** The command has failed: removes what the site keeps for it. */
   forget(_turn: Turn, _sequence: number): void {}
 
-  /** The last dispatch of a command has failed. */
+  /** All dispatches of a command have ended, and at least one of them has failed. */
   protected commandFailed(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
     this.host.commands.fail(turn, command.sequence, outcome.reason);
   }
@@ -137,7 +137,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     if (row.state === 'WAITING') {
       if (row.not_before_ms <= turn.now) dispatches.sendWaiting(turn, row.cmd_id);
     } else if (this.mayReachAnother) dispatches.requeue(turn, row);
-    // The device got the command and may have obeyed it, so no other device may get it.
+    // The device was sent the command and may have obeyed it, so no other device may get it.
     else dispatches.fail(turn, row, 'DEVICE_GONE');
   }
 

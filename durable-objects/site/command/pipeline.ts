@@ -1,8 +1,8 @@
 /**
  * Validates one submission in a fixed list of stages (spec: Command processing; [C-7.4]): signature, repeat,
- * freshness, payload, then the stages of its kind: target, constraint, asset, topology, fault. Pure: takes
- * site facts and the time, returns a judgement, writes nothing. The decision explains a judgement: the deciding stage and
- * the facts that it used, stored with the log row and shown as `decision` [C-4.3].
+ * freshness, payload, window, then the stages of its kind: target, constraint, asset, topology, fault. Pure:
+ * takes site facts and the time, returns a judgement, writes nothing. The decision explains a judgement: the
+ * deciding stage and the facts that it used, stored with the log row and shown as `decision` [C-4.3].
  */
 import {
   type Command,
@@ -43,8 +43,8 @@ export type Judgement =
       results?: CommandResult[];
       violations: Violation[];
       /**
-       * Whether the messageId is reserved. False if the signature does not prove the sender or the messageId
-       * is already used.
+       * Whether the messageId is reserved. False if the signature is missing or wrong, its timestamp is outside
+       * the tolerance, or the messageId is already used.
        */
       binding: boolean;
     }

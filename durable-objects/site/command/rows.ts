@@ -36,7 +36,7 @@ export type CommandRow = {
   started_at_ms: number | null;
   finished_at_ms: number | null;
   publish_id: string | null;
-  /** JSON of `Decision`; null where an admin put a configuration. */
+  /** JSON of `Decision`; null for a configuration that no partner sent. */
   decision: string | null;
   starts_at: number;
   size: number;
@@ -206,7 +206,7 @@ export class CommandRows implements Trimmable {
     return left;
   }
 
-  /** Sequence of the last accepted emergency: a returning device gets it again, and nothing older. */
+  /** Sequence of the last accepted emergency: of older commands a returning device gets only those that survive it. */
   lastEmergency(): number {
     return this.#number('SELECT emergency_sequence AS number FROM counters') ?? 0;
   }

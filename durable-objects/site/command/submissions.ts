@@ -1,7 +1,7 @@
 /**
- * Records submissions: writes for each judgement a log row, the row of its messageId, an acknowledgement and
- * the command's dispatches, all in one step of the caller's turn (rule 3, rule 5). No rule here depends on
- * the command type.
+ * Records submissions: writes for each new one a log row, an acknowledgement and, where the judgement asks for
+ * them, the row of its messageId and the command's dispatches, all in one step of the caller's turn (rule 3,
+ * rule 5). A repeat only gets its acknowledgement again. No rule here depends on the command type.
  */
 import type { CommandOf } from '../../../protocol/command.ts';
 import { signableJson } from '../../../protocol/compact-json.ts';

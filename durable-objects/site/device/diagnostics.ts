@@ -43,7 +43,7 @@ export class Diagnostics {
     this.#hintsOf = hintsOf;
   }
 
-  /** What the device's operator reads: dropped messages and login attempts [C-3.8]. */
+  /** What the device's operator reads: hints, dropped messages and login attempts [C-3.8]. */
   read(deviceId: string): DeviceDiagnostics {
     const dropped = this.#sql.all<{ reason: string; count: number }>(
       'SELECT reason, count FROM dropped_message WHERE device_id = ? ORDER BY reason',

@@ -1,7 +1,7 @@
 /**
- * Device secrets by version, decrypted once per wake: the keys that a device may sign with, in the two forms
- * that it may use [C-3.7]. After a rotation the previous secret stays valid for a grace period; the agenda
- * then deletes it.
+ * Device secrets by version, decrypted on first use and kept until a secret of the site changes: the keys that
+ * a device may sign with, in the two forms that it may use [C-3.7]. After a rotation the previous secret stays
+ * valid for a grace period; the agenda then deletes it.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
@@ -119,7 +119,7 @@ export class DeviceSecrets implements DueSource {
     return { version, graceUntilMs, lastUsedUntilMs: kept?.valid_until_ms ?? graceUntilMs };
   }
 
-  /** When this secret expires; undefined if it has no expiry. */
+  /** When this secret expires; undefined if it has no expiry or is no longer stored. */
   expiryMs(deviceId: string, version: number): number | undefined {
     return this.of(deviceId).find((secret) => secret.version === version)?.valid_until_ms ?? undefined;
   }

@@ -5,8 +5,8 @@ import type { DeviceRow } from './rows.ts';
 type IsLive = (deviceId: string) => boolean;
 
 /**
- * The serving gateway: of all gateways a live one is preferred, then a connected one, then the one that
- * connected last.
+ * The serving gateway: of all ACTIVE gateways and controllers a live one is preferred, then a connected one,
+ * then the one that connected last.
  */
 export function servingGateway(devices: readonly DeviceRow[], isLive: IsLive): DeviceRow | undefined {
   const order = (device: DeviceRow) => [

@@ -211,7 +211,7 @@ export class DeviceSessions implements DueSource {
     return device.connection_id !== null && !this.#open(device.id);
   }
 
-  // Agenda: ends sessions whose token expired or whose socket shows no sign of life.
+  // Agenda: ends sessions whose token or certificate expired or whose socket shows no sign of life.
 
   dueMs(): number | undefined {
     const connected = this.#devices.all().filter((device) => device.connection_id);
@@ -228,7 +228,7 @@ export class DeviceSessions implements DueSource {
       if (!device.connection_id) continue;
       const lastKnownMs = this.#lastKnownMs(device);
       if ((device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= turn.now) {
-        this.cut(turn, device.id, CLOSE_CODES.expired, 'token expired', turn.now);
+        this.cut(turn, device.id, CLOSE_CODES.expired, 'credential expired', turn.now);
       } else if (lastKnownMs + LIMIT.sessionGoneMs <= turn.now) {
         this.cut(turn, device.id, CLOSE_CODES.takenOver, 'no frame or ping from the bridge', lastKnownMs);
       }

@@ -2,8 +2,8 @@
  * The states of a dispatch: when it is due, which state an ack brings it to, how its command ends. Pure.
  *
  *   WAITING ──device there──► SENT ──ack──► RECEIVED ─► IN_PROGRESS ─► COMPLETED | FAILED
- *      │ expires: FAILED        │ 30 s: again,   │ 15 min: NO_RESULT; a setpoint's ends
- *      ▼ EXPIRED if never sent  ▼ then NO_ACK    ▼ with its plan entry
+ *      │ expires: FAILED        │ 30 s: again,   │ 15 min: NO_RESULT; that of a setpoint,
+ *      ▼ EXPIRED if never sent  ▼ then NO_ACK    ▼ a slot or a schedule has no deadline
  */
 import type { DeviceCommandItem } from '../../../protocol/command.ts';
 import { signableJson } from '../../../protocol/compact-json.ts';
@@ -67,8 +67,8 @@ export function windowOf({ fromMs, untilMs, waitsMs, isSentAtOnce }: Window, now
 }
 
 /**
- * A waiting dispatch without an expiry is due again after this time, so that it is checked again and does not
- * wait for ever.
+ * A waiting dispatch without an expiry is due again after this time: it is sent if its device is there, and
+ * fails if its device no longer exists.
  */
 const WAITING_RECHECK_MS = 24 * 3_600_000;
 
@@ -155,7 +155,7 @@ export function outcomeOf(
   return { status: 'FAILED', reason: [...namesBy].sort(codesFirst).map(causeText).join('; ') };
 }
 
-/** The name of a dispatch for the whole site: its device if the device gave no reason, else none. */
+/** The name of a dispatch for the whole site: its device if the device itself answered FAILED, else none. */
 export function siteNames({ reason, device_id: deviceId }: DispatchRow): string[] {
   return reason ? [] : [deviceId];
 }

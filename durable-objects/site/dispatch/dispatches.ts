@@ -62,7 +62,10 @@ export class Dispatches implements DueSource {
     this.rows = host.rows;
   }
 
-  /** Sends the dispatch with this turn if its time has come and its device is there; otherwise it waits. */
+  /**
+   * Sends the dispatch with this turn if its time has come, its device is there and its owner allows it; else
+   * it waits.
+   */
   create(
     turn: Turn,
     from: { owner: OwnerName; commandSequence: number | null },
@@ -113,9 +116,10 @@ export class Dispatches implements DueSource {
   }
 
   /**
-   * Sends the open dispatches to a device that has just subscribed, oldest first: those that wait for it,
-   * those that it has not acknowledged and, in a new session, those that it has acknowledged and may have
-   * forgotten. The device recognizes repeats by their `cmdId`.
+   * Sends the open dispatches to a device that commands reach again, or that could not verify the last ones,
+   * the oldest commands first: those that wait for it, those that it has not acknowledged and, with
+   * `isNewSession`, those that it has acknowledged and may have forgotten. The device recognizes repeats by
+   * their `cmdId`.
    */
   resume(turn: Turn, deviceId: string, isNewSession: boolean): void {
     const lastEmergency = this.#host.log.lastEmergency();
@@ -124,8 +128,8 @@ export class Dispatches implements DueSource {
       if (isHeld(row.state)) {
         if (isNewSession && mayRepeat) this.#send(turn, row);
       } else if (row.state === 'SENT') {
-        // The link lost the dispatch, so the send does not count as a try. A dispatch that may not be
-        // repeated only waits for its ack.
+        // The link lost the dispatch or the device could not verify it, so the send does not count as a try. A
+        // dispatch that may not be repeated only waits for its ack.
         if (mayRepeat) this.#sendAgain(turn, row, row.tries);
       } else if (row.not_before_ms <= turn.now) this.sendWaiting(turn, row.cmd_id);
     }
@@ -141,7 +145,10 @@ export class Dispatches implements DueSource {
     }
   }
 
-  /** Sends a waiting dispatch to the device that serves now, if that device is there. */
+  /**
+   * Sends a waiting dispatch to the device that serves now, if that device is there; fails it if the device is
+   * gone.
+   */
   sendWaiting(turn: Turn, cmdId: string): void {
     // An earlier dispatch of the same loop may have ended its command.
     const row = this.rows.find(cmdId);
@@ -266,14 +273,17 @@ export class Dispatches implements DueSource {
     return refusal !== undefined;
   }
 
-  /** The window has closed. A device that was sent the command has not acknowledged it. */
+  /**
+   * The window, or the time to wait for an ack, is over. A device that was sent the command has not
+   * acknowledged it.
+   */
   #expire(turn: Turn, row: DispatchRow): void {
     this.fail(turn, row, wasSent(row) ? 'NO_ACK' : 'EXPIRED');
   }
 
   /**
-   * Neither expired, nor refused by its owner, nor older than an emergency: what was sent before an emergency is not
-   * repeated after it.
+   * Neither expired, nor refused by its owner, nor older than an emergency: what was sent before an emergency
+   * is repeated after it only if its owner survives emergencies.
    */
   #mayRepeat(turn: Turn, row: DispatchRow, lastEmergency: number): boolean {
     if (isExpired(row, turn.now) || this.#owner(row).mayRepeat?.(turn, row) === false) return false;

@@ -1,13 +1,13 @@
-/** Dispatches: one MQTT command per serving device and command type, from its command's acceptance to its end. */
+/** Dispatches: each is one MQTT command for one device, of a command, of the plan or sent over REST. */
 import type { CommandType } from '../../../protocol/routing-keys.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
 /**
- * A partner's or admin's command by its type; RELEASE: a mode change that only releases a device from an emergency;
- * PLAN: the plan itself, for a slot, the mode in force or a repeated emergency; REST_COMMAND: a command that an admin
- * sends to one device [C-3.4].
+ * A partner's or admin's command by its type; RELEASE: a mode change that only releases a device from an
+ * emergency; PLAN: the plan itself, for a slot, the mode in force or a repeated emergency; REST_COMMAND: a
+ * command to one device over REST [C-3.4].
  */
 export type OwnerName = CommandType | 'RELEASE' | 'PLAN' | 'REST_COMMAND';
 
@@ -54,7 +54,7 @@ export class DispatchRows {
     return this.#where('cmd_id = ?', cmdId)[0];
   }
 
-  // each list: oldest first
+  // lists of several commands, except `due`: first those of no command, then by command, oldest first
 
   ofCommand(commandSequence: number): DispatchRow[] {
     return this.#where('command_sequence = ?', commandSequence);
@@ -72,7 +72,7 @@ export class DispatchRows {
     );
   }
 
-  /** Everything that is open for one device. */
+  /** All dispatches of one device, those that have ended included. */
   ofDevice(deviceId: string): DispatchRow[] {
     return this.#where('device_id = ? ORDER BY command_sequence', deviceId);
   }

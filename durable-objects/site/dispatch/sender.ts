@@ -1,4 +1,7 @@
-/** Sends commands to devices, signed with the key that the device used in its last valid message [C-3.7]. */
+/**
+ * Sends commands to devices, signed with the key that the device used last, or with its newest one if that key
+ * is no longer valid [C-3.7].
+ */
 import { commandMessage } from '../../../protocol/device-message.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
 import type { Clock } from '../../object/clock.ts';
@@ -28,7 +31,7 @@ export class CommandSender {
 
   /**
    * Must be called after the commit. Each call signs the command again with the current time as `ts` [C-3.9].
-   * Does nothing if the device no longer exists.
+   * Does nothing if the device no longer exists, has no valid secret or has no open socket.
    */
   send(deviceId: string, { cmdId, action, payloadText }: SignedCommand): void {
     const device = this.#devices.find(deviceId);

@@ -105,8 +105,8 @@ export function commandAlarm(
 }
 
 /**
- * A state that has an alarm while it lasts. `deviceId`: a sub-device's external id, or the id of an MQTT device that
- * serves several; absent if the state is one of the whole site.
+ * A state that has an alarm while it lasts. `deviceId`: a sub-device's external id, or the id of an MQTT device
+ * that no sub-device is linked to; absent if the state is one of the whole site.
  */
 export interface State {
   type: Extract<
@@ -125,7 +125,7 @@ export type OpenAlarm = State & { raisedAtMs: number; alarmId: string };
 
 /**
  * The severity of each alarm, its message when the state begins (`raised`) and its message when the state
- * ends (`cleared`). The message about a device begins with the device's name, followed by this text.
+ * ends (`cleared`). The message about a device begins with its `deviceId`, followed by this text.
  */
 const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { raised: string; cleared: string }> = {
   SITE_OFFLINE: {
@@ -213,7 +213,7 @@ function registryRow(kind: RegistryWrite['kind'], id: string, content: object, n
   return { lane: REGISTRY_LANE, kind, message_id: id, correlation_id: null, at_ms: now, payload };
 }
 
-/** A change of status for the lists in D1, or of an alert; `columns`: what changes. */
+/** A change of a row in D1: of a plant, sub-device, device or alert; `columns`: what changes. */
 export function statusRow(
   kind: StatusChange['kind'],
   id: string,

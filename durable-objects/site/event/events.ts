@@ -1,6 +1,6 @@
 /**
- * The events of commands (acknowledgements, executions, alarms) and the alarms of states, written to the outbox and
- * counted.
+ * The events of commands (acknowledgements, executions, alarms) and the alarms of states, written to the
+ * outbox. Repeated acknowledgements, EXECUTING and CLEARED are not counted in the metrics.
  */
 import type { ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
@@ -101,7 +101,7 @@ export class Events {
     this.#raise(turn, about, `violation|${about.commandId}|${what}`, alarm, keyIds);
   }
 
-  /** Raises an alarm because a command expired before it was sent to its device. */
+  /** Raises an alarm because a command expired unsent, or a schedule ended and the plant took none of its slots. */
   expired(turn: Turn, about: EventSubject, deviceId: string | undefined): void {
     const message = `${about.commandType} expired before it could be delivered to the device`;
     const alarm: AlarmContent = { type: 'COMMAND_EXPIRED', message, ...(deviceId ? { deviceId } : {}) };
@@ -110,7 +110,7 @@ export class Events {
 
   /**
    * Raises an alarm because the plant no longer follows a setpoint that already has its verdict, or because
-   * the plant rejected a slot of a schedule.
+   * the plant rejected or never acknowledged a slot of a schedule.
    */
   dropped(turn: Turn, about: EventSubject, reason: string | null, slot?: number): void {
     const what = slot === undefined ? '' : ` slot ${slot}`;

@@ -1,8 +1,9 @@
 /**
- * A site's outbox: one ordered lane per destination, with one call at a time; rows collect while the call
- * runs (rules 5 and 10). A row is deleted only when its destination no longer needs it. A row that the
- * destination has only in memory stays, and is sent again if it is not confirmed in time. The agenda holds
- * the deadline of each lane's call, so rows are also resent after a crash.
+ * A site's outbox: one ordered lane per destination, with one call at a time; rows collect while the call runs
+ * (rules 5 and 10). A row is deleted only when its destination no longer needs it, or as one of the oldest when
+ * the outbox has too many (`retention.ts`). A row that the destination has only in memory stays, and is sent
+ * again if it is not confirmed in time. The agenda holds the deadline of each lane's call, so rows are also
+ * resent after a crash.
  */
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Calls } from '../../object/calls.ts';
@@ -20,7 +21,7 @@ const MAX_ROWS_AHEAD = 1_024;
 /** How long a destination has to confirm rows before they are sent again. */
 const HANDOVER_MS = 5_000;
 const MAX_BACKOFF_MS = 60_000;
-/** The lane of an admin's changes: there is no key, so no Vhost to notify; rows for it are dropped. */
+/** The lane of commands that no key sent, so there is no Vhost to notify; rows for it are dropped. */
 const NOBODY = '';
 
 interface Lane {
@@ -207,7 +208,7 @@ export class Outbox implements DueSource {
       lane.failures += 1;
       const backoffMs = Math.min(MAX_BACKOFF_MS, 250 * 2 ** lane.failures);
       lane.retryAtMs = this.#host.clock.now() + backoffMs;
-      console.warn('events not confirmed by their destination, sent again after backoffMs', {
+      console.warn('outbox rows not confirmed by their destination, sent again after backoffMs', {
         lane: name,
         failures: lane.failures,
         backoffMs,

@@ -30,7 +30,7 @@ import type { ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { type MovedNonces, partOf } from '../telemetry/replay.ts';
 
-/** For each status, the one status from which a device can enter it (spec: Device lifecycle). */
+/** For each status, the one status from which `setStatus` enters it (spec: Device lifecycle). */
 const FROM: Record<DeviceRow['status'], DeviceRow['status']> = {
   SUSPENDED: 'ACTIVE',
   ACTIVE: 'SUSPENDED',
@@ -135,7 +135,10 @@ export class Lifecycle {
     });
   }
 
-  /** Stores a new secret; the previous one, and tokens that were issued with it, stay valid for the grace period [C-3.3]. */
+  /**
+   * Stores a new secret; the previous one stays valid for the grace period, and tokens that were issued before
+   * now until the secret that the device used last expires [C-3.3].
+   */
   rotateSecret(
     deviceId: string,
     hmacSecret: string,
@@ -198,7 +201,10 @@ export class Lifecycle {
     this.#changeStatus(turn, device, { status: 'SUSPENDED', reason, audit });
   }
 
-  /** Deletes a device: its credentials and its history; ends its open dispatches. */
+  /**
+   * Deletes a device with its diagnostics and REST commands, but not its telemetry; ends or moves its open
+   * dispatches.
+   */
   forget(deviceId: string): void {
     const { devices, presence, turns } = this.#host;
     const device = devices.find(deviceId);
@@ -213,8 +219,8 @@ export class Lifecycle {
     });
   }
 
-  // the steps of a move: each may be repeated; between two steps no object accepts the device, and the device
-  // connects again later
+  // the steps of a move: each may be repeated; from the release until all data is taken no object accepts the device,
+  // and the device connects again later
 
   /**
    * Ends the session of a device that moves to the object `to`, and returns the device's data; undefined if
@@ -282,8 +288,9 @@ export class Lifecycle {
   // the effects of a device that subscribes or leaves
 
   /**
-   * A device has just subscribed: sends what is open for it. In a new session a serving gateway also gets the
-   * configuration that it lacks and the current target of the plan.
+   * Commands reach the device again, because it has subscribed or is no longer silent: sends what is open for
+   * it. In a new session a serving gateway also gets the configuration that it lacks and the current target of
+   * the plan.
    */
   subscribed(turn: Turn, deviceId: string): void {
     const { sessions, dispatches, plan, configuration, view } = this.#host;

@@ -1,7 +1,7 @@
 /**
  * A device's link: whether a dial is accepted, whether a message comes from the device's current session, and
  * what a batch of frames changes (rule 3): each message is judged without a write, then everything valid is
- * written in one turn, and only stored messages are answered as stored.
+ * written in one turn, and only then messages are answered as stored, dropped ones, too.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { parseFrames } from '../../../protocol/link/batch.ts';

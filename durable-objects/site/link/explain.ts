@@ -64,7 +64,7 @@ export function explainSize(bytes: number): Explanation {
 }
 
 export function explainNonce(nonce: string): Explanation {
-  const detail = `nonce ${JSON.stringify(nonce)} was used before, with another message; each message needs its own`;
+  const detail = `nonce ${JSON.stringify(nonce)} was used before; each message or token request needs its own`;
   return { detail: cut(detail, MAX_CHARS) };
 }
 

@@ -55,7 +55,7 @@ export class BatchFindings {
   readonly dropped: Dropped[] = [];
   readonly stored: number[] = [];
   readonly refused: { seq: number; reason: string }[] = [];
-  /** The key that verified the last valid message. */
+  /** The key that verified the last valid signature, even if its message was dropped for its time or nonce. */
   verifiedBy: SigningKey | undefined;
   readonly #sender: Sender;
   readonly #nonces = new Map<string, string>();

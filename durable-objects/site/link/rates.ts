@@ -1,7 +1,7 @@
 /**
- * Rate limits of a device: messages per second and bytes per minute, each with a burst [C-3.8]. Checked
- * before anything is stored. Messages over the rate are held in the bridge, which does not read from the
- * device while it holds any. A message held for more than five minutes is rejected as too old.
+ * Rate limits of a device: messages per second and bytes per minute, each with a burst [C-3.8]. Checked before
+ * anything is stored. Messages over the rate are held in the bridge, which does not read from the device while
+ * it holds any. A message whose `ts` is more than five minutes old when it is sent again is dropped.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Wait } from '../../../protocol/link/frame.ts';

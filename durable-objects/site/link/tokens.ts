@@ -1,6 +1,6 @@
 /**
  * New tokens for devices [C-3.12]. The Site sends a connected device a new token at 80 % of its token's life,
- * and another one while the device acknowledges none. Each is signed when it is sent, so no token is stored.
+ * and up to two others while it acknowledges none. Each is signed when it is sent, so no token is stored.
  * A device without a valid token requests one; it signs the request with its secret. A token does not prove
  * that its holder knows the secret, so the Site sends a new token only in a session in which a message's
  * signature was verified, and the token expires no later than the secret that verified the message [C-14.5].
@@ -35,8 +35,8 @@ const TRIES = 3;
 /** The topic that the diagnostics show for a token request, which has none. */
 const WHERE = 'mqtt-token/renew';
 /**
- * The diagnostics store at most one request with a wrong signature per this time, because anybody can send
- * such requests.
+ * A request with a wrong signature is not stored if the newest drop in the diagnostics is another one, younger
+ * than this, because anybody can send such requests.
  */
 const UNVERIFIED_MS = 60_000;
 
@@ -76,7 +76,7 @@ export class DeviceTokens implements DueSource {
     }
   }
 
-  /** Returns whether the ack answers a new token. A device that answered FAILED is sent another one. */
+  /** Returns whether the ack answers a new token. After FAILED the device is sent another one, if a try is left. */
   noteAck({ deviceId, cmdId, status }: DeviceAck): boolean {
     const { sessions } = this.#host;
     const refresh = sessions.refreshOf(deviceId);
@@ -133,7 +133,7 @@ export class DeviceTokens implements DueSource {
       const { token, expiresAtMs } = await signed;
       const payloadText = signableJson({ token, expiresAt: formatInstant(expiresAtMs) });
       const device = devices.find(id);
-      // The device has reconnected with another token, or may no longer connect.
+      // The device has reconnected, or may no longer connect.
       if (device?.status !== 'ACTIVE' || device.epoch !== epoch) return;
       sender.send(id, { cmdId, action: 'TOKEN_REFRESH', payloadText });
     } catch (error) {
@@ -145,8 +145,9 @@ export class DeviceTokens implements DueSource {
   }
 
   /**
-   * Returns how long a new token may be valid, in seconds; undefined if the request is not valid. A valid request is
-   * accepted once. Rejected requests appear in the diagnostics.
+   * Returns how long a new token may be valid, in seconds; undefined if the request is not valid. A valid
+   * request is accepted once. Rejected requests of ACTIVE devices appear in the diagnostics, except as
+   * UNVERIFIED_MS says.
    */
   verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined {
     const { devices, secrets, journal, clock, turns, movedNonces, diagnostics } = this.#host;

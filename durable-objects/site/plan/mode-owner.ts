@@ -88,7 +88,7 @@ export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
     dispatches.sendAllWaiting(turn, 'SCHEDULE');
   }
 
-  /** Ends older modes and emergencies that were not acknowledged: they are not sent any more. */
+  /** Ends older mode changes and emergencies that still have a dispatch: they are not sent any more. */
   #supersedeOlder(turn: Turn, sequence: number, by: string): void {
     const { commands, dispatches } = this.host;
     dispatches.rows.deleteOfOwner(turn, 'PLAN');

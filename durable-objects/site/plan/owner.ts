@@ -25,8 +25,8 @@ export interface PlanOwnerHost extends CommandOwnerHost {
 }
 
 /**
- * The owner of SITE_SETPOINT. A setpoint stays in the plan unless its gateway answers FAILED; the verdict,
- * not an ack, ends its command.
+ * The owner of SITE_SETPOINT. An ack does not complete the command: the verdict does, except for an ack after
+ * the window (`Plan.follow`). FAILED ends the command, unless another target has displaced the setpoint.
  */
 export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
   readonly #plan: Plan;
@@ -100,7 +100,7 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     super.commandFailed(turn, command, outcome);
   }
 
-  /** The target that ranks above the new setpoint: that of another command, or the mode in force. */
+  /** The target that is active instead of the new setpoint: that of another command, or the mode in force. */
   #activeTarget(turn: Turn): Record<string, unknown> {
     const { target } = this.#plan.state.at(turn.now);
     if (target.by === 'mode') return target;

@@ -61,7 +61,7 @@ export class Plan implements DueSource {
     this.#apply(turn);
   }
 
-  /** Called last in every turn: applies the plan if the turn changed something that it depends on. */
+  /** Called at the end of every turn: applies the plan if the turn changed something that it depends on. */
   applyChanges(turn: Turn): void {
     if (this.state.takeChange()) turn.step(() => this.#apply(turn));
   }
@@ -204,7 +204,10 @@ export class Plan implements DueSource {
 
   // emergencies and modes
 
-  /** Ends all setpoints and waiting commands; schedules stay. The emergency is active until a later mode change. */
+  /**
+   * Ends all setpoints and the waiting commands that do not survive an emergency. The emergency is active until
+   * a later mode change.
+   */
   beginEmergency(turn: Turn, emergency: ActiveEmergency, id: string, deviceIds: readonly string[]): void {
     const { commands, dispatches, demands, view } = this.#host;
     this.#advance(turn);
@@ -222,7 +225,7 @@ export class Plan implements DueSource {
     this.state.hold(turn, emergency, [...new Set([...earlier, ...deviceIds])]);
   }
 
-  /** The default mode of the site has changed: sends it to a plant that follows the mode, unless an override is active. */
+  /** The default mode of the site has changed and no override is active: sends it to a plant that follows the mode. */
   modeChanged(turn: Turn): void {
     const { sent } = this.state;
     if (!sent || sent.by === 'mode') this.state.forgetSent(turn);
@@ -230,7 +233,10 @@ export class Plan implements DueSource {
 
   // sending
 
-  /** Sends the current target again to a gateway that has reconnected, unless an open dispatch already carries it. */
+  /**
+   * Sends the current target again to a gateway that has reconnected or serves instead of another, unless an
+   * open dispatch already carries it or a newer mode.
+   */
   resend(turn: Turn, deviceId: string): void {
     const { rows } = this.#host.dispatches;
     const { sent } = this.state;
@@ -252,7 +258,7 @@ export class Plan implements DueSource {
     else this.#sendEmergency(turn, sent.sequence);
   }
 
-  /** False when the target could not be sent: its entry has ended, and there is another target. */
+  /** False when the target could not be sent: its entry or slot has ended, and there is another target. */
   #send(turn: Turn, target: Target): boolean {
     const { rows } = this.#host.dispatches;
     // An open dispatch of an older setpoint would be repeated after the new target.

@@ -33,8 +33,8 @@ export type Target =
   | { by: 'mode'; mode: OperatingMode };
 
 /**
- * The target that the plant was sent last, by the plan or by a partner's mode change that it has not acknowledged yet.
- * `isAgain`: the plan has repeated the emergency.
+ * The target that the plant was sent last, by the plan, by an emergency's own dispatches or by a partner's mode
+ * change that it has not acknowledged yet. `isAgain`: the plan has repeated the emergency.
  */
 export type Sent =
   | Extract<Target, { by: 'entry' | 'slot' | 'mode' }>

@@ -112,7 +112,10 @@ export class PlanState {
     if (this.entries.delete(turn, sequence)) this.touch();
   }
 
-  /** Makes an emergency active. The plan sends nothing: the emergency's own dispatches go to these devices. */
+  /**
+   * Makes an emergency active. The plan sends nothing: the emergency has its own dispatches. `deviceIds`: their
+   * devices, and those that are still under an earlier emergency.
+   */
   hold(turn: Turn, emergency: ActiveEmergency, deviceIds: readonly string[]): void {
     const sent = { by: 'emergency' as const, sequence: emergency.sequence };
     this.#stored.set(turn, { emergency, sent, unreleased: deviceIds });
@@ -150,8 +153,8 @@ export class PlanState {
   }
 
   /**
-   * Called when a mode failed without an ack: it is not known what the plant follows, so the target is sent
-   * again.
+   * Called when a mode failed. If it was sent last and is not in force, it is not known what the plant follows,
+   * so the target is sent again.
    */
   loseMode(turn: Turn, sequence: number): void {
     const { sent } = this.#stored.value;
@@ -168,7 +171,10 @@ export class PlanState {
     this.#stored.set(turn, { ...this.#stored.value, sent });
   }
 
-  /** When the plan must be applied next: `now` if a boundary has passed since it was applied last. */
+  /**
+   * When the plan must be applied next: `now` if a boundary has passed since it was applied last, or its target
+   * is unsent.
+   */
   dueMs(now: number): number | undefined {
     const { over, replaced, isSent } = this.at(now);
     if (over.length + replaced.length > 0 || !isSent) return now;

@@ -45,7 +45,7 @@ export function verdictAtMs(
   return Math.min(window.endsAtMs ?? untilMs, untilMs);
 }
 
-/** The settling time after each activation, in which measurements do not count. */
+/** The settling time after each activation of a POWER setpoint, in which measurements do not count. */
 export function settlingTimeMs(windowMs: number): number {
   return Math.min(LIMIT.settlingMs, windowMs / 4);
 }

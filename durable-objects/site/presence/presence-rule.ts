@@ -18,9 +18,9 @@ export interface PresenceStatus {
 
 export interface PresenceInput {
   previous: PresenceStatus;
-  /** Whether any device has a session. */
+  /** Whether any device has a session and is not silent. */
   connected: boolean;
-  /** When the last session ended; undefined if there was none. */
+  /** When the last session ended or fell silent; undefined if there was none. */
   lastSessionEndMs: number | undefined;
   /**
    * `afterMs`: how long after the last contact the gateway engages its fallback; undefined if none is
@@ -83,7 +83,8 @@ export function presenceAt(
 }
 
 /**
- * Whether the plant runs its fallback: its gateway reports it, or was unreachable for the configured time [C-2.3].
+ * Whether the plant runs its fallback: its gateway reports it, or no device was connected for the configured
+ * time [C-2.3].
  */
 export function isFallbackEngaged(input: PresenceInput, now: number): boolean {
   return input.fallback.isActive || (fallbackAtMs(input) ?? Number.POSITIVE_INFINITY) <= now;
@@ -95,8 +96,8 @@ function fallbackAtMs({ connected, lastSessionEndMs, fallback }: PresenceInput):
 }
 
 /**
- * Without a session the device is OFFLINE whatever it last reported; with one, the reported status counts
- * [C-3.10].
+ * Without a session the device is OFFLINE, or UNKNOWN if it never had one, whatever it last reported; with one,
+ * the reported status counts [C-3.10].
  */
 function connectionStatus(device: PresenceInput['devices'][number]): DeviceConnectionStatus {
   if (!device.connected) return device.everConnected ? 'OFFLINE' : 'UNKNOWN';

@@ -1,7 +1,8 @@
 /**
- * Commands that admins send to one device over REST [C-3.4]. They are dispatched, repeated and ended like a
- * partner's, but have a list of their own, which no partner sees. An open command is a dispatch; its row has
- * the rest. `RestCommands` also owns these dispatches: the acks of the command's one device end the command.
+ * Commands that users and API keys send to one device over REST [C-3.4]. They are dispatched, repeated and
+ * ended like those that partners publish, but are not in the command log: each device has a list of its own. An
+ * open command is a dispatch; its row has the rest. `RestCommands` also owns these dispatches: the acks of the
+ * command's one device end the command.
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { RestCommand } from '../../../protocol/device-record.ts';

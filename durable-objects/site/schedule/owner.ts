@@ -1,6 +1,6 @@
 /**
- * The owner of SCHEDULE. A command that sets a schedule ends after the schedule's last slot, a command that
- * cancels one ends with its ack [C-7.9].
+ * The owner of SCHEDULE. A command that sets a schedule ends with the schedule, a command that cancels one ends
+ * with its dispatch [C-7.9].
  */
 import type { ScheduleCancel, ScheduleSet } from '../../../protocol/schedule.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -44,7 +44,7 @@ export class ScheduleOwner extends CommandOwner<'SCHEDULE'> {
     this.#host.schedules.forget(turn, sequence);
   }
 
-  /** While an emergency is active no schedule is sent [C-7.7]. */
+  /** While an emergency is active, a dispatch that was not sent yet waits [C-7.7]. */
   override isHeldBack(turn: Turn): boolean {
     return this.host.view(turn).emergency !== undefined;
   }

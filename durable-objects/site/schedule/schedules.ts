@@ -3,6 +3,8 @@
  *
  *   PENDING ──plant acked──► ACCEPTED ──window open──► ACTIVE ──last slot over──► COMPLETED | FAILED
  *      └──────────────────────── cancelled, or no slot left ───────────────────► CANCELLED
+ *
+ * An open schedule ends FAILED when its command fails: rejected by the plant, expired, too many open ones.
  */
 import type { JsonChunk, ScheduleQuery } from '../../../protocol/history.ts';
 import { formatInstant } from '../../../protocol/ids.ts';

@@ -1,4 +1,7 @@
-/** Answers history reads with JSON text. Each call returns a bounded chunk and where the next one starts. */
+/**
+ * Answers history reads. A call for telemetry or meter readings returns a bounded chunk of JSON text and where
+ * the next one starts.
+ */
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../../../protocol/history.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -53,7 +56,7 @@ export function readMeterState({ store, registry, clock }: HistorySources): Mete
   return meterReading(registry.subDevices, heard, clock.now());
 }
 
-/** The meter reading of each quarter hour up to now, computed one day at a time. */
+/** The meter reading of each quarter hour up to now that has one, computed one day at a time. */
 export function readMeterReadings(sources: HistorySources, fromMs: number, toMs: number): JsonChunk {
   const endMs = Math.min(toMs, sources.clock.now() + 1);
   const first = Math.ceil(fromMs / QUARTER) * QUARTER;

@@ -22,7 +22,7 @@ export interface Bucket {
   last: number;
   /** The time of `last`. */
   lastAtMs: number;
-  /** Only for a register that was reset or fell: its corrected total at `last`, since its first reading. */
+  /** Only for a register that was reset or fell: its value at `last`, as if that had not happened. */
   total?: number;
 }
 

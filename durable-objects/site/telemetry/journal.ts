@@ -1,9 +1,9 @@
 /**
- * The telemetry journal: received messages, appended to blocks of five minutes or 8 KB. A block holds data
- * and nonces in one row, so a message costs one row write. The price: until the store has packed a block
- * (`store.ts`), a reader of one signal must read the whole block. A new block overwrites the row of a block
- * that is no longer needed, which saves a delete. After a wake the nonces and the latest values are read from
- * the journal when they are first used, block by block. A snapshot of the latest values is stored
+ * The telemetry journal: telemetry and status messages, appended to blocks of five minutes or 8 KB. A block
+ * holds data and nonces in one row, so a batch of messages costs one row write. The price: until the store has
+ * packed a block (`store.ts`), a reader of one signal must read the whole block. A new block overwrites the row
+ * of a block that is no longer needed, which saves a delete. After a wake the nonces and the latest values are
+ * read from the journal when they are first used, block by block. A snapshot of the latest values is stored
  * periodically, so that only newer blocks must be read.
  */
 import type { Clock } from '../../object/clock.ts';
@@ -35,7 +35,7 @@ export interface Reading {
   data?: Readonly<Record<string, number>>;
 }
 
-/** The stored snapshot. Entries received after `asOfMs` are read from the journal. */
+/** The stored snapshot. Entries received at `asOfMs` or later are read from the journal. */
 interface StoredSnapshot {
   samples: Record<string, Sample>;
   asOfMs: number;

@@ -11,7 +11,7 @@ import type { SubDevice } from '../../registry/plant-copy.ts';
 
 /** The last value of one register at a given time. */
 export interface Heard {
-  /** kWh since its first reading. */
+  /** The value of the register, kWh, as if it had never been reset or fallen. */
   total: number;
   /** The device's `ts`. */
   atMs: number;

@@ -1,7 +1,7 @@
 /**
- * Reads the store one stretch of time after the other: first the packed data, then the unpacked data, as the
- * last stretch. Only one stretch is in memory at a time. Ranges are [from, to). A bucket belongs to a range
- * by its start and is always complete [C-4.5].
+ * Reads the store one stretch of time after the other. Of samples the unpacked ones are the last stretch;
+ * buckets of unpacked samples are merged into the pages of their days. Only one packed stretch is in memory at
+ * a time. Ranges are [from, to). A bucket belongs to a range by its start and is always complete [C-4.5].
  */
 import { type Aggregate, BUCKET_MS, type BucketName, type Granularity } from '../../../protocol/telemetry.ts';
 import {
@@ -45,7 +45,7 @@ export interface Stretch {
   points(metric: string): Point[];
 }
 
-/** Yields the stretches in time order; the last one holds the unpacked data. */
+/** Yields the stretches in time order. */
 export function* stretches(store: TelemetryStore, range: TelemetryRange): Generator<Stretch> {
   const { bucket, fromMs, toMs } = range;
   const widthMs = BUCKET_MS[bucket];
@@ -126,7 +126,7 @@ function* ofPages(
     segments: readonly StoredSegment[],
     beside: ReadonlyMap<string, Bucket[]>,
   ) => ({
-    // A page may extend beyond the requested range. The part after its end is read from another level.
+    // A page may extend beyond the range that is read from this level.
     endMs: Math.min(endMs, toMs),
     metrics: () => [...new Set([...segments.flatMap(metricsOf), ...beside.keys()])],
     buckets: (name: string) => {

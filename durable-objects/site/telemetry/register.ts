@@ -11,7 +11,7 @@ import { ExactSum } from './exact-sum.ts';
 export interface RegisterState {
   /** The highest value since the last reset, kWh. */
   counted: number;
-  /** The sum of the totals before each reset, kWh. */
+  /** The total before the last reset, kWh; 0 if there was none. */
   offset: number;
   /** The device's `ts`. */
   atMs: number;
@@ -37,7 +37,7 @@ export function advanceRegister(
   return { counted: value, offset: total, atMs };
 }
 
-/** The energy counted since the first reading, kWh. */
+/** The value of the register, kWh, as if it had never been reset or fallen. */
 export function totalOf({ counted, offset }: RegisterState): number {
   return plus(offset, counted);
 }

@@ -1,4 +1,4 @@
-/** The blocks of the telemetry journal: received messages with their nonces. */
+/** The blocks of the telemetry journal: telemetry and status messages with their nonces. */
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';

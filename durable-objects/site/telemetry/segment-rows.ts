@@ -186,8 +186,8 @@ export class SegmentRows {
   }
 
   /**
-   * Deletes whole stretches, oldest first: all that ended by `beforeMs`, and more until `bytes` are freed;
-   * never the newest. Returns the number of rows and bytes deleted.
+   * Deletes whole stretches, oldest first: those that ended by `beforeMs`, and more until `bytes` are freed,
+   * but none after `limit` rows and never the newest. Returns the number of rows and bytes deleted.
    */
   trim(turn: Turn, bytes: number, beforeMs: number, limit: number): { rows: number; bytes: number } {
     this.#changed(turn);

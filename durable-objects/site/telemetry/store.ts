@@ -27,7 +27,7 @@ import { BASE, BASE_MS, LEVELS, ofLevels, type RetentionSetting, WIDER_LEVELS } 
 
 const MINUTE = 60_000;
 const DAY = BUCKET_MS['1d'];
-/** How long messages wait to be packed: a quarter of an hour when many wait, two hours when few do. */
+/** How long messages wait to be packed when many or few wait; with ten times as many as `many` it is a minute. */
 const PACK_AFTER_MS = { many: 15 * MINUTE, few: 120 * MINUTE };
 
 interface StoreState {
@@ -196,7 +196,7 @@ export class TelemetryStore implements DueSource {
 
   /**
    * Samples of the signals in the snapshot [C-3.13]; of equal timestamps the one received later wins [C-4.5].
-   * Stops at messages received later than `toMs` plus the tolerance: they are dated after `toMs`.
+   * Stops at messages received later than `toMs` plus the tolerance: they are not dated before `toMs`.
    */
   #collect(block: number, fromMs: number, toMs: number, only?: string): Map<string, Series> {
     const byMetric = new Map<string, Map<number, number>>();

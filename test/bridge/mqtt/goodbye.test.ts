@@ -21,7 +21,7 @@ describe('a bridge that stops', () => {
 describe('the goodbye of an object', () => {
   it.for([
     [CLOSE_CODES.revoked, 'revoked'],
-    [CLOSE_CODES.expired, 'token expired'],
+    [CLOSE_CODES.expired, 'credential expired'],
     [CLOSE_CODES.takenOver, 'taken over'],
     [1012, 'restarted'],
   ] as const)(

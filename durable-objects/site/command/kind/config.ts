@@ -82,7 +82,7 @@ export const configKind: Kind<ConfigPatch> = {
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (patch, _items, { config, gatewayId }) => planConfig(mergedConfig(patch, config), gatewayId),
-  // The dispatch gets the present configuration, because other patches may have been merged since it was planned.
+  // The dispatch gets the present configuration: a mode change may have changed it since the dispatch was planned.
   replan: (_payload, _dispatch, { config, gatewayId }) => planConfig(config, gatewayId),
   recheck: () => undefined,
 };

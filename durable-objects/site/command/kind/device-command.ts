@@ -26,7 +26,7 @@ const checkTarget: ItemCheck = (item, view) => {
   return refusal('DEVICE_OFFLINE', `${item.deviceId} is offline`);
 };
 
-/** The battery power that an item asks for and the limit that it counts against; undefined if it has none. */
+/** The battery power that an item asks for and its limit; undefined if it asks for none or the power is unknown. */
 function demandOf(item: DeviceCommandItem, view: SiteView): BatteryDemand | undefined {
   const { limit } = deviceCommandRule(item.command);
   if (!limit) return undefined;
@@ -124,7 +124,10 @@ function judgeItem(item: DeviceCommandItem, view: SiteView, isNamedBefore: boole
   return { item, refusal: why, ...(found[0] && { stage: found[0].stage }) };
 }
 
-/** If a deviceId occurs twice in a batch, the later item is rejected as INVALID_COMMAND. */
+/**
+ * If a deviceId occurs twice in a batch, the later item is rejected: INVALID_COMMAND unless another check
+ * fails, too.
+ */
 const judgeItems: Stage<DeviceCommand> = ({ payload, view, items }) => {
   const named = new Set<string>();
   for (const item of payload.commands) {

@@ -1,6 +1,6 @@
 /**
- * EMERGENCY: all assets stop or keep their current power (spec: Emergency). Sent to every device in service
- * [C-2.4].
+ * EMERGENCY: all assets stop or keep their current power (spec: Emergency). Sent to the serving gateway and to
+ * every ACTIVE device that a sub-device is linked to [C-2.4].
  */
 import type { Emergency } from '../../../../protocol/command.ts';
 import { toDevices } from '../../dispatch/dispatch.ts';
@@ -18,7 +18,7 @@ export const emergencyKind: Kind<Emergency> = {
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (payload, _items, view) =>
     toDevices([view.gatewayId, ...linkedDevices(view)], actionOf(payload), payload),
-  // A linked device's dispatch stays with that device; the gateway's moves to the current serving gateway.
+  // The dispatch of a linked or live device stays with it; that of any other moves to the current serving gateway.
   replan: (payload, { deviceId }, view) =>
     linkedDevices(view).includes(deviceId) || view.isLive(deviceId)
       ? []

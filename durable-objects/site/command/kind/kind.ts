@@ -5,7 +5,7 @@ import type { Refusal } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
 import type { CommandRow } from '../rows.ts';
 
-/** One item of a batch. `refusal`: why only this item is rejected; `stage`: the stage that rejected it. */
+/** One item of a batch. `refusal`: why this item is rejected; `stage`: the stage that rejected it. */
 export interface JudgedItem {
   item: DeviceCommandItem;
   refusal: Refusal | undefined;

@@ -1,4 +1,4 @@
-/** MODE_CHANGE: what the plant does while no setpoint is active (spec: Operating mode; [C-7.7]). */
+/** MODE_CHANGE: what the plant does while no setpoint, slot or emergency is active (spec: Operating mode; [C-7.7]). */
 import { MODE_NEEDS } from '../../../../protocol/asset.ts';
 import type { ModeChange } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';

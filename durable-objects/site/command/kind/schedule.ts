@@ -24,7 +24,7 @@ function idFaults(payload: Payload, view: SiteView): string[] {
   return isOpen ? [] : [`scheduleId: the schedule is already ${status}`];
 }
 
-/** Checks each slot like a setpoint; the refusal lists all slots that violate a limit. */
+/** Checks each slot like a setpoint; the refusal lists the slots that violate a limit, up to `LIMIT.faultsReported`. */
 function checkLimits({ slots }: ScheduleSet, view: SiteView): Refusal | undefined {
   return together(
     slots.map(({ slotIndex, setpoint }) => setpoint && checkPower(view, setpoint.value, slotIndex)),

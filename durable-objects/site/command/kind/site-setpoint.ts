@@ -1,4 +1,7 @@
-/** SITE_SETPOINT: the power or energy that the whole site exchanges with the grid (spec: Site setpoint). */
+/**
+ * SITE_SETPOINT: the power or energy that the whole site, or only its controllable assets, exchange with the
+ * grid (spec: Site setpoint).
+ */
 
 import { EXPORTING } from '../../../../protocol/asset.ts';
 import { type SiteSetpoint, targetSignedKw } from '../../../../protocol/command.ts';

@@ -160,7 +160,7 @@ describe('a topic of another device', () => {
 
 describe('a used nonce', () => {
   it('is named in its explanation', () => {
-    expect(explainNonce('n-1').detail).toMatch(/^nonce "n-1" was used before, with another message/);
+    expect(explainNonce('n-1').detail).toMatch(/^nonce "n-1" was used before; each message/);
   });
 });
 
