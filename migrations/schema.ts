@@ -1,8 +1,8 @@
 /**
- * The D1 tables: the registry of organizations, users, keys, plants and devices. Telemetry and commands are
- * not stored in D1: the Site stores telemetry, the command log, schedules, the configuration and device
- * secrets, and the Vhost stores queues and the signing key. Instants are epoch milliseconds. The SQL
- * migrations beside this file are generated from it and are append-only.
+ * The D1 tables: the registry of organizations, users, keys, plants and devices, with sessions, mails, alerts and
+ * audit events. Telemetry and commands are not stored in D1: the Site stores telemetry, the command log,
+ * schedules, the configuration and device secrets, and the Vhost stores queues and the signing key. Instants are
+ * epoch milliseconds. The SQL migrations beside this file are generated from it and are append-only.
  */
 import { sql } from 'drizzle-orm';
 import {
@@ -82,7 +82,7 @@ export const organizations = sqliteTable(
   ],
 );
 
-/** `passwordHash` is null until the user has set a password. */
+/** `passwordHash` is null once the account is deleted. */
 export const users = sqliteTable(
   'users',
   {
@@ -94,7 +94,10 @@ export const users = sqliteTable(
     tokenVersion: integer('token_version').notNull().default(1),
     lastLoginAtMs: integer('last_login_at_ms'),
     createdAtMs: integer('created_at_ms').notNull(),
-    /** [C-14.1] When the user proved with a mailed token that the address is theirs; null until then. */
+    /**
+     * [C-14.1] When the user proved with a mailed token that the address is theirs, or when the operator created
+     * the account and vouched for it; null until then.
+     */
     provedAtMs: integer('proved_at_ms'),
     /**
      * When the operator deleted the account. The row then has no personal data. It stays, because API keys
@@ -111,7 +114,7 @@ export const users = sqliteTable(
 
 /**
  * [C-1.4] A login and its refreshes. Each refresh token contains its generation. Only the newest generation
- * is valid; the use of an older one means that the token was stolen.
+ * is valid; the use of an older one ends the session, because the token may be stolen.
  */
 export const sessions = sqliteTable(
   'sessions',
@@ -137,7 +140,8 @@ export const sessions = sqliteTable(
 
 /**
  * [C-14.4] Failed logins by e-mail address, registered or not, and client network; and by e-mail address alone, with
- * `*` as the network. `firstAtMs`: when the present window of failures began.
+ * `*` as the network. Checks of the password inside a session have the session as their network. `firstAtMs`: when
+ * the present window of failures began.
  */
 export const loginFailures = sqliteTable(
   'login_failures',
@@ -187,7 +191,7 @@ export const mails = sqliteTable(
     id: text('id').primaryKey(),
     kind: text('kind').notNull(),
     sealed: text('sealed').notNull(),
-    /** The organization that gets the audit event if the mail cannot be delivered. */
+    /** The organization that gets the audit event if the mail cannot be delivered; null: the event has none. */
     organizationId: text('organization_id'),
     userId: text('user_id'),
     failures: integer('failures').notNull().default(0),
@@ -379,7 +383,7 @@ export const subDevices = sqliteTable(
   ],
 );
 
-/** [C-5.1], [C-5.2] A key is looked up by its SHA-256. Its signing key is in the Vhost. */
+/** [C-5.1], [C-5.2] A key is looked up by its SHA-256. The Vhost of a key with broker scopes has its signing key. */
 export const apiKeys = sqliteTable(
   'api_keys',
   {
@@ -426,8 +430,9 @@ export const apiKeys = sqliteTable(
 );
 
 /**
- * [C-8.4] Append-only except for `count`. Where an event may be written twice, `id` is derived from its
- * cause: the second write then adds no row, and increments `count` if the event counts repeats.
+ * [C-8.4] A row changes only when its event repeats (`count` and `details`) or personal data of a deleted user is
+ * removed; retention deletes it. Where an event may be written twice, `id` is derived from its cause: the second
+ * write then adds no row, and increments `count` if the event counts repeats.
  */
 export const auditEvents = sqliteTable(
   'audit_events',
@@ -489,8 +494,8 @@ export const alertRules = sqliteTable(
 );
 
 /**
- * [C-9] Alerts that rules opened. The plant's Site writes them; the Worker writes which user acknowledged or
- * resolved one.
+ * [C-9] Alerts that rules opened. The plant's Site writes them; the Worker writes which user or API key
+ * acknowledged or resolved one, and changes of its note and severity.
  */
 export const alerts = sqliteTable(
   'alerts',

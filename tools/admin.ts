@@ -28,7 +28,8 @@ npm run admin -- delete-user --email <e-mail>
 npm run admin -- support --organization <id> --reason <text>
   prints a token that reads for an hour what an ORG_ADMIN can read; the organization sees that, and the reason
 npm run admin -- data-keys
-  seals everything that an older key of DATA_KEYS sealed again with the newest one, and counts the values of each key
+  seals the signing keys and device secrets that an older key of DATA_KEYS sealed again with the newest one, and counts
+  the values of each key; waiting mails keep their key
 
   --url <url>     base URL of the deployment, https://…; default: the stack on this machine
   With --url the environment variable SITEWIRE_OPERATOR_TOKEN must be one of the deployment's OPERATOR_TOKEN.`;

@@ -1,7 +1,7 @@
 /**
  * `npm run fuzz -- --frames 10000000 [--seed N]`: runs random clients against the bridge's AMQP engine until
- * they have sent the given number of frames. It prints its seed first, and for a failure the shortest walk
- * that fails and the command that repeats it.
+ * they have sent the given number of frames. It prints its seed first, and for a failed walk the shortest walk
+ * that fails and the command that repeats it. It also fails if the memory of the process grows too much.
  */
 import { parseArgs } from 'node:util';
 import { fuzz } from './fuzz/batch.ts';

@@ -107,7 +107,10 @@ export class Partner {
     });
   }
 
-  /** Publishes a signed command and resolves at its confirm. `word` replaces the last word of the routing key. */
+  /**
+   * Publishes a command, signed unless `signed` is false, and resolves at its confirm. `word` replaces the last
+   * word of the routing key.
+   */
   async publish(
     family: CommandFamily,
     siteId: string,

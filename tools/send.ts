@@ -1,6 +1,7 @@
 /**
- * `npm run send -- command.device '{"commands":[…]}'`: publishes a signed command to the running stack's
- * plant and prints its events, and the alarms meanwhile, until the command has ended.
+ * `npm run send -- command.device '{"commands":[…]}'`: publishes a command, signed unless `--unsigned` is given, to
+ * the running stack's plant and prints its events, and the alarms meanwhile, until the command has ended or
+ * `--seconds` have passed.
  */
 import { parseArgs } from 'node:util';
 import { readOrder } from './order.ts';

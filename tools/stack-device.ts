@@ -85,7 +85,10 @@ export async function freshToken(admin: AdminClient, id: string, expiresIn: numb
   return await admin.call<TokenAnswer>('POST', `/devices/${id}/mqtt-token`, { expiresIn });
 }
 
-/** Builds the provisioning package again from what is stored, for a client of the user's own. */
+/**
+ * Builds a provisioning package from the running stack, the device's stored secret and a new token, so that the
+ * user's own client can log in as the device.
+ */
 export function packageOf(stack: Stack, id: string, secret: string, token: TokenAnswer): ProvisioningPackage {
   const { host, port, ca } = stack.mqtt;
   const topic = (name: 'telemetry' | 'status' | 'commands' | 'ack') => deviceTopic(id, name);

@@ -20,7 +20,7 @@ export interface Tenant {
   organizationId: string;
   slug: string;
   actor: Actor;
-  /** The member's role; null for an API key. */
+  /** The member's role; ORG_ADMIN for a support session; null for an API key. */
   role: Role | null;
   /** The plants that an API key is limited to; null = all plants. */
   allowedPlantIds: string[] | null;
@@ -30,13 +30,13 @@ export interface AppContext {
   Bindings: Env;
   Variables: {
     requestId: string;
-    /** Set by doors that accept API keys. */
+    /** Set by doors that accept API keys, if the caller has one. */
     apiKey: ApiKey;
-    /** Set by doors that accept users. */
+    /** Set by doors that accept users, if the caller is one and not a key, the operator or a support session. */
     user: User;
     /** Set by the operator's door. */
     operator: Actor;
-    /** Set by doors that accept members or API keys of an organization. */
+    /** Set by doors that accept members, API keys or support sessions of an organization. */
     tenant: Tenant;
     /** The body of a request without a content-length. */
     text: string | undefined;

@@ -10,6 +10,6 @@ export { Vhost } from '../durable-objects/vhost.ts';
 
 export default {
   fetch: app.fetch,
-  /** Runs every minute: finishes interrupted work and deletes expired rows. */
+  /** Runs every minute; lifecycle/housekeeping.ts lists what it does. */
   scheduled: (_event: unknown, env: Env) => keepHouse(env, Date.now()),
 };

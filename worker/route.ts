@@ -68,7 +68,10 @@ export function route<Path, Query, Body, Answer>(
   return { ...defaults, ...definition, answer: { status: 200, ...definition.answer } } as unknown as AnyRoute;
 }
 
-/** Returns every error code that a route may answer with. */
+/**
+ * Returns the error codes that the OpenAPI document lists for a route. A route without query parameters may
+ * also answer VALIDATION_ERROR to one, and a route without a body BAD_REQUEST or PAYLOAD_TOO_LARGE to one.
+ */
 export function errorsOf({ who, params, query, body, errors }: AnyRoute): ApiErrorCode[] {
   const hasPath = Object.keys(params.shape).length > 0;
   const hasQuery = Object.keys(query.shape).length > 0;

@@ -74,7 +74,7 @@ function member(text, name) {
   throw new Error(`the message has no member "${name}"`);
 }
 
-/** Resends the same characters until the platform has stored the message. */
+/** Resends the same characters until the PUBACK: the platform has stored the message, or dropped and counted it. */
 function publish(name, payload) {
   const send = () =>
     client.publish(topics[name], payload, { qos: 1 }, (error) => {

@@ -31,7 +31,8 @@ is_fallback = False
 
 
 def new_orders(**changes):
-    """Orders of the platform. `emergency` (its powers) precedes `setpoint`, which precedes the battery's power and the mode."""
+    """Orders of the platform. `setpoint` precedes `emergency` (its powers): an emergency deletes it, and only an EMERGENCY
+    setpoint may follow. Both precede the battery's power and the mode."""
     return {"emergency": None, "setpoint": None, "batteryKw": 0.0, "pvShare": 1.0, "pvMaxKw": SUN_KW, "mode": "STANDARD", **changes}
 
 

@@ -85,8 +85,8 @@ kilowatts() { LC_ALL=C awk -v watts="$1" 'BEGIN { printf "%.3f", watts / 1000 }'
 clamp() { if [ "$1" -lt "$2" ]; then echo "$2"; elif [ "$1" -gt "$3" ]; then echo "$3"; else echo "$1"; fi; }
 
 LOAD=12000 SUN=6000 MAX_POWER=50000
-# The active orders, in watts; an empty value means no order. `emergency` has priority over the setpoint, and
-# the setpoint over the battery power.
+# The active orders, in watts; an empty value means no order. The setpoint has priority over `emergency`, which
+# deletes it and lets only an EMERGENCY setpoint follow; both have priority over the battery power.
 emergency='' setpoint='' until='' counts_load=true high='' battery=0 sun=$SUN
 # Current powers, time of the last contact, state of the connection, and whether the fallback is active.
 battery_now=0 pv_now=$SUN last_contact=$(now) state=0 fallback=0

@@ -30,7 +30,7 @@ export function telemetryText(device: SeededPlant['gateway']): string {
   return `{"ts":${ts},"nonce":"${nonce}","data":${data},"sig":"${sig}"}`;
 }
 
-/** Resolves at the PUBACK, when the message is stored. */
+/** Resolves at the PUBACK, when the message is stored, or dropped and counted. */
 export async function publishTelemetry(client: MqttClient, plant: SeededPlant): Promise<void> {
   const topic = deviceTopic(plant.gateway.id, 'telemetry');
   await client.publishAsync(topic, telemetryText(plant.gateway), { qos: 1 });

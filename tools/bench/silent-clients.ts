@@ -1,6 +1,6 @@
 /**
- * A separate process: clients that open connections as fast as they can and then send nothing. It opens them from many
- * loopback addresses, because one address has too few ports, and because the bridge counts by address.
+ * A separate process: clients that open connections as fast as they can and then send nothing. The order says from how
+ * many loopback addresses: the bridge counts by address.
  */
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';

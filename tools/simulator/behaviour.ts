@@ -10,7 +10,7 @@ export interface Behaviour {
   /** Whether it acknowledges commands. */
   answers: boolean;
   ackDelayMs: number;
-  /** Whether its sub-devices report a fault; it then executes no command, so each command ends FAILED. */
+  /** Whether its sub-devices report a fault; each command except TOKEN_REFRESH then ends FAILED. */
   inFault: boolean;
   /** The share of the commanded power that it delivers, 0 to 1. */
   share: number;

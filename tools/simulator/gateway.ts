@@ -1,7 +1,7 @@
 /**
  * A gateway that speaks real MQTT: it sends signed telemetry and status, receives signed commands, and
- * acknowledges them with RECEIVED, IN_PROGRESS, COMPLETED. It executes each command once, however often it
- * arrives, and ignores commands that are not correctly signed or not fresh.
+ * acknowledges them with RECEIVED, IN_PROGRESS, COMPLETED, or with RECEIVED, FAILED. It executes each command
+ * once, however often it arrives, and ignores commands that are not correctly signed or not fresh.
  */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { connect, type MqttClient } from 'mqtt';
@@ -107,7 +107,7 @@ export class Gateway {
     return this.#client.connected;
   }
 
-  /** Resolves when the platform has stored the reading. */
+  /** Resolves at the PUBACK, when the platform has stored the reading, or dropped and counted it. */
   async publishTelemetry(data: Readonly<Record<string, number>>): Promise<void> {
     const ts = Date.now();
     const nonce = randomUUID();

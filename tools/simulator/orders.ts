@@ -59,7 +59,7 @@ function stoppedIn(orders: PlantOrders, { action, payload }: SiteCommand): Plant
   return action.startsWith('FVE_') ? { ...orders, held: { ...orders.held, pvKw: 0 } } : undefined;
 }
 
-/** Returns the new orders; undefined if the plant does not know the action or an emergency forbids it. */
+/** Returns the new orders; undefined if the plant does not know the action or payload, or an emergency forbids it. */
 export function obey(
   orders: PlantOrders,
   command: SiteCommand,

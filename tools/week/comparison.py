@@ -68,7 +68,7 @@ class Comparison:
                 self.of_device(None, bucket, aggregate, start, min(start + days * DAY, until))
 
     def some(self, since, until):
-        """Compares everything that partners can read."""
+        """Compares the telemetry and the meters that partners can read."""
         for metric in self.metrics():
             for granularity in GRANULARITIES:
                 self.of_site(metric, granularity, since, until)

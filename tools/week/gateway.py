@@ -1,5 +1,5 @@
 """The plant's gateway over MQTTS: sets the clock that all processes of the stack share, signs and publishes a batch of
-messages, and continues when the whole batch is stored.
+messages, and continues when each of them has its PUBACK: it is stored, or rejected and counted.
 """
 import hashlib
 import hmac

@@ -27,7 +27,7 @@ export interface WeekSpan {
   others: number;
 }
 
-/** The Debian packages that this machine lacks. */
+/** What this machine lacks: Debian packages, or Linux itself. */
 export function missingForWeek(): string[] {
   const has = (command: string, ...given: string[]) =>
     spawnSync(command, given, { stdio: 'ignore' }).status === 0;

@@ -238,7 +238,7 @@ export const COMMAND_FORMS: Record<string, CommandForm> = {
     examples: ['BESS_CHARGE'],
   },
   restCommand: {
-    summary: 'Execute a REST command of an admin; its meaning is agreed between device and admin',
+    summary: 'Execute a command that was sent over REST; its meaning is agreed between sender and device',
     examples: ['REBOOT'],
   },
 };

@@ -22,12 +22,12 @@ export function clientAddress(headers: Headers, front: string | undefined): stri
   return front === 'platform' ? headers.get('cf-connecting-ip') : null;
 }
 
-/** The client address of a request, for audit rows and `allowedIps`. */
+/** The client address of a request: for audit rows, `allowedIps`, rate limits, and the list of sessions. */
 export function addressOf(c: Context<AppContext>): string | null {
   return clientAddress(c.req.raw.headers, c.env.CLIENT_ADDRESS);
 }
 
-/** Where a request comes from, as the list of a person's sessions shows it. */
+/** Where a request comes from: for the list of a person's sessions, and for the count of failed logins. */
 export function placeOf(c: Context<AppContext>): Place {
   const address = addressOf(c);
   const userAgent =

@@ -27,7 +27,10 @@ export async function requireUser(c: Context<AppContext>): Promise<User> {
   const found = access && (await findSession(c.env.DB, access, now));
   if (!found) throw unauthorized('The access token is invalid or has expired: refresh it');
   if (found.user.tokenVersion !== access.tokenVersion)
-    throw new ApiError('TOKEN_VERSION_MISMATCH', 'The password has changed: log in again');
+    throw new ApiError(
+      'TOKEN_VERSION_MISMATCH',
+      'The password has changed, or the account was deleted: log in again',
+    );
   if (!found.isLive) throw unauthorized('The session has ended: log in again');
   const via = bearer ? 'bearer' : 'cookie';
   if (via === 'cookie' && !SAFE_METHODS.includes(c.req.method)) requireSameOrigin(c.req.raw);

@@ -31,7 +31,10 @@ import { requireOperator } from './operator.ts';
 import { requireRole } from './rank.ts';
 import { supportTenant } from './support.ts';
 
-/** The door of a route: the callers that the route accepts. */
+/**
+ * The door of a route: the callers that the route accepts. The doors `organization` and `member` also let the
+ * operator's support session in, which only reads.
+ */
 export type Who =
   | { door: 'public' }
   /** The partner's routes: only API keys. */

@@ -32,7 +32,7 @@ export async function requireUnlocked(c: Context<AppContext>, email: string, now
 
 /**
  * Counts one check of the password inside a session. Only wrong passwords of the same session lock it; failed
- * logins do not.
+ * logins do not. The check also counts toward the lock of all logins to the address.
  */
 export async function requireUnlockedSession(
   c: Context<AppContext>,

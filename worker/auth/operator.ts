@@ -22,7 +22,7 @@ export async function requireOperator(c: Context<AppContext>): Promise<void> {
   if (!user.row.superAdmin)
     throw new ApiError(
       'SUPER_ADMIN_REQUIRED',
-      'Only the operator may do this: send one of OPERATOR_TOKEN as bearer token',
+      'Only the operator may do this: send one of OPERATOR_TOKEN as bearer token, or log in as a SUPER_ADMIN',
     );
   const actor: Actor = { type: 'USER', id: user.row.id, name: user.row.email };
   c.set('operator', actor);

@@ -1,6 +1,6 @@
 /**
- * Which other members a member may change, by their roles [C-1.2]. The door of a route checks only whether
- * the caller has the role that the route requires.
+ * Role checks [C-1.2]: `requireRole`, whether a member has the role that a route requires, and
+ * `requireWithinRank`, which roles a member may grant and which other members they may change.
  */
 import type { Context } from 'hono';
 import { includesRole, type Role } from '../../protocol/enums.ts';

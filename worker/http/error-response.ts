@@ -50,7 +50,7 @@ export function conflict(message: string): ApiError {
   return new ApiError('CONFLICT', message);
 }
 
-/** 503 for a temporary failure. The client may try again after `retryAfterSeconds`. */
+/** 503 for a temporary failure, or for a part that the deployment lacks. `Retry-After` is `retryAfterSeconds`. */
 export function unavailable(message: string, retryAfterSeconds: number): ApiError {
   return new ApiError('SERVICE_UNAVAILABLE', message, {
     headers: { 'retry-after': String(retryAfterSeconds) },

@@ -1,6 +1,6 @@
 /**
- * Bodies of requests: application/json, at most 1 MiB, and less on routes without a credential [C-1.6],
- * [C-4.7].
+ * Bodies of requests: application/json (of CSP reports also two other types), at most 1 MiB, and less on routes
+ * without a credential [C-1.6], [C-4.7].
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
@@ -21,8 +21,8 @@ const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 /**
  * Reads the rest of a body after the handler has made the answer, and discards it. Without this, a client
- * that is still sending would see a broken connection instead of the answer. For an address over its limit
- * (429) this is done only if content-length shows that the body is short.
+ * that is still sending would see a broken connection instead of the answer. After 429, from whichever limit,
+ * this is done only if content-length shows that the body is short.
  */
 export const drainBody = createMiddleware<AppContext>(async (c, next) => {
   const stream = c.req.raw.body;
@@ -32,7 +32,7 @@ export const drainBody = createMiddleware<AppContext>(async (c, next) => {
   if (c.res.status !== 429 || isShort) await discard(c, stream);
 });
 
-/** Refuses a body that is too large, before anything else is done for it. */
+/** Refuses a body that is too large, before its caller is checked. */
 export const boundBody = createMiddleware<AppContext>(async (c, next) => {
   const stream = c.req.raw.body;
   if (announcedBytes(c) > LIMIT.restBodyBytes) throw tooLarge(LIMIT.restBodyBytes);

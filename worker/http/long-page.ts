@@ -27,7 +27,7 @@ function formatCursor({ value, id }: Cursor): string {
   return base64Url(new TextEncoder().encode(JSON.stringify([value, id])));
 }
 
-/** Returns undefined for a text that is not the cursor of an answer. */
+/** Returns undefined for a text that does not have the form of a cursor. */
 export function parseCursor(text: string): Cursor | undefined {
   try {
     const [value, id] = cursorParts.parse(JSON.parse(new TextDecoder().decode(bytesOf(text))));

@@ -1,5 +1,5 @@
 /**
- * Parses path parameters, query parameters and bodies by their schemas. A parameter may be given only once.
+ * Parses path parameters, query parameters and bodies by their schemas. A query parameter may be given only once.
  * Errors name the field (spec: 400 VALIDATION_ERROR).
  */
 import type { Context } from 'hono';
@@ -61,7 +61,7 @@ function requireReach(schema: Parameters, { page, limit, before }: PageRequest):
   throw invalidParameter(`page: pages reach only the first ${LIMIT.listTotal} rows: ${remedy}`);
 }
 
-/** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner surface [C-10]. */
+/** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner surface and on public routes [C-10]. */
 export function readPath(c: Context<AppContext>, schema: Parameters, code: ParameterCode): unknown {
   return parse(schema, c.req.param(), code);
 }

@@ -1,4 +1,7 @@
-/** Request rate limits [C-4.7]: counted by an object per key or user, shown in `RateLimit-*` headers. */
+/**
+ * Request rate limits [C-4.7], each counted by an object of its own. Only the limit of a credential (API key,
+ * user, support session) is shown in `RateLimit-*` headers; those of an organization or a network are not.
+ */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { RequestCount } from '../../durable-objects/rpc.ts';

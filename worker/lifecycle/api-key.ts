@@ -1,7 +1,7 @@
 /**
- * The life of an API key: it is created, tested with a real connection, and only then active. Its revocation
- * is stored first in its Vhost, then in D1 (rule 6). If a request is interrupted, `discardStranded` deletes
- * an unfinished key, and the Vhost's agenda finishes a revocation.
+ * The life of an API key: it is created, tested with a real connection if it has a vhost with a name, and only
+ * then active. Its revocation is stored first in its Vhost, then in D1 (rule 6). If a request is interrupted,
+ * `discardStranded` deletes an unfinished key, and the Vhost's agenda writes the revocation to D1.
  */
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -49,9 +49,9 @@ export type KeyCreation =
   | { ok: false; error: string };
 
 /**
- * Creates a key and tests it. If a step fails, deletes everything that was stored for the key; if that
- * deletion fails, `discardStranded` repeats it. The caller announces the change. `audit` creates the entry
- * for the outcome.
+ * Creates a key, and tests it if it has a vhost with a name. If a step fails, deletes everything that was stored
+ * for the key; if that deletion fails, `discardStranded` repeats it. The caller announces the change. `audit`
+ * creates the entry for the outcome.
  */
 export async function createApiKey(
   env: Env,
@@ -148,7 +148,7 @@ export function amqpPort(env: Env): number {
 
 /**
  * Revokes a key. When this returns, the key is refused everywhere and its connections are closed [C-5.6].
- * Returns undefined if D1 already had the revocation: then the change was announced with it.
+ * Returns undefined if `key` already has the time of its revocation, which an earlier request or the Vhost wrote.
  */
 export async function revokeApiKey(
   env: Env,

@@ -1,6 +1,6 @@
 /**
- * Code samples that run without changes (spec: Connection bundle): they connect, print events and, if the key
- * may send commands, send one.
+ * Code samples that run without changes (spec: Connection bundle). Those for Node and Python connect, print
+ * acknowledgements and telemetry and, if the key may send device commands, send one. That for curl lists the sites.
  */
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Moves a device to the Site of another plant, or to a Site of its own if it has no plant. D1 stores the
- * destination first; every step can be repeated. The scheduled task or the next request for the device
- * finishes an interrupted move.
+ * destination first; every step can be repeated. An interrupted move is finished by the scheduled task, or by the
+ * next request for the device that does more than read its record or its telemetry.
  */
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';

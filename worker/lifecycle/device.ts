@@ -1,7 +1,7 @@
 /**
  * The life of a device (spec: Device lifecycle; [C-3.3]). Changes of status and secret take effect first in
- * the device's Site, which also writes them to D1 and retries until D1 has them. New credentials are in D1
- * before a client receives them.
+ * the device's Site, which also writes them to D1 and retries until D1 has them. D1 has the expiry of a new token
+ * and the fingerprint of a new certificate before a client receives them.
  */
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../durable-objects/registry/writes.ts';
@@ -22,7 +22,7 @@ import { type IssuedCertificate, issueCertificate } from './device-certificate.t
 import { packageOf } from './device-package.ts';
 import { siteIdOf, siteOf } from './device-site.ts';
 
-/** Provisions a device, once. Undefined if it is already provisioned, or another request is provisioning it. */
+/** Provisions a device, once. Undefined if it is provisioned, moving or deleted, or another request provisions it. */
 export async function provisionDevice(
   env: Env,
   device: DeviceRow,

@@ -1,4 +1,7 @@
-/** The scheduled task of each minute: finishes what interrupted requests left, and deletes expired rows. */
+/**
+ * The scheduled task of each minute: finishes what interrupted requests left, sends the mails that are due, ends
+ * sessions of suspended organizations, erases deleted ones, and deletes expired rows.
+ */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
 import { deliverMails } from '../mail/outbox.ts';
@@ -16,7 +19,7 @@ import { announceDue } from './registry-change.ts';
 
 /**
  * Maximum number of rows of each kind that one round deletes. Of accounts a round deletes fewer, because
- * their ids are sent to D1 in one parameter.
+ * their ids are sent to D1 in one parameter; audit events and deleted organizations have limits of their own.
  */
 const ROWS_PER_ROUND = 5_000;
 const ACCOUNTS_PER_ROUND = 1_000;

@@ -1,7 +1,8 @@
 /**
- * Makes registry changes effective before their request is answered: D1 stores the change with a version,
- * then every Site and Vhost with a copy applies it. If one of them fails, the change stays in D1 and is
- * announced again by the next change and by the scheduled task.
+ * Makes registry changes effective before their request is answered (after it with `announceLater`): D1 stores
+ * the change with a version, then the Sites and Vhosts with a copy apply it, up to MAX_NOTIFIED of them. If there
+ * are more, or one fails, the change stays in D1 and is announced again by the next change and by the scheduled
+ * task.
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';

@@ -37,8 +37,8 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   // Without a valid proof the path does not exist: `next` answers 404 as for any unknown path.
   if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
-  // Unknown, revoked and expired keys are not found. If D1 does not have a revocation yet, the Vhost, which
-  // is called below, rejects the key.
+  // D1 shows whether the key is unknown, revoked or expired, or its organization suspended. If D1 does not have
+  // a revocation yet, the Vhost, which is called below, rejects the key.
   const credentials = basicCredentials(c.req.raw.headers);
   const probed = credentials && (await takeProbe(c.env.DB, credentials.password, proof.probe));
   const judged: JudgedKey = probed

@@ -20,7 +20,7 @@ import type { AppContext } from '../env.ts';
 /**
  * Returns the bridge's data about its client, or undefined without a valid proof. The object, not this
  * function, ensures that a proof is used once. `secrets`: the accepted secrets, separated by commas: `id=secret` is only
- * for the bridge with this id, a secret without an id for every bridge.
+ * for the bridge with this id, a secret without an id for every bridge that has none of its own.
  */
 export function verifyBridge(request: Request, secrets: string, now: number): BridgeProof | undefined {
   const proof = provenBy(request, secrets);

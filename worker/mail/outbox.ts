@@ -31,8 +31,8 @@ export function mailOrigin({ PUBLIC_URL }: Pick<Env, 'PUBLIC_URL'>): string | un
 }
 
 /**
- * The row of a mail, for `queuedMail`; undefined while mail is off. `about`: the organization or user whose
- * audit log gets an event if the mail cannot be sent.
+ * The row of a mail, for `queuedMail`; undefined while mail is off. `about`: the organization that gets an audit
+ * event if the mail cannot be sent; or the user, whom an event of no organization then names.
  */
 export function mailRow(
   env: Env,

@@ -1,7 +1,7 @@
 /**
  * The Worker's own counters, in the memory of its isolate. They are reported to the Metrics object after a
- * request, at most every five seconds. An isolate that ends loses unreported counts; a call whose answer is
- * lost may count twice.
+ * request, at most every five seconds, and before each answer of `GET /metrics`. An isolate that ends loses
+ * unreported counts; a call whose answer is lost may count twice.
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';

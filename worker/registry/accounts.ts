@@ -1,4 +1,7 @@
-/** What mailed tokens change in D1: proof of an address, password reset and e-mail change [C-11.3], [C-11.4], [C-14.1]. */
+/**
+ * What mailed tokens change in D1: proof of an address, password reset and e-mail change; and the deletion of
+ * accounts that never proved their address [C-11.3], [C-11.4], [C-14.1].
+ */
 import { and, eq, gt, isNull, lt, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
@@ -23,7 +26,7 @@ import { endedSessions } from './sessions.ts';
 export type TokenPurpose = (typeof TOKEN_PURPOSES)[number];
 export type AccountToken = typeof accountTokens.$inferSelect;
 
-/** Expired tokens are kept for this time, so that a late use is answered with "expired" and not with "unknown". */
+/** Expired tokens are kept for this time, so that a late e-mail change is answered with "expired", not "unknown". */
 const ENDED_KEPT_MS = 7 * 86_400_000;
 
 interface NewToken {

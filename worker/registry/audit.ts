@@ -1,4 +1,4 @@
-/** Audit rows: reads them [C-8.4], and writes the rows of actions that change nothing else in D1. */
+/** Audit rows: reads them [C-8.4], writes those of actions that change nothing else in D1, and deletes old ones. */
 import { and, asc, eq, gt, gte, isNull, lt, type SQL, type SQLWrapper, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
@@ -123,8 +123,8 @@ const ROWS_PER_STATEMENT = 5_000;
 const STATEMENTS_PER_ROUND = 40;
 
 /**
- * Deletes rows that are older than their organization's retention period, and the oldest rows of organizations that have
- * more than LIMIT.auditEvents [C-14.3].
+ * Deletes rows that are older than their organization's retention period (rows of no organization: than
+ * LIMIT.auditRetentionDays), and the oldest rows of organizations that have more than LIMIT.auditEvents [C-14.3].
  */
 export async function dropOldAuditEvents(
   database: D1Database,

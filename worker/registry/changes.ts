@@ -1,7 +1,7 @@
 /**
  * Registry changes that Sites and Vhosts with a copy must apply. The row of a change is written in the same
- * transaction and deleted when all targets have applied it. Each organization has its own increasing
- * versions.
+ * transaction and deleted when all targets have applied it, or when a newer change for all Sites has all of its
+ * targets. Each organization has its own increasing versions.
  */
 import { and, asc, eq, lte, ne, not, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';

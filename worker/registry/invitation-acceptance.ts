@@ -165,8 +165,8 @@ function provedAccount(db: DrizzleD1Database, userId: string, now: number): Stat
 }
 
 /**
- * Deletes the sessions, memberships and mailed tokens of a stranger who registered the address before its
- * owner.
+ * Ends the sessions, and deletes the memberships and mailed tokens, of a stranger who registered the address
+ * before its owner.
  */
 function leftByStranger(
   db: DrizzleD1Database,

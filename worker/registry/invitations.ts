@@ -29,7 +29,7 @@ export interface Invited {
 
 /**
  * Creates an invitation; a pending one of the same address is revoked. `member`: the address is a member already;
- * `full`: the organization has sent as many today as it may.
+ * `full`: the organization has sent as many within a day as it may.
  */
 export async function createInvitation(
   database: D1Database,

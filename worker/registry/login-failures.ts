@@ -1,7 +1,8 @@
 /**
  * Failed logins by e-mail address, registered or not, and client network [C-14.4]: a stranger who guesses from one
- * network locks only that network out. Attempts from all networks are counted, too, and lock at a higher number. An
- * attempt is counted before its password is checked, so that parallel attempts cannot bypass the limit.
+ * network locks only that network out. Attempts from all networks are counted, too, and lock at a higher number. A
+ * check of the password inside a session is an attempt from a network of its own. An attempt is counted before its
+ * password is checked, so that parallel attempts cannot bypass the limit.
  */
 import { and, eq, inArray, lt, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';

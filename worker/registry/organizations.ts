@@ -46,7 +46,7 @@ export async function findAnyOrganization(
 
 /**
  * The statements that create an organization with its creator as ORG_ADMIN [C-1.2]. The first returns no row if the user
- * is in as many organizations as allowed.
+ * is in as many organizations as allowed, or is ORG_ADMIN of as many as allowed.
  */
 export function newOrganization(
   db: DrizzleD1Database,

@@ -18,7 +18,7 @@ import {
 } from '../../protocol/alert.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
 import { longPageSchema } from '../../protocol/page.ts';
-import { deviceNotFound, requireDevice, requirePlant } from '../auth/access.ts';
+import { requireDevice, requirePlant } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
 import { requireRole } from '../auth/rank.ts';
@@ -105,7 +105,11 @@ export const alertRoutes = [
         throw forbidden(
           'The API key is limited to certain plants and cannot create a rule for all plants: send plantId or deviceId',
         );
-      if (sites.length === 0) throw deviceNotFound();
+      if (sites.length === 0)
+        throw new ApiError(
+          'NOT_FOUND',
+          'The device has no plant, so nothing would evaluate the rule: move the device to a plant first',
+        );
       const { name, severity, metric, operator } = body;
       const audit = (id: string) =>
         auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
@@ -182,7 +186,7 @@ export const alertRoutes = [
   }),
 ];
 
-/** Moves an alert from a status in `from` to `status`. Throws 409 if its status has changed in the meantime. */
+/** Moves an alert from a status in `from` to `status`. Throws 409 if it has another status. */
 async function moveAlert(
   c: Context<AppContext>,
   alert: AlertRow,

@@ -61,7 +61,7 @@ export const apiKeyRoutes = [
     },
     answer: {
       status: 201,
-      description: 'The API key with its secrets, shown only once. A key with broker scopes has been tested',
+      description: 'The API key and its secrets, shown only once. A key with a named vhost has been tested',
       body: createdApiKey,
     },
     errors: [
@@ -288,7 +288,7 @@ function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly {
   if (wrong.length > 0) throw invalidBody(...wrong);
 }
 
-/** Each creation and each test is a real connection to the listener, which all organizations share [C-14.2]. */
+/** Counts creations and tests: most open a connection to the listener, which all organizations share [C-14.2]. */
 async function requireKeyTest(c: Context<AppContext>): Promise<void> {
   const { organizationId } = c.get('tenant');
   const most = await ceilingOf(c.env.DB, organizationId, 'keyTestsPerMinute');

@@ -1,4 +1,7 @@
-/** Audit events of an organization: admin actions, logins and rejected connections [C-8.4]. */
+/**
+ * Audit events of an organization: what members, API keys, the operator and the platform did to it, logins, and
+ * accepted and rejected connections [C-8.4].
+ */
 import * as z from 'zod';
 import { AUDIT_EVENTS, auditPage } from '../../protocol/audit.ts';
 import { longPageOf } from '../http/long-page.ts';

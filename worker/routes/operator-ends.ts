@@ -1,6 +1,6 @@
 /**
- * The operator's routes to suspend and delete organizations, to delete users, and to read an organization's
- * data in a support session [C-14.1].
+ * The operator's routes to list, suspend, reactivate and delete organizations, to delete users, and to start a
+ * support session; and the organization's own routes to list and end its support sessions [C-14.1].
  */
 import type { Context } from 'hono';
 import * as z from 'zod';

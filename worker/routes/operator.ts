@@ -1,6 +1,6 @@
 /**
- * Routes that only the operator of the deployment may call: organizations, their first members, and ceilings
- * [C-14.1], [C-14.2].
+ * Routes that only the operator of the deployment may call: create organizations, invite people to them, read and
+ * set ceilings, and retire data keys [C-14.1], [C-14.2]. More of them are in operator-ends.ts.
  */
 import * as z from 'zod';
 import { reasonOf } from '../../durable-objects/object/reason.ts';

@@ -1,6 +1,7 @@
 /**
- * REST commands: an admin's commands to one device [C-3.4]. Partners do not see them. Actions that need the
- * checks of the site's command pipeline are rejected.
+ * REST commands to one device, from members with the role OPERATOR or higher and from API keys with the scope
+ * commands:execute [C-3.4]. Neither the site's command log nor AMQP events show them. Actions that need the checks
+ * of the site's command pipeline are rejected.
  */
 import * as z from 'zod';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';

@@ -63,7 +63,9 @@ export const credentialRoutes = [
         provisionDevice(c.env, device, body.csr, audit, Date.now()),
       );
       if (!provisioned)
-        throw conflict('The device is already provisioned, or is being provisioned: read its status');
+        throw conflict(
+          'The device is already provisioned, or is being provisioned or moved: read its status',
+        );
       return provisioned;
     },
   }),
@@ -238,7 +240,8 @@ function notAllowed(what: string, status: string, needed = 'ACTIVE'): ApiError {
 
 function requireListener(c: Context<AppContext>, { authMethod }: DeviceRow): void {
   if (hasListener(c.env, authMethod)) return;
-  throw unavailable(`This deployment has no MQTT listener for ${authMethod}: see docs/operations.md`, 3_600);
+  const message = `This deployment accepts no devices with authMethod ${authMethod}: see docs/operations.md`;
+  throw unavailable(message, 3_600);
 }
 
 async function withRequest<Value>(work: () => Promise<Value>): Promise<Value> {

@@ -43,7 +43,10 @@ const READS_DEVICES: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read
 const WRITES_DEVICES: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:write' };
 const DELETES_DEVICES: Who = { door: 'member', role: 'ADMIN', scope: 'plants:write' };
 const READS_DIAGNOSTICS: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:read' };
-/** Only users manage credentials and lifecycle of a device; no scope of an API key allows it [C-2.6]. */
+/**
+ * Only users manage the credentials of a device, and suspend, reactivate or revoke it; no scope of an API key
+ * allows it [C-2.6]. A device renews its MQTT token itself.
+ */
 export const MANAGES_DEVICES = { door: 'member', role: 'ADMIN' } as const satisfies Who;
 
 const EXAMPLE = {

@@ -145,7 +145,9 @@ async function whoAccepts(
   }
   const missing = [...(name === undefined ? ['name'] : []), ...(password === undefined ? ['password'] : [])];
   if (name === undefined || password === undefined)
-    throw invalidBody(...missing.map((field) => `${field}: required, because ${email} has no account yet`));
+    throw invalidBody(
+      ...missing.map((field) => `${field}: required, because ${email} has no account with a proved address`),
+    );
   await turnToHash();
   return { name, passwordHash: hashPassword(password), place: placeOf(c), replaces: userId };
 }

@@ -83,7 +83,8 @@ export const accountRoutes = [
     examples: { body: { email: 'jana@example.com' } },
     answer: {
       status: 202,
-      description: 'A mail is sent if the address has an account; the answer is the same if it has none',
+      description:
+        'A mail is sent if the address has an account that got none within a minute; the answer is always the same',
       body: accepted,
     },
     handler: (c, { body }) => {

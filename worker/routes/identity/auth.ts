@@ -1,4 +1,4 @@
-/** Registration, login, token refresh, logout and password change [C-1.4]. */
+/** Registration, login, token refresh, logout, the current user, and password change [C-1.4]. */
 import type { Context } from 'hono';
 import * as z from 'zod';
 import { reasonOf } from '../../../durable-objects/object/reason.ts';
@@ -160,7 +160,7 @@ export const authRoutes = [
       if (!user)
         throw new ApiError(
           'REFRESH_TOKEN_INVALID',
-          'The refresh token is not one of this deployment, or its account was deleted: log in again',
+          'The refresh token is not one of this deployment: log in again',
         );
       const { sessionId } = token;
       return await answerLogin(c, user, { sessionId, generation: refreshed.generation }, now);
@@ -216,7 +216,10 @@ export const authRoutes = [
   }),
 ];
 
-/** Why a session cannot be refreshed. Expired sessions are deleted, so an unknown session counts as expired. */
+/**
+ * Why a session cannot be refreshed. An unknown session counts as expired: expired sessions are deleted, as are
+ * those of a deleted account, and the oldest above the limit.
+ */
 function refused(outcome: Exclude<Refreshed['outcome'], 'refreshed'>): ApiError {
   switch (outcome) {
     case 'unknown':

@@ -1,4 +1,4 @@
-/** The routes by which admins create, list and revoke the invitations of their organization [C-11.2]. */
+/** The routes by which admins create, list, send again and revoke the invitations of their organization [C-11.2]. */
 import type { Context } from 'hono';
 import * as z from 'zod';
 import type { Actor } from '../../../durable-objects/registry/entries.ts';

@@ -1,4 +1,4 @@
-/** What every read of partners has in common (spec: Partner read surface). */
+/** The door of all reads of partners, and the parameter of those of one site (spec: Partner read surface). */
 import * as z from 'zod';
 import { uuid } from '../../../protocol/ids.ts';
 import type { Who } from '../../auth/door.ts';
