@@ -280,7 +280,7 @@ describe('rejected logins of devices at one address [C-3.11]', () => {
 describe('connection tests of keys', () => {
   const KNOWN = { ...REFUSED, isProbe: true } as Result;
 
-  it('that fail are never counted, and no failed login of their address throttles them [C-14.6]', async ({
+  it('with known nonces are not counted if they fail, and no failed login throttles them [C-14.6]', async ({
     dials,
   }) => {
     for (let count = 0; count < 20 * LIMIT.refusedLoginsPerMinute; count++)

@@ -35,7 +35,7 @@ describe('the configuration', () => {
     });
   });
 
-  it('all optional variables are read, and foreign ones ignored', () => {
+  it('optional variables replace the defaults, and foreign ones are ignored', () => {
     const config = readConfig({
       ...GOOD,
       SITEWIRE_EDGE_URL: 'http://127.0.0.1:8787',

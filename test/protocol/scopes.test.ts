@@ -36,7 +36,7 @@ it('the closed list of scopes is the published one [spec: Scopes]', () => {
 
 describe('effectiveScopes', () => {
   it.each(['vcp:connect', 'trading:connect'] as const)(
-    'expands %s to every write scope when it is the only scope, given once or twice [C-5.3]',
+    'expands %s to every vcp:write scope when it is the only scope, given once or twice [C-5.3]',
     (scope) => {
       for (const scopes of [[scope], [scope, scope]])
         expect(effectiveScopes(scopes)).toEqual(new Set([scope, ...VCP_WRITE_SCOPES]));
@@ -67,7 +67,7 @@ it('only a key with vcp:connect or trading:connect may connect [spec: Scopes]', 
   expect(mayConnect(new Set<ApiKeyScope>())).toBe(false);
 });
 
-it('vcp:connect and the write scopes give a key its own vhost; vcp:read and trading:connect do not [C-5.3]', () => {
+it('vcp:connect and the vcp:write scopes give a key its own vhost; vcp:read and trading:connect do not [C-5.3]', () => {
   const withVhost = API_KEY_SCOPES.filter((scope) => hasVhost([scope]));
   expect(withVhost).toEqual(['vcp:connect', ...VCP_WRITE_SCOPES]);
   expect(hasVhost(['trading:connect', 'vcp:read'])).toBe(false);

@@ -15,7 +15,7 @@ const it = test
   });
 
 describe('a path that does not exist', () => {
-  it('answers every method with the same 404 NOT_FOUND (spec: Errors)', async () => {
+  it('outside /vcp answers every method with the same 404 NOT_FOUND (spec: Errors)', async () => {
     const paths = [
       '/',
       '/favicon.ico',

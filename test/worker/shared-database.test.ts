@@ -68,7 +68,7 @@ describe('the changes of an organization', () => {
     await expectError(await admin.operate(first.id, 'reactivate'), 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('are counted without reads, refused requests and the changes of another organization [C-14.2]', async () => {
+  it('are counted without reads, requests that get 401 or 403, and the changes of another organization [C-14.2]', async () => {
     stopClock();
     const [team, other] = [await Team.create(), await Team.create()];
     await limitChanges(team, 1);

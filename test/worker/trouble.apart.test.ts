@@ -86,7 +86,7 @@ function written(values: readonly unknown[]): string {
 
 describe('a failure of D1', () => {
   it.for(TROUBLES)(
-    'every path answers 503 if D1 throws "%s" (spec: 503 SERVICE_UNAVAILABLE)',
+    'makes the reads of a partner answer 503 if D1 throws "%s" (spec: 503 SERVICE_UNAVAILABLE)',
     async (message, { key, site }) => {
       breakD1(message);
       for (const path of [SITES, `${site}/config`, `${site}/commands`, `${site}/telemetry/latest`]) {

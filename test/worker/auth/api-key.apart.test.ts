@@ -10,7 +10,7 @@ import { API_KEY_SCOPES } from '../../../protocol/scopes.ts';
 
 const SITES = '/vcp/sites';
 
-/** Every path of the read surface, for one plant. */
+/** Four paths of the read surface, three of them of one plant. */
 const it = test.extend('paths', ({ plant: { id } }) => {
   return [SITES, ...['config', 'commands', 'telemetry/latest'].map((name) => `${SITES}/${id}/${name}`)];
 });

@@ -58,7 +58,7 @@ describe('who may read the metrics', () => {
     await expectError(await ask(`Bearer ${OLD}`, NEW), 401, 'UNAUTHORIZED');
   });
 
-  it('another method than GET gets 404, even with a valid token', async () => {
+  it('a POST gets 404, even with a valid token', async () => {
     const headers = { authorization: `Bearer ${NEW}`, 'content-type': 'application/json' };
     const request = restRequest('/metrics', { method: 'POST', headers, body: '{}' });
     await expectError(await sendRequest(request, { METRICS_TOKEN: NEW }), 404, 'NOT_FOUND');

@@ -35,7 +35,7 @@ describe('closed lists', () => {
     },
   );
 
-  it('of columns with a closed list only sub_devices.meter_role may be null [C-2.2]', async ({ rows }) => {
+  it('of those of plants, devices and sub-devices only meter_role may be null [C-2.2]', async ({ rows }) => {
     await rows.expectTaken('sub_devices', { meter_role: null });
     await rows.expectRefused('sub_devices', NOT_NULL, { asset_type: null }, { status: null });
     await rows.expectRefused('devices', NOT_NULL, { type: null }, { auth_method: null }, { status: null });

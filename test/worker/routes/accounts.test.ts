@@ -28,7 +28,9 @@ const it = test
   });
 
 describe('an account whose address is not proved', () => {
-  it('can log in and see itself, and gets 403 for everything else [C-14.1]', async ({ newcomer }) => {
+  it('can log in and see itself, and gets 403 for organizations and plants [C-14.1]', async ({
+    newcomer,
+  }) => {
     expect((await newcomer.call('/auth/me')).status).toBe(200);
     expect((await newcomer.call('/auth/sessions')).status).toBe(200);
     const others = [

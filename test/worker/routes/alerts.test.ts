@@ -146,7 +146,7 @@ describe('GET /alerts', () => {
     expect(await idsOf('?status=RESOLVED')).toEqual([]);
   });
 
-  it('an unknown kind, status, id or page gets 400 (bad input: REST)', async ({ team }) => {
+  it('an unknown kind or status, or an invalid id or page, gets 400 (bad input: REST)', async ({ team }) => {
     const bad = ['kind=rule', 'status=OPEN', 'status=', 'plantId=x', 'deviceId=1', 'page=0', 'limit=101'];
     for (const query of [...bad, 'kind=RULE&kind=ALERT']) {
       await expectError(await team.operator.call(`/alerts?${query}`), 400, 'VALIDATION_ERROR');

@@ -67,7 +67,7 @@ describe('the answers about API keys', () => {
 });
 
 describe('the actions of an admin on a key', () => {
-  it('each action is audited once, also if it is repeated without effect (spec: Audit events)', async ({
+  it('a creation, a bundle’s acknowledgement and a revocation are audited, a repetition is not (spec: Audit events)', async ({
     keys,
     ownTeam,
   }) => {

@@ -62,7 +62,7 @@ describe('the routes of API keys', () => {
 });
 
 describe('a request to make a key', () => {
-  it('without scopes, or with an unknown scope, gets 400 with a code for that mistake [C-10]', async ({
+  it('gets 400 for an empty list of scopes and for an unknown scope, each with its own code, and for no list [C-10]', async ({
     keys,
     keyCount,
   }) => {
@@ -82,7 +82,10 @@ describe('a request to make a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('with a broker scope gets 400 if no AMQP listener is configured [C-10]', async ({ keys, keyCount }) => {
+  it('with vcp:connect or a vcp:write scope gets 400 if no AMQP listener is configured [C-10]', async ({
+    keys,
+    keyCount,
+  }) => {
     for (const scope of ['vcp:connect', ...VCP_WRITE_SCOPES]) {
       const response = await keys.post({ scopes: ['vcp:read', scope] });
       await expectError(response, 400, 'API_KEY_VCP_SCOPES_NOT_SUPPORTED');
@@ -111,7 +114,7 @@ describe('a request to make a key', () => {
     expect((await keys.make()).apiKey.allowedIps).toEqual([]);
   });
 
-  it('gets 400 unless its allowedPlantIds are one or more plants of the organization [C-5.2]', async ({
+  it('with allowedPlantIds gets 400 unless they are one or more plants of the organization [C-5.2]', async ({
     keys,
     other,
     ownTeam,

@@ -116,7 +116,7 @@ describe('the row of an action', () => {
     expect(await team.eventsAbout(id)).toMatchObject([{ address: null }]);
   });
 
-  it('refused requests and reads are not audited [C-8.4]', async ({ team, other }) => {
+  it('refused changes and reads are not audited [C-8.4]', async ({ team, other }) => {
     const { id } = await team.newPlant();
     await createDevice(team.organization, id, 'GATEWAY');
     const { total } = (await pageOf(team.admin)).meta;
@@ -194,7 +194,9 @@ describe('GET /audit-events', () => {
     expect([none.data, none.meta.total]).toEqual([[], 0]);
   });
 
-  it('an unknown event, cursor or range, or an offset over 10 000 gets 400 [C-14.3]', async ({ ownTeam }) => {
+  it('an invalid event, cursor, range or page, or an offset over 10 000 gets 400 [C-14.3]', async ({
+    ownTeam,
+  }) => {
     const events = ['plant', 'plant.%', "'%20OR%201=1--", 'PLANT.CREATED', '', 'a'.repeat(101), 'a&event=b'];
     const queries = [
       ...events.map((event) => `event=${event}`),

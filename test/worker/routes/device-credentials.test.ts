@@ -72,7 +72,11 @@ describe('POST /devices/{id}/mqtt-token', () => {
     expect((await team.readDevice(id)).tokenExpiresAt).toBeNull();
   });
 
-  it('a new token ends neither sessions nor earlier tokens [C-3.3]', async ({ team, device, link }) => {
+  it('a new token without endOthers ends neither sessions nor earlier tokens [C-3.3]', async ({
+    team,
+    device,
+    link,
+  }) => {
     await team.admin.operate(device.id, 'mqtt-token', { expiresIn: 60 });
     expect(await counts(link, device, device.hmacSecret)).toBe(true);
     expect((await dialMqtt(device.id, device.token)).status).toBe(101);
@@ -114,7 +118,7 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(await admin.read(`/devices/${device.id}`)).toMatchObject({ status: 'ACTIVE', hmacRotation: null });
   });
 
-  it('a second rotation ends the first secret immediately; the second one gets the grace period [C-3.3]', async ({
+  it('a second rotation ends an unused first secret immediately; the second one gets the grace period [C-3.3]', async ({
     team,
     device,
     link,
@@ -146,7 +150,7 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(isSignedWith(device.id, after, device.hmacSecret)).toBe(false);
   });
 
-  it('after three concurrent rotations two of the new secrets are valid, and the secret from before them is not [C-3.3]', async ({
+  it('after three concurrent rotations two of the new secrets are valid, and an unused secret from before them is not [C-3.3]', async ({
     team,
     device,
     link,

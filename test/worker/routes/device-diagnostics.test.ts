@@ -157,7 +157,11 @@ describe('GET /devices/{id}/diagnostics', () => {
     }
   });
 
-  it('all drops are counted, and the last hundred are shown [C-3.8]', async ({ team, device, link }) => {
+  it('all dropped messages are counted, and the last hundred are shown [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
     const bad = (count: number, data: string) =>
       Array.from({ length: count }, () => rawTelemetry(device, { data, sig: FORGED }));
     await publishAll(link, bad(60, '{"old":1}'));

@@ -95,7 +95,7 @@ describe('a key', () => {
     expect(await keyOf('commands:read').read(`${path}/${made.cmdId}`)).toEqual(made);
   });
 
-  it('gets 403 from every route that needs another scope [C-4.2]', async ({ team, keyOf }) => {
+  it('gets 403 from a device route that needs another scope [C-4.2]', async ({ team, keyOf }) => {
     const { id } = await team.newTokenDevice();
     const made = await team.command(id);
     const before = await team.readDevice(id);

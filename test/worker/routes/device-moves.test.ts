@@ -30,7 +30,7 @@ async function gridAfter(device: TokenDevice, plantId: string, kw: number): Prom
   return await gridPowerKw({ id: plantId, gateway: device });
 }
 
-/** The number of rows in each table of an object that has rows of devices. */
+/** The number of rows of an object in each of OWN_TABLES. */
 async function rowsIn(siteId: string): Promise<number[]> {
   return await Promise.all(OWN_TABLES.map((table) => numberOf(siteId, `SELECT count(*) FROM ${table}`)));
 }
@@ -61,7 +61,7 @@ describe('a move to another plant', () => {
     expect(await gridAfter(device, plantId, 3)).toBe(3);
   });
 
-  it('a move takes all rows of the device from the old plant’s object to the new plant’s [C-3.1]', async ({
+  it('a move takes secret, diagnostics and commands of the device to the new plant’s object [C-3.1]', async ({
     team,
     device,
     link,

@@ -33,7 +33,11 @@ describe('the connection of a device', () => {
     expect(await presenceOf(team, device)).toEqual(['OFFLINE', true]);
   });
 
-  it('a reported status is shown until the device reconnects [C-3.10]', async ({ team, device, link }) => {
+  it('a reported status is shown; OFFLINE only until the device reconnects [C-3.10]', async ({
+    team,
+    device,
+    link,
+  }) => {
     for (const status of DEVICE_REPORTED_STATUSES) {
       await sendStatus(link, device, status);
       expect([status, await presenceOf(team, device)]).toEqual([status, [status, true]]);

@@ -155,7 +155,7 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('another method than GET gets the 404 of an unknown path, with a valid proof and without one (rule 1)', async () => {
+  it('POST, PUT, PATCH, DELETE and OPTIONS get the 404 of an unknown path, with or without a valid proof (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const unknown = await (await send('/link/unknown')).text();
     const before = await footprint();
@@ -220,7 +220,7 @@ describe.each([
     }
   });
 
-  it('a valid proof without a credential gets 401 (rule 1)', async () => {
+  it('a valid proof without a credential, or with a malformed one, gets 401 (rule 1)', async () => {
     const { good } = await createClient();
     const credentials = [undefined, '', 'Basic', 'Basic !', 'Basic eA==', 'Bearer x', 'Basic eDp5 eDp5'];
     for (const authorization of credentials) {

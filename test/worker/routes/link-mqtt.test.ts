@@ -90,7 +90,7 @@ describe('a device’s dial', () => {
     expect(await rowCounts(siteOf(device.id))).toMatchObject({ device: 1, seen_connection: 1 });
   });
 
-  it('every invalid token gets the same 401 and counts as a failure; another device’s token does not count [C-3.6]', async ({
+  it('invalid tokens get the same 401 and count as failures, except the token of another device [C-3.6]', async ({
     organization,
     plant,
   }) => {

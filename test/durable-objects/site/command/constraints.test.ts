@@ -51,7 +51,7 @@ describe('the target of a command', () => {
     },
   );
 
-  it('a command for a silent sub-device is DEVICE_OFFLINE while its device is connected, else it is QUEUED [C-7.4]', async () => {
+  it('a command for a silent sub-device is DEVICE_OFFLINE if its device has been connected for 60 s, QUEUED if it is away [C-7.4]', async () => {
     const { plant, partner, link } = await newListeningSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 2_000);

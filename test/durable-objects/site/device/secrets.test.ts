@@ -116,7 +116,7 @@ describe('a rotated secret', () => {
     }
   });
 
-  it('the next rotation invalidates the oldest secret immediately, and starts a new grace period of 60 minutes [C-3.3]', async () => {
+  it('the next rotation invalidates an unused oldest secret immediately, and starts a new grace period of 60 minutes [C-3.3]', async () => {
     const { plant, takes, rotate, old } = await newSilentSite();
     const second = await rotate();
     setClock(START_MS + 30 * MINUTE);

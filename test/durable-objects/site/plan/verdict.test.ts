@@ -76,7 +76,7 @@ describe('a POWER setpoint', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('that the plant missed is DEVIATED, with one SETPOINT_DEVIATION to each key that sees the plant [C-8.3]', async () => {
+  it('that the plant missed is DEVIATED, with one SETPOINT_DEVIATION to each key that may connect and see it [C-8.3]', async () => {
     const { scene, organization, plant, partner, listener } = await newPlannedSite();
     const other = await listen(organization, await createKey(organization));
     await changeAndNotifySite(organization, plant.id);

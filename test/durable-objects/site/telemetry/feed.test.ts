@@ -139,7 +139,7 @@ describe('the telemetry events of a plant', () => {
 });
 
 describe('the keys that get telemetry', () => {
-  it("telemetry goes to the keys of the plant's organization that may see the plant [C-8.1]", async () => {
+  it("telemetry goes to the keys of the plant's organization that may connect and see the plant [C-8.1]", async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     const other = await createPlant(organization);

@@ -84,7 +84,7 @@ describe('a signal', () => {
     expect(snapshot.get(metric)).toMatchObject({ value: 5, atMs: T });
   });
 
-  it('of a sensor never becomes a value of the site or of a sub-device [C-3.13]', () => {
+  it('of an unlinked sensor never becomes a value of the site or of a sub-device [C-3.13]', () => {
     const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(SENSOR, at(T), { gridPowerKw: 1 });
     expect(snapshot.get('gridPowerKw')).toBeUndefined();
