@@ -1,4 +1,4 @@
-/** Request bodies are JSON of at most 1 MiB, on every path [C-1.6], [C-4.7]. */
+/** Request bodies are JSON of at most 1 MiB, where the path needs a credential [C-1.6], [C-4.7]. */
 import { send } from '#workerd/rest.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 

@@ -1,4 +1,4 @@
-/** What REST and the audit trail show of API keys: no secret, and each action of an admin once. */
+/** What REST and the audit trail show of API keys: no secret, and no action of an admin twice. */
 import { bodyOf } from '#workerd/client.ts';
 import { rowsFrom, runSql, valueFrom } from '#workerd/d1.ts';
 import type { AuditRow } from '#workerd/door.ts';

@@ -1,6 +1,6 @@
 /**
- * State alarms: one open per type and target, raised once and cleared once, to every key that may see the
- * plant [C-8.3]. METER_STALE is one of them: a meter that sent its registers and stopped [C-4.6].
+ * State alarms: one open per type and target, raised once and cleared once, to every key that may connect and
+ * see the plant [C-8.3]. METER_STALE is one of them: a meter that sent its registers and stopped [C-4.6].
  */
 import { vi } from 'vitest';
 import { changeAndNotifySite, removeSubDevice } from '#workerd/registry-changes.ts';
