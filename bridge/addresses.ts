@@ -1,9 +1,10 @@
 /**
- * Limits per client address: concurrent dials (further dials are queued), and rejected logins a minute. An
- * address may have a certain number of rejected logins with one credential, and ten times as many with all
- * credentials together. Beyond these limits the bridge answers without asking the edge, so that no address
- * fills the edge or the audit log, or blocks other addresses. A client that keeps retrying a bad credential
- * does not lock out clients with other credentials at the same address [C-3.11], [C-6.5].
+ * Limits per client address (IPv6: per network): concurrent dials (further dials are queued), and rejected
+ * logins a minute. The AMQP clients of an address may have a certain number of rejected logins with one
+ * credential, and ten times as many with all credentials together; `#isThrottled` has the rule for devices.
+ * Beyond these limits the bridge answers without asking the edge, so that no address fills the edge or the
+ * audit log, or blocks other addresses. A client that keeps retrying one bad credential does not lock out
+ * clients with other credentials until the limit for all [C-3.11], [C-6.5].
  */
 import { networkOf } from '../protocol/address-range.ts';
 import { LIMIT } from '../protocol/limits.ts';
@@ -25,7 +26,10 @@ const MAX_ADDRESSES = 10_000;
  */
 const REFUSED_OF_ALL = 10 * LIMIT.refusedLoginsPerMinute;
 const MAX_CREDENTIALS = 64;
-/** An address whose rejected logins of a minute named this many devices counts as guessing [C-3.11]. */
+/**
+ * An address counts as guessing if its rejected logins of a minute named this many devices, or if there were as
+ * many as one credential may have [C-3.11].
+ */
 const MAX_DEVICES = 3;
 
 interface Known {
@@ -107,8 +111,9 @@ export class Addresses {
   }
 
   /**
-   * Whether the address has too many rejected logins. A device is throttled only for its own credential, so
-   * other clients at its address cannot lock out a device with a valid token.
+   * Whether the address has too many rejected logins. A device is throttled only for its own credential and
+   * only while the address counts as guessing, so other clients at its address cannot lock out a device with a
+   * valid token.
    */
   #isThrottled(
     known: Known,

@@ -127,7 +127,7 @@ export class Bridge {
     return ports;
   }
 
-  /** Reads the TLS files again; new handshakes use them. */
+  /** Reads the TLS files again; new handshakes use them if they are valid. */
   rereadTlsFiles(): Promise<void> {
     return this.#files.reread();
   }
@@ -166,7 +166,7 @@ export class Bridge {
   }
 
   /**
-   * Logs a failed TLS handshake. A client that only connects and disconnects is logged at level debug,
+   * Logs a failed TLS handshake. A client that disconnects during the handshake is logged at level debug,
    * because load balancers check the port in this way all the time.
    */
   #handshakeFailed(listener: ListenerName, { reason, code, address }: HandshakeFailure): void {

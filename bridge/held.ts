@@ -1,7 +1,8 @@
 /**
- * Held publishes: publishes that their object has not accepted yet, because they exceed a rate (`wait` in
- * protocol/link/frame.ts). The bridge sends them again in order, at the pace that the object sets. It drops
- * none: the engines stop reading from a client that has too many of them.
+ * Held publishes: publishes that exceed a rate, which their object has not accepted yet (`wait` in
+ * protocol/link/frame.ts), and publishes that follow them. The bridge sends them in order, at the pace that the
+ * object sets. It drops none while the client is connected: the AMQP engine stops reading from a client that
+ * has too many of them, the MQTT engine from a client that has any.
  */
 import type { Wait } from '../protocol/link/frame.ts';
 

@@ -1,11 +1,11 @@
 /**
- * The link of one client: a WebSocket to the object that owns the client. The upgrade authenticates the
- * client and this bridge. When one end closes, the other closes too; the bridge never redials, the client has
- * to reconnect.
+ * The link of one client: a WebSocket to the object that owns the client. The upgrade authenticates the client
+ * and this bridge. When one end closes, the other closes too; the bridge never redials, the client has to
+ * reconnect.
  *
  * Batching: if no frame is unanswered, frames are sent at the end of the turn. Otherwise they are collected
- * until the next answer, but at most for two milliseconds, because the answer of one Site may be late while
- * others would answer at once.
+ * until the next answer, a frame that needs no answer or a full batch, but at most for two milliseconds,
+ * because the answer of one Site may be late while others would answer at once.
  */
 import { randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';

@@ -1,7 +1,7 @@
 /**
  * Every log line of the bridge: message, level and fields. docs/monitoring.md repeats them as a table, and a
- * test compares the two. Values from clients are cut and cleaned here, so that no line contains a credential,
- * however it was mistyped. Lines that a client can cause as often as it wants are limited.
+ * test compares the two. Values from clients are cut and cleaned here, so that no line contains an API key or a
+ * token. Lines that a client without a valid credential can cause as often as it wants are limited.
  */
 import type { Logger } from 'pino';
 import { LineLimit } from './line-limit.ts';
@@ -92,7 +92,7 @@ export class BridgeLog {
     this.#log[level](tidied, message);
   }
 
-  /** Logs the number of lines suppressed so far. */
+  /** Logs the number of lines suppressed in the current minute. */
   stop(): void {
     this.#limit.turn();
   }

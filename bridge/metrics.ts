@@ -1,6 +1,7 @@
 /**
- * The metrics of the bridge, for Prometheus. Every label value exists from the start, at zero, so that a rate
- * includes the first event. docs/monitoring.md repeats the metrics as a table, and a test compares the two.
+ * The metrics of the bridge, for Prometheus. Every label value of a counter exists from the start, at zero, so
+ * that a rate includes the first event. docs/monitoring.md repeats the metrics as a table, and a test compares
+ * the two.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import {

@@ -29,8 +29,8 @@ export type ProxyHeader =
   /** Valid so far; more bytes are needed. */
   | { is: 'partial' }
   /**
-   * `length` is in bytes. Without an address the connection is one that the proxy itself opened, a health
-   * check.
+   * `length` is in bytes. Without an address the header names no client: the proxy itself opened the connection
+   * (a health check), or it does not know the client's address.
    */
   | { is: 'whole'; length: number; address: string | undefined }
   | { is: 'wrong'; why: string };

@@ -19,7 +19,7 @@ export const LOGIN_REASONS = [
   'trouble',
   'unproven',
 ] as const;
-/** Reasons for which the object of a connected client ends the link. */
+/** Reasons for which the link of a connected client ends; `link`: any other one, such as a lost connection. */
 export const LINK_REASONS = ['taken-over', 'revoked', 'expired', 'link'] as const;
 
 export const REFUSAL_REASONS = [...LOGIN_REASONS, ...OWN_REASONS] as const;
@@ -31,7 +31,10 @@ export type LinkReason = (typeof LINK_REASONS)[number];
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 export type EndReason = (typeof END_REASONS)[number];
 
-/** Results of a publish: stored; not stored, the client may send it again; rejected, it may not. */
+/**
+ * Results of a publish. AMQP: stored; not confirmed as stored, so the client may send it again; rejected, it
+ * may not. MQTT: handled by the Site; refused, so the client sends it again in its next session.
+ */
 export const PUBLISH_RESULTS = ['confirmed', 'nacked', 'refused'] as const;
 export type PublishResult = (typeof PUBLISH_RESULTS)[number];
 

@@ -1,8 +1,8 @@
 /**
- * The TLS files on disk. They are read at the start, when they change, and on request; if they are invalid,
- * the previous ones stay in use. Changes are found by polling inodes and times, not by watching, because the
- * files change by renames (certbot) and by moved symbolic links (Kubernetes), and certificate and key do not
- * always change at the same time.
+ * The TLS files on disk. They are read at the start, when they change, and on request; if they are invalid
+ * later, the previous ones stay in use. Changes are found by polling inodes and times, not by watching, because
+ * the files change by renames (certbot) and by moved symbolic links (Kubernetes), and certificate and key do
+ * not always change at the same time.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -20,7 +20,7 @@ export interface ClientCertificate {
 /** A failed handshake; `address` is undefined if the client was gone before its address was read. */
 export interface HandshakeFailure {
   reason: HandshakeReason;
-  /** Code from OpenSSL, from the certificate verification or from the socket. */
+  /** Code from OpenSSL, from the certificate verification or from the socket, or `no common name`. */
   code: string;
   address: string | undefined;
 }
@@ -113,7 +113,7 @@ export function createTlsListener(
   };
 }
 
-/** All suites of TLS 1.3, and the suites of TLS 1.2 with forward secrecy and authenticated encryption. */
+/** OpenSSL's default suites of TLS 1.3, and suites of TLS 1.2 with forward secrecy and authenticated encryption. */
 const CIPHERS = [
   'TLS_AES_128_GCM_SHA256',
   'TLS_AES_256_GCM_SHA384',

@@ -1,7 +1,8 @@
 /**
- * The dial of a client's link: the upgrade request by which the Worker passes the client's socket to its
- * object, the responses that refuse a dial, and the ids of the connections that have already opened a link.
- * During a deploy old and new code run at the same time: add fields, never change the meaning of one.
+ * The dial of a link of a partner's client or a device: the upgrade request by which the Worker passes the
+ * socket to its object, the responses that refuse a dial, and the ids of the connections that have already
+ * opened a link. During a deploy old and new code run at the same time: add fields, never change the meaning of
+ * one.
  */
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import { PROOF_TOLERANCE_MS, STATE_HEADER } from '../protocol/link/proof.ts';
@@ -88,7 +89,7 @@ export function stateRefusal(message: string, headers: Record<string, string> = 
   return refusalResponse('UNAUTHORIZED', message, { ...headers, [STATE_HEADER]: 'refused' });
 }
 
-/** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */
+/** The response for an unknown path, and for a dial without a valid bridge proof or with a used one (rule 1). */
 export function notFoundResponse(): Response {
   return refusalResponse('NOT_FOUND', 'Not found');
 }

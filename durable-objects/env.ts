@@ -8,8 +8,8 @@ export interface Env extends MetricsEnv {
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
   /**
-   * Comma-separated secrets that authenticate bridges (rule 1): the newest first, then older secrets that
-   * some bridges still use.
+   * Comma-separated secrets that authenticate bridges (rule 1); each is valid. An entry `<bridge id>=<secret>`
+   * is the secret of that bridge, which then may not use the secrets without an id.
    */
   BRIDGE_SECRET: string;
   /** Keys that encrypt stored secrets; SecretBox describes the format. */
@@ -28,7 +28,10 @@ export interface Env extends MetricsEnv {
   METRICS_TOKEN?: string;
   /** The deployed version, as Cloudflare reports it. */
   VERSION?: { id: string };
-  /** Host of the public AMQPS listener. New keys are tested through it; without it no key may have broker scopes. */
+  /**
+   * Host of the public AMQPS listener. New keys are tested through it; without it no new key may have a named
+   * vhost.
+   */
   AMQP_HOST?: string;
   /** Port of the public AMQPS listener; default 5671. */
   AMQP_PORT?: string;
@@ -48,8 +51,9 @@ export interface Env extends MetricsEnv {
   DEVICE_CA_CERTIFICATE?: string;
   DEVICE_CA_KEY?: string;
   /**
-   * Public origin of REST, for example `https://api.example.com`, as connection bundles contain it. Absent:
-   * connection bundles contain the origin of the request, which the caller can choose.
+   * Public origin of REST, for example `https://api.example.com`, for connection bundles and the links in
+   * mails. Absent: connection bundles contain the origin of the request, which the caller can choose, and mails
+   * contain a token without a link.
    */
   PUBLIC_URL?: string;
   /** `platform`: the edge runs on Cloudflare, so its client address header can be trusted. */
@@ -70,7 +74,10 @@ export interface Env extends MetricsEnv {
   MAIL_FROM?: string;
   /** Cloudflare's e-mail binding, used if SMTP_URL is absent. */
   EMAIL?: SendEmail;
-  /** Stores the mails of a development stack in a folder; receives each mail as the body of a POST. */
+  /**
+   * Stores the mails of a development stack in a folder; receives each mail as the body of a POST. Used if
+   * SMTP_URL and EMAIL are absent.
+   */
   MAIL_FOLDER?: Fetcher;
   /** Requests per minute of one client address (IPv6: one /64 network); default 1 200 [C-14.2]. */
   ADDRESS_RATE_PER_MINUTE?: string;

@@ -1,7 +1,7 @@
 /**
  * The metrics object: the metrics of the whole edge in one place. Sites and Vhosts report their counts and
- * queues, the Worker its responses, and Prometheus scrapes the result. Every scrape stores the counts first,
- * so a counter never decreases; a crash may lose the counts of the last few seconds.
+ * queues, the Worker its responses, and Prometheus scrapes the result. Every scrape stores the counts first, so
+ * a count never decreases; a crash may lose the counts of the last few seconds.
  */
 
 import { DurableObject } from 'cloudflare:workers';
@@ -37,7 +37,7 @@ export class Metrics extends DurableObject<Env> implements MetricsRpc {
 
   report(report: Report): void {
     this.#ledger.take(report, this.#clock.now());
-    // An object reports a queue again only after the queue has changed, so this report must not be lost.
+    // The object may report its queues again only after one has changed, so this report must not be lost.
     if (report.queues || report.isOver) this.#store();
     else this.#storeLater();
   }

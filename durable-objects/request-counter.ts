@@ -1,7 +1,7 @@
 /**
- * Counts the REST requests of one API key, user or client address per minute [C-4.7] [C-14.2]. The counter is
- * only in memory and is lost when the runtime evicts the idle object, so after a pause a new minute may begin
- * early.
+ * Counts the REST requests of one API key, user, organization or client network per minute [C-4.7] [C-14.2].
+ * The counter is only in memory and is lost when the runtime evicts the idle object, so after a pause a new
+ * minute may begin early.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from './env.ts';

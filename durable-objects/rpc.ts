@@ -1,6 +1,6 @@
 /**
- * The RPC contracts between Worker, Site and Vhost. During a deploy old and new code run at the same time: add
- * fields, never change the meaning of one.
+ * The RPC contracts of the Site, the Vhost and the request counter. During a deploy old and new code run at the
+ * same time: add fields, never change the meaning of one.
  */
 import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceDiagnostics, RestCommand, TokenRenewal } from '../protocol/device-record.ts';
@@ -26,7 +26,7 @@ export interface DeviceGrant {
   version: number;
 }
 
-/** When the previous secret expires, and the registry updates that the rotation produced. */
+/** When the secret was replaced, when the previous one expires, and the registry updates of the rotation. */
 export interface SecretRotation {
   rotatedAtMs: number;
   graceUntilMs: number;
@@ -265,9 +265,12 @@ export interface VhostRpc {
    * stays revoked.
    */
   revoke(keyId?: string): Promise<void>;
-  /** Returns once the vhost's copy of the registry has this version or a later one. */
+  /**
+   * Returns once the vhost's copy of the registry has this version or a later one; at once if the key has ended
+   * or was not opened here.
+   */
   registryChanged(version: number): Promise<void>;
-  /** Deletes a key whose creation failed; it cannot be opened again. */
+  /** Deletes a key whose creation failed or whose organization was deleted; it stays revoked if it is opened again. */
   discard(): void;
   /**
    * Receives events from a Site's outbox in their order. Events that the Vhost already has are ignored, so the Site may
@@ -280,7 +283,7 @@ export interface VhostRpc {
   sealedBy(): Record<string, number>;
 }
 
-/** Counts the REST requests of one key, user or address in the current minute. */
+/** The REST requests of one key, user, organization or client network in the current minute. */
 export interface RequestCount {
   isOver: boolean;
   /** Requests left in the current minute; `resetMs`: milliseconds until the next one. */

@@ -1,7 +1,7 @@
 /**
  * The broker of one API key: its queues, its clients' sockets and its publishes to Sites. This class is the
- * entry point for RPC, WebSocket events and the alarm; the logic is in vhost/. The object has the authority
- * over its clients: a key that is revoked here stays revoked, whatever D1 says (rule 6).
+ * entry point for RPC, upgrades, WebSocket events and the alarm; the logic is in vhost/. The object has the
+ * authority over its clients: a key that is revoked here stays revoked, whatever D1 says (rule 6).
  */
 
 import { DurableObject } from 'cloudflare:workers';
@@ -99,7 +99,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     });
   }
 
-  /** Ends the key, revoked or expired: closes its connections and deletes its queues [C-5.6]. */
+  /** Ends the key, revoked, expired or discarded: closes its connections and deletes its queues [C-5.6]. */
   #end(turn: Turn): void {
     const { key, sockets } = this.#vhost;
     const code = key.record?.revokedAtMs == null ? CLOSE_CODES.expired : CLOSE_CODES.revoked;
@@ -167,7 +167,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     sockets.noteFrame(connectionId, now);
     const isDone = receiveFrames(this.#vhost, connectionId, key.record, frames.value, now);
     if (isDone) this.#vhost.organization.keepUp();
-    else this.#close([connectionId], CLOSE_CODES.protocolError, 'internal error while a frame was handled');
+    else this.#close([connectionId], CLOSE_CODES.protocolError, 'internal error, or too many held publishes');
   }
 
   override webSocketClose(socket: WebSocket): void {
@@ -184,7 +184,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
 
   override alarm(): void {
     const { broker, turns } = this.#vhost;
-    // First store the data that is only in memory, because a due step that fails discards it.
+    // First store the data that is only in memory, because a due step that fails may discard it.
     if (broker.queues.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }

@@ -127,7 +127,7 @@ export const alertRecord = z.strictObject({
   note: z.string().nullable(),
   acknowledgedBy: z.string().nullable(),
   acknowledgedAt: z.string().nullable(),
-  /** Null if the alert resolved itself. */
+  /** Null while the alert is open, and if it resolved itself. */
   resolvedBy: z.string().nullable(),
   resolvedAt: z.string().nullable(),
 });

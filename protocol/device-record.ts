@@ -1,6 +1,6 @@
 /**
- * Devices as admins manage them (spec: Device fields, Provisioning package; [C-3.1] to [C-3.4]). Their
- * messages are in `device.ts`.
+ * Devices as admins manage them (spec: Device fields, Provisioning package; [C-3.1] to [C-3.4]). Their messages
+ * are in `device-message.ts`.
  */
 import * as z from 'zod';
 import {

@@ -32,8 +32,8 @@ export interface Envelope extends z.infer<typeof envelopeFields> {
 }
 
 /**
- * Parses the envelope of a message body. The refusal lists all faults. Unknown fields are ignored, because a
- * version 1.x may add some. The payload is only checked to be an object.
+ * Parses the envelope of a message body. The refusal lists the faults, up to a limit. Unknown fields are
+ * ignored, because a version 1.x may add some. The payload is only checked to be an object.
  */
 export function parseEnvelope(body: string): Result<Envelope, string> {
   if (isDeeperThan(body, LIMIT.envelopeDepth)) return refuse(`nested deeper than ${LIMIT.envelopeDepth}`);

@@ -88,7 +88,7 @@ export const eventEnvelope = z.strictObject({
   correlationId: z.string().optional(),
   timestamp: instant,
   source: z.literal(SOURCE),
-  /** The site's id. If no such site exists: the `siteId` of the command. */
+  /** The site's id. If the key may use no such site: the `siteId` of the command. */
   siteId: z.string(),
   payload: z.record(z.string(), z.unknown()),
   /** Absent if the correlationId contains `|`, the separator of the signed text. */

@@ -1,4 +1,4 @@
-/** Invitations: a person becomes a member of an organization only by accepting one [C-11.2]. */
+/** Invitations: except for its creator, a person becomes a member of an organization only by accepting one [C-11.2]. */
 import * as z from 'zod';
 import { ROLES } from './enums.ts';
 import { displayName, loginAnswer, password } from './user.ts';

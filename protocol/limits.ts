@@ -1,8 +1,8 @@
 /**
- * All limits, lifetimes and retention periods that clients can observe, in one table: value, unit, clause
- * (`ours` if neither spec nor contract has one) and, if any, the organization setting that overrides the
- * value. Code reads the numbers from `LIMIT`. Internal bounds are defined in the code that enforces them.
- * `npm run docs` prints the entries.
+ * All limits, lifetimes and retention periods that clients can observe, except the ceilings (`ceilings.ts`):
+ * value, unit, clause (`ours` if neither spec nor contract has one) and, if any, the organization setting that
+ * overrides the value. Code reads the numbers from `LIMIT`. Internal bounds are defined in the code that
+ * enforces them. `npm run docs` prints the entries.
  */
 
 /** [value, unit, clause, organization setting] */
@@ -137,13 +137,15 @@ export const LIMITS = {
   amqpLeaveMs: [30 * SECOND, 'ms', 'ours'],
   // amqpOutputBytes: if this much output waits for a client, the bridge stops reading from it.
   // amqpUndrainedMs: a client without heartbeats that reads none of its waiting output for this time is
-  // closed; with heartbeats the time is three intervals.
+  // closed; with heartbeats the time is three intervals, at most three minutes.
   amqpOutputBytes: [MIB, 'bytes', 'ours'],
   amqpUndrainedMs: [30 * SECOND, 'ms', 'ours'],
-  // Rejected logins a minute from one address with one credential, including those over the connection limit.
-  // Above it the bridge rejects logins without a dial to the edge.
+  // Rejected AMQP logins a minute from one address with one credential, including those over the connection limit.
+  // Above it the bridge rejects logins without a dial to the edge. For MQTT: from this many rejected logins a minute
+  // on, the address counts as guessing device ids.
   refusedLoginsPerMinute: [30, 'logins', 'C-3.11'],
-  // As in RabbitMQ: the connection of a failed login is closed silently after this time.
+  // As in RabbitMQ: the connection of a failed login is closed silently after this time, unless the client supports
+  // `authentication_failure_close`.
   failedLoginMs: [3 * SECOND, 'ms', 'ours'],
   tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
   // Connections of a bridge whose clients have not sent a login yet; at the limit the oldest one is closed.

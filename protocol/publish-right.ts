@@ -1,6 +1,6 @@
 /**
- * Checks whether an API key may publish [C-6.2]. The bridge checks in the order of the client's frames, and
- * the key's Vhost checks again. Codes and texts are those of RabbitMQ. Pure.
+ * Checks whether an API key may publish [C-6.2]. The bridge checks in the order of the client's frames, and the
+ * key's Vhost checks again. Codes and beginnings of texts are those of RabbitMQ. Pure.
  */
 import { ok, type Result, refuse } from './result.ts';
 import { type CommandFamily, commandFamily, EXCHANGE, FAMILY_RULES, mayPublish } from './routing-keys.ts';

@@ -1,8 +1,8 @@
 /**
  * One AMQP channel: handles the client's methods and sends the replies. What the bridge can decide it decides
- * at once, in the order of the client's frames; for everything else it sends a request to the Vhost, one at a
- * time. While a request is unanswered the channel is busy and handles no frames. method/table.ts lists the
- * methods.
+ * at once, in the order of the client's frames. It forwards publishes, settlements and basic.qos to the Vhost
+ * without waiting; for everything else it sends a request, one at a time. While a request is unanswered the
+ * channel is busy and handles no frames. method/table.ts lists the methods.
  *
  *   open ─► ending (waits for the outcomes of publishes) ─► closing (waits for close-ok) ─► closed
  */

@@ -1,6 +1,6 @@
 /**
- * The channels of a running connection: opens them, passes frames to them, and rejects frames for channels
- * that are not open, with RabbitMQ's 504 errors.
+ * The channels of a running connection: opens them, passes frames to them, and rejects frames for channels that
+ * are not open, with RabbitMQ's errors.
  */
 import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
 import { Channel, type ChannelHost } from './channel.ts';

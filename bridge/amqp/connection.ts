@@ -1,7 +1,7 @@
 /**
  * One AMQP client: byte stream, handshake, channels and link. When the link closes, the client is closed with
- * 320 "try again"; when the client disconnects, the link closes. Works with any duplex stream, so tests need no
- * socket.
+ * 320 and the reason; when the client disconnects, the link closes. Works with any duplex stream, so tests need
+ * no socket.
  *   header ─► handshake ─► running ─► closing (close sent, waits for close-ok) ─► closed
  */
 import type { Duplex } from 'node:stream';

@@ -1,6 +1,6 @@
 /**
- * Assembles a publish from its method, header and body frames, with one function per frame type. The
- * properties are passed on as bytes, without decoding.
+ * Assembles a publish from its method, header and body frames, with one function per frame type. The properties
+ * are passed on as the bytes that arrived; `checkProperties` decodes them only to check some.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { type AmqpError, channelError, connectionError } from './wire/amqp-error.ts';

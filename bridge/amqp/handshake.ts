@@ -237,8 +237,9 @@ export class Handshake {
 }
 
 /**
- * Reads the negotiated limits. Throws if the client exceeds an offered limit, sends 0 or sets a frame size
- * below the minimum; the socket is then closed after a delay and without a frame, as in RabbitMQ.
+ * Reads the negotiated limits. Throws if the client exceeds an offered limit of frame size or channels, sends 0
+ * for one of them, or sets a frame size below the minimum; the socket is then closed after a delay and without
+ * a frame, as in RabbitMQ. Any heartbeat is accepted.
  */
 function readTuneOk(fields: Fields): Tuned {
   const frameMax = Number(fields.frameMax);

@@ -1,6 +1,6 @@
 /**
- * What a connection sends to its object: publishes and requests, whose answers it awaits, collected acks, and
- * the number of bytes that the client's socket has accepted (`credit`).
+ * What a connection sends to its object: publishes and requests, whose answers it awaits, collected
+ * settlements, and the number of bytes that the client's socket has accepted (`credit`).
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
@@ -24,7 +24,7 @@ const MAX_LEASES_PER_FRAME = 5_000;
 /** The error that closes a client whose link has ended: 320, so that it reconnects (rule 7). */
 export function linkEnd(code: number): AmqpError {
   const texts: Record<number, string> = {
-    [CLOSE_CODES.revoked]: 'the API key was revoked',
+    [CLOSE_CODES.revoked]: 'the API key was revoked or its organization was suspended',
     [CLOSE_CODES.expired]: 'the API key has expired',
   };
   return connectionError(320, texts[code] ?? 'the service was interrupted, try again');
@@ -121,7 +121,7 @@ export class Uplink {
     this.#schedule();
   }
 
-  /** Sends the collected acks. */
+  /** Sends the collected settlements. */
   flush(): void {
     const settling = this.#settling;
     this.#settling = undefined;

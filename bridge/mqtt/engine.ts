@@ -1,7 +1,8 @@
 /**
  * The MQTT engine: Aedes implements the protocol, this file connects it to the links of devices. A CONNECT
- * dials, a PUBLISH is acknowledged when the Site has stored it, and nothing is ever routed between clients.
- * Aedes sends PUBACK after `authorizePublish` and before `publish`, so a message is stored inside that hook.
+ * dials, a PUBLISH is acknowledged when the Site has stored or dropped it, and nothing is ever routed between
+ * clients. Aedes sends PUBACK after `authorizePublish` and before `publish`, so a message is stored inside that
+ * hook.
  */
 import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
@@ -254,8 +255,8 @@ export class MqttEngine {
   }
 
   /**
-   * Notifies the Site when a client has sent nothing, not even a ping, for `CLIENT_QUIET_MS`, and when the
-   * client sends again [C-3.10].
+   * Notifies the Site when a client has published nothing for `NO_PUBLISH_MS`, when it has sent nothing, not
+   * even a ping, for `CLIENT_QUIET_MS`, and when it sends again [C-3.10].
    */
   #checkQuiet(now: number): void {
     for (const [client, session] of this.#sessions) {

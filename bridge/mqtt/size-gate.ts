@@ -1,7 +1,7 @@
 /**
  * Limits for connections before the MQTT engine reads them, because Aedes has no such limits. Reads only the
- * fixed headers of packets. Closes a connection if a packet is too large, if the first packet is not CONNECT,
- * or if CONNECT does not arrive completely in time.
+ * fixed headers of packets. Closes a connection if a packet is too large or has a malformed length, if the
+ * first packet is not CONNECT or a later one is, or if CONNECT does not arrive completely in time.
  */
 import { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';

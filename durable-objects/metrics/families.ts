@@ -45,7 +45,10 @@ export type CountKey =
 /** Counts by key. During a deploy newer code may send keys that this code does not know. */
 export type Counts = Readonly<Record<string, number>>;
 
-/** Why a connection of a partner was rejected; audit rows contain the same words. */
+/**
+ * Why a connection of a partner was rejected. Audit rows contain the same words, except that they name the
+ * cause of `bad key`, such as `expired key`.
+ */
 const PARTNER_REFUSALS = [
   'bad key',
   'missing scope',
@@ -120,7 +123,8 @@ const COUNTS: readonly Omit<CountFamily, 'type'>[] = [
 export const COUNTED = COUNTS.map((own): CountFamily => ({ ...own, type: 'counter' }));
 
 /**
- * Why a message left a queue without being acknowledged; after the last two it goes to the dead-letter queue.
+ * Why a queue dropped a message. After the last two the message goes to the dead-letter queue, unless it came
+ * from there. Messages that a client purges, or that are deleted with their queue, are not counted.
  */
 export const QUEUE_DROPS = ['limit', 'age', 'deliveries', 'rejected'] as const;
 export type QueueDrop = (typeof QUEUE_DROPS)[number];

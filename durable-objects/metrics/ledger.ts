@@ -12,11 +12,11 @@ import type { KeyQueues, Report } from './report.ts';
 /** Anything above a limit is dropped and counted. */
 export const METRICS_BOUNDS = {
   objects: 30_000,
-  /** Queues of all keys together. Each queue adds at least three lines to a scrape. */
+  /** Queues of all keys together. Each queue adds seven lines to a scrape. */
   queues: 5_000,
   /** Queues of the keys of one organization, so that one organization cannot use up the limit for all. */
   queuesOfOrganization: 500,
-  /** Count keys: about twice the number that exists. */
+  /** Count keys: more than three times the number in `COUNTED`. */
   counts: 200,
 } as const;
 

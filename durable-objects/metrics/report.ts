@@ -44,7 +44,7 @@ export interface Report {
   /** Durable Object id. */
   object: string;
   class: 'Site' | 'Vhost';
-  /** Time by the object's clock. A report that is older than the last one is ignored. */
+  /** Time by the object's clock. A report that is older than the last one is ignored, unless it `isOver`. */
   atMs: number;
   /** Absent: the object has no queues. */
   queues?: KeyQueues | undefined;
@@ -74,7 +74,7 @@ export function metricsOf({ METRICS }: MetricsEnv) {
 export interface Reported {
   class: Report['class'];
   clock: Pick<Clock, 'now'>;
-  /** Returns a value that stays equal as long as the report would be the same. */
+  /** Returns a value that changes when there is something new to report. */
   mark(): unknown;
   report(): Omit<Report, 'object' | 'class' | 'atMs'>;
 }
@@ -82,8 +82,8 @@ export interface Reported {
 /**
  * Reports the state of this object to the metrics object, at most once a minute: with the next alarm of the
  * object, or at the latest a minute after a change, with an alarm set for the report. Without a change the
- * object still reports every SIGN_MS that it is awake. Calls are not awaited and nothing is stored; a minute
- * after a failed call the state at that time is sent.
+ * object still reports about every SIGN_MS that it is awake, as long as it has alarms. Calls are not awaited
+ * and nothing is stored; a minute after a report of a change failed, the state at that time is sent.
  */
 export class Reporter implements DueSource {
   readonly name = 'metrics';

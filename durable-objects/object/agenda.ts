@@ -12,7 +12,7 @@ export interface DueSource {
   readonly name: string;
   /** Epoch milliseconds; undefined when nothing is due. */
   dueMs(): number | undefined;
-  /** Does everything that is due at the turn's `now`. */
+  /** Does what is due at the turn's `now`, if need be in parts: what it leaves stays due. */
   run(turn: Turn): void;
   /** Optional work at any alarm, after all due work. */
   ride?(turn: Turn): void;

@@ -89,8 +89,8 @@ export class Stubs<Stub> {
 }
 
 /**
- * Adds a time limit to a promise with a timer, for callers that have no agenda to hold the deadline. The work
- * itself continues after the limit; its outcome is then ignored.
+ * Adds a time limit to a promise with a timer, for callers without `Calls`, such as the Worker. The work itself
+ * continues after the limit; its outcome is then ignored.
  */
 export async function within<Value>(limitMs: number, work: PromiseLike<Value>): Promise<Value> {
   let timer: number | null = null;

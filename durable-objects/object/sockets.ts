@@ -8,8 +8,8 @@ export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void 
   try {
     for (const message of packFrames(frames)) socket.send(message);
   } catch {
-    // The socket has just closed: its close event ends the session, and frames that the other side has not
-    // answered are sent again in a new session.
+    // The socket has just closed: its close event ends the session. Commands and deliveries that the other side has
+    // not acknowledged are sent again in a new session; answers are lost.
   }
 }
 
@@ -17,8 +17,8 @@ export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void 
 const MAX_REASON_CHARS = 100;
 
 /**
- * Ends the link of a client. A last frame carries code and reason, because the WebSocket close may arrive
- * late at an idle client.
+ * Ends the link of a client or device. A last frame carries code and reason, because the WebSocket close may
+ * arrive late at an idle client.
  */
 export function endLink(socket: WebSocket, code: number, reason: string): void {
   const text = printable(reason);

@@ -1,6 +1,7 @@
 /**
- * Audit rows (spec: Audit events; [C-8.4]). The id of a row is derived from the row's cause, so a retry adds
- * no second row.
+ * Audit rows (spec: Audit events; [C-8.4]). The id of a row is derived from the row's cause, so a retry adds no
+ * second row. Without a cause it is derived from the event and its minute: a retry is then counted as another
+ * event.
  */
 import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
@@ -16,9 +17,9 @@ const REFUSED_EVENT = 'partner.connection_refused';
 const MAX_REFUSED_ROWS = 10;
 
 /**
- * The audit row of an action, for the same batch as the action. Equal events of a minute, with the same actor
- * and target, share a row that counts them [C-14.3]. An event with a `cause` gets its own row, and a retry
- * with the same cause adds and counts nothing.
+ * The audit row of an action, for the same batch as the action. Equal events of a minute, with the same actor,
+ * target and outcome, share a row that counts them [C-14.3]. An event with a `cause` gets its own row, and a
+ * retry with the same cause adds and counts nothing.
  */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
   const row = db.insert(auditEvents).values(valuesOf(entry, now, cause));

@@ -8,11 +8,11 @@ import type { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import type { Turn, Turns } from '../object/turn.ts';
 
-/** Maximum age of a copy that decisions may use. */
+/** Maximum age of a copy by which commands are authorized. Dials, reads and rates use a copy of any age. */
 export const FRESH_MS = 20 * 60_000;
 /**
- * From this age on a copy in use is read again in the background. Less than FRESH_MS, so frequent callers never
- * wait for the registry.
+ * From this age on a copy in use is read again in the background. Less than FRESH_MS, so frequent callers wait
+ * for the registry only at first and while it fails.
  */
 const POLL_MS = 15 * 60_000;
 /** A read that finds no change stores its time at most this often, because each store writes a row. */
@@ -56,14 +56,15 @@ export class RegistryCopy<Data extends { version: number }> {
     return this.#record;
   }
 
-  /** Whether the copy is recent enough for decisions. */
+  /** Whether the copy is recent enough for commands. */
   isFresh(): boolean {
     return this.#ageMs() < FRESH_MS;
   }
 
   /**
-   * Resolves once the copy has this version or a later one. Waits for a read that is already running, which may miss
-   * the change, and reads again. Rejects if the registry does not answer in time or has only an older version.
+   * Resolves once the copy has this version or a later one, or the registry has no such data. Waits for a read
+   * that is already running, which may miss the change, and reads again. Rejects if the registry does not
+   * answer in time or has only an older version.
    */
   async upTo(version: number): Promise<void> {
     if (this.#record?.version === version) return;

@@ -1,11 +1,11 @@
-/** Updates that objects send to the registry. */
+/** Updates that objects send to the registry, and audit events, which the Worker writes too. */
 import type { AlertSeverity, AlertType } from '../../protocol/alert.ts';
 import type { AuditEventName } from '../../protocol/audit.ts';
 
 export interface Actor {
   type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';
   id: string;
-  /** An e-mail address, or the prefix of a key. */
+  /** USER: the e-mail address; API_KEY: its prefix; SYSTEM: the part of the platform that acts. */
   name: string;
 }
 

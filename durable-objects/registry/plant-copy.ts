@@ -1,4 +1,7 @@
-/** A Site's copy of the registry: its sub-devices, its organization's settings, and the keys that may see it. */
+/**
+ * A Site's copy of the registry: its sub-devices, devices and alert rules, its organization's settings and
+ * suspension, and the keys that may see it.
+ */
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { alertRules, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
@@ -72,7 +75,7 @@ export class PlantCopy extends RegistryCopy<PlantRecord> {
     return this.record?.keyIds ?? [];
   }
 
-  /** Resolves once the copy is recent enough for decisions. Rejects if the registry does not answer in time. */
+  /** Resolves once the copy is recent enough for commands. Rejects if the registry does not answer in time. */
   async fresh(): Promise<void> {
     if (this.record && this.isFresh()) this.keepUp();
     else await this.refresh();

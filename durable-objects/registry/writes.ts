@@ -1,4 +1,7 @@
-/** What objects write to D1: a Site its updates, a Vhost the use and the end of its key. Idempotent. */
+/**
+ * What objects write to D1: a Site its updates, a Vhost the use and the revocation of its key. The Worker, too,
+ * writes the use of keys. Idempotent.
+ */
 import { and, eq, isNull, lt, lte, ne, or, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';

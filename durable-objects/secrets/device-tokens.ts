@@ -24,7 +24,10 @@ export interface DeviceToken {
   expiresAtMs: number;
 }
 
-/** `isOurs`: this platform signed the token, even if it is no longer valid; then `deviceId` is the device that it names. */
+/**
+ * `isOurs`: this platform signed the token, even if it is no longer valid; then `deviceId` is the device that
+ * it names, if any.
+ */
 export type TokenVerdict =
   | { ok: true; token: DeviceToken }
   | { ok: false; isOurs: true; deviceId: string | null; reason: string }
@@ -76,7 +79,7 @@ export async function verifyDeviceToken(tokenKeys: string, token: string): Promi
         ok: false,
         isOurs: true,
         deviceId: null,
-        reason: 'token lacks a subject, issue time or expiry',
+        reason: 'the subject of the token is not a device id',
       };
     return {
       ok: true,

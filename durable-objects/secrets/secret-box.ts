@@ -1,6 +1,6 @@
 /**
- * Encrypts secrets that must be readable again (signing keys, device secrets) with AES-256-GCM and a Worker
- * secret [C-5.1]. `DATA_KEYS` is a comma-separated list of `version:hex64`: the first key encrypts, all
+ * Encrypts texts that must be readable again (signing keys, device secrets, mails) with AES-256-GCM and a
+ * Worker secret [C-5.1]. `DATA_KEYS` is a comma-separated list of `version:hex64`: the first key encrypts, all
  * decrypt.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto';

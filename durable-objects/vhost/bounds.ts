@@ -1,6 +1,6 @@
 /**
- * Limits of every table and memory of a vhost that can grow by clients, sites or time. The limits that
- * partners see (connections, consumers, queues) are in `protocol/limits.ts`; these are internal.
+ * Limits of tables and memory of a vhost that can grow by clients, sites or time. The limits that partners see
+ * (connections, consumers, queues) are in `protocol/limits.ts`; these are internal.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 
@@ -8,7 +8,10 @@ const KIB = 1_024;
 const MIB = 1_024 * KIB;
 
 export const VHOST_BOUNDS = {
-  /** Maximum size of a chunk's row, which is rewritten as it fills. */
+  /**
+   * Maximum length of the lines of a chunk, whose row is rewritten as it fills. A longer message is alone in
+   * its chunk.
+   */
   chunkChars: 28 * KIB,
   /** Maximum number of deliveries in one turn; later turns send the rest. */
   pumpDeliveries: 512,
@@ -27,8 +30,9 @@ export const VHOST_BOUNDS = {
   partnerQueueMessages: LIMIT.queueMessages,
   partnerQueueBytes: LIMIT.queueBytes,
   /**
-   * An alarm for the age of a message is set at least this far ahead. It need not be exact, because each
-   * delivery and declaration also drops the expired messages of its queue.
+   * An alarm for the age of a message is set for at least this long after the message was added, even if its
+   * queue has a shorter TTL. It need not be exact, because publishes, deliveries and declarations also drop
+   * expired messages.
    */
   soonestAgedMs: 60_000,
   /**

@@ -4,7 +4,7 @@ import type { KeyQueues, QueueMetrics, Reported } from '../metrics/report.ts';
 import type { VhostParts } from './parts.ts';
 import type { Queue } from './queue/queue.ts';
 
-/** The label of all partner queues of a key together. The names of event queues begin with the organization's slug. */
+/** The label of all partner queues of a key together. The names of platform queues begin with `vcp.`. */
 const PARTNER_QUEUES = 'own';
 
 export class VhostMetrics implements Reported {
@@ -37,8 +37,8 @@ export class VhostMetrics implements Reported {
   }
 
   /**
-   * Messages that clients have received and not acknowledged yet do not change the mark: most are
-   * acknowledged in milliseconds, and a report for each would cost an alarm.
+   * While no message waits and events are only in memory, the mark does not change: clients acknowledge most
+   * events in milliseconds, and a report for each would cost an alarm.
    */
   #markOfQueues(): string {
     const { broker, hasUnstored } = this.#vhost;

@@ -29,7 +29,7 @@ import { PartnerQueueRows } from './queue/partner-queues.ts';
 import { Queues } from './queue/queues.ts';
 import { QueueRows } from './queue/rows.ts';
 
-/** The tables whose rows are deleted when the key ends. */
+/** The tables whose rows are deleted when the key ends, besides `received`, which `EventIntake` deletes. */
 const KEY_TABLES = ['connection', 'consumer', 'channel_limit', 'queue', 'chunk', 'partner_queue', 'binding'];
 
 export class VhostParts {
@@ -135,7 +135,7 @@ export class VhostParts {
     return this.organization.record?.publishRatePerSecond ?? LIMIT.publishesPerSecond;
   }
 
-  /** A client published or received something: updates `lastUsedAt`, exact to a minute [C-5.2]. */
+  /** A client connected, published or received something: updates `lastUsedAt`, exact to a minute [C-5.2]. */
   noteUse(): void {
     const { record } = this.key;
     const now = this.clock.now();
@@ -174,7 +174,7 @@ export class VhostParts {
 
   /**
    * Stores what must not be only in memory; called last in each turn. Leased events may be stored a moment
-   * later, because their site still has them.
+   * later, because their site still has them or they are telemetry.
    */
   save(turn: Turn): void {
     if (this.#broker.queues.mustStore) this.storeAll(turn);

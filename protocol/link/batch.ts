@@ -1,8 +1,8 @@
 /**
- * Messages of the link between the bridge and the object of a client (Site or Vhost). Each WebSocket message
- * is a batch, a JSON array of frames; each direction has its own union of frames (`device.ts`, `vhost.ts`).
- * The sender numbers its frames. An answer lists the sequence number of every frame that it answers; it does
- * not include lower numbers. A frame may get new optional fields; any other change needs a new
+ * Messages of the link between the bridge and the object of a client (Site or Vhost). Each WebSocket message is
+ * a batch, a JSON array of frames; each direction has its own union of frames (`device.ts`, `vhost.ts`). The
+ * bridge numbers the frames that need an answer. An answer lists the sequence number of every frame that it
+ * answers; it does not include lower numbers. A frame may get new optional fields; any other change needs a new
  * `LINK_VERSION`, because bridges are updated after the edge.
  */
 import type * as z from 'zod';

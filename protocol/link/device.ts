@@ -16,7 +16,7 @@ export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('no-publish') }),
   /** The client sent a packet over the limit, which the bridge did not read; it closes the client. */
   z.object({ kind: z.literal('oversized'), bytes: z.int().min(1) }),
-  /** The client tried to use a topic that is not its own. */
+  /** The client tried to use a topic that is not its own; the bridge reports the first ten times of a session. */
   z.object({
     kind: z.literal('foreign-topic'),
     topic: z.string().max(1_024),

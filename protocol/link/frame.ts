@@ -3,7 +3,10 @@ import * as z from 'zod';
 
 export const seq = z.int().min(0);
 
-/** The sequence numbers of frames that are stored durably. */
+/**
+ * The sequence numbers of publishes whose outcome is durable: stored, dead-lettered, rejected, or dropped as a
+ * message of a device. The bridge acknowledges them.
+ */
 export const stored = z.object({ kind: z.literal('stored'), seqs: z.array(seq) });
 
 /**

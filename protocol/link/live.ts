@@ -21,12 +21,15 @@ export const PONG = 'pong';
 
 /** Why an object closes a link. The bridge translates each code into the client's protocol. */
 export const CLOSE_CODES = {
-  /** Another session of the same device took over. */
+  /** Another session or another start of the bridge took over, the bridge was silent, or the device was moved. */
   takenOver: 4001,
-  /** The credential was revoked, or its device suspended or decommissioned: do not reconnect with it. */
+  /**
+   * The credential was revoked, or its device or organization was suspended, decommissioned or deleted: do not
+   * reconnect with it now.
+   */
   revoked: 4003,
   /** The credential has expired. */
   expired: 4008,
-  /** The peer violated the link protocol. */
+  /** The peer violated the link protocol, or the object could not handle a frame. */
   protocolError: 4400,
 } as const;

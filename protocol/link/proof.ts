@@ -14,7 +14,7 @@ export const STATE_HEADER = 'sitewire-state';
  */
 export const PROBE_HEADER = 'sitewire-probe';
 
-/** `mqttUncounted`: the client's address is throttled, so a refusal does not count against a device [C-3.11]. */
+/** `mqttUncounted`: the client's address counts as guessing, so a refusal does not count against a device [C-3.11]. */
 export const LINK_PATHS = {
   amqp: '/link/amqp',
   mqtt: '/link/mqtt',
@@ -28,7 +28,7 @@ export const READY_PATH = '/link/ready';
 export const PROOF_HEADER = 'sitewire-bridge';
 /** The edge's time in epoch milliseconds, sent with the 404 if only the time of a proof is wrong. */
 export const CLOCK_HEADER = 'sitewire-clock';
-/** In the answer to an accepted AMQP dial: the vhost and slug of the API key. */
+/** In the answer to an accepted AMQP dial: the vhost of the API key. */
 export const VHOST_HEADER = 'sitewire-vhost';
 /** The scopes of the API key, separated by commas. The bridge needs them to authorize publishes in their order. */
 export const SCOPES_HEADER = 'sitewire-scopes';

@@ -43,7 +43,7 @@ export const messageProperties = z.object({
 });
 export type MessageProperties = z.infer<typeof messageProperties>;
 
-/** A body is sent as text if it is valid UTF-8, else as base64. */
+/** A body is sent as text if it is valid UTF-8, else as base64; so is a dead letter that would be too long as JSON. */
 const encoding = z.enum(['utf8', 'base64']);
 export type BodyEncoding = z.infer<typeof encoding>;
 
@@ -124,7 +124,10 @@ export type Delivery = z.infer<typeof delivery>;
 
 export const vhostLinkDown = z.discriminatedUnion('kind', [
   stored,
-  /** Not stored because of a temporary failure; the publisher may send it again (basic.nack). */
+  /**
+   * Not confirmed as stored because of a temporary failure; the publisher may send it again (basic.nack), and
+   * its messageId prevents a second command.
+   */
   z.object({ kind: z.literal('unstored'), seqs: z.array(seq) }),
   /** `severity`: whether the AMQP reply code closes the channel or the connection. */
   z.object({
@@ -137,7 +140,7 @@ export const vhostLinkDown = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('ok'),
     seq,
-    /** The generated name of a queue that was declared without a name. */
+    /** The name of a queue that the declaration created; generated if it was declared without a name. */
     queue: z.string().optional(),
     messageCount: z.int().optional(),
     consumerCount: z.int().optional(),
@@ -166,5 +169,8 @@ function propertiesBytes({ headers, death: died, ...fields }: MessageProperties)
   return texts.reduce<number>((sum, value) => sum + utf8Length(String(value)), 0);
 }
 
-/** Delivered bytes to one client that the bridge has not yet reported as drained (see `credit`), at most. */
+/**
+ * While this many delivered bytes to one client are not reported as drained (see `credit`), its consumers get
+ * nothing. The last delivery may exceed it; basic.get does not count.
+ */
 export const DELIVERY_WINDOW_BYTES = 1024 * 1024;

@@ -1,7 +1,7 @@
 /**
  * Encodes a delivery: method, header and body frames in one buffer, the body split by the negotiated frame
- * size. Does not use the codec, which takes twice as long; all sizes are computed first. A publisher's
- * properties are not changed.
+ * size. Does not encode with the codec, which takes twice as long; all sizes are computed first. A publisher's
+ * properties are not changed, except that the headers of a dead letter are added.
  */
 import type { Delivery, MessageProperties } from '../../../protocol/link/vhost.ts';
 import { cutShortString } from './amqp-error.ts';

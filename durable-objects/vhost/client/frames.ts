@@ -11,8 +11,8 @@ type Consume = Extract<ClientFrame, { kind: 'consume' }>;
 type Get = Extract<ClientFrame, { kind: 'get' }>;
 
 /**
- * Frames that change only memory: acknowledgements, which the next turn stores, and credit, which reports how
- * many bytes were written to the client's socket.
+ * Frames that change only memory: acknowledgements, which are stored within a second, and credit, which reports
+ * how many bytes were written to the client's socket.
  */
 export type MemoryFrame =
   | Extract<ClientFrame, { kind: 'credit' }>

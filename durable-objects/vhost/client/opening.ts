@@ -1,7 +1,7 @@
 /**
- * The begin of a connection: the maximum number of connections of a key, and connection.open. A connection
- * begins when the client names the vhost of its key, not when its link opens. A wrong name counts as a
- * rejected attempt and is written to the audit log like a rejected login [C-6.3].
+ * The beginning of a connection: the maximum number of connections of a key, and connection.open. A connection
+ * begins when the client names the vhost of its key, not when its link opens. A wrong name counts as a rejected
+ * attempt and is written to the audit log like a rejected login [C-6.3].
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type ClientDial, refusalResponse } from '../../dial.ts';
@@ -10,7 +10,7 @@ import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
 import type { VhostParts } from '../parts.ts';
 
-/** Refuses a connection over the limit of the key (spec: Limits). The connection test of a new key is not counted. */
+/** Refuses a connection over the limit of the key (spec: Limits). It does not apply to the connection test of a key. */
 export function connectionRefusal({ sockets }: VhostParts, dial: ClientDial): Response | undefined {
   if (dial.isProbe || sockets.count < LIMIT.connectionsPerKey) return undefined;
   return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);

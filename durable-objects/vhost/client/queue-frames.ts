@@ -1,7 +1,7 @@
 /**
  * Queue methods of a client: which queues it may read, and how it declares, binds and deletes partner queues
- * [C-6.6]. Platform queues always exist; a client may declare them with equal properties, but not change them
- * [C-6.2].
+ * [C-6.6]. Platform queues always exist; a client may declare them with equal properties and purge the
+ * dead-letter queue, but not change them otherwise [C-6.2].
  */
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { AmqpRefusal, VhostNames } from '../../../protocol/publish-right.ts';
@@ -120,7 +120,7 @@ export function purge(client: Client, { queue: name }: Frame<'purge'>): Answer {
   return found.ok ? ok({ messageCount: found.value.queue.purge() }) : found;
 }
 
-/** Deletes a partner queue; succeeds if it does not exist. */
+/** Deletes a partner queue; succeeds if it does not exist, but not for names that begin with `vcp.`. */
 export function deleteQueue(turn: Turn, client: Client, frame: Frame<'delete'>): Answer {
   const { names, broker } = client;
   const { queue: name, ifUnused, ifEmpty } = frame;

@@ -21,8 +21,8 @@ type Write =
   | { malformed: PublishFrame; reason: string };
 
 /**
- * Returns false if a frame could not be handled: nothing of the batch is stored, and the caller must close the
- * connection.
+ * Returns false if a frame could not be handled, or if the bridge sent more publishes over the rate than it may
+ * hold: nothing of the batch is stored, and the caller must close the connection.
  */
 export function receiveFrames(
   vhost: VhostParts,

@@ -69,7 +69,7 @@ export class ClientSockets implements Connections {
       .filter((id) => !this.#clients.has(id));
   }
 
-  /** Connections from earlier starts of the bridge that dials. */
+  /** Connections from other starts of the bridge that dials. */
   ofOlderBoots(dial: ClientDial): string[] {
     return this.#rows
       .all()

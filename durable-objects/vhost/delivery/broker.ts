@@ -1,7 +1,7 @@
 /**
- * Queues, consumers and leases. Deliveries go round-robin to consumers that have room in their own prefetch,
- * in the prefetch of their channel and at their receiver (rule 9). Acknowledgements and recent events may be only
- * in memory for a while; all else is stored.
+ * Queues, consumers and leases. Deliveries go to consumers that have room in their own prefetch, in the
+ * prefetch of their channel and at their receiver (rule 9): by priority, round-robin among equals.
+ * Acknowledgements and recent events may be only in memory for a while; all else is stored.
  */
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
@@ -44,7 +44,8 @@ export class Broker {
     return this.#leases.ofQueue(queue);
   }
 
-  // the end of consumers: messages of a cancelled consumer stay leased until its channel closes, as in RabbitMQ
+  // the end of consumers: messages of a cancelled consumer stay leased until the client settles them or the channel
+  // closes, as in RabbitMQ
 
   cancel(turn: Turn, readerId: string, channel: number, tag: string): void {
     this.#leave(turn, this.consumers.remove(turn, readerId, channel, tag));
@@ -56,8 +57,8 @@ export class Broker {
   }
 
   /**
-   * Called when a reader has gone: puts the messages that it leased back and deletes the queues that are
-   * exclusive to it.
+   * Called when a reader has gone: removes its consumers, puts the messages that it leased back, and deletes
+   * the queues that are exclusive to it and the auto-delete queues that have no other consumer.
    */
   closeReader(turn: Turn, readerId: string): void {
     this.#leave(turn, this.consumers.closeReader(turn, readerId));
@@ -116,7 +117,7 @@ export class Broker {
     return toDelivery(lease ?? 0, taken);
   }
 
-  /** Whether `pump` would deliver anything. */
+  /** Whether `pump` may deliver something; the messages that wait may also have expired. */
   get hasDeliverable(): boolean {
     return this.consumers
       .all()

@@ -1,4 +1,4 @@
-/** The leases of all queues. Each lease counts toward the prefetch of its consumer and channel. */
+/** The leases of all queues. A lease of a consumer counts toward the prefetch of the consumer and its channel. */
 import type { Queue } from '../queue/queue.ts';
 import type { Owner } from '../queue/rows.ts';
 

@@ -1,9 +1,9 @@
 /**
- * Sends answers and then deliveries to clients, a limited number per turn. Acknowledgements that are only in
- * memory are stored with the next turn, or in a turn of their own shortly after. Delivered events that are
- * only in memory are stored shortly after too, unless they are acknowledged first. The handler that started a
- * wait stays open until the wait ends (`keepAlive`), so the waits end within a second and no timer keeps an
- * idle object awake.
+ * Sends answers and then deliveries to clients, a limited number per turn. When all messages of a stored chunk
+ * are settled, the next turn deletes its row, or a turn of its own shortly after. Other acknowledgements and
+ * delivered events that are only in memory are stored within a second, the events only if they are not
+ * acknowledged first. The handler that started a wait stays open until the wait ends (`keepAlive`), so the
+ * waits end within a second and no timer keeps an idle object awake.
  */
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
@@ -15,7 +15,7 @@ import type { Broker } from './broker.ts';
  * so most events write no row.
  */
 const STORE_MS = 1_000;
-/** How long acknowledgements wait for the next turn before a turn is run only for them. */
+/** How long the deletion of settled chunks waits for the next turn before a turn is run only for it. */
 const SETTLE_FLUSH_MS = 100;
 
 /** Pause between turns when deliveries exceed the limit of one turn. */

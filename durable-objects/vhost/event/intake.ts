@@ -1,7 +1,7 @@
 /**
- * Adds events to a vhost's queues: each once, by (site, sequence), and only events that the key may see
- * [C-8.1]. The Site keeps an event in its outbox until the Vhost has stored it or a client has acknowledged
- * it, so most are never stored here.
+ * Adds events to a vhost's queues: those of an outbox once each, by (site, sequence), and except for `report`
+ * only events that the key may see [C-8.1]. The Site keeps an event in its outbox until the Vhost has stored it
+ * or a client has acknowledged it, so most are never stored here.
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';

@@ -7,7 +7,10 @@ import type { Turn, Turns } from '../../object/turn.ts';
 import type { VhostGrant } from '../../rpc.ts';
 import { countOfVersions, type SecretBox } from '../../secrets/secret-box.ts';
 
-/** Names in the vhost's key-value store. `revoked`: when the key was revoked, possibly before it was opened. */
+/**
+ * Names in the vhost's key-value store. `revoked`: when the key was revoked or discarded, possibly before it
+ * was opened.
+ */
 export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked' | 'ending';
 
 export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {

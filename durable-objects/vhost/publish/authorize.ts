@@ -1,4 +1,7 @@
-/** Refusals of queue operations of a client, with RabbitMQ's codes and texts [C-6.2]. Pure. */
+/**
+ * Refusals of queue and consumer operations of a client, with RabbitMQ's codes and, where it has the same
+ * refusal, its texts [C-6.2]. Pure.
+ */
 
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type AmqpRefusal, channelRefusal, type VhostNames } from '../../../protocol/publish-right.ts';

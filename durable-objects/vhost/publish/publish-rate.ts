@@ -1,7 +1,7 @@
 /**
- * The publish rate of a key [C-6.5]. Publishes over the rate are held in the bridge, which sends them again
- * in order: a publish is never accepted before an earlier held one of its connection. Emergencies are not
- * rate-limited.
+ * The publish rate of a key [C-6.5]. Publishes over the rate are held in the bridge, which sends them again in
+ * order: a publish is never accepted before an earlier held one of its connection. Emergencies are exempt from
+ * both.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Wait } from '../../../protocol/link/frame.ts';

@@ -1,6 +1,6 @@
 /**
  * The arguments of a queue declaration: which ones a partner queue may have, and which must be equal when a
- * queue is declared again. The error texts are RabbitMQ's. Pure.
+ * queue is declared again. The error texts are RabbitMQ's, except `not supported`. Pure.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { TypedArgument } from '../../../protocol/link/vhost.ts';

@@ -18,7 +18,7 @@ export class ChunkList {
   readonly #loaded = new Set<Chunk>();
   /** Chunks with messages or states that are not stored. */
   readonly unsaved = new Set<Chunk>();
-  /** Positions of stored chunks without open messages, which the next save deletes. */
+  /** Positions of stored chunks that were settled completely or dropped; the next save deletes their rows. */
   #emptied: number[] = [];
   /** Number of waiting messages. */
   ready = 0;

@@ -60,7 +60,7 @@ export interface Lease {
   owner: Owner;
 }
 
-/** Dead-letters a message that was delivered too often or rejected. */
+/** Dead-letters a message that was delivered too often or rejected; one of the dead-letter queue itself is dropped. */
 export type DeadLetter = (
   turn: Turn,
   from: QueueKey,
@@ -192,7 +192,10 @@ export class Queue {
     return this.drops.isChanged || this.#chunks.hasEmptied;
   }
 
-  /** Called last in a turn: stores telemetry that waits, and deletes chunks whose messages are all settled. */
+  /**
+   * Called last in a turn: stores telemetry that waits, deletes chunks that are settled or dropped, and writes
+   * the numbers of dropped messages.
+   */
   save(turn: Turn): void {
     const { rows } = this.#host;
     for (const position of this.#chunks.takeEmptied()) rows.deleteChunk(turn, position);
@@ -263,7 +266,7 @@ export class Queue {
     if (held) this.#putBack(held.chunk, held.index, true);
   }
 
-  /** Moves a message to the dead-letter queue. */
+  /** Moves a message to the dead-letter queue; a message of that queue is dropped. */
   discard(turn: Turn, lease: number): void {
     const held = this.#letGo(lease);
     if (!held) return;
@@ -361,7 +364,7 @@ export class Queue {
     return !message || this.#isAged(message, now);
   }
 
-  /** A partner queue may have a TTL of 0: its messages then live until the end of their turn. */
+  /** A partner queue may have a TTL of 0: its messages can then be delivered only in the millisecond of their turn. */
   #isAged(message: Message, now: number): boolean {
     return now - message.createdAtMs >= Math.max(1, this.#limits.maxAgeMs);
   }

@@ -114,7 +114,7 @@ export class QueueRows {
   }
 }
 
-/** Messages that left a queue without being acknowledged, by reason, since the queue was created. */
+/** Messages that a queue dropped or dead-lettered, by reason, since the queue was created. */
 export class Drops {
   readonly #counts: Record<QueueDrop, number>;
   /** Whether the queue's row is out of date. */

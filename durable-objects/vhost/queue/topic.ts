@@ -5,8 +5,8 @@ export function matchesTopic(pattern: string, routingKey: string): boolean {
 }
 
 /**
- * Goes through the parts of the pattern, and computes after each how many words the parts so far can match.
- * Takes at most words × words steps, so a long pattern cannot block the object.
+ * Goes through the parts of the pattern, and computes after each how many words the parts so far can match. The
+ * steps grow only in proportion to the length of the pattern, so a long pattern cannot block the object.
  */
 function matchesWords(pattern: readonly string[], words: readonly string[]): boolean {
   let reached = new Set([0]);

@@ -9,7 +9,7 @@ import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 
 describe('a connection whose link closes', () => {
   it.for([
-    [CLOSE_CODES.revoked, 'the API key was revoked'],
+    [CLOSE_CODES.revoked, 'the API key was revoked or its organization was suspended'],
     [CLOSE_CODES.expired, 'the API key has expired'],
     [CLOSE_CODES.takenOver, 'the service was interrupted, try again'],
     [CLOSE_CODES.protocolError, 'the service was interrupted, try again'],

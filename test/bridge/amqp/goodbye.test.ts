@@ -12,11 +12,12 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 
 const REVOKED = { kind: 'goodbye', code: CLOSE_CODES.revoked, reason: 'revoked' } as const;
-const REVOKED_TEXT = '320 CONNECTION_FORCED - the API key was revoked [0/0]';
+const REVOKED_TEXT =
+  '320 CONNECTION_FORCED - the API key was revoked or its organization was suspended [0/0]';
 
 describe('the goodbye of an object', () => {
   it.for([
-    [CLOSE_CODES.revoked, 'the API key was revoked'],
+    [CLOSE_CODES.revoked, 'the API key was revoked or its organization was suspended'],
     [CLOSE_CODES.expired, 'the API key has expired'],
     [CLOSE_CODES.takenOver, 'the service was interrupted, try again'],
     [CLOSE_CODES.protocolError, 'the service was interrupted, try again'],
