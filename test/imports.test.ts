@@ -84,7 +84,7 @@ const RULES = [
   }),
   rules.atMostUnlessOneClass('a file has at most 300 lines, and 400 if it is one class', {
     in: PRODUCT,
-    but: 'migrations/schema.ts protocol/errors.ts',
+    but: 'migrations/schema.ts protocol/errors.ts durable-objects/rpc.ts',
     lines: 300,
     oneClass: 400,
   }),
