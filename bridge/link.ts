@@ -145,7 +145,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     this.#socket.send(PING);
   }
 
-  /** Flushes at the end of this turn, so that frames from one read of the client's socket travel together. */
+  /** Flushes at the end of this turn of the event loop, so that frames from one read of the client's socket travel together. */
   #flushSoon(): void {
     if (this.#turn) return;
     this.#turn = true;

@@ -24,7 +24,7 @@ describe('firstIssue', () => {
 });
 
 describe('faultsText', () => {
-  it('lists all faults, each with its path', () => {
+  it('lists three faults in one text, each with its path if it has one', () => {
     const schema = z.strictObject({ a: z.number('no number'), b: z.array(z.boolean('neither')) });
     const text = faultsText(allIssues(errorOf(schema, { a: 'x', b: [true, 1], c: 1 })));
     expect(text).toBe('a: no number; b.1: neither; unknown field "c"');

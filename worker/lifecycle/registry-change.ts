@@ -90,7 +90,7 @@ async function notifyOne(env: Env, target: Target, version: number): Promise<boo
     await Promise.race([call, limit]);
     return true;
   } catch (error) {
-    console.warn('object did not confirm a registry change in time, housekeeping will notify it again', {
+    console.warn('object did not confirm a registry change, housekeeping will notify it again', {
       target,
       version,
       reason: reasonOf(error),

@@ -59,7 +59,7 @@ export function sendQueued(c: Context<AppContext>): void {
   if (!isMailOn(c.env)) return;
   const sent = deliverMails(c.env, Date.now()).catch((error: unknown) => {
     console.error(
-      'sending of queued mails stopped by an error, the next round continues; a mail may be sent twice',
+      'error while sending queued mails, unsent ones are retried after two minutes; a mail may be sent twice',
       { reason: reasonOf(error) },
     );
   });

@@ -141,7 +141,10 @@ async function composed(from: string, { to, subject, text }: Mail): Promise<Uint
 async function within<Value>(ms: number, work: Promise<Value>): Promise<Value> {
   let timer: number | null = null;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer of the mail server within ${ms / 1_000} s`)), ms);
+    timer = setTimeout(
+      () => reject(new Error(`sending of the mail not finished within ${ms / 1_000} s`)),
+      ms,
+    );
   });
   try {
     return await Promise.race([work, late]);

@@ -32,7 +32,7 @@ export function cutShortString(text: string, mark = ''): string {
 export class AmqpError extends Error {
   readonly severity: 'channel' | 'connection';
   readonly code: number;
-  /** The whole reply text, `NAME - what`. */
+  /** The reply text of the close method, `NAME - what`, cut to 255 bytes. */
   readonly text: string;
   readonly classId: number;
   readonly methodId: number;

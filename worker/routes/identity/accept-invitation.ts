@@ -186,7 +186,7 @@ async function throttle(c: Context<AppContext>): Promise<void> {
   const seconds = Math.max(1, Math.ceil(count.resetMs / 1_000));
   throw new ApiError(
     'INVITATION_VERIFY_THROTTLED',
-    `More than ${LIMIT.invitationChecksPerMinute} checks of invitation tokens in a minute from your address: try again in ${seconds} s`,
+    `More than ${LIMIT.invitationChecksPerMinute} checks of invitation tokens in a minute from your address or network: try again in ${seconds} s`,
     { headers: { 'retry-after': String(seconds) } },
   );
 }
