@@ -7,7 +7,7 @@ import { deviceToken, signToken, tokenClaims, unsignedToken } from '#workerd/dev
 import { base64Url, dialMqtt, dialRows, rowCounts } from '#workerd/door.ts';
 import { openLink, telemetryMessage } from '#workerd/links.ts';
 import { TOKEN_PUBLIC_KEY } from '#workerd/tokens.ts';
-import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
 import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
@@ -128,6 +128,18 @@ describe('a device’s dial', () => {
     ] as const) {
       await expectError(await dialMqtt(username, await deviceToken(owner)), 401, 'UNAUTHORIZED');
     }
+  });
+
+  it('that fails because D1 fails gets 503, with a request id in the log line', async ({ plant }) => {
+    const token = await deviceToken(plant.gateway.id);
+    vi.spyOn(env.DB, 'prepare').mockImplementation(() => {
+      throw new Error('D1_ERROR: Network connection lost.');
+    });
+    const log = vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const response = await dialMqtt(plant.gateway.id, token);
+    vi.restoreAllMocks();
+    expect(response.status).toBeGreaterThanOrEqual(500);
+    expect(log.mock.calls).toMatchObject([[expect.any(String), { requestId: UUID }]]);
   });
 
   it('an unknown device gets 401, and no object is created for it (rule 9)', async () => {

@@ -6,10 +6,12 @@ import {
   type FactsOptions,
   GATEWAY,
   judgeItems,
+  siteView,
   subDevice,
   subsetsOf,
   textsOf,
 } from '#workerd/site-view.ts';
+import { deviceCommandKind } from '../../../../../durable-objects/site/command/kind/device-command.ts';
 import type { DeviceCommandItem } from '../../../../../protocol/command.ts';
 import { DEVICE_COMMAND_TYPES, type DeviceCommandType } from '../../../../../protocol/enums.ts';
 
@@ -200,5 +202,31 @@ describe('the checks of an item', () => {
   it('come before the check for a repeated deviceId, which comes before the check of the sums [C-7.4]', () => {
     const items = [chargeItem(30), chargeItem(51), chargeItem(30), chargeItem(20, { deviceId: 'BESS-2' })];
     expect(codesOf(items, CHARGE_50)).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'INVALID_COMMAND', 'ok']);
+  });
+});
+
+describe('a queued device command', () => {
+  const waiting = {
+    deviceId: GATEWAY,
+    action: 'BESS_CHARGE',
+    payloadText: '{"targets":[{"deviceId":"BESS-1"}]}',
+  };
+  const codeOf = (options: FactsOptions, isSent: boolean) =>
+    deviceCommandKind.recheck({ commands: [chargeItem(5)] }, waiting, siteView(options), isSent)
+      ?.rejectionCode;
+
+  it.each<[string, string | undefined, string | undefined, FactsOptions]>([
+    ['fits', undefined, undefined, {}],
+    ['has a silent target', 'DEVICE_OFFLINE', 'DEVICE_OFFLINE', { offline: ['BESS-1'] }],
+    ['breaks a limit', 'CONSTRAINT_VIOLATION', 'CONSTRAINT_VIOLATION', { constraints: { maxChargeKw: 4 } }],
+    [
+      'is for another asset now',
+      'INVALID_COMMAND',
+      'INVALID_COMMAND',
+      { subDevices: [subDevice('BESS-1', 'FVE')] },
+    ],
+    ['has a target in fault', undefined, 'DEVICE_FAULT', { inFault: ['BESS-1'] }],
+  ])('that %s gets %s while it waits, and %s when it is sent [C-7.6]', (_what, waits, sent, options) => {
+    expect([codeOf(options, false), codeOf(options, true)]).toEqual([waits, sent]);
   });
 });
