@@ -210,8 +210,8 @@ export class DeviceSecrets implements DueSource {
   }
 }
 
-export function isSameKey(one: SigningKey, other: SigningKey): boolean {
-  return one.version === other.version && one.form === other.form;
+export function isSameKey(one: SigningKey, other: SigningKey | undefined): boolean {
+  return one.version === other?.version && one.form === other.form;
 }
 
 function set(

@@ -157,8 +157,13 @@ export class DeviceLink {
       if (findings.reportedStatus) devices.setReportedStatus(turn, device.id, findings.reportedStatus);
       this.#applyAcks(turn, device.id, findings);
       if (isBack) this.#host.lifecycle.subscribed(turn, device.id);
-      // The device cannot verify what it was sent: it signs with another key, which its first message proves.
-      else if (signedWith && findings.verifiedBy && !isSameKey(signedWith, findings.verifiedBy))
+      // The device cannot verify what it was sent: it signs with another key, which its first message proves. Once a
+      // session, so that a device with two valid keys cannot have everything sent again with each message.
+      else if (
+        device.session_key_version === null &&
+        signedWith &&
+        !isSameKey(signedWith, findings.verifiedBy)
+      )
         this.#host.dispatches.resume(turn, device.id, true);
     });
 

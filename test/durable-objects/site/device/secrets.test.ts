@@ -169,18 +169,27 @@ describe('a rotated secret', () => {
   });
 });
 
-describe('a device that proves another secret than its commands were signed with', () => {
-  it('gets what it has not acknowledged again at once, signed with the secret that it uses [C-3.7]', async () => {
-    const { gateway, rotate, command, takes, old, link } = await newSilentSite();
+describe('a device that connects with another secret than its commands are signed with', () => {
+  it('gets what it has not acknowledged again after its first message, and once a session [C-3.7]', async () => {
+    const { plant, gateway, site, rotate, takes, old } = await newSilentSite();
     expect(await takes(old)).toBe(true);
     const next = await rotate();
-    const sent = await command();
+    const link = await connectTo(plant.id, gateway.id);
+    link.send({ kind: 'subscribed', commands: true });
+    await site.submitRestCommand(gateway.id, {
+      action: 'PING',
+      payload: {},
+      validUntilMs: null,
+      idempotencyKey: null,
+    });
+    const sent = await nthCommand(link, 1);
     expect(isSignedWith(gateway.id, sent, old)).toBe(true);
-    expect(await takes(next)).toBe(true);
+    expect(await ackWith(plant.id, link, gateway.id, next, 'text')).toBe(true);
     const again = await nthCommand(link, 2);
     expect(again.cmdId).toBe(sent.cmdId);
     expect(isSignedWith(gateway.id, again, next)).toBe(true);
-    expect(await takes(next)).toBe(true);
+    for (const secret of [old, next, old])
+      expect(await ackWith(plant.id, link, gateway.id, secret, 'text')).toBe(true);
     expect(commandsOf(link)).toHaveLength(2);
   });
 });
