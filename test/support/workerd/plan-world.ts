@@ -66,6 +66,17 @@ const INCOHERENT = `SELECT count(*) AS count FROM schedule JOIN command ON comma
   WHERE command.status <> CASE schedule.status WHEN 'ACTIVE' THEN 'EXECUTING' WHEN 'COMPLETED' THEN 'COMPLETED'
     WHEN 'FAILED' THEN 'FAILED' WHEN 'CANCELLED' THEN 'FAILED' ELSE 'PENDING' END`;
 
+/**
+ * Keeps the ids of the partner's mode commands to the gateway. A command to the gateway does not say whether the partner
+ * or the plan changes the mode, and the site may delete the dispatch before the test reads it.
+ */
+const KEEP_MODES = `CREATE TABLE test_mode (cmd_id TEXT PRIMARY KEY, command_sequence INTEGER NOT NULL);
+  CREATE TRIGGER test_mode_keep AFTER INSERT ON dispatch WHEN new.owner = 'MODE_CHANGE' BEGIN
+    INSERT INTO test_mode VALUES (new.cmd_id, new.command_sequence); END`;
+
+const MODES = `SELECT test_mode.cmd_id, json_extract(command.payload, '$.reason') AS reason FROM test_mode
+  JOIN command ON command.sequence = test_mode.command_sequence`;
+
 /** How long an awake site may take to raise the alarm of a state. */
 const WORKED_OUT_MS = 5 * SECOND;
 
@@ -93,7 +104,10 @@ export class PlanWorld {
   readonly #submitted: Submission[] = [];
   /** MessageIds of setpoints by their power in watts, which is unique. */
   readonly #setpoints = new Map<number, string>();
+  /** The partner's mode changes by their reasons, which are unique. */
   readonly #modes = new Map<string, Mode>();
+  /** Reasons of the partner's mode changes by the ids of the commands to the gateway. */
+  readonly #modeReasons = new Map<string, string>();
   /** MessageIds of schedules by their ids. */
   readonly #schedules = new Map<string, string>();
   readonly #ended = new Map<string, string>();
@@ -129,6 +143,7 @@ export class PlanWorld {
     const subDevices = [...DEFAULT_SUB_DEVICES, ...batteries];
     const world = new PlanWorld(await createPlant(await createOrganization(), { subDevices }), limitKw);
     await world.come();
+    await rowsOf(world.#plant.id, KEEP_MODES);
     return world;
   }
 
@@ -327,7 +342,7 @@ export class PlanWorld {
     this.#passTo(this.now);
     await sendAck(this.#link, this.#plant.gateway, cmdId, status);
     const { command, isTaken } = known;
-    const mode = this.#modes.get(String(command.payload.reason));
+    const mode = this.#modes.get(this.#modeReasons.get(cmdId) ?? '');
     if (mode && status !== 'FAILED' && !isTaken && (await this.#isTakenMode(mode))) {
       this.#model.takeMode(mode.order, mode.mode, mode.untilMs);
       const isUnaffected =
@@ -450,6 +465,8 @@ export class PlanWorld {
     await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
     this.#leaptMs = 0;
     const commands = commandsOf(this.#link);
+    const modes = await rowsOf<{ cmd_id: string; reason: string }>(this.#plant.id, MODES);
+    for (const { cmd_id: cmdId, reason } of modes) this.#modeReasons.set(cmdId, reason);
     for (const command of commands.slice(this.#seen)) this.#obey(command);
     this.#seen = commands.length;
   }
@@ -468,7 +485,7 @@ export class PlanWorld {
       const messageId = this.#setpoints.get(Math.round(kw * 1_000)) ?? 'unknown';
       this.#doing = { by: 'entry', messageId };
     } else if (action.startsWith('EMERGENCY')) this.#doing = { by: 'emergency' };
-    else if (action === 'MODE_CHANGE' && (payload.reason === undefined || this.#isSetpoint())) {
+    else if (action === 'MODE_CHANGE' && (!this.#modeReasons.has(cmdId) || this.#isSetpoint())) {
       // The plan sent the mode, or a partner's mode ended a setpoint or slot on the device.
       this.#doing = { by: 'mode', mode: String(payload.mode) };
     } else if (action === 'CONFIG_SET') {
@@ -498,9 +515,9 @@ export class PlanWorld {
     const wanted = this.#model.doing();
     const doing = this.#doing ?? { by: 'mode', mode: this.#model.mode };
     // While the gateway has not answered a mode command, the plan sends no other mode.
-    const isModeOpen = [...this.#commands.values()].some(({ command, isTaken }) => {
-      return command.payload.reason !== undefined && !isTaken;
-    });
+    const isModeOpen = [...this.#commands].some(
+      ([cmdId, { isTaken }]) => this.#modeReasons.has(cmdId) && !isTaken,
+    );
     if (isModeOpen && wanted.by === 'mode') expect(doing.by).toBe('mode');
     else expect(doing).toEqual(wanted);
   }
