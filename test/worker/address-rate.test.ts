@@ -106,6 +106,29 @@ describe('the requests of an address', () => {
     expect(wait).toHaveBeenCalledTimes(2);
   });
 
+  it('are delayed at most a thousand at a time, and again after delays that never ended [C-14.2]', async ({
+    from,
+  }) => {
+    const wait = waitsInNewSecond();
+    const send = () => from(1, SITES, {}, { ADDRESS_RATE_PER_MINUTE: '100000' });
+    await statusesOf(100, send);
+    expect(wait).not.toHaveBeenCalled();
+    // A cancelled request stays in its wait for ever.
+    await new Promise<void>((resolve) => {
+      wait.mockImplementation(async () => {
+        if (wait.mock.calls.length === 1_000) resolve();
+        await new Promise(() => {});
+      });
+      for (let sent = 0; sent < 1_000; sent++) void send();
+    });
+    expect((await send()).status).toBe(401);
+    expect(wait).toHaveBeenCalledTimes(1_000);
+    vi.setSystemTime(Date.now() + 100);
+    wait.mockImplementation(async () => {});
+    expect((await send()).status).toBe(401);
+    expect(wait).toHaveBeenCalledTimes(1_001);
+  });
+
   it('over the limit get 429 until the minute has passed, and 200 after that [C-14.2]', async ({ from }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const request = () => from(1, '/api/v1/openapi.json');

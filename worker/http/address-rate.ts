@@ -35,11 +35,22 @@ const FREE_UNWANTED = 20;
 /** Number of answers a second to callers without a valid credential, of all addresses, that are not delayed. */
 const FREE_ANONYMOUS = 100;
 const PAUSE_MS = 100;
-/** Maximum number of requests that wait in an isolate; all others are answered at once. */
+/** Maximum number of answers that an isolate delays in each PAUSE_MS; it sends all others at once. */
 const MAX_PAUSED = 1_000;
-let paused = 0;
-/** The number of answers to callers without a valid credential in the current second of the isolate. */
-const anonymous = { count: 0, startedAtMs: 0 };
+
+/** A count that starts again when its period is over. */
+interface Period {
+  count: number;
+  startedAtMs: number;
+}
+
+/** The answers of this isolate to callers without a valid credential. */
+const anonymous: Period = { count: 0, startedAtMs: 0 };
+/**
+ * The answers that this isolate began to delay. It does not count those that wait now: the platform may cancel a
+ * request whose client has disconnected, and nothing would subtract it.
+ */
+const paused: Period = { count: 0, startedAtMs: 0 };
 
 /** The requests of one network in its current minute. */
 interface Minute {
@@ -77,22 +88,20 @@ export const countAddress = createMiddleware<AppContext>(async (c, next) => {
  * callers without a valid credential together got too many answers in this second.
  */
 async function pauseOf(minute: Minute, isUnwanted: boolean, isAnonymous: boolean): Promise<void> {
+  const now = Date.now();
   if (isUnwanted) minute.unwanted += 1;
   const isOver =
     (isUnwanted && minute.unwanted > FREE_UNWANTED) ||
-    (isAnonymous && anonymousInSecond(Date.now()) > FREE_ANONYMOUS);
-  if (!isOver || paused >= MAX_PAUSED) return;
-  paused += 1;
-  await scheduler.wait(PAUSE_MS);
-  paused -= 1;
+    (isAnonymous && countIn(anonymous, 1_000, now) > FREE_ANONYMOUS);
+  if (isOver && countIn(paused, PAUSE_MS, now) <= MAX_PAUSED) await scheduler.wait(PAUSE_MS);
 }
 
-/** Counts one answer without a valid credential; returns the count of the current second. */
-function anonymousInSecond(now: number): number {
-  const age = now - anonymous.startedAtMs;
-  if (age < 0 || age >= 1_000) Object.assign(anonymous, { count: 0, startedAtMs: now });
-  anonymous.count += 1;
-  return anonymous.count;
+/** Counts one more; returns the count of the current period. */
+function countIn(period: Period, lastsMs: number, now: number): number {
+  const age = now - period.startedAtMs;
+  if (age < 0 || age >= lastsMs) Object.assign(period, { count: 0, startedAtMs: now });
+  period.count += 1;
+  return period.count;
 }
 
 /**
