@@ -20,7 +20,7 @@ export interface Violation {
   slot?: number | undefined;
   /** The verb of the message; default: 'exceeds', or 'is at' for a state of charge. */
   how?: string;
-  /** The whole sentence, in the place of one about value and limit. */
+  /** The whole message, if it is not about a value and its limit. */
   text?: string;
 }
 
