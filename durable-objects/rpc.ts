@@ -134,6 +134,8 @@ export interface ConfigAnswer {
 /** Diagnostics of a device [C-3.8], and the rows that the object wrote since it was loaded. */
 export interface Diagnosis extends DeviceDiagnostics {
   rowsWritten: number;
+  /** The last value of each signal that the device sent in the last day, by the name that the device uses. */
+  readings: Record<string, number>;
 }
 
 export interface SiteRpc {

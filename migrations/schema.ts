@@ -16,6 +16,7 @@ import {
   uniqueIndex,
 } from 'drizzle-orm/sqlite-core';
 import { ALERT_OPERATORS, ALERT_SEVERITIES, ALERT_STATUSES, ALERT_TYPES } from '../protocol/alert.ts';
+import type { TemplateAction, TemplateSignal } from '../protocol/device-template.ts';
 import {
   ASSET_TYPES,
   AUTH_METHODS,
@@ -298,6 +299,39 @@ export const plants = sqliteTable(
   ],
 );
 
+/**
+ * [C-11.6] The device templates that organizations write; those of the platform are in `protocol/system-template.ts`.
+ * A template that a device or sub-device refers to cannot be deleted.
+ */
+export const deviceTemplates = sqliteTable(
+  'device_templates',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    name: text('name').notNull(),
+    assetType: text('asset_type', { enum: ASSET_TYPES }).notNull(),
+    manufacturer: text('manufacturer'),
+    model: text('model'),
+    signals: text('signals', { mode: 'json' }).$type<TemplateSignal[]>().notNull(),
+    actions: text('actions', { mode: 'json' }).$type<TemplateAction[]>().notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+    updatedAtMs: integer('updated_at_ms').notNull(),
+  },
+  (table) => [
+    index('device_templates_organization').on(table.organizationId, table.name, table.id),
+    check('device_templates_asset_type', oneOf('asset_type', ASSET_TYPES)),
+  ],
+);
+
+/** The template of a device or sub-device: at most one of the two is set. */
+const templateColumns = {
+  templateId: text('template_id').references(() => deviceTemplates.id),
+  /** The asset type of a template of the platform. */
+  systemTemplate: text('system_template', { enum: ASSET_TYPES }),
+};
+
 /** [C-3.1] The Site that serves the device stores its secrets. */
 export const devices = sqliteTable(
   'devices',
@@ -340,12 +374,14 @@ export const devices = sqliteTable(
     /** The certificate with which the device connected last. Once it is replaced, it is accepted until `usedUntilMs`. */
     usedFingerprint: text('used_fingerprint'),
     usedUntilMs: integer('used_until_ms'),
+    ...templateColumns,
   },
   (table) => [
     uniqueIndex('devices_serial_number').on(table.organizationId, table.serialNumber),
     index('devices_organization').on(table.organizationId, table.name, table.id),
     index('devices_moving').on(table.movingTo).where(sql`"moving_to" IS NOT NULL`),
     index('devices_plant').on(table.plantId),
+    index('devices_template').on(table.templateId).where(sql`"template_id" IS NOT NULL`),
     check('devices_type', oneOf('type', DEVICE_TYPES)),
     check('devices_auth_method', oneOf('auth_method', AUTH_METHODS)),
     check('devices_status', oneOf('status', DEVICE_STATUSES)),
@@ -370,10 +406,12 @@ export const subDevices = sqliteTable(
     capacityKwh: real('capacity_kwh'),
     meterRole: text('meter_role', { enum: METER_ROLES }),
     createdAtMs: integer('created_at_ms').notNull(),
+    ...templateColumns,
   },
   (table) => [
     uniqueIndex('sub_devices_external_id').on(table.plantId, table.externalId),
     uniqueIndex('sub_devices_linked_device').on(table.linkedDeviceId),
+    index('sub_devices_template').on(table.templateId).where(sql`"template_id" IS NOT NULL`),
     check('sub_devices_asset_type', oneOf('asset_type', ASSET_TYPES)),
     check('sub_devices_status', oneOf('status', SUB_DEVICE_STATUSES)),
     check(

@@ -3,6 +3,7 @@
  * are in `device-message.ts`.
  */
 import * as z from 'zod';
+import { actionName } from './device-template.ts';
 import {
   AUTH_METHODS,
   DEVICE_COMMAND_STATUSES,
@@ -23,6 +24,8 @@ const changeable = {
   type: z.enum(DEVICE_TYPES),
   metadata: plainObject(LIMIT.deviceMetadataBytes),
   plantId: uuid.nullable(),
+  /** The device template whose actions the device executes [C-11.6]. */
+  templateId: uuid.nullable(),
 };
 
 export const deviceRequest = z.strictObject({
@@ -32,6 +35,7 @@ export const deviceRequest = z.strictObject({
   authMethod: z.enum(AUTH_METHODS).default('MTLS'),
   metadata: changeable.metadata.default({}),
   plantId: changeable.plantId.default(null),
+  templateId: changeable.templateId.default(null),
 });
 export type DeviceRequest = z.infer<typeof deviceRequest>;
 
@@ -48,6 +52,7 @@ export const deviceRecord = z.strictObject({
   type: z.enum(DEVICE_TYPES),
   authMethod: z.enum(AUTH_METHODS),
   metadata: z.record(z.string(), z.unknown()),
+  templateId: z.string().nullable(),
   status: z.enum(DEVICE_STATUSES),
   connectionStatus: z.enum(DEVICE_CONNECTION_STATUSES),
   lastSeenAt: z.string().nullable(),
@@ -150,7 +155,7 @@ export const reasonRequest = z.strictObject({
 });
 
 export const restCommandRequest = z.strictObject({
-  action: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be upper-case letters, digits and _, at most 64'),
+  action: actionName,
   payload: plainObject(LIMIT.restCommandPayloadBytes).default({}),
   validUntil: instant.optional(),
   idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters).optional(),

@@ -205,6 +205,15 @@ export const LIMITS = {
   authFailures: [10, 'failures', 'spec: Limits'],
   authFailuresMs: [5 * MINUTE, 'ms', 'spec: Limits'],
   diagnosticsEntries: [100, 'entries', 'C-3.8'],
+  // Device templates of an organization, and the size of one as JSON.
+  templatesPerOrganization: [200, 'templates', 'C-11.6'],
+  templateSignals: [200, 'signals', 'C-11.6'],
+  templateActions: [64, 'actions', 'C-11.6'],
+  templateParams: [32, 'parameters', 'ours'],
+  templateValues: [64, 'values', 'ours'],
+  templateUnitCharacters: [16, 'characters', 'ours'],
+  templateTextCharacters: [500, 'characters', 'ours'],
+  templateBytes: [64 * KIB, 'bytes', 'ours'],
   // REST commands of a device: payload size, open commands, stored commands.
   restCommandPayloadBytes: [16 * KIB, 'bytes', 'ours'],
   openRestCommands: [50, 'commands', 'ours'],

@@ -58,6 +58,8 @@ const changeable = {
   ratedPowerKw: magnitude,
   capacityKwh: magnitude,
   meterRole: z.enum(METER_ROLES).nullable(),
+  /** The device template of the same asset type [C-11.6]. */
+  templateId: uuid.nullable(),
 };
 
 export const subDeviceRequest = z.strictObject({
@@ -83,6 +85,7 @@ export const subDeviceRecord = z.strictObject({
   ratedPowerKw: z.number().nullable(),
   capacityKwh: z.number().nullable(),
   meterRole: z.enum(METER_ROLES).nullable(),
+  templateId: z.string().nullable(),
   createdAt: z.string(),
 });
 export type SubDeviceRecord = z.infer<typeof subDeviceRecord>;

@@ -21,6 +21,7 @@ import { deviceCommandRoutes } from './routes/devices/commands.ts';
 import { credentialRoutes } from './routes/devices/credentials.ts';
 import { deviceRoutes } from './routes/devices/devices.ts';
 import { deviceTelemetryRoutes } from './routes/devices/telemetry.ts';
+import { templateRoutes } from './routes/devices/templates.ts';
 import { plantConfigRoutes } from './routes/fleet/plant-config.ts';
 import { plantRoutes } from './routes/fleet/plants.ts';
 import { subDeviceRoutes } from './routes/fleet/sub-devices.ts';
@@ -56,6 +57,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...credentialRoutes,
   ...deviceCommandRoutes,
   ...deviceTelemetryRoutes,
+  ...templateRoutes,
   ...apiKeyRoutes,
   ...alertRoutes,
   ...auditRoutes,

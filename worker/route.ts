@@ -24,6 +24,8 @@ interface Definition<Path, Query, Body, Answer> {
   params?: Parameters<Path>;
   query?: Parameters<Query>;
   body?: z.ZodType<Body>;
+  /** Codes that replace VALIDATION_ERROR if all faults of a body are in this field. */
+  fieldCodes?: Readonly<Record<string, ApiErrorCode>>;
   /** A request without a body is handled as if its body were `{}`. */
   isBodyOptional?: true;
   /** Example bodies for the OpenAPI document. */
@@ -72,7 +74,7 @@ export function route<Path, Query, Body, Answer>(
  * Returns the error codes that the OpenAPI document lists for a route. A route without query parameters may
  * also answer VALIDATION_ERROR to one, and a route without a body BAD_REQUEST or PAYLOAD_TOO_LARGE to one.
  */
-export function errorsOf({ who, params, query, body, errors }: AnyRoute): ApiErrorCode[] {
+export function errorsOf({ who, params, query, body, fieldCodes = {}, errors }: AnyRoute): ApiErrorCode[] {
   const hasPath = Object.keys(params.shape).length > 0;
   const hasQuery = Object.keys(query.shape).length > 0;
   return [
@@ -80,6 +82,7 @@ export function errorsOf({ who, params, query, body, errors }: AnyRoute): ApiErr
       ...(hasPath ? [pathCode(who)] : []),
       ...(hasQuery || body ? (['VALIDATION_ERROR'] as const) : []),
       ...(body ? (['BAD_REQUEST', 'PAYLOAD_TOO_LARGE'] as const) : []),
+      ...Object.values(fieldCodes),
       ...errorsOfDoor(who),
       ...errors,
       'INTERNAL_SERVER_ERROR',
@@ -99,9 +102,7 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
     app.on(one.method, honoPath(one.path), doorOf(one.who), ...compare, async (c) => {
       const query = readQuery(c, one.query) as never;
       const params = readPath(c, one.params, pathCode(one.who)) as never;
-      const body = (
-        one.body ? readBody(c, one.body, one.isBodyOptional ? {} : undefined) : undefined
-      ) as never;
+      const body = (one.body ? readBody(c, one.body, one) : undefined) as never;
       const answer = await one.handler(c, { params, query, body });
       const written = answer instanceof JsonText ? answer.text : answer;
       const isWritten =

@@ -54,6 +54,7 @@ import { ScheduleOwner } from './schedule/owner.ts';
 import { ScheduleRows } from './schedule/rows.ts';
 import { Schedules } from './schedule/schedules.ts';
 import type { SiteFact } from './stored.ts';
+import { readLastReadings } from './telemetry/answers.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
 import { nameHints } from './telemetry/name-hints.ts';
@@ -106,9 +107,10 @@ export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => 
   const secrets = new DeviceSecrets(sql, new SecretBox(env.DATA_KEYS));
   const devices = new Devices(sql, secrets);
   const isSubDevice = (externalId: string) => registry.isSubDevice(externalId);
-  const diagnostics = new Diagnostics(sql, (id) =>
-    nameHints(journal.snapshot.toJSON(), journal.meaningOf(id), isSubDevice, clock.now()),
-  );
+  const diagnostics = new Diagnostics(sql, {
+    hintsOf: (id) => nameHints(journal.snapshot.toJSON(), journal.meaningOf(id), isSubDevice, clock.now()),
+    readingsOf: (id) => readLastReadings({ journal, registry, clock }, id),
+  });
   const sessions: DeviceSessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
     presence.update(turn),
   );

@@ -35,6 +35,7 @@ const FIELDS: Record<string, string> = {
   deviceId: 'devices',
   linkedDeviceId: 'devices',
   allowedPlantIds: 'plants',
+  templateId: 'device-templates',
   ean: 'ean',
 };
 /** Fields that are called like ids, and are names that an organization chooses for its own things. */
@@ -74,6 +75,7 @@ async function thingsOf(owner: Team): Promise<Things> {
     telemetry: device,
     alerts: await fireAlert(owner.id, { plantId: plant, deviceId: device }),
     commands: cmdId,
+    'device-templates': (await owner.newTemplate()).id,
     ean,
   };
 }

@@ -1,13 +1,16 @@
 /**
- * The plant, device or site of a path. One of another organization, and one that the key may not see, is
+ * The plant, device, device template or site of a request. One of another organization, and one that the key may not see, is
  * answered as not found [C-1.3], [C-4.2].
  */
 import type { Context } from 'hono';
 import type { SiteStub } from '../../durable-objects/env.ts';
+import type { DeviceTemplateRecord } from '../../protocol/device-template.ts';
+import type { AssetType } from '../../protocol/enums.ts';
 import type { AppContext, Tenant } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { deviceAfterMove } from '../lifecycle/device-move.ts';
 import { siteById } from '../lifecycle/device-site.ts';
+import { findTemplate } from '../registry/device-templates.ts';
 import { type DeviceRow, findDevice } from '../registry/devices.ts';
 import { findPlant, isPlantOf, type PlantRow } from '../registry/plants.ts';
 
@@ -54,4 +57,37 @@ export async function requireDeviceAfterMove(c: Context<AppContext>, id: string)
 
 export function deviceNotFound(): ApiError {
   return new ApiError('NOT_FOUND', 'No device with this id is visible to you: list your devices');
+}
+
+/** A template of the platform, or of the caller's organization. */
+export async function requireTemplate(c: Context<AppContext>, id: string): Promise<DeviceTemplateRecord> {
+  const template = await findTemplate(c.env.DB, c.get('tenant').organizationId, id);
+  if (!template) throw templateNotFound();
+  return template;
+}
+
+export function templateNotFound(): ApiError {
+  return new ApiError(
+    'DEVICE_TEMPLATE_NOT_FOUND',
+    'No device template with this id is visible to you: list the device templates',
+  );
+}
+
+/**
+ * Throws unless the template is for this type of asset; null: no asset limits the type. `field`: the field of the
+ * body that names the template, or the device that has it.
+ */
+export async function requireTemplateFor(
+  c: Context<AppContext>,
+  templateId: string | null | undefined,
+  assetType: AssetType | null,
+  field: 'templateId' | 'linkedDeviceId' = 'templateId',
+): Promise<void> {
+  if (templateId == null) return;
+  const template = await requireTemplate(c, templateId);
+  if (assetType === null || template.assetType === assetType) return;
+  throw new ApiError(
+    'DEVICE_TEMPLATE_WRONG_LEVEL',
+    `${field}: its template is for the asset type ${template.assetType}, the asset has the type ${assetType}: use a template for ${assetType}`,
+  );
 }

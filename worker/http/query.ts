@@ -5,6 +5,7 @@
 import type { Context } from 'hono';
 import * as z from 'zod';
 import { cut } from '../../protocol/cut.ts';
+import type { ApiErrorCode } from '../../protocol/errors.ts';
 import { formatInstant, parseInstant, uuid } from '../../protocol/ids.ts';
 import { allIssues, boundedFaults } from '../../protocol/issue.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -66,14 +67,28 @@ export function readPath(c: Context<AppContext>, schema: Parameters, code: Param
   return parse(schema, c.req.param(), code);
 }
 
-/** Parses the JSON body by its schema; errors name unknown fields. `absent`: value for a missing body. */
-export function readBody(c: Context<AppContext>, schema: z.ZodType, absent?: unknown): unknown {
+/**
+ * Parses the JSON body by its schema; errors name unknown fields. `fieldCodes`: the error codes of single fields, for
+ * a body whose faults are all in that field.
+ */
+export function readBody(
+  c: Context<AppContext>,
+  schema: z.ZodType,
+  {
+    isBodyOptional,
+    fieldCodes = {},
+  }: { isBodyOptional?: true; fieldCodes?: Readonly<Record<string, ApiErrorCode>> },
+): unknown {
   const given = c.get('body');
-  const body = given === undefined ? absent : given;
+  const body = given === undefined && isBodyOptional ? {} : given;
   if (body === undefined) throw invalidBody('body: required, as a JSON object');
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  throw invalidBody(...boundedFaults(allIssues(parsed.error)));
+  const faults = boundedFaults(allIssues(parsed.error));
+  const [field, ...others] = new Set(parsed.error.issues.map(({ path }) => String(path[0])));
+  const code = others.length === 0 ? fieldCodes[field ?? ''] : undefined;
+  if (code === undefined) throw invalidBody(...faults);
+  throw new ApiError(code, `Invalid body: ${faults[0]}`, { details: faults });
 }
 
 /** The id in a path. */

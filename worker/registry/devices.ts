@@ -21,6 +21,8 @@ import {
   readPage,
 } from './d1.ts';
 
+import { lostTemplate, templateColumns, templateIdOf } from './device-templates.ts';
+
 export type DeviceRow = typeof devices.$inferSelect;
 
 /** A device that connects, with its organization's settings. */
@@ -85,7 +87,7 @@ export async function pageDevices(
 
 /**
  * Creates a device. `serial`: another device has the serial number; `full`: the limit of devices is reached;
- * `plant`: the plant was deleted in the meantime.
+ * `plant` or `template`: it was deleted in the meantime.
  */
 export async function createDevice(
   database: D1Database,
@@ -93,7 +95,7 @@ export async function createDevice(
   request: DeviceRequest,
   audit: (id: string) => AuditEntry,
   now: number,
-): Promise<{ row: DeviceRow; change: RegistryChange } | 'serial' | 'full' | 'plant'> {
+): Promise<{ row: DeviceRow; change: RegistryChange } | 'serial' | 'full' | 'plant' | 'template'> {
   const [own] = await drizzle(database)
     .select({ total: organizations.deviceCount })
     .from(organizations)
@@ -105,7 +107,10 @@ export async function createDevice(
     const { results, ...change } = await commitChange(database, organizationId, { sites }, now, (db) => [
       db
         .insert(devices)
-        .values({ id, organizationId, ...request, createdAtMs: now, updatedAtMs: now })
+        .values({
+          ...{ id, organizationId, ...request, ...templateColumns(request.templateId) },
+          ...{ createdAtMs: now, updatedAtMs: now },
+        })
         .returning(),
       db
         .update(organizations)
@@ -118,27 +123,32 @@ export async function createDevice(
     return { row, change };
   } catch (error) {
     if (brokenUnique(error)?.includes('devices.serial_number')) return 'serial';
-    if (brokeForeignKey(error)) return 'plant';
+    if (brokeForeignKey(error)) return (await lostTemplate(database, request)) ? 'template' : 'plant';
     throw error;
   }
 }
 
-/** Changes any field except the plant, which needs a move. */
+/** Changes any field except the plant, which needs a move. `template`: it was deleted in the meantime. */
 export async function changeDevice(
   database: D1Database,
   { organizationId, id, plantId }: DeviceRow,
   { plantId: _move, ...change }: DeviceChange,
   audit: AuditEntry,
   now: number,
-): Promise<RegistryChange | 'gone'> {
+): Promise<RegistryChange | 'gone' | 'template'> {
   const sites = plantId === null || change.type === undefined ? [] : [plantId];
-  return await commitChangeOf(database, organizationId, { sites }, audit, now, (db) => [
-    db
-      .update(devices)
-      .set({ ...change, updatedAtMs: now })
-      .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)))
-      .returning({ id: devices.id }),
-  ]);
+  try {
+    return await commitChangeOf(database, organizationId, { sites }, audit, now, (db) => [
+      db
+        .update(devices)
+        .set({ ...change, ...templateColumns(change.templateId), updatedAtMs: now })
+        .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)))
+        .returning({ id: devices.id }),
+    ]);
+  } catch (error) {
+    if (brokeForeignKey(error)) return 'template';
+    throw error;
+  }
 }
 
 /** Deletes the device with its alert rules, and removes it from linked sub-devices. */
@@ -179,6 +189,7 @@ export function deviceRecordOf(row: DeviceRow, now: number): DeviceRecord {
     type: row.type,
     authMethod: row.authMethod,
     metadata: row.metadata,
+    templateId: templateIdOf(row),
     status: row.status,
     connectionStatus: row.connectionStatus,
     lastSeenAt: instantOf(row.lastSeenAtMs),

@@ -13,6 +13,7 @@ import {
   alerts,
   apiKeys,
   devices,
+  deviceTemplates,
   invitations,
   memberships,
   organizations,
@@ -160,6 +161,7 @@ export async function deleteRest(database: D1Database, id: string, most: number)
   if (meta.changes >= most) return;
   await runBatch(db, [
     db.delete(alertRules).where(eq(alertRules.organizationId, id)),
+    db.delete(deviceTemplates).where(eq(deviceTemplates.organizationId, id)),
     db.delete(registryChanges).where(eq(registryChanges.organizationId, id)),
     db
       .update(organizations)

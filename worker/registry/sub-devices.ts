@@ -5,19 +5,22 @@ import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
 import { ASSETS } from '../../protocol/asset.ts';
+import type { AssetType } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { brokeForeignKey, brokenUnique, countOf, readPage } from './d1.ts';
+import { lostTemplate, type TemplateColumns, templateColumns } from './device-templates.ts';
 import { isPlantOfOrganization, type SubDeviceRow } from './plants.ts';
 
 /**
  * Why the registry rejects a change. `external-id`: another sub-device has it; `linked`: the device is linked
  * to another sub-device; `full`: the plant has reached its limit; `plant` or `gone`: the plant or the
- * sub-device was deleted in the meantime; `device`: the device to link no longer belongs to the plant.
+ * sub-device was deleted in the meantime; `device`: the device to link no longer belongs to the plant; `template`:
+ * the template was deleted in the meantime.
  */
-export type SubDeviceRefusal = 'external-id' | 'linked' | 'full' | 'plant' | 'gone' | 'device';
+export type SubDeviceRefusal = 'external-id' | 'linked' | 'full' | 'plant' | 'gone' | 'device' | 'template';
 
 export interface Whose {
   organizationId: string;
@@ -47,14 +50,14 @@ export async function findSubDevice(
     .get();
 }
 
-/** Whether the device belongs to this plant and is not moving, so that it can serve a sub-device. */
-export async function isDeviceOf(
+/** The device, if it belongs to this plant and is not moving, so that it can serve a sub-device. */
+export async function findDeviceOf(
   database: D1Database,
   { organizationId, plantId }: Whose,
   deviceId: string,
-): Promise<boolean> {
-  const found = await drizzle(database)
-    .select({ id: devices.id })
+): Promise<TemplateColumns | undefined> {
+  return await drizzle(database)
+    .select({ templateId: devices.templateId, systemTemplate: devices.systemTemplate })
     .from(devices)
     .where(
       and(
@@ -63,8 +66,17 @@ export async function isDeviceOf(
         eq(devices.plantId, plantId),
         isNull(devices.movingTo),
       ),
-    );
-  return found.length > 0;
+    )
+    .get();
+}
+
+/** The type of the asset that is linked to a device; null: none is. */
+export async function assetTypeOfDevice(database: D1Database, deviceId: string): Promise<AssetType | null> {
+  const [found] = await drizzle(database)
+    .select({ assetType: subDevices.assetType })
+    .from(subDevices)
+    .where(eq(subDevices.linkedDeviceId, deviceId));
+  return found?.assetType ?? null;
 }
 
 export async function createSubDevice(
@@ -87,9 +99,10 @@ export async function createSubDevice(
     ratedPowerKw: request.ratedPowerKw ?? null,
     capacityKwh: request.capacityKwh ?? null,
     meterRole: request.meterRole ?? ASSETS[request.assetType].meterRole,
+    ...templateColumns(request.templateId ?? null),
     createdAtMs: now,
   };
-  return await orRefusal(row.linkedDeviceId, async () => {
+  return await orRefusal(database, request, async () => {
     const linkedDeviceId = row.linkedDeviceId && deviceHere(row.linkedDeviceId, plantId);
     const change = await commitChange(database, organizationId, { sites: [plantId] }, now, (batch) => [
       batch.insert(subDevices).values({ ...row, linkedDeviceId }),
@@ -107,14 +120,15 @@ export async function changeSubDevice(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | SubDeviceRefusal> {
-  const { linkedDeviceId } = change;
+  const { linkedDeviceId, templateId } = change;
   const columns = {
     ...change,
+    ...templateColumns(templateId),
     // UPDATE needs at least one column, even if the request changes none; this one then keeps its value.
     name: change.name ?? sql`${subDevices.name}`,
     linkedDeviceId: linkedDeviceId && deviceHere(linkedDeviceId, plantId),
   };
-  return await orRefusal(linkedDeviceId, () =>
+  return await orRefusal(database, change, () =>
     commitChangeOf(database, organizationId, { sites: [plantId] }, audit, now, (db) => [
       db
         .update(subDevices)
@@ -158,16 +172,18 @@ function deviceHere(deviceId: string, plantId: string) {
 }
 
 async function orRefusal<Value>(
-  linkedDeviceId: string | null | undefined,
+  database: D1Database,
+  change: Pick<SubDeviceChange, 'linkedDeviceId' | 'templateId'>,
   work: () => Promise<Value>,
-): Promise<Value | 'external-id' | 'linked' | 'plant' | 'device'> {
+): Promise<Value | 'external-id' | 'linked' | 'plant' | 'device' | 'template'> {
   try {
     return await work();
   } catch (error) {
     const broken = brokenUnique(error);
     if (broken?.includes('sub_devices.external_id')) return 'external-id';
     if (broken?.includes('sub_devices.linked_device_id')) return 'linked';
-    if (brokeForeignKey(error)) return linkedDeviceId ? 'device' : 'plant';
-    throw error;
+    if (!brokeForeignKey(error)) throw error;
+    if (await lostTemplate(database, change)) return 'template';
+    return change.linkedDeviceId ? 'device' : 'plant';
   }
 }

@@ -33,24 +33,32 @@ const RINGS = {
   failed_login: LIMIT.authFailures,
 };
 
+/** What telemetry knows about the accepted messages of a device. */
+interface AcceptedMessages {
+  /** What is probably wrong in them. */
+  hintsOf(deviceId: string): string[];
+  /** The last value of each signal in the last day, by the name that the device uses. */
+  readingsOf(deviceId: string): Record<string, number>;
+}
+
 export class Diagnostics {
   readonly #sql: Sql;
-  readonly #hintsOf: (deviceId: string) => string[];
+  readonly #accepted: AcceptedMessages;
 
-  /** `hintsOf`: what is probably wrong in a device's accepted messages. */
-  constructor(sql: Sql, hintsOf: (deviceId: string) => string[]) {
+  constructor(sql: Sql, accepted: AcceptedMessages) {
     this.#sql = sql;
-    this.#hintsOf = hintsOf;
+    this.#accepted = accepted;
   }
 
   /** What the device's operator reads: hints, dropped messages and login attempts [C-3.8]. */
-  read(deviceId: string): DeviceDiagnostics {
+  read(deviceId: string): DeviceDiagnostics & { readings: Record<string, number> } {
     const dropped = this.#sql.all<{ reason: string; count: number }>(
       'SELECT reason, count FROM dropped_message WHERE device_id = ? ORDER BY reason',
       deviceId,
     );
     return {
-      hints: this.#hintsOf(deviceId),
+      hints: this.#accepted.hintsOf(deviceId),
+      readings: this.#accepted.readingsOf(deviceId),
       drops: Object.fromEntries(dropped.map(({ reason, count }) => [reason, count])),
       recent: this.drops(deviceId).map(({ at_ms: atMs, topic, reason, detail, expected }) => ({
         at: formatInstant(atMs),

@@ -15,7 +15,7 @@ import type { Journal } from './journal.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
 import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
-import { metricName, type SignalOrigin } from './snapshot.ts';
+import { metricName, recentSamples, type SignalOrigin } from './snapshot.ts';
 import { BASE, BASE_MS } from './storage-levels.ts';
 import type { TelemetryStore } from './store.ts';
 
@@ -146,6 +146,22 @@ export function readDeviceTelemetry(
     }
   }
   return { items: items.join(','), total };
+}
+
+/** The last value of each signal that the device sent in the last day, by the name that the device uses. */
+export function readLastReadings(
+  { journal, registry, clock }: Omit<DeviceSources, 'store' | 'isHere'>,
+  deviceId: string,
+): Record<string, number> {
+  const origin = journal.meaningOf(deviceId);
+  const others = registry.subDevices.filter(
+    ({ linkedDeviceId }) => linkedDeviceId !== null && linkedDeviceId !== deviceId,
+  );
+  return Object.fromEntries(
+    recentSamples(journal.snapshot.toJSON(), clock.now())
+      .filter(([metric]) => isOf(origin, others, metric))
+      .map(([metric, { value }]) => [ownName(origin, metric), value]),
+  );
 }
 
 function rowsOf(stretch: Stretch, isOwn: (metric: string) => boolean): (Point & { metric: string })[] {

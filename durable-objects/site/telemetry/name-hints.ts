@@ -4,10 +4,8 @@
  */
 import { SUB_DEVICE_SIGNALS } from '../../../protocol/asset.ts';
 import { cut } from '../../../protocol/cut.ts';
-import type { Sample, SignalOrigin } from './snapshot.ts';
+import { recentSamples, type Sample, type SignalOrigin } from './snapshot.ts';
 
-/** A name that was not received for so long is no longer shown. */
-const SHOWN_MS = 24 * 3_600_000;
 const SHOWN_NAMES = 5;
 const NAME_CHARS = 80;
 
@@ -18,9 +16,7 @@ export function nameHints(
   isSubDevice: (externalId: string) => boolean,
   now: number,
 ): string[] {
-  const recent = Object.entries(samples)
-    .filter(([, { atMs, receivedMs = atMs }]) => now - receivedMs < SHOWN_MS)
-    .map(([metric]) => metric);
+  const recent = recentSamples(samples, now).map(([metric]) => metric);
   const own = `@${origin.deviceId}/`;
   const foreign = recent
     .filter((metric) => metric.startsWith(own) && metric.indexOf('/', own.length) > 0)

@@ -27,6 +27,9 @@ export interface SignalOrigin {
   subDeviceId: string | undefined;
 }
 
+/** Hints for device makers name only signals that were received within this time. */
+const RECENT_MS = 24 * 3_600_000;
+
 const KNOWN_SUB_DEVICE_SIGNALS: ReadonlySet<string> = new Set(SUB_DEVICE_SIGNALS);
 const KNOWN_SITE_SIGNALS: ReadonlySet<string> = new Set(SITE_SIGNALS);
 
@@ -131,4 +134,9 @@ export function metricName(origin: SignalOrigin, name: string): string {
   if (slash >= 0) return origin.servesSite || isOwn ? name : `@${origin.deviceId}/${name}`;
   if (origin.subDeviceId) return `${origin.subDeviceId}/${name}`;
   return origin.servesSite ? name : `@${origin.deviceId}/${name}`;
+}
+
+/** The samples that were received within the last day. */
+export function recentSamples(samples: Readonly<Record<string, Sample>>, now: number): [string, Sample][] {
+  return Object.entries(samples).filter(([, { atMs, receivedMs = atMs }]) => now - receivedMs < RECENT_MS);
 }

@@ -7,6 +7,7 @@ import type {
   ProvisioningPackage,
   RestCommand,
 } from '../../../protocol/device-record.ts';
+import type { DeviceTemplateRecord } from '../../../protocol/device-template.ts';
 import type { DeviceStatus, Role } from '../../../protocol/enums.ts';
 import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
@@ -123,6 +124,11 @@ export class Team implements Members {
   async newSubDevice(plantId: string, fields: object = {}): Promise<SubDeviceRecord> {
     const battery = { externalId: 'BESS-1', assetType: 'BESS', name: 'Battery', ratedPowerKw: 50 };
     return await this.operator.create(`/plants/${plantId}/sub-devices`, { ...battery, ...fields });
+  }
+
+  /** A template for batteries unless `fields` says otherwise. */
+  async newTemplate(fields: object = {}): Promise<DeviceTemplateRecord> {
+    return await this.admin.create('/device-templates', { name: 'Template', assetType: 'BESS', ...fields });
   }
 
   /** A PENDING gateway unless `fields` says otherwise. */

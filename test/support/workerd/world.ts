@@ -146,7 +146,7 @@ export async function createDevice(
 ): Promise<{ id: string; hmacSecret: string }> {
   const serialNumber = crypto.randomUUID();
   const name = `Device ${serialNumber.slice(0, 8)}`;
-  const request = { name, serialNumber, type, authMethod, metadata: {}, plantId };
+  const request = { name, serialNumber, type, authMethod, metadata: {}, plantId, templateId: null };
   const now = Date.now();
   const audit = (event: AuditEventName) => auditOf(organization, event, 'DEVICE');
   const { row, change } = done(

@@ -49,6 +49,7 @@ describe('POST /devices', () => {
       id: UUID,
       organizationId: team.id,
       ...fields,
+      templateId: null,
       status: 'PENDING',
       connectionStatus: 'UNKNOWN',
       lastSeenAt: null,
@@ -67,7 +68,13 @@ describe('POST /devices', () => {
     for (const type of DEVICE_TYPES) {
       const body = { name: type, serialNumber: crypto.randomUUID(), type };
       const made = await team.operator.create('/devices', body);
-      expect(made).toMatchObject({ ...body, authMethod: 'MTLS', metadata: {}, plantId: null });
+      expect(made).toMatchObject({
+        ...body,
+        authMethod: 'MTLS',
+        metadata: {},
+        plantId: null,
+        templateId: null,
+      });
     }
     for (const authMethod of AUTH_METHODS) {
       expect(await team.newDevice({ authMethod })).toMatchObject({ authMethod });

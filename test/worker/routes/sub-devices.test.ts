@@ -32,6 +32,7 @@ describe('POST /plants/{id}/sub-devices', () => {
       ratedPowerKw: 12.5,
       capacityKwh: 0,
       meterRole: 'BESS',
+      templateId: null,
       createdAt: expect.stringMatching(/Z$/),
     });
     expect(await team.viewer.read(`${scene.path}/${made.id}`)).toEqual(made);

@@ -5,8 +5,11 @@
  */
 import * as z from 'zod';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
+import { cut } from '../../../protocol/cut.ts';
 import { type RestCommand, restCommand, restCommandRequest } from '../../../protocol/device-record.ts';
+import { type DeviceTemplateRecord, paramFaults } from '../../../protocol/device-template.ts';
 import { parseInstant, uuid } from '../../../protocol/ids.ts';
+import { boundedFaults } from '../../../protocol/issue.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { requireDeviceAfterMove } from '../../auth/access.ts';
@@ -15,7 +18,10 @@ import type { Who } from '../../auth/door.ts';
 import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
+import { templateOfDevice } from '../../registry/device-templates.ts';
 import { route } from '../../route.ts';
+
+const MAX_NAMES_CHARS = 300;
 
 const READS_COMMANDS: Who = { door: 'member', role: 'VIEWER', scope: 'commands:read' };
 const SENDS_COMMANDS: Who = { door: 'member', role: 'OPERATOR', scope: 'commands:execute' };
@@ -34,7 +40,7 @@ export const deviceCommandRoutes = [
       description: 'The command; it is sent again until the device acknowledges it or the command fails',
       body: restCommand,
     },
-    errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE', 'COMMAND_PARAMS_INVALID'],
     handler: async (c, { params, body }) => {
       const { action, payload, validUntil, idempotencyKey = null } = body;
       if (SITE_ACTIONS.includes(action)) {
@@ -45,6 +51,7 @@ export const deviceCommandRoutes = [
       }
       const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
       const device = await requireDeviceAfterMove(c, params.id);
+      requireFit(await templateOfDevice(c.env.DB, device), action, payload);
       const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
       const submission = { action, payload, validUntilMs, idempotencyKey };
       const answer = await siteOf(c.env, device).submitRestCommand(device.id, submission, audit);
@@ -92,3 +99,28 @@ export const deviceCommandRoutes = [
     },
   }),
 ];
+
+/** A device with a template gets only the template's actions, with valid parameters [C-11.6]. */
+function requireFit(
+  template: DeviceTemplateRecord | undefined,
+  action: string,
+  payload: Readonly<Record<string, unknown>>,
+): void {
+  if (!template) return;
+  const { name, actions } = template;
+  const meant = actions.find((one) => one.action === action);
+  if (!meant) {
+    const names = actions.map((one) => one.action);
+    const known =
+      names.length > 0 ? `its actions are ${cut(names.join(', '), MAX_NAMES_CHARS)}` : 'it has none';
+    throw new ApiError(
+      'COMMAND_ACTION_NOT_IN_TEMPLATE',
+      `action: the template "${name}" of the device has no action ${action}: ${known}`,
+    );
+  }
+  const [first, ...others] = boundedFaults(paramFaults(meant, payload));
+  if (first === undefined) return;
+  throw new ApiError('COMMAND_PARAMS_INVALID', `Invalid parameters: ${first}`, {
+    details: [first, ...others],
+  });
+}

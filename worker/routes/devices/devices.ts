@@ -19,6 +19,8 @@ import {
   requireDevice,
   requireDeviceAfterMove,
   requirePlant,
+  requireTemplateFor,
+  templateNotFound,
 } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
@@ -29,14 +31,18 @@ import { idParameter, longPageParameters } from '../../http/query.ts';
 import { moveDevice } from '../../lifecycle/device-move.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
+import { templateHints } from '../../lifecycle/template-hints.ts';
+import { templateOfDevice, templatesOfPlant } from '../../registry/device-templates.ts';
 import {
   changeDevice,
   createDevice,
+  type DeviceRow,
   deleteDevice,
   deviceCursorOf,
   deviceRecordOf,
   pageDevices,
 } from '../../registry/devices.ts';
+import { assetTypeOfDevice } from '../../registry/sub-devices.ts';
 import { route } from '../../route.ts';
 
 const READS_DEVICES: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };
@@ -68,13 +74,14 @@ export const deviceRoutes = [
       description: 'The device, PENDING; it can connect once it is provisioned',
       body: deviceRecord,
     },
-    errors: ['PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
+    errors: ['PLANT_NOT_FOUND', 'DEVICE_TEMPLATE_NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
     handler: async (c, { body }) => {
       const { organizationId } = c.get('tenant');
       await requireTarget(c, body.plantId);
+      await requireTemplateFor(c, body.templateId, null);
       const now = Date.now();
-      const { name, serialNumber, type, authMethod, plantId } = body;
-      const details = { name, serialNumber, type, authMethod, plantId };
+      const { name, serialNumber, type, authMethod, plantId, templateId } = body;
+      const details = { name, serialNumber, type, authMethod, plantId, ...(templateId && { templateId }) };
       const audit = (id: string) => auditEntry(c, 'device.registered', { type: 'DEVICE', id }, details);
       const made = await createDevice(c.env.DB, organizationId, body, audit, now);
       if (made === 'serial')
@@ -84,6 +91,7 @@ export const deviceRoutes = [
       if (made === 'full')
         throw limitReached('organization', LIMIT.devicesPerOrganization, 'devices: delete one first');
       if (made === 'plant') throw plantNotFound();
+      if (made === 'template') throw templateNotFound();
       await announce(c, made.change);
       return deviceRecordOf(made.row, now);
     },
@@ -120,10 +128,20 @@ export const deviceRoutes = [
       description: 'The device. A move ends its session, and its open REST commands end FAILED',
       body: deviceRecord,
     },
-    errors: ['NOT_FOUND', 'PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
+    errors: [
+      ...([
+        'NOT_FOUND',
+        'PLANT_NOT_FOUND',
+        'DEVICE_TEMPLATE_NOT_FOUND',
+        'DEVICE_TEMPLATE_WRONG_LEVEL',
+      ] as const),
+      ...(['CONFLICT', 'FORBIDDEN'] as const),
+    ],
     handler: async (c, { params, body }) => {
       const device = await requireDeviceAfterMove(c, params.id);
       const { id } = device;
+      if (body.templateId)
+        await requireTemplateFor(c, body.templateId, await assetTypeOfDevice(c.env.DB, id));
       const now = Date.now();
       const { plantId, ...rest } = body;
       const isMoved = plantId !== undefined && plantId !== device.plantId;
@@ -152,6 +170,7 @@ export const deviceRoutes = [
         const here = isMoved ? { ...device, plantId } : device;
         const change = await changeDevice(c.env.DB, here, rest, audit, now);
         if (change === 'gone') throw deviceNotFound();
+        if (change === 'template') throw templateNotFound();
         await announce(c, change);
       }
       return deviceRecordOf(await requireDevice(c, id), now);
@@ -185,14 +204,26 @@ export const deviceRoutes = [
     errors: ['NOT_FOUND'],
     handler: async (c, { params }) => {
       const device = await requireDeviceAfterMove(c, params.id);
-      const { rowsWritten: _inside, ...affected } = await siteOf(c.env, device).diagnostics(device.id);
+      const { rowsWritten: _inside, readings, ...found } = await siteOf(c.env, device).diagnostics(device.id);
+      const hints = [...found.hints, ...(await hintsFromTemplates(c, device, readings))];
       const { role } = c.get('tenant');
-      if (role !== null && includesRole(role, 'ADMIN')) return affected;
+      if (role !== null && includesRole(role, 'ADMIN')) return { ...found, hints };
       // Only admins see `expected`: the text that should have been signed contains values of the plant.
-      return { ...affected, recent: affected.recent.map(({ expected: _text, ...drop }) => drop) };
+      return { ...found, hints, recent: found.recent.map(({ expected: _text, ...drop }) => drop) };
     },
   }),
 ];
+
+async function hintsFromTemplates(
+  c: Context<AppContext>,
+  device: DeviceRow,
+  readings: Readonly<Record<string, number>>,
+): Promise<string[]> {
+  const { organizationId, plantId } = device;
+  const own = await templateOfDevice(c.env.DB, device);
+  const bySubDevice = plantId ? await templatesOfPlant(c.env.DB, organizationId, plantId) : new Map();
+  return templateHints(readings, own, bySubDevice);
+}
 
 /** Checks that the caller may put a device into this plant, or, with null, into no plant. */
 async function requireTarget(c: Context<AppContext>, plantId: string | null): Promise<void> {

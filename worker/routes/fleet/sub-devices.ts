@@ -2,6 +2,7 @@
 import type { Context } from 'hono';
 import * as z from 'zod';
 import { cut } from '../../../protocol/cut.ts';
+import type { AssetType } from '../../../protocol/enums.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
@@ -13,19 +14,20 @@ import {
   subDeviceRecord,
   subDeviceRequest,
 } from '../../../protocol/plant-record.ts';
-import { plantNotFound, requirePlant } from '../../auth/access.ts';
+import { plantNotFound, requirePlant, requireTemplateFor, templateNotFound } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
+import { templateIdOf } from '../../registry/device-templates.ts';
 import type { SubDeviceRow } from '../../registry/plants.ts';
 import {
   changeSubDevice,
   createSubDevice,
   deleteSubDevice,
+  findDeviceOf,
   findSubDevice,
-  isDeviceOf,
   listSubDevicesOf,
   type SubDeviceRefusal,
   type Whose,
@@ -34,6 +36,8 @@ import { route } from '../../route.ts';
 import { READS_PLANTS, WRITES_PLANTS } from './plants.ts';
 
 const subDeviceParameters = z.object({ id: uuid, subDeviceId: uuid });
+
+const TEMPLATE_CODES = ['DEVICE_TEMPLATE_NOT_FOUND', 'DEVICE_TEMPLATE_WRONG_LEVEL'] as const;
 
 export const subDeviceRoutes = [
   route('POST /api/v1/plants/{id}/sub-devices', {
@@ -49,7 +53,15 @@ export const subDeviceRoutes = [
       description: 'The sub-device; commands may target it from now on',
       body: subDeviceRecord,
     },
-    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_EXTERNAL_ID_INVALID', 'SUB_DEVICE_EXTERNAL_ID_TAKEN', 'CONFLICT'],
+    errors: [
+      ...([
+        'PLANT_NOT_FOUND',
+        'SUB_DEVICE_EXTERNAL_ID_INVALID',
+        'SUB_DEVICE_EXTERNAL_ID_TAKEN',
+        'CONFLICT',
+      ] as const),
+      ...TEMPLATE_CODES,
+    ],
     handler: async (c, { params, body }) => {
       const whose = await whoseOf(c, params.id);
       if (!isSubDeviceExternalId(body.externalId)) {
@@ -58,7 +70,8 @@ export const subDeviceRoutes = [
           `externalId: "${cut(body.externalId, 100)}" must be 1 to 64 letters, digits or characters of ._-`,
         );
       }
-      await requireDevice(c, whose, body.linkedDeviceId);
+      await requireDevice(c, whose, body.linkedDeviceId, body.assetType);
+      await requireTemplateFor(c, body.templateId, body.assetType);
       const audit = (id: string) =>
         auditEntry(c, 'sub_device.created', { type: 'SUB_DEVICE', id }, { plantId: whose.plantId, ...body });
       const made = await createSubDevice(c.env.DB, whose, body, audit, Date.now());
@@ -103,11 +116,12 @@ export const subDeviceRoutes = [
       description: 'The sub-device; its external id and asset type cannot be changed',
       body: subDeviceRecord,
     },
-    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT'],
+    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT', ...TEMPLATE_CODES],
     handler: async (c, { params, body }) => {
       const whose = await whoseOf(c, params.id);
-      const { id } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
-      await requireDevice(c, whose, body.linkedDeviceId);
+      const { id, assetType } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
+      await requireDevice(c, whose, body.linkedDeviceId, assetType);
+      await requireTemplateFor(c, body.templateId, assetType);
       const audit = auditEntry(c, 'sub_device.updated', { type: 'SUB_DEVICE', id }, { ...body });
       const change = await changeSubDevice(c.env.DB, whose, id, body, audit, Date.now());
       if (typeof change === 'string') throw refusal(change);
@@ -158,9 +172,12 @@ async function requireDevice(
   c: Context<AppContext>,
   whose: Whose,
   deviceId: string | null | undefined,
+  assetType: AssetType,
 ): Promise<void> {
-  if (deviceId == null || (await isDeviceOf(c.env.DB, whose, deviceId))) return;
-  throw notItsDevice();
+  if (deviceId == null) return;
+  const device = await findDeviceOf(c.env.DB, whose, deviceId);
+  if (!device) throw notItsDevice();
+  await requireTemplateFor(c, templateIdOf(device), assetType, 'linkedDeviceId');
 }
 
 function notItsDevice(): ApiError {
@@ -180,6 +197,8 @@ function refusal(why: SubDeviceRefusal): ApiError {
       return plantNotFound();
     case 'device':
       return notItsDevice();
+    case 'template':
+      return templateNotFound();
     case 'gone':
       return notFound();
     case 'full':
@@ -187,6 +206,7 @@ function refusal(why: SubDeviceRefusal): ApiError {
   }
 }
 
-function subDeviceRecordOf({ createdAtMs, ...row }: SubDeviceRow): SubDeviceRecord {
-  return { ...row, createdAt: formatInstant(createdAtMs) };
+function subDeviceRecordOf({ createdAtMs, systemTemplate, ...row }: SubDeviceRow): SubDeviceRecord {
+  const templateId = templateIdOf({ ...row, systemTemplate });
+  return { ...row, templateId, createdAt: formatInstant(createdAtMs) };
 }
