@@ -12,6 +12,7 @@ import { BEHAVIOURS, type BehaviourName } from './simulator/behaviour.ts';
 import type { GatewayWord } from './simulator/gateway.ts';
 import type { Identity } from './simulator/identity.ts';
 import { Simulation } from './simulator/simulation.ts';
+import { templatesOf } from './simulator/template.ts';
 import { ensureGateway, enterStack, findDevice, freshToken, identify, packageOf } from './stack-device.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
@@ -72,6 +73,7 @@ async function run(
     constraints: config?.constraints ?? null,
     intervalMs: INTERVAL_MS,
     token: () => identity.token,
+    templates: () => templatesOf(admin, device.id),
     gateway: {
       host: stack.mqtt.host,
       port: stack.mqtt.port,

@@ -11,6 +11,7 @@ import type { OrganizationRecord } from '../protocol/organization.ts';
 import type { PlantRecord } from '../protocol/plant-record.ts';
 import type { ApiKeyScope } from '../protocol/scopes.ts';
 import type { Constraints, SiteConfig } from '../protocol/site-config.ts';
+import { systemTemplateId } from '../protocol/system-template.ts';
 import { AdminClient, Operator } from './admin-client.ts';
 import { type Seeded, type StackSecrets, writeSecretFile } from './credentials.ts';
 
@@ -177,7 +178,8 @@ export async function makePlant(
     : undefined;
   const { id } = known ?? (await admin.call<PlantRecord>('POST', '/plants', plant));
   for (const { deviceId, ...rest } of subDevices) {
-    const subDevice = { externalId: deviceId, ...rest };
+    const templateId = systemTemplateId(rest.assetType);
+    const subDevice = { externalId: deviceId, ...rest, templateId };
     const { status, body } = await admin.ask('POST', `/plants/${id}/sub-devices`, subDevice);
     // 409: an earlier, interrupted seeding has created it.
     if (status !== 201 && status !== 409) throw new Error(`${deviceId}: ${JSON.stringify(body)}`);

@@ -1,9 +1,11 @@
 /** The simulated plant as a process. Its parent sends it identity and behaviour, and ends it. */
 import { readFileSync } from 'node:fs';
+import { AdminClient } from '../admin-client.ts';
 import { CONSTRAINTS, SUB_DEVICES } from '../seed.ts';
 import type { BehaviourName } from './behaviour.ts';
 import { Identity, type IdentityOptions } from './identity.ts';
 import { Simulation } from './simulation.ts';
+import { templatesOf } from './template.ts';
 
 export interface SimulatorStart extends Omit<IdentityOptions, 'file'> {
   kind: 'start';
@@ -46,6 +48,7 @@ async function start(options: SimulatorStart): Promise<void> {
     constraints: CONSTRAINTS,
     intervalMs,
     token: () => identity.token,
+    templates: async () => await templatesOf(await enter(options), deviceId),
     gateway: {
       host,
       port,
@@ -57,6 +60,12 @@ async function start(options: SimulatorStart): Promise<void> {
       onListening: () => say({ kind: 'listening' }),
     },
   });
+}
+
+async function enter({ edgeUrl, admin: login, organizationId }: SimulatorStart): Promise<AdminClient> {
+  const admin = await AdminClient.enter(edgeUrl, login);
+  admin.organizationId = organizationId;
+  return admin;
 }
 
 async function obey(message: SimulatorStart | SimulatorChange): Promise<void> {

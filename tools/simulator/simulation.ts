@@ -7,6 +7,7 @@ import { BEHAVIOURS, type BehaviourName } from './behaviour.ts';
 import { Gateway, type GatewayOptions } from './gateway.ts';
 import type { SiteCommand } from './orders.ts';
 import { type PlantAsset, SimulatedPlant } from './simulated-plant.ts';
+import { type AppliedTemplate, isTemplateAction, templateReadings } from './template.ts';
 
 export interface SimulationOptions {
   behaviour: BehaviourName;
@@ -16,6 +17,8 @@ export interface SimulationOptions {
   /** The options of the gateway without its token, because each connect uses the token that is current then. */
   gateway: Omit<GatewayOptions, 'token' | 'manners'>;
   token: () => string;
+  /** Reads the templates of the gateway and its sub-devices; called at each connect. */
+  templates: () => Promise<AppliedTemplate[]>;
 }
 
 export class Simulation {
@@ -23,6 +26,7 @@ export class Simulation {
   readonly #plant: SimulatedPlant;
   readonly #clock: NodeJS.Timeout;
   #gateway: Gateway | undefined;
+  #templates: readonly AppliedTemplate[] = [];
 
   constructor(options: SimulationOptions) {
     this.#options = options;
@@ -48,6 +52,7 @@ export class Simulation {
   async #connect(): Promise<void> {
     if (this.#gateway || !this.#plant.behaviour.connects) return;
     const { gateway, token } = this.#options;
+    void this.#readTemplates();
     await new Promise<void>((resolve) => {
       const onListening = () => {
         gateway.onListening?.();
@@ -64,8 +69,18 @@ export class Simulation {
     await gateway?.stop();
   }
 
+  async #readTemplates(): Promise<void> {
+    try {
+      this.#templates = await this.#options.templates();
+    } catch (error) {
+      console.error(`simulator: cannot read the device templates: ${String(error)}`);
+    }
+  }
+
   #obey(command: SiteCommand): boolean {
-    const isObeyed = this.#plant.obey(command);
+    const isObeyed =
+      this.#plant.obey(command) ||
+      (!this.#plant.behaviour.inFault && isTemplateAction(this.#templates, command));
     // The new powers are reported immediately, and not only at the next interval.
     if (isObeyed) setImmediate(() => this.#report());
     return isObeyed;
@@ -73,7 +88,9 @@ export class Simulation {
 
   #report(): void {
     const gateway = this.#gateway?.connected ? this.#gateway : undefined;
-    const readings = this.#plant.read(gateway !== undefined);
+    const ofPlant = this.#plant.read(gateway !== undefined);
+    // Where a template names a signal that the plant simulates, the plant's value is reported.
+    const readings = { ...templateReadings(this.#templates, Date.now()), ...ofPlant };
     if (!this.#plant.behaviour.reports) return;
     gateway
       ?.publishTelemetry(readings)
