@@ -39,15 +39,17 @@ export interface RestCommandSubmission {
   payload: Record<string, unknown>;
   validUntilMs: number | null;
   idempotencyKey: string | null;
+  /** False: the device's template does not have the command. A repeated idempotencyKey still gets its first answer. */
+  isFit?: boolean;
 }
 
 /**
  * `reused`: the idempotency key was used with another command; `full`: too many open commands; `inactive`:
- * the device is not active; `expired`: `validUntil` has passed.
+ * the device is not active; `expired`: `validUntil` has passed; `unfit`: see `isFit`.
  */
 export type RestCommandAnswer =
   | { command: RestCommand }
-  | { refused: 'reused' | 'full' | 'inactive' | 'expired' };
+  | { refused: 'reused' | 'full' | 'inactive' | 'expired' | 'unfit' };
 
 /**
  * A part of the data of a device that moves to another Site [C-3.1]. The first part has the rows of its tables; each has

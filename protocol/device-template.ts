@@ -21,7 +21,7 @@ export const actionName = z
 const unit = plainText.max(LIMIT.templateUnitCharacters);
 const bound = z.number().min(-LIMIT.signalMagnitude).max(LIMIT.signalMagnitude);
 
-const templateSignal = z
+export const templateSignal = z
   .strictObject({
     /** The name in a message's `data`, without the sub-device: `powerKw`. */
     name: z
@@ -66,7 +66,7 @@ interface ParamRule {
 
 const paramValue = z.union([z.number(), z.boolean(), plainText.max(LIMIT.templateTextCharacters)]);
 
-const templateParam = z
+export const templateParam = z
   .strictObject({
     type: z.enum(PARAM_TYPES),
     unit: unit.optional(),
@@ -96,7 +96,7 @@ const templateParam = z
   );
 export type TemplateParam = z.infer<typeof templateParam>;
 
-const templateAction = z.strictObject({
+export const templateAction = z.strictObject({
   action: actionName,
   label: displayName,
   params: z
@@ -111,6 +111,14 @@ const templateAction = z.strictObject({
 });
 export type TemplateAction = z.infer<typeof templateAction>;
 
+/** D1 is shared, so a list has a size, too. */
+const isBounded = [
+  (entries: readonly unknown[]) => utf8Length(JSON.stringify(entries)) <= LIMIT.templateListBytes,
+  {
+    message: `must be at most ${LIMIT.templateListBytes} bytes as JSON: use shorter labels or fewer entries`,
+  },
+] as const;
+
 /** The fields of a template that may be changed. Sub-devices rely on the asset type, so it may not. */
 const changeable = {
   name: displayName,
@@ -119,36 +127,28 @@ const changeable = {
   signals: z
     .array(templateSignal)
     .max(LIMIT.templateSignals)
+    .refine(...isBounded)
     .superRefine(namedOnce(({ name }) => name, 'name')),
   actions: z
     .array(templateAction)
     .max(LIMIT.templateActions)
+    .refine(...isBounded)
     .superRefine(namedOnce(({ action }) => action, 'action')),
 };
 
-const isBounded = [
-  (template: object) => utf8Length(JSON.stringify(template)) <= LIMIT.templateBytes,
-  { message: `must be at most ${LIMIT.templateBytes} bytes as JSON: use shorter labels or fewer entries` },
-] as const;
-
-export const deviceTemplateRequest = z
-  .strictObject({
-    level: z.enum(TEMPLATE_LEVELS).default('ORGANIZATION'),
-    name: changeable.name,
-    assetType: z.enum(ASSET_TYPES),
-    manufacturer: changeable.manufacturer.default(null),
-    model: changeable.model.default(null),
-    signals: changeable.signals.default([]),
-    actions: changeable.actions.default([]),
-  })
-  .refine(...isBounded);
+export const deviceTemplateRequest = z.strictObject({
+  level: z.enum(TEMPLATE_LEVELS).default('ORGANIZATION'),
+  name: changeable.name,
+  assetType: z.enum(ASSET_TYPES),
+  manufacturer: changeable.manufacturer.default(null),
+  model: changeable.model.default(null),
+  signals: changeable.signals.default([]),
+  actions: changeable.actions.default([]),
+});
 export type DeviceTemplateRequest = z.infer<typeof deviceTemplateRequest>;
 
 /** A PATCH: omitted fields stay unchanged; `signals` and `actions` are replaced as a whole. */
-export const deviceTemplateChange = z
-  .strictObject(changeable)
-  .partial()
-  .refine(...isBounded);
+export const deviceTemplateChange = z.strictObject(changeable).partial();
 export type DeviceTemplateChange = z.infer<typeof deviceTemplateChange>;
 
 export const deviceTemplateRecord = z.strictObject({
@@ -206,8 +206,8 @@ function paramFault(param: ParamRule, value: unknown): string | undefined {
 }
 
 const TYPE_WORDS: Record<ParamType, string> = {
-  number: 'a number',
-  integer: 'a whole number',
+  number: 'a number within ±1e12 with at most six decimals',
+  integer: 'a whole number within ±1e12',
   boolean: 'true or false',
   string: `a text of at most ${LIMIT.templateTextCharacters} characters`,
 };
@@ -215,14 +215,20 @@ const TYPE_WORDS: Record<ParamType, string> = {
 function isOfType(type: ParamType, value: unknown): boolean {
   switch (type) {
     case 'number':
-      return typeof value === 'number';
+      return isSignable(value);
     case 'integer':
-      return Number.isSafeInteger(value);
+      return isSignable(value) && Number.isInteger(value);
     case 'boolean':
       return typeof value === 'boolean';
     case 'string':
       return typeof value === 'string' && value.length <= LIMIT.templateTextCharacters;
   }
+}
+
+/** Whether a number reaches the device as it is: what the platform signs has no exponent [C-3.7]. */
+function isSignable(value: unknown): value is number {
+  if (typeof value !== 'number' || !(Math.abs(value) <= LIMIT.signalMagnitude)) return false;
+  return Number(value.toFixed(6)) === value;
 }
 
 /** What is wrong with the value of a signal; undefined: it fits. */

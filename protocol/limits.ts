@@ -67,6 +67,7 @@ export const LIMITS = {
   plantsPerOrganization: [10_000, 'plants', 'ours'],
   subDevicesPerPlant: [500, 'assets', 'ours'],
   keysPerOrganization: [1_000, 'keys', 'ours'],
+  bundleSites: [100, 'sites', 'ours'],
   allowedIpsPerKey: [100, 'ranges', 'ours'],
   allowedPlantsPerKey: [1_000, 'plants', 'ours'],
   auditEvents: [1_000_000, 'events', 'C-14.3'],
@@ -213,7 +214,8 @@ export const LIMITS = {
   templateValues: [64, 'values', 'ours'],
   templateUnitCharacters: [16, 'characters', 'ours'],
   templateTextCharacters: [500, 'characters', 'ours'],
-  templateBytes: [64 * KIB, 'bytes', 'ours'],
+  // Of the signals, and of the actions.
+  templateListBytes: [32 * KIB, 'bytes', 'ours'],
   // REST commands of a device: payload size, open commands, stored commands.
   restCommandPayloadBytes: [16 * KIB, 'bytes', 'ours'],
   openRestCommands: [50, 'commands', 'ours'],

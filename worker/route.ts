@@ -20,11 +20,13 @@ type Parameters<Values> = z.ZodObject<z.ZodRawShape> & z.ZodType<Values>;
 interface Definition<Path, Query, Body, Answer> {
   summary: string;
   who: Who;
+  /** Who may call it, where `who` says it only in part: a sentence for the OpenAPI document. */
+  callers?: string;
   /** A wrong path parameter is 400: VALIDATION_ERROR on partner and public routes, else INVALID_UUID [C-10]. */
   params?: Parameters<Path>;
   query?: Parameters<Query>;
   body?: z.ZodType<Body>;
-  /** Codes that replace VALIDATION_ERROR if all faults of a body are in this field. */
+  /** Codes that replace VALIDATION_ERROR if a fault of the body is in this field. */
   fieldCodes?: Readonly<Record<string, ApiErrorCode>>;
   /** A request without a body is handled as if its body were `{}`. */
   isBodyOptional?: true;

@@ -8,6 +8,7 @@ import {
   paramFaults,
   type TemplateSignal,
 } from '../../protocol/device-template.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import type { SubDeviceRecord } from '../../protocol/plant-record.ts';
 import { systemTemplate } from '../../protocol/system-template.ts';
 import type { AdminClient } from '../admin-client.ts';
@@ -54,10 +55,11 @@ function valueAt(
   atMs: number,
 ): number {
   if (kind === 'STATE') return states[Math.floor(atMs / MINUTE_MS) % states.length]?.value ?? 0;
-  if (kind === 'REGISTER') return Math.min(most ?? Infinity, min + Math.floor(atMs / HOUR_MS));
-  const max = most ?? min + 100;
+  if (kind === 'REGISTER') return Math.min(most ?? LIMIT.signalMagnitude, min + Math.floor(atMs / HOUR_MS));
+  const max = most ?? Math.min(min + 100, LIMIT.signalMagnitude);
   const share = (1 + Math.sin((atMs / HOUR_MS) * 2 * Math.PI)) / 2;
-  return Math.round((min + share * (max - min)) * 1_000) / 1_000;
+  const value = Math.round((min + share * (max - min)) * 1_000) / 1_000;
+  return Math.min(Math.max(value, min), max);
 }
 
 /** Whether the command is an action of the gateway's own template, with valid parameters. */

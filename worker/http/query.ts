@@ -68,8 +68,8 @@ export function readPath(c: Context<AppContext>, schema: Parameters, code: Param
 }
 
 /**
- * Parses the JSON body by its schema; errors name unknown fields. `fieldCodes`: the error codes of single fields, for
- * a body whose faults are all in that field.
+ * Parses the JSON body by its schema; errors name unknown fields. `fieldCodes`: the error codes of single fields; the
+ * first one of a field with a fault is answered, and `details` has all faults.
  */
 export function readBody(
   c: Context<AppContext>,
@@ -85,8 +85,8 @@ export function readBody(
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const faults = boundedFaults(allIssues(parsed.error));
-  const [field, ...others] = new Set(parsed.error.issues.map(({ path }) => String(path[0])));
-  const code = others.length === 0 ? fieldCodes[field ?? ''] : undefined;
+  const fields = parsed.error.issues.map(({ path }) => String(path[0]));
+  const code = fields.map((field) => fieldCodes[field]).find((one) => one !== undefined);
   if (code === undefined) throw invalidBody(...faults);
   throw new ApiError(code, `Invalid body: ${faults[0]}`, { details: faults });
 }

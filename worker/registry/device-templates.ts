@@ -1,7 +1,7 @@
 /** Device templates in D1 [C-11.6]. Objects have no copy of them: only REST requests read them. */
 import { and, asc, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, deviceTemplates, subDevices } from '../../migrations/schema.ts';
 import type {
@@ -91,11 +91,21 @@ export async function createTemplate(
   now: number,
 ): Promise<DeviceTemplateRecord | 'full'> {
   const db = drizzle(database);
-  const total = await db.$count(deviceTemplates, eq(deviceTemplates.organizationId, organizationId));
-  if (total >= LIMIT.templatesPerOrganization) return 'full';
   const row = { id: crypto.randomUUID(), organizationId, ...request, createdAtMs: now, updatedAtMs: now };
-  await db.batch([db.insert(deviceTemplates).values(row), auditRow(db, audit(row.id), now)]);
-  return recordOf(row);
+  const { name, assetType, manufacturer, model, signals, actions } = row;
+  // Counts in the statement that inserts, so that requests at the same time cannot exceed the limit. The columns are in
+  // the order of the schema, as Drizzle requires.
+  const [made] = await db.batch([
+    db
+      .insert(deviceTemplates)
+      .select(sql`SELECT ${row.id}, ${organizationId}, ${name}, ${assetType}, ${manufacturer}, ${model},
+        ${JSON.stringify(signals)}, ${JSON.stringify(actions)}, ${now}, ${now}
+        WHERE (SELECT count(*) FROM ${deviceTemplates} WHERE ${deviceTemplates.organizationId} = ${organizationId})
+          < ${LIMIT.templatesPerOrganization}`)
+      .returning({ id: deviceTemplates.id }),
+    auditRowIfChanged(db, audit(row.id), now),
+  ]);
+  return made.length > 0 ? recordOf(row) : 'full';
 }
 
 export async function changeTemplate(
@@ -161,7 +171,10 @@ export async function lostTemplate(
   return (await drizzle(database).$count(deviceTemplates, eq(deviceTemplates.id, templateId))) === 0;
 }
 
-/** The template of a device; without one, that of the sub-device that is linked to it. */
+/**
+ * The template of a device; without one, that of the sub-device that is linked to it, if it is one of the organization.
+ * The platform's templates have only actions that REST refuses: a device that inherited one could get no command.
+ */
 export async function templateOfDevice(
   database: D1Database,
   device: TemplateColumns & { id: string; organizationId: string },
@@ -169,10 +182,10 @@ export async function templateOfDevice(
   const own = templateIdOf(device);
   if (own !== null) return await findTemplate(database, device.organizationId, own);
   const [linked] = await drizzle(database)
-    .select({ templateId: subDevices.templateId, systemTemplate: subDevices.systemTemplate })
+    .select({ templateId: subDevices.templateId })
     .from(subDevices)
     .where(eq(subDevices.linkedDeviceId, device.id));
-  const id = linked && templateIdOf(linked);
+  const id = linked?.templateId;
   return id ? await findTemplate(database, device.organizationId, id) : undefined;
 }
 

@@ -5,6 +5,7 @@ import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, devices, organizations, subDevices } from '../../migrations/schema.ts';
 import type { DeviceChange, DeviceRecord, DeviceRequest } from '../../protocol/device-record.ts';
+import type { AssetType } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
@@ -128,11 +129,15 @@ export async function createDevice(
   }
 }
 
-/** Changes any field except the plant, which needs a move. `template`: it was deleted in the meantime. */
+/**
+ * Changes any field except the plant, which needs a move. `templateType`: the asset type of the new template. `template`:
+ * it was deleted, or a sub-device of another type was linked, in the meantime.
+ */
 export async function changeDevice(
   database: D1Database,
   { organizationId, id, plantId }: DeviceRow,
   { plantId: _move, ...change }: DeviceChange,
+  templateType: AssetType | null,
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'gone' | 'template'> {
@@ -142,13 +147,22 @@ export async function changeDevice(
       db
         .update(devices)
         .set({ ...change, ...templateColumns(change.templateId), updatedAtMs: now })
-        .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)))
+        .where(
+          and(eq(devices.id, id), eq(devices.organizationId, organizationId), servesOnly(id, templateType)),
+        )
         .returning({ id: devices.id }),
     ]);
   } catch (error) {
     if (brokeForeignKey(error)) return 'template';
     throw error;
   }
+}
+
+/** Condition: no sub-device of another asset type is linked to the device. */
+function servesOnly(id: string, assetType: AssetType | null) {
+  if (assetType === null) return undefined;
+  return sql`NOT EXISTS (SELECT 1 FROM ${subDevices}
+    WHERE ${subDevices.linkedDeviceId} = ${id} AND ${subDevices.assetType} <> ${assetType})`;
 }
 
 /** Deletes the device with its alert rules, and removes it from linked sub-devices. */

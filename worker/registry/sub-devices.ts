@@ -103,7 +103,7 @@ export async function createSubDevice(
     createdAtMs: now,
   };
   return await orRefusal(database, request, async () => {
-    const linkedDeviceId = row.linkedDeviceId && deviceHere(row.linkedDeviceId, plantId);
+    const linkedDeviceId = row.linkedDeviceId && deviceHere(row.linkedDeviceId, row);
     const change = await commitChange(database, organizationId, { sites: [plantId] }, now, (batch) => [
       batch.insert(subDevices).values({ ...row, linkedDeviceId }),
       auditRow(batch, audit(row.id), now),
@@ -115,7 +115,7 @@ export async function createSubDevice(
 export async function changeSubDevice(
   database: D1Database,
   { organizationId, plantId }: Whose,
-  id: string,
+  { id, assetType }: Pick<SubDeviceRow, 'id' | 'assetType'>,
   change: SubDeviceChange,
   audit: AuditEntry,
   now: number,
@@ -126,7 +126,7 @@ export async function changeSubDevice(
     ...templateColumns(templateId),
     // UPDATE needs at least one column, even if the request changes none; this one then keeps its value.
     name: change.name ?? sql`${subDevices.name}`,
-    linkedDeviceId: linkedDeviceId && deviceHere(linkedDeviceId, plantId),
+    linkedDeviceId: linkedDeviceId && deviceHere(linkedDeviceId, { plantId, assetType }),
   };
   return await orRefusal(database, change, () =>
     commitChangeOf(database, organizationId, { sites: [plantId] }, audit, now, (db) => [
@@ -163,12 +163,14 @@ function isSubDeviceOf({ organizationId, plantId }: Whose, id: string) {
 }
 
 /**
- * SQL for the device's id, if the device belongs to this plant and is not moving when the row is written;
- * otherwise an invalid id, which violates the foreign key.
+ * SQL for the device's id, if the device belongs to this plant, is not moving, and has no template for another type of
+ * asset when the row is written; otherwise an invalid id, which violates the foreign key.
  */
-function deviceHere(deviceId: string, plantId: string) {
+function deviceHere(deviceId: string, { plantId, assetType }: Pick<SubDeviceRow, 'plantId' | 'assetType'>) {
+  const ofTemplate = sql`(SELECT asset_type FROM device_templates WHERE device_templates.id = devices.template_id)`;
   return sql<string>`coalesce((SELECT id FROM devices
-    WHERE id = ${deviceId} AND plant_id = ${plantId} AND moving_to IS NULL), 'not here')`;
+    WHERE id = ${deviceId} AND plant_id = ${plantId} AND moving_to IS NULL
+      AND coalesce(system_template, ${ofTemplate}, ${assetType}) = ${assetType}), 'not here')`;
 }
 
 async function orRefusal<Value>(

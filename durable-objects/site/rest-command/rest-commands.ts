@@ -63,7 +63,7 @@ export class RestCommands implements Owner {
   submit(
     turn: Turn,
     deviceId: string,
-    { action, payload, validUntilMs, idempotencyKey }: RestCommandSubmission,
+    { action, payload, validUntilMs, idempotencyKey, isFit = true }: RestCommandSubmission,
     audit: AuditEntry | undefined,
   ): RestCommandAnswer {
     const { devices, dispatches, outbox } = this.#host;
@@ -72,6 +72,7 @@ export class RestCommands implements Owner {
     const [known] =
       idempotencyKey === null ? [] : this.#of(deviceId, 'idempotency_key = ?', '', idempotencyKey);
     if (known) return known.digest === digest ? { command: toRestCommand(known) } : { refused: 'reused' };
+    if (!isFit) return { refused: 'unfit' };
     if (devices.find(deviceId)?.status !== 'ACTIVE') return { refused: 'inactive' };
     if (validUntilMs !== null && validUntilMs <= turn.now) return { refused: 'expired' };
     if (this.#count(deviceId, 'AND status IS NULL') >= LIMIT.openRestCommands) return { refused: 'full' };

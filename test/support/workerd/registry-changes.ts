@@ -87,10 +87,11 @@ export function linkSubDevice(
 ): Step {
   return async (organization) => {
     const { rows } = await listSubDevicesOf(env.DB, plant.id, ALL);
-    const id = rows.find((row) => row.externalId === externalId)?.id ?? '';
+    const asset = rows.find((row) => row.externalId === externalId);
+    if (!asset) throw new Error(`the plant has no ${externalId}`);
     const whose = { organizationId: organization.id, plantId: plant.id };
-    const audit = auditOf(organization, 'sub_device.updated', 'SUB_DEVICE')(id);
-    return done(await changeSubDevice(env.DB, whose, id, { linkedDeviceId }, audit, Date.now()));
+    const audit = auditOf(organization, 'sub_device.updated', 'SUB_DEVICE')(asset.id);
+    return done(await changeSubDevice(env.DB, whose, asset, { linkedDeviceId }, audit, Date.now()));
   };
 }
 

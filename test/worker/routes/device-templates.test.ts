@@ -1,5 +1,6 @@
 /** Device templates over REST, and what they change for devices, sub-devices, commands and diagnostics [C-11.6]. */
 import { env } from 'cloudflare:workers';
+import { auditOf } from '#workerd/commits.ts';
 import { runSql } from '#workerd/d1.ts';
 import { connect } from '#workerd/devices.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
@@ -9,7 +10,8 @@ import type { DeviceTemplateRecord } from '../../../protocol/device-template.ts'
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { SYSTEM_TEMPLATES, systemTemplateId } from '../../../protocol/system-template.ts';
-import { deleteTemplate } from '../../../worker/registry/device-templates.ts';
+import { changeDevice, createDevice, findDevice } from '../../../worker/registry/devices.ts';
+import { changeSubDevice, createSubDevice } from '../../../worker/registry/sub-devices.ts';
 
 const REBOOT = {
   action: 'REBOOT',
@@ -124,7 +126,7 @@ describe('GET, POST, PATCH and DELETE /device-templates', () => {
       { actions: Array.from({ length: 65 }, (_, index) => ({ action: `A${index}`, label: 'A' })) },
       'DEVICE_TEMPLATE_ACTION_INVALID',
     ],
-    ['a wrong signal and a wrong action', { signals: [{}], actions: [{}] }, 'VALIDATION_ERROR'],
+    ['a wrong signal and a blank name', { signals: [{}], name: ' ' }, 'DEVICE_TEMPLATE_SIGNAL_INVALID'],
     ['a blank name', { name: ' ' }, 'VALIDATION_ERROR'],
     ['an unknown field', { colour: 'red' }, 'VALIDATION_ERROR'],
   ] as const)('%s gets 400, in a POST and in a PATCH [C-11.6]', async ([, fields, code], { team }) => {
@@ -156,7 +158,11 @@ describe('GET, POST, PATCH and DELETE /device-templates', () => {
           SELECT value FROM n) WHERE id = ?`,
       first.id,
     );
-    await team.newTemplate({ name: 'the 200th' });
+    // Of requests at the same time, as many succeed as there is room for.
+    const made = await Promise.all(
+      Array.from({ length: 8 }, () => team.admin.post('/device-templates', BATTERY)),
+    );
+    expect(made.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 7 }, () => 409)]);
     await expectError(await team.admin.post('/device-templates', BATTERY), 409, 'CONFLICT');
     await team.admin.read(`/device-templates/${first.id}`, { method: 'DELETE' });
     await team.newTemplate({ name: 'instead' });
@@ -278,26 +284,66 @@ describe('devices and sub-devices with a template', () => {
         team.operator.post('/devices', { name: 'D', serialNumber, type: 'SENSOR', templateId }),
         team.admin.call(`/device-templates/${templateId}`, { method: 'DELETE' }),
       ]);
-      expect([`${made.status} ${gone.status}`]).toContainEqual(expect.stringMatching(/^(201 409|404 200)$/));
+      if (made.status === 201) await expectError(gone, 409, 'DEVICE_TEMPLATE_IN_USE');
+      else await expectError(made, 404, 'DEVICE_TEMPLATE_NOT_FOUND');
     }
   });
 
-  it('a template that is deleted while a device is registered gets 404 [C-11.6]', async ({
+  it('a template that was deleted since it was checked is not written [C-11.6]', async ({
     team,
     plantId,
   }) => {
     const { id: templateId } = await team.newTemplate(BATTERY);
-    const audit = {
-      organizationId: team.id,
-      event: 'device_template.deleted',
-      target: null,
-      address: null,
+    await team.admin.read(`/device-templates/${templateId}`, { method: 'DELETE' });
+    const now = Date.now();
+    const entry = (
+      event: 'device.registered' | 'device.updated' | 'sub_device.created' | 'sub_device.updated',
+    ) => auditOf(team.organization, event, 'DEVICE');
+    const device = {
+      name: 'D',
+      serialNumber: crypto.randomUUID(),
+      type: 'SENSOR',
+      authMethod: 'TOKEN',
     } as const;
-    const actor = { type: 'SYSTEM', id: 'test', name: 'test' } as const;
-    const entry = { ...audit, actor, outcome: 'SUCCESS', details: {} } as const;
-    expect(await deleteTemplate(env.DB, team.id, templateId, entry, Date.now())).toBe('deleted');
-    const device = { name: 'D', serialNumber: crypto.randomUUID(), type: 'SENSOR', plantId, templateId };
-    await expectError(await team.operator.post('/devices', device), 404, 'DEVICE_TEMPLATE_NOT_FOUND');
+    const request = { ...device, metadata: {}, plantId, templateId };
+    expect(await createDevice(env.DB, team.id, request, entry('device.registered'), now)).toBe('template');
+    const { id } = await team.newDevice({ plantId });
+    const row = await findDevice(env.DB, team.id, id);
+    if (!row) throw new Error('the device is not there');
+    const changed = changeDevice(env.DB, row, { templateId }, 'BESS', entry('device.updated')(id), now);
+    expect(await changed).toBe('template');
+    const whose = { organizationId: team.id, plantId };
+    const sub = { externalId: 'BESS-9', assetType: 'BESS', name: 'B', templateId } as const;
+    expect(await createSubDevice(env.DB, whose, sub, entry('sub_device.created'), now)).toBe('template');
+    const { id: subId } = await team.newSubDevice(plantId);
+    const asset = { id: subId, assetType: 'BESS' } as const;
+    const update = changeSubDevice(
+      env.DB,
+      whose,
+      asset,
+      { templateId },
+      entry('sub_device.updated')(subId),
+      now,
+    );
+    expect(await update).toBe('template');
+  });
+
+  it('of a link and a template for another asset type at once at most one is written [C-11.6]', async ({
+    team,
+    plantId,
+  }) => {
+    for (let round = 0; round < 5; round++) {
+      const { id } = await team.newDevice({ plantId, type: 'SENSOR' });
+      const sub = { externalId: `BESS-${round}`, assetType: 'BESS', name: 'B', linkedDeviceId: id };
+      const [changed, linked] = await Promise.all([
+        team.operator.call(`/devices/${id}`, {
+          method: 'PATCH',
+          body: { templateId: systemTemplateId('FVE') },
+        }),
+        team.operator.post(`/plants/${plantId}/sub-devices`, sub),
+      ]);
+      expect([changed.status, linked.status].filter((status) => status < 300)).toHaveLength(1);
+    }
   });
 });
 
@@ -309,7 +355,7 @@ describe('commands to a device with a template', () => {
     const other = await team.postCommand(id, { action: 'STOP' });
     const { message } = await expectError(other, 400, 'COMMAND_ACTION_NOT_IN_TEMPLATE');
     expect(message).toBe(
-      'action: the template "PowerBox 50" of the device has no action STOP: its actions are REBOOT',
+      'action: the template "PowerBox 50" of the device has no action STOP: send one of REBOOT',
     );
     for (const [payload, faults] of [
       [{}, 1],
@@ -340,6 +386,28 @@ describe('commands to a device with a template', () => {
     const { id: own } = await team.newTemplate({ actions: [{ action: 'STOP', label: 'Stop' }] });
     await team.operator.change(`/devices/${device.id}`, { templateId: own });
     await team.command(device.id, { action: 'STOP' });
+  });
+
+  it('follow no template of the platform that only the sub-device has, because REST refuses its actions [C-11.6]', async ({
+    team,
+    plantId,
+  }) => {
+    const device = await team.newTokenDevice({ plantId, type: 'ACTUATOR' });
+    await team.newSubDevice(plantId, { linkedDeviceId: device.id, templateId: BESS });
+    await team.command(device.id, { action: 'REBOOT' });
+  });
+
+  it('with a repeated idempotencyKey get the first answer again, whatever the template says now [C-3.4]', async ({
+    team,
+  }) => {
+    const { id: templateId } = await team.newTemplate(BATTERY);
+    const { id } = await team.newTokenDevice({ templateId });
+    const body = { action: 'REBOOT', payload: { delaySeconds: 1 }, idempotencyKey: 'k1' };
+    const made = await team.command(id, body);
+    await team.admin.change(`/device-templates/${templateId}`, { actions: [] });
+    expect(await team.command(id, body)).toEqual(made);
+    const other = await team.postCommand(id, { ...body, idempotencyKey: 'k2' });
+    await expectError(other, 400, 'COMMAND_ACTION_NOT_IN_TEMPLATE');
   });
 
   it('follow a changed template at once [C-11.6]', async ({ team }) => {

@@ -51,12 +51,14 @@ export const deviceCommandRoutes = [
       }
       const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
       const device = await requireDeviceAfterMove(c, params.id);
-      requireFit(await templateOfDevice(c.env.DB, device), action, payload);
+      const unfit = misfitOf(await templateOfDevice(c.env.DB, device), action, payload);
       const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
-      const submission = { action, payload, validUntilMs, idempotencyKey };
+      const submission = { action, payload, validUntilMs, idempotencyKey, isFit: unfit === undefined };
       const answer = await siteOf(c.env, device).submitRestCommand(device.id, submission, audit);
       if ('command' in answer) return answer.command;
       switch (answer.refused) {
+        case 'unfit':
+          throw unfit ?? conflict('The template of the device has changed: send the command again');
         case 'reused':
           throw conflict(
             `The idempotencyKey "${idempotencyKey}" was used for another command: use a new one`,
@@ -100,27 +102,27 @@ export const deviceCommandRoutes = [
   }),
 ];
 
-/** A device with a template gets only the template's actions, with valid parameters [C-11.6]. */
-function requireFit(
+/** Why a device with a template does not get the command; undefined: it does [C-11.6]. */
+function misfitOf(
   template: DeviceTemplateRecord | undefined,
   action: string,
   payload: Readonly<Record<string, unknown>>,
-): void {
-  if (!template) return;
-  const { name, actions } = template;
-  const meant = actions.find((one) => one.action === action);
+): ApiError | undefined {
+  if (!template) return undefined;
+  const meant = template.actions.find((one) => one.action === action);
   if (!meant) {
-    const names = actions.map((one) => one.action);
+    const names = template.actions.map((one) => one.action).filter((name) => !SITE_ACTIONS.includes(name));
     const known =
-      names.length > 0 ? `its actions are ${cut(names.join(', '), MAX_NAMES_CHARS)}` : 'it has none';
-    throw new ApiError(
+      names.length > 0
+        ? `send one of ${cut(names.join(', '), MAX_NAMES_CHARS)}`
+        : 'it has no actions for REST: give the device another template';
+    return new ApiError(
       'COMMAND_ACTION_NOT_IN_TEMPLATE',
-      `action: the template "${name}" of the device has no action ${action}: ${known}`,
+      `action: the template "${template.name}" of the device has no action ${action}: ${known}`,
     );
   }
   const [first, ...others] = boundedFaults(paramFaults(meant, payload));
-  if (first === undefined) return;
-  throw new ApiError('COMMAND_PARAMS_INVALID', `Invalid parameters: ${first}`, {
-    details: [first, ...others],
-  });
+  return first === undefined
+    ? undefined
+    : new ApiError('COMMAND_PARAMS_INVALID', `Invalid parameters: ${first}`, { details: [first, ...others] });
 }

@@ -19,6 +19,7 @@ import {
   requireDevice,
   requireDeviceAfterMove,
   requirePlant,
+  requireTemplate,
   requireTemplateFor,
   templateNotFound,
 } from '../../auth/access.ts';
@@ -140,8 +141,7 @@ export const deviceRoutes = [
     handler: async (c, { params, body }) => {
       const device = await requireDeviceAfterMove(c, params.id);
       const { id } = device;
-      if (body.templateId)
-        await requireTemplateFor(c, body.templateId, await assetTypeOfDevice(c.env.DB, id));
+      const templateType = await templateTypeFor(c, id, body.templateId);
       const now = Date.now();
       const { plantId, ...rest } = body;
       const isMoved = plantId !== undefined && plantId !== device.plantId;
@@ -168,7 +168,9 @@ export const deviceRoutes = [
       if (Object.values(rest).some((value) => value !== undefined) || !isMoved) {
         const audit = auditEntry(c, 'device.updated', { type: 'DEVICE', id }, rest);
         const here = isMoved ? { ...device, plantId } : device;
-        const change = await changeDevice(c.env.DB, here, rest, audit, now);
+        const change = await changeDevice(c.env.DB, here, rest, templateType, audit, now);
+        // The template may have been deleted, or another sub-device linked, since they were checked.
+        if (typeof change === 'string') await templateTypeFor(c, id, body.templateId);
         if (change === 'gone') throw deviceNotFound();
         if (change === 'template') throw templateNotFound();
         await announce(c, change);
@@ -213,6 +215,13 @@ export const deviceRoutes = [
     },
   }),
 ];
+
+/** The asset type of the template that the device is to get. Throws if it does not fit the device. */
+async function templateTypeFor(c: Context<AppContext>, id: string, templateId: string | null | undefined) {
+  if (templateId == null) return null;
+  await requireTemplateFor(c, templateId, await assetTypeOfDevice(c.env.DB, id));
+  return (await requireTemplate(c, templateId)).assetType;
+}
 
 async function hintsFromTemplates(
   c: Context<AppContext>,

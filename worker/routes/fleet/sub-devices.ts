@@ -123,7 +123,7 @@ export const subDeviceRoutes = [
       await requireDevice(c, whose, body.linkedDeviceId, assetType);
       await requireTemplateFor(c, body.templateId, assetType);
       const audit = auditEntry(c, 'sub_device.updated', { type: 'SUB_DEVICE', id }, { ...body });
-      const change = await changeSubDevice(c.env.DB, whose, id, body, audit, Date.now());
+      const change = await changeSubDevice(c.env.DB, whose, { id, assetType }, body, audit, Date.now());
       if (typeof change === 'string') throw refusal(change);
       await announce(c, change);
       return subDeviceRecordOf(await requireSubDevice(c, whose.plantId, id));
