@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +27,7 @@ const LONG = [
   'test/durable-objects/site/schedule/bounds.test.ts',
   'test/durable-objects/vhost/queue/partner-queue-limits.test.ts',
   'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',
-  'test/conformance/{week,examples,clients,reference-devices}.test.ts',
+  'test/conformance/{week,examples,clients,reference-devices,rest-calls}.test.ts',
   'test/conformance/amqp/*.test.ts',
   'test/system/{agenda,api-key-ends,backlog,closing,disk,flood,kill-*,lanes,mail,slow,takeovers,wake}.test.ts',
 ];
@@ -64,6 +65,9 @@ const BUNDLED = [
 
 /** A run starts about a hundred Node processes; they share compiled code through this cache. */
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules', '.cache', 'compiled');
+
+// The Worker serves these files.
+execFileSync(process.execPath, [join(import.meta.dirname, 'tools', 'assets.ts')], { stdio: 'inherit' });
 
 /** Creates an authority for device certificates, new for each run. */
 async function deviceAuthority() {

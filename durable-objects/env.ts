@@ -3,6 +3,8 @@ import type { MetricsEnv } from './metrics/report.ts';
 import type { RequestCounterRpc, SiteRpc, VhostRpc } from './rpc.ts';
 
 export interface Env extends MetricsEnv {
+  /** The static files that `tools/assets.ts` builds. */
+  ASSETS: Fetcher;
   DB: D1Database;
   SITE: DurableObjectNamespace<SiteRpc & Rpc.DurableObjectBranded>;
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
@@ -35,6 +37,8 @@ export interface Env extends MetricsEnv {
   AMQP_HOST?: string;
   /** Port of the public AMQPS listener; default 5671. */
   AMQP_PORT?: string;
+  /** PEM of the CA that partners must trust for AMQP. Absent: the CAs of the operating system. */
+  AMQP_CA?: string;
   /** Host of the public MQTTS listener; without it no device can be provisioned. */
   MQTT_HOST?: string;
   /**

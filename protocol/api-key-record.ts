@@ -9,7 +9,7 @@ export const apiKeyRequest = z.strictObject({
   name: displayName,
   partnerId: displayName,
   /** The route checks the values, because their error codes are API_KEY_SCOPES_EMPTY and API_KEY_SCOPE_INVALID. */
-  scopes: z.array(z.string()).max(100),
+  scopes: z.array(z.string().meta({ enum: [...API_KEY_SCOPES] })).max(100),
   /** Omitted: every plant. */
   allowedPlantIds: z
     .array(uuid)
@@ -52,16 +52,25 @@ export const connectionBundle = z.strictObject({
     port: z.int(),
     username: z.string(),
     vhost: z.string(),
+    /** The exchange that commands are published to, and that queues are bound to. */
+    exchange: z.string(),
+    /** PEM of the CA that the client must trust; absent if operating systems trust the listener's certificate. */
+    caCertificate: z.string().optional(),
   }),
+  slug: z.string(),
   queues: z.strictObject({
     telemetry: z.string(),
     alarms: z.string(),
     ack: z.string(),
+    execution: z.string(),
+    deadLetter: z.string(),
     command: z.string(),
     schedule: z.string(),
     config: z.string(),
   }),
   rest: z.strictObject({ baseUrl: z.string() }),
+  /** The plants that the key may see, at most `LIMIT.bundleSites`; `GET /vcp/sites` lists all. */
+  sites: z.array(z.strictObject({ siteId: z.string(), name: z.string() })).max(LIMIT.bundleSites),
   codeSamples: z.strictObject({ node: z.string(), python: z.string(), curl: z.string() }),
 });
 export type ConnectionBundle = z.infer<typeof connectionBundle>;

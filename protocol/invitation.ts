@@ -30,11 +30,12 @@ export const invitedMember = invitationRecord.omit({ status: true }).extend({ st
 
 /** Malformed tokens and confirmations have codes of their own, so the route checks them. */
 const given = z.unknown().optional();
+const token = given.meta({ type: 'string', pattern: INVITATION_TOKEN.source });
 
-export const invitationQuestion = z.strictObject({ token: given });
+export const invitationQuestion = z.strictObject({ token });
 export const invitationAcceptance = z.strictObject({
-  token: given,
-  confirm: given,
+  token,
+  confirm: given.meta({ const: true }),
   /** Name and password of a new account. */
   name: displayName.optional(),
   password: password.optional(),

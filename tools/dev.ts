@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { Child } from './child.ts';
 import { edgeSecrets } from './credentials.ts';
-import { startEdge } from './edge.ts';
+import { buildAssets, startEdge } from './edge.ts';
 import { prepare } from './prepare.ts';
 import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
@@ -56,6 +56,7 @@ const watchdog = new Child({
 watchdog.start();
 
 // 1. the edge, migrated
+buildAssets();
 const edge = await startEdge({
   dataFolder: join(folder, 'edge'),
   port: ports.http,

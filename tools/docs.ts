@@ -7,7 +7,7 @@
  *                                    Values that do not fit into a row are in a list below the table
  *   <!-- limits -->                  a table with the limit's `name` in its last column and the value before it
  *
- * `npm run docs` writes them; a test checks that the documents are current.
+ * `npm run docs` writes them, docs/rest-calls.md and docs/errors.md; a test checks that the documents are current.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,10 +15,11 @@ import { LIMITS, type LimitName } from '../protocol/limits.ts';
 import { COMMAND_EXAMPLES, PUBLISHES } from '../worker/asyncapi/commands.ts';
 import { EVENTS, SAYS } from '../worker/asyncapi/examples.ts';
 import { SCHEMAS, type SchemaName } from '../worker/asyncapi/schema.ts';
+import { callsPage, errorsPage } from './rest-reference.ts';
+import { show } from './show-json.ts';
 
 const DOCS = join(import.meta.dirname, '..', 'docs');
 export const FILLED = ['amqp.md', 'mqtt.md'];
-const WIDTH = 110;
 const TABLE_WIDTH = 160;
 
 interface Field {
@@ -64,22 +65,6 @@ function exampleOf(name: string): unknown {
     COMMAND_EXAMPLES[name as keyof typeof COMMAND_EXAMPLES];
   if (!found) throw new Error(`unknown example "${name}"`);
   return found;
-}
-
-/**
- * JSON with one line for each member of the outermost value; a member is split further if its value is wider than
- * `WIDTH`.
- */
-function show(value: unknown, indent = ''): string {
-  const inOneLine = JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ');
-  if (indent !== '' && indent.length + inOneLine.length <= WIDTH) return inOneLine;
-  if (typeof value !== 'object' || value === null) return inOneLine;
-  const deeper = `${indent}  `;
-  const members = Array.isArray(value)
-    ? value.map((item) => show(item, deeper))
-    : Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}: ${show(member, deeper)}`);
-  const [open, close] = Array.isArray(value) ? '[]' : '{}';
-  return `${open}\n${deeper}${members.join(`,\n${deeper}`)}\n${indent}${close}`;
 }
 
 function fieldsTable(name: string, current: string): string {
@@ -204,4 +189,6 @@ if (import.meta.main) {
     const file = join(DOCS, name);
     writeFileSync(file, fill(readFileSync(file, 'utf8')));
   }
+  writeFileSync(join(DOCS, 'rest-calls.md'), await callsPage());
+  writeFileSync(join(DOCS, 'errors.md'), await errorsPage());
 }

@@ -6,6 +6,7 @@ import { LINK_PATHS, READY_PATH } from '../protocol/link/proof.ts';
 import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { countAddress } from './http/address-rate.ts';
+import { DOCS_PATH, docsPolicy, getDocs } from './http/docs-page.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { boundBody, drainBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
@@ -40,7 +41,7 @@ import { telemetryRoutes } from './routes/vcp/telemetry.ts';
 import { VCP_READ } from './routes/vcp/vcp-read.ts';
 
 export const ROUTES: readonly AnyRoute[] = [
-  ...platformRoutes(() => ROUTES),
+  ...platformRoutes,
   ...operatorRoutes,
   ...operatorEndRoutes,
   ...authRoutes,
@@ -80,6 +81,7 @@ app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 
 // limitLength 0: a request id that a client sends is ignored, and a new one is made.
 app.use(requestId({ limitLength: 0 }));
+app.use(DOCS_PATH, docsPolicy);
 app.use(secureHeaders({ contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } }));
 app.get(METRICS_PATH, getMetrics);
 app.use('/api/v1/*', countAnswers);
@@ -92,5 +94,7 @@ app.use(drainBody);
 app.use('/api/v1/*', countAddress);
 app.use(boundBody);
 mount(app, ROUTES);
+app.all(DOCS_PATH, getDocs);
+app.all(`${DOCS_PATH}/:file`, getDocs);
 // Unknown partner paths also require a key, so that they do not reveal which paths exist.
 app.all('/api/v1/vcp/*', doorOf(VCP_READ), handleNotFound);

@@ -8,6 +8,7 @@ import { REJECTION_CODES } from '../../protocol/enums.ts';
 import { ALARM_TYPES } from '../../protocol/event.ts';
 import { VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { FILLED, fill } from '../../tools/docs.ts';
+import { callsPage, errorsPage } from '../../tools/rest-reference.ts';
 import { vectors } from '../../tools/vectors.ts';
 import { COMMAND_EXAMPLES, PUBLISHES } from '../../worker/asyncapi/commands.ts';
 import { EVENTS, SAYS } from '../../worker/asyncapi/examples.ts';
@@ -21,6 +22,15 @@ const all = Object.values(texts).join('\n');
 describe.each(FILLED)('docs/%s', (name) => {
   it('equals the output of `npm run docs`', () => {
     expect(fill(texts[name] ?? '')).toBe(texts[name]);
+  });
+});
+
+describe('the pages about REST', () => {
+  it.each([
+    ['rest-calls.md', callsPage],
+    ['errors.md', errorsPage],
+  ])('docs/%s equals the output of `npm run docs`', async (name, write) => {
+    expect(await write()).toBe(readFileSync(join(DOCS, name), 'utf8'));
   });
 });
 

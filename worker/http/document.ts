@@ -1,23 +1,31 @@
 /**
- * A JSON document that is the same for every caller. The isolate makes it when it is first requested, and
- * answers later requests from memory [C-14.2].
+ * The API documents and the files of their page: static files that `tools/assets.ts` builds. An isolate reads a
+ * document once, and answers later requests from memory [C-14.2].
  */
 import type { Context } from 'hono';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import type { AppContext } from '../env.ts';
 
-type Json = Record<string, unknown>;
+/** Reads a static file. `headers`: those of the request, with which the answer may be 304. */
+export async function asset(
+  c: Context<AppContext>,
+  file: string,
+  headers = new Headers(),
+): Promise<Response> {
+  const response = await c.env.ASSETS.fetch(new Request(`https://assets.local/${file}`, { headers }));
+  if (!response.ok && response.status !== 304)
+    throw new Error(`the static file ${file} is missing: run \`node tools/assets.ts\` and deploy again`);
+  return response;
+}
 
-/** The handler of a route with `hasTag` that answers with the document. */
-export function answerDocument(
-  make: () => Json | Promise<Json>,
-): (c: Context<AppContext>) => Promise<ArrayBuffer> {
+/** The handler of a route with `hasTag` that answers with a document. */
+export function answerDocument(file: string): (c: Context<AppContext>) => Promise<ArrayBuffer> {
   // Holds the document and not its promise, because in workerd a request must not await a promise of another
   // request.
   let known: { bytes: ArrayBuffer; tag: string } | undefined;
   return async (c) => {
     if (!known) {
-      const text = JSON.stringify(await make());
+      const text = await (await asset(c, file)).text();
       // Stored as bytes, because a text would be encoded again for each answer.
       known = {
         bytes: new TextEncoder().encode(text).buffer as ArrayBuffer,

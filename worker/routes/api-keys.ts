@@ -120,7 +120,6 @@ export const apiKeyRoutes = [
       }
       announceLater(c, created.change);
       const { row, key, signingKey } = created;
-      const plant = plants.find(({ id }) => maySee(row, id));
       const creator = { id: user.id, name: user.name, email: user.email };
       return {
         key,
@@ -137,7 +136,8 @@ export const apiKeyRoutes = [
                 key,
                 signingKey,
                 scopes,
-                siteId: plant?.id,
+                sites: plants.filter(({ id }) => maySee(row, id)),
+                caCertificate: c.env.AMQP_CA,
                 origin: restOrigin(c.env, c.req.raw),
               }),
       };

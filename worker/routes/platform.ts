@@ -5,8 +5,7 @@ import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
 import { answerDocument } from '../http/document.ts';
 import { ApiError } from '../http/error-response.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';
-import { openApiDocument } from '../openapi.ts';
-import { type AnyRoute, route } from '../route.ts';
+import { route } from '../route.ts';
 
 const MAX_LOGGED_CHARACTERS = 2_000;
 const ANYBODY = { door: 'public' } as const;
@@ -34,61 +33,56 @@ async function readDatabase(database: D1Database): Promise<boolean> {
   return success;
 }
 
-/** `all` is a function because the list of all routes contains these routes themselves. */
-export function platformRoutes(all: () => readonly AnyRoute[]): AnyRoute[] {
-  return [
-    // The handler reads no storage, so a 200 shows only that the Worker runs.
-    route('GET /healthz', {
-      summary: 'Check the health of the edge',
-      who: ANYBODY,
-      answer: { description: 'The edge is healthy', body: z.strictObject({ status: z.literal('ok') }) },
-      handler: () => ({ status: 'ok' as const }),
-    }),
-    route('GET /readyz', {
-      summary: 'Check that the edge can serve requests: that it reads its database',
-      who: ANYBODY,
-      answer: { description: 'The edge is ready', body: z.strictObject({ status: z.literal('ok') }) },
-      handler: async (c) => {
-        if (!(await isDatabaseRead(c.env.DB, Date.now())))
-          throw new ApiError('SERVICE_UNAVAILABLE', 'The edge cannot read its database: see its log', {
-            headers: { 'retry-after': String(READY_MS / 1_000) },
-          });
-        return { status: 'ok' as const };
-      },
-    }),
-    route('GET /api/v1/openapi.json', {
-      summary: 'Get this OpenAPI document',
-      who: ANYBODY,
-      answer: { description: 'The OpenAPI 3.1 document', body: anyObject },
-      hasTag: true,
-      handler: answerDocument(() => openApiDocument(all())),
-    }),
-    route('GET /api/v1/asyncapi.json', {
-      summary: 'Get the AsyncAPI document of AMQP and MQTT, with schemas and signed examples',
-      who: ANYBODY,
-      answer: { description: 'The AsyncAPI 3.0 document', body: anyObject },
-      // The document's modules are imported on the first request, so that the Worker does not build schemas
-      // and signatures at its start.
-      hasTag: true,
-      handler: answerDocument(async () => (await import('../asyncapi/document.ts')).asyncApiDocument()),
-    }),
-    // Logs each report and answers 200 [C-1.6], [C-10].
-    route(`POST ${CSP_REPORT_PATH}`, {
-      summary: 'Report a content security policy violation',
-      who: ANYBODY,
-      body: z.unknown(),
-      examples: {
-        body: {
-          'csp-report': { 'document-uri': 'https://example.com/', 'violated-directive': 'script-src' },
-        },
-      },
-      answer: { description: 'The report was logged: CSP_VIOLATION_LOGGED', body: errorEnvelope },
-      handler: (_c, { body }) => {
-        console.warn('report of a content security policy violation received', {
-          report: JSON.stringify(body).slice(0, MAX_LOGGED_CHARACTERS),
+export const platformRoutes = [
+  // The handler reads no storage, so a 200 shows only that the Worker runs.
+  route('GET /healthz', {
+    summary: 'Check the health of the edge',
+    who: ANYBODY,
+    answer: { description: 'The edge is healthy', body: z.strictObject({ status: z.literal('ok') }) },
+    handler: () => ({ status: 'ok' as const }),
+  }),
+  route('GET /readyz', {
+    summary: 'Check that the edge can serve requests: that it reads its database',
+    who: ANYBODY,
+    answer: { description: 'The edge is ready', body: z.strictObject({ status: z.literal('ok') }) },
+    handler: async (c) => {
+      if (!(await isDatabaseRead(c.env.DB, Date.now())))
+        throw new ApiError('SERVICE_UNAVAILABLE', 'The edge cannot read its database: see its log', {
+          headers: { 'retry-after': String(READY_MS / 1_000) },
         });
-        return errorBody('CSP_VIOLATION_LOGGED', 'The report was logged');
+      return { status: 'ok' as const };
+    },
+  }),
+  route('GET /api/v1/openapi.json', {
+    summary: 'Get this OpenAPI document',
+    who: ANYBODY,
+    answer: { description: 'The OpenAPI 3.1 document', body: anyObject },
+    hasTag: true,
+    handler: answerDocument('openapi.json'),
+  }),
+  route('GET /api/v1/asyncapi.json', {
+    summary: 'Get the AsyncAPI document of AMQP and MQTT, with schemas and signed examples',
+    who: ANYBODY,
+    answer: { description: 'The AsyncAPI 3.0 document', body: anyObject },
+    hasTag: true,
+    handler: answerDocument('asyncapi.json'),
+  }),
+  // Logs each report and answers 200 [C-1.6], [C-10].
+  route(`POST ${CSP_REPORT_PATH}`, {
+    summary: 'Report a content security policy violation',
+    who: ANYBODY,
+    body: z.unknown(),
+    examples: {
+      body: {
+        'csp-report': { 'document-uri': 'https://example.com/', 'violated-directive': 'script-src' },
       },
-    }),
-  ];
-}
+    },
+    answer: { description: 'The report was logged: CSP_VIOLATION_LOGGED', body: errorEnvelope },
+    handler: (_c, { body }) => {
+      console.warn('report of a content security policy violation received', {
+        report: JSON.stringify(body).slice(0, MAX_LOGGED_CHARACTERS),
+      });
+      return errorBody('CSP_VIOLATION_LOGGED', 'The report was logged');
+    },
+  }),
+];

@@ -3,16 +3,20 @@ import { Validator } from '@cfworker/json-schema';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
-import { openApiDocument } from '../../../worker/openapi.ts';
+import { openApiDocument } from '../../../worker/openapi/document.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
 
-interface Operation {
-  responses: Record<string, { content: { 'application/json': { schema: object } } }>;
+interface AnyResponse {
+  content: { 'application/json': { schema: object } };
 }
 
-const document = openApiDocument(ROUTES) as {
+interface Operation {
+  responses: Record<string, AnyResponse | { $ref: string }>;
+}
+
+const document = openApiDocument(ROUTES, { calls: {}, errors: {} }) as {
   paths: Record<string, Record<string, Operation>>;
-  components: object;
+  components: { responses: Record<string, AnyResponse> };
 };
 const ERROR = { $ref: '#/components/schemas/Error' };
 
@@ -41,7 +45,11 @@ export async function checkAnswer(request: Request, response: Response): Promise
 
 function promised(route: AnyRoute, status: number): object {
   const operation = document.paths[route.path]?.[route.method.toLowerCase()];
-  const found = operation?.responses[status];
+  const named = operation?.responses[status];
+  const found =
+    named && '$ref' in named
+      ? document.components.responses[named.$ref.replace('#/components/responses/', '')]
+      : named;
   if (!found) throw new Error(`${route.method} ${route.path} promises no ${status}`);
   return found.content['application/json'].schema;
 }

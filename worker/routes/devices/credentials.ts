@@ -125,6 +125,7 @@ export const credentialRoutes = [
   route('POST /api/v1/devices/{id}/mqtt-token/renew', {
     summary: 'Renew the MQTT token of a device; the device signs deviceId|ts|nonce|RENEW with its secret',
     who: { door: 'public' },
+    callers: 'Needs no login: the device signs the request with its secret.',
     params: idParameter,
     body: tokenRenewal,
     examples: { body: { ts: 1_767_225_600_000, nonce: 'b7c1', sig: '0'.repeat(64) } },

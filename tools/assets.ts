@@ -1,0 +1,48 @@
+/**
+ * Builds the static files that the Worker serves (`[assets]` in wrangler.toml): the API documents, and the page that
+ * shows the OpenAPI document. Wrangler's build command, `npm start` and the tests run it. They are files, because
+ * generating them in the Worker would need a third more code there.
+ */
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { asyncApiDocument } from '../worker/asyncapi/document.ts';
+import examples from '../worker/openapi/examples.json' with { type: 'json' };
+
+/** The routes have the types of another runtime; only the list matters here. */
+const WORKER = new URL('../worker/', import.meta.url);
+const { ROUTES } = await import(new URL('app.ts', WORKER).href);
+const { openApiDocument } = await import(new URL('openapi/document.ts', WORKER).href);
+
+const ROOT = join(import.meta.dirname, '..');
+const PAGE = join(ROOT, 'worker', 'openapi', 'page');
+/** Redoc would load its own logo from this address. */
+const LOGO = 'https://cdn.redoc.ly/redoc/logo-mini.svg';
+
+export const ASSETS_FOLDER = join(ROOT, 'dist', 'assets');
+
+function buildAssets(): void {
+  mkdirSync(ASSETS_FOLDER, { recursive: true });
+  const files = {
+    'openapi.json': JSON.stringify(openApiDocument(ROUTES, examples)),
+    'asyncapi.json': JSON.stringify(asyncApiDocument()),
+    'docs.html': readFileSync(join(PAGE, 'index.html'), 'utf8'),
+    'start.js': readFileSync(join(PAGE, 'start.js'), 'utf8'),
+    'redoc.js': redoc(),
+  };
+  for (const [name, text] of Object.entries(files)) {
+    // In one step, because another process may read it.
+    const temporary = join(ASSETS_FOLDER, `.${name}.${process.pid}`);
+    writeFileSync(temporary, text);
+    renameSync(temporary, join(ASSETS_FOLDER, name));
+  }
+}
+
+function redoc(): string {
+  const file = createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js');
+  const text = readFileSync(file, 'utf8');
+  if (!text.includes(LOGO)) throw new Error(`Redoc has no ${LOGO}: look which other address it calls now`);
+  return text.replaceAll(LOGO, 'data:,').replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
+}
+
+buildAssets();

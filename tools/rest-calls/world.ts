@@ -1,0 +1,142 @@
+/** What happens around the calls of the REST reference: mails, a gateway over MQTT, and commands over AMQP. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { CommandFamily } from '../../protocol/routing-keys.ts';
+import { renewalSigningString } from '../../protocol/signing.ts';
+import { Partner } from '../partner.ts';
+import { Gateway } from '../simulator/gateway.ts';
+import type { Stack } from '../stack-file.ts';
+
+/** What earlier calls have set, by name. */
+export type Variables = Record<string, string>;
+
+const WAIT_MS = 10_000;
+const PAUSE_MS = 50;
+
+export class World {
+  readonly stack: Stack;
+  readonly variables: Variables;
+  #gateway: Gateway | undefined;
+  #partner: Partner | undefined;
+
+  constructor(stack: Stack, variables: Variables) {
+    this.stack = stack;
+    this.variables = variables;
+  }
+
+  /** The token in the newest mail to an address that `after` other mails to it came before. */
+  async mailedToken(address: string, after: number): Promise<string> {
+    return await until(() => this.#mailsTo(address)[after]?.match(/(?<![\w-])[\w-]{43}(?![\w-])/)?.[0]);
+  }
+
+  #mailsTo(address: string): string[] {
+    const folder = this.stack.mail ?? '';
+    return readdirSync(folder)
+      .filter((name) => name.endsWith('.eml'))
+      .sort()
+      .map((name) => readFileSync(join(folder, name), 'utf8').replace(/=\r?\n/g, ''))
+      .filter((text) => text.includes(`To: ${address}`));
+  }
+
+  /** The gateway connects with its package; from then on it executes every command. */
+  async connectGateway(): Promise<void> {
+    const { host, port, ca } = this.stack.mqtt;
+    const { DEVICE: deviceId = '', SECRET: hmacSecret = '', MQTT_TOKEN: token = '' } = this.variables;
+    await new Promise<void>((resolve) => {
+      this.#gateway = new Gateway(
+        { host, port, ca: readFileSync(ca, 'utf8'), deviceId, hmacSecret, token, onListening: resolve },
+        () => true,
+      );
+    });
+  }
+
+  async report(data: Readonly<Record<string, number>>): Promise<void> {
+    await this.#gateway?.publishTelemetry(data);
+  }
+
+  /** Waits until the command of the device has ended. */
+  async commandEnds(): Promise<void> {
+    await until(async () => {
+      const { DEVICE: device, COMMAND: command } = this.variables;
+      const { status } = await this.#read<{ status: string }>(`/devices/${device}/commands/${command}`);
+      return status === 'COMPLETED' ? true : undefined;
+    });
+  }
+
+  /** Waits until an alert is open. */
+  async alertOpens(): Promise<void> {
+    await until(async () => {
+      const { data } = await this.#read<{ data: unknown[] }>('/alerts?status=ACTIVE');
+      return data.length > 0 ? true : undefined;
+    });
+  }
+
+  /** The id of the session that the calls use. */
+  async ownSession(): Promise<string> {
+    const { data } = await this.#read<{ data: { id: string; current: boolean }[] }>('/auth/sessions');
+    return data.find(({ current }) => current)?.id ?? '';
+  }
+
+  async #read<Answer>(path: string): Promise<Answer> {
+    const { TOKEN: token = '', ORG: organization = '' } = this.variables;
+    const headers = { authorization: `Bearer ${token}`, 'x-org-id': organization };
+    return (await (await fetch(`${this.stack.baseUrl}/api/v1${path}`, { headers })).json()) as Answer;
+  }
+
+  /** Publishes a command with the key, and waits for its acknowledgement or for its end. */
+  async publish(family: CommandFamily, payload: object, awaited: 'end' | 'acknowledgement'): Promise<void> {
+    const {
+      KEY: key = '',
+      SIGNING_KEY: signingKey = '',
+      VHOST: vhost = '',
+      PLANT: siteId = '',
+    } = this.variables;
+    if (!this.#partner) {
+      this.#partner = await Partner.connect({
+        ...this.stack.amqp,
+        slug: 'northwind',
+        key,
+        signingKey,
+        vhost,
+      });
+      await this.#partner.watch('event.#');
+    }
+    const { correlationId } = await this.#partner.publish(family, siteId, payload);
+    const ends = awaited === 'end' ? ['COMPLETED'] : ['ACCEPTED'];
+    await this.#partner.waitFor(
+      (event) => event.correlationId === correlationId && ends.includes(String(event.payload.status)),
+    );
+  }
+
+  /** The fields of a request for a new token, signed with the secret of the device. */
+  renewal(): Variables {
+    const { DEVICE: deviceId = '', SECRET: secret = '' } = this.variables;
+    const [ts, nonce] = [Date.now(), randomUUID()];
+    const sig = createHmac('sha256', secret)
+      .update(renewalSigningString(deviceId, ts, nonce))
+      .digest('hex');
+    return { TS: String(ts), NONCE: nonce, SIG: sig };
+  }
+
+  async close(): Promise<void> {
+    await this.#gateway?.stop();
+    await this.#partner?.close();
+    this.#gateway = undefined;
+    this.#partner = undefined;
+  }
+}
+
+/** Asks until the answer is there. */
+export async function until<Value>(
+  look: () => Value | undefined | Promise<Value | undefined>,
+  mostMs = WAIT_MS,
+): Promise<Value> {
+  const endMs = Date.now() + mostMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    if (Date.now() > endMs) throw new Error(`not seen within ${mostMs} ms: ${look}`);
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+}
