@@ -1,4 +1,5 @@
 /** Devices over REST: registered, read and changed by members [C-3.1]. */
+import { countOf, runSql } from '#workerd/d1.ts';
 import { registration } from '#workerd/devices.ts';
 import { describe, expect, expectError, expectInvalid, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { AUTH_METHODS, DEVICE_TYPES } from '../../../protocol/enums.ts';
@@ -147,6 +148,22 @@ describe('POST /devices', () => {
     const answers = await Promise.all([post(body), post(body), post(body)]);
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409]);
     expect(await team.totalOf('/devices')).toBe(before + 1);
+  });
+
+  it('an organization with 100 000 devices gets 409 for one more, until it deletes one (limits: devicesPerOrganization)', async ({
+    ownTeam,
+  }) => {
+    const { id } = await ownTeam.newDevice();
+    // Each registration adds one to this number, and each deletion takes one away.
+    const most = LIMIT.devicesPerOrganization;
+    await runSql('UPDATE organizations SET device_count = ? WHERE id = ?', most, ownTeam.id);
+    const refused = await ownTeam.operator.post('/devices', registration());
+    const { message } = await expectError(refused, 409, 'CONFLICT');
+    expect(message).toContain(`limit of ${most} devices`);
+    expect(await countOf('devices', 'organization_id = ?', ownTeam.id)).toBe(1);
+    await ownTeam.admin.remove(`/devices/${id}`);
+    await ownTeam.newDevice();
+    await expectError(await ownTeam.operator.post('/devices', registration()), 409, 'CONFLICT');
   });
 
   it('a foreign plant gets 404 like an absent one [C-1.3]', async ({ team, other, post }) => {

@@ -2,9 +2,10 @@
 import { env } from 'cloudflare:workers';
 import { anonymous } from '#workerd/client.ts';
 import { auditRows } from '#workerd/door.ts';
-import { makeSuperAdmin, Person } from '#workerd/people.ts';
+import { joinOrganization, makeSuperAdmin, Person } from '#workerd/people.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, expectSameError, it, UUID } from '#workerd/worker-test.ts';
+import { createOrganization } from '#workerd/world.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 
@@ -80,6 +81,19 @@ describe('POST /organizations', () => {
     for (let count = 0; count < 10; count++) await make(person);
     const refused = await person.post('/organizations', { name: 'Acme', slug: uniqueSlug() });
     await expectError(refused, 409, 'CONFLICT');
+  });
+
+  it('a user who is a member of 100 organizations gets 409 for a new one until they leave one [C-14.2]', async ({
+    person,
+  }) => {
+    const ids: string[] = [];
+    for (let count = 0; count < 100; count++) ids.push((await createOrganization()).id);
+    for (const id of ids) await joinOrganization(id, person, 'VIEWER');
+    const refused = await person.post('/organizations', { name: 'Acme', slug: uniqueSlug() });
+    const { message } = await expectError(refused, 409, 'CONFLICT');
+    expect(message).toContain('100 in all');
+    await person.remove(`/organizations/${ids[0]}/members/${person.id}`);
+    expect((await make(person)).role).toBe('ORG_ADMIN');
   });
 
   it('a body gets 400 unless it has a name, a slug and nothing else (bad input: REST)', async ({ team }) => {
