@@ -1,4 +1,6 @@
 /** A device moves with its credentials to another plant or to none; session and commands end [C-3.1]. */
+import { env } from 'cloudflare:workers';
+import { runSql } from '#workerd/d1.ts';
 import { connect, connectForCommands, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import { publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
@@ -242,6 +244,44 @@ describe('refused, repeated and concurrent moves', () => {
     expect(await gridAfter(device, home ?? '', 9)).toBe(9);
     const elsewhere = [plantId, to].find((id) => id !== home) ?? '';
     expect(await numberOf(elsewhere, 'SELECT count(*) FROM device')).toBe(0);
+  });
+
+  it('a move gets 409 while another request provisions the device, and changes nothing [C-3.1]', async ({
+    team,
+    plantId,
+    to,
+    patch,
+  }) => {
+    const before = await team.newDevice({ plantId });
+    // As a request leaves it that has begun to provision the device.
+    await runSql('UPDATE devices SET provisioning_at_ms = ? WHERE id = ?', Date.now(), before.id);
+    const refused = await patch(before.id, { plantId: to, name: 'Moved' });
+    const { message } = await expectError(refused, 409, 'CONFLICT');
+    expect(message).toContain('moving or provisioning');
+    expect(await team.readDevice(before.id)).toEqual(before);
+    await runSql('UPDATE devices SET provisioning_at_ms = NULL WHERE id = ?', before.id);
+    expect((await patch(before.id, { plantId: to })).status).toBe(200);
+  });
+
+  it('a move gets 409 if another request has begun to move the device, and the other move is finished [C-3.1]', async ({
+    team,
+    device,
+    to,
+  }) => {
+    const { id: elsewhere } = await team.newPlant();
+    // The other request begins between the read of the device and the first write of this move.
+    const batch = async <T>(statements: D1PreparedStatement[]) => {
+      await runSql('UPDATE devices SET moving_to = ? WHERE id = ?', elsewhere, device.id);
+      return await env.DB.batch<T>(statements);
+    };
+    const DB = { prepare: (sql: string) => env.DB.prepare(sql), batch } as D1Database;
+    const options = { method: 'PATCH', body: { plantId: to } } as const;
+    const refused = await team.operator.call(`/devices/${device.id}`, options, { DB });
+    const { message } = await expectError(refused, 409, 'CONFLICT');
+    expect(message).toContain('moving or provisioning');
+    await team.diagnosticsOf(device.id);
+    expect((await team.readDevice(device.id)).plantId).toBe(elsewhere);
+    expect(await gridAfter(device, elsewhere, 4)).toBe(4);
   });
 
   it('a plant can be deleted after its device moved away [C-3.2]', async ({ team, plantId, to }) => {

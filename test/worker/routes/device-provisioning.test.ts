@@ -1,6 +1,7 @@
 /** The package that a device with a token gets once (spec: Provisioning package; [C-3.3]). */
 import { env } from 'cloudflare:workers';
 import { calculateJwkThumbprint, decodeProtectedHeader, importJWK, jwtVerify } from 'jose';
+import { runSql } from '#workerd/d1.ts';
 import { connect } from '#workerd/devices.ts';
 import { droppedOf, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
@@ -132,6 +133,20 @@ describe('provisioning', () => {
     await sendTelemetry(link, { id, hmacSecret }, { gridPowerKw: 3 });
     expect(await gridPowerKw({ id: plantId, gateway: { id, hmacSecret } })).toBe(3);
     expect(await numberOf(plantId, 'SELECT count(*) FROM device_secret')).toBe(1);
+  });
+
+  it('provisioning gets 409 while another request provisions the device, for at most a minute [C-3.3]', async ({
+    team,
+  }) => {
+    const { id } = await team.newDevice();
+    const claim = 'UPDATE devices SET provisioning_at_ms = ? WHERE id = ?';
+    // As a request leaves it that has begun, and that has ended in the middle.
+    await runSql(claim, Date.now(), id);
+    const { message } = await expectError(await team.admin.operate(id, 'provision'), 409, 'CONFLICT');
+    expect(message).toContain('is being provisioned or moved');
+    expect((await team.readDevice(id)).status).toBe('PENDING');
+    await runSql(claim, Date.now() - 60_001, id);
+    expect((await team.provision(id)).deviceId).toBe(id);
   });
 
   it('a request with a CSR for a device with a token gets 400 [C-3.3]', async ({ team }) => {
