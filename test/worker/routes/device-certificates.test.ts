@@ -205,6 +205,26 @@ describe('POST /devices/{id}/certificate', () => {
     await expectError(await team.admin.operate(id, 'certificate'), 409, 'CONFLICT');
   });
 
+  it('gets 503 where the deployment has no DEVICE_CA, as provisioning does, and the certificate stays valid [C-10]', async ({
+    team,
+  }) => {
+    const { id, security } = await team.newMtlsDevice();
+    const [pending, withToken] = [await team.newDevice(MTLS), await team.newDevice()];
+    for (const bindings of [{ DEVICE_CA_CERTIFICATE: '' }, { DEVICE_CA_KEY: '' }]) {
+      for (const path of [`/devices/${id}/certificate`, `/devices/${pending.id}/provision`]) {
+        const response = await team.admin.call(path, { method: 'POST' }, bindings);
+        expect(response.headers.get('retry-after')).toBe('3600');
+        const { message } = await expectError(response, 503, 'SERVICE_UNAVAILABLE');
+        expect(message).toContain('MTLS');
+      }
+    }
+    expect((await team.readDevice(pending.id)).status).toBe('PENDING');
+    expect((await dialWith(id, security.certificate)).status).toBe(101);
+    const noCa = { DEVICE_CA_CERTIFICATE: '', DEVICE_CA_KEY: '' };
+    const provision = `/devices/${withToken.id}/provision`;
+    expect((await team.admin.call(provision, { method: 'POST' }, noCa)).status).toBe(200);
+  });
+
   it('a certificate opens a link after a reactivation, and gets 401 while its device is suspended or revoked [C-3.3]', async ({
     team,
   }) => {
