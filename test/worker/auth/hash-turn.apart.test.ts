@@ -1,5 +1,9 @@
 /** Password hashes block the isolate, so they are spread over time, and a limited number may wait [C-14.2]. */
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
+import { anonymous } from '#workerd/client.ts';
+import { Mailbox } from '#workerd/mailbox.ts';
+import { logIn, PASSWORD, uniqueEmail } from '#workerd/people.ts';
+import { expectError, it } from '#workerd/worker-test.ts';
 import { turnToHash } from '../../../worker/auth/hash-turn.ts';
 
 const TURN_MS = 480;
@@ -41,6 +45,30 @@ describe('the wait before a password is hashed', () => {
     waits.length = 0;
     for (let turn = 0; turn < 5; turn++) await turnToHash();
     expect(waits).toEqual([]);
+  });
+
+  it('makes every request with a password get 503 SERVICE_UNAVAILABLE while ten already wait, and no account is made [C-14.2]', async ({
+    person,
+  }) => {
+    for (let turn = 0; turn < 15; turn++) await turnToHash();
+    const newcomer = { email: uniqueEmail(), password: PASSWORD, name: 'New' };
+    const change = { currentPassword: PASSWORD, newPassword: 'another horse battery' };
+    const another = { newEmail: uniqueEmail(), currentPassword: PASSWORD };
+    const requests = [
+      () => logIn(person.email),
+      () => logIn(uniqueEmail()),
+      () => anonymous.post('/auth/register', newcomer),
+      () => person.post('/auth/change-password', change),
+      () => new Mailbox().call('POST', '/auth/email-change', another, person.accessToken),
+    ];
+    for (const request of requests) {
+      const response = await request();
+      expect(response.headers.get('retry-after')).toBe('5');
+      await expectError(response, 503, 'SERVICE_UNAVAILABLE');
+    }
+    nowMs += 15 * TURN_MS;
+    expect((await logIn(person.email)).status).toBe(200);
+    await expectError(await logIn(newcomer.email), 401, 'INVALID_CREDENTIALS');
   });
 
   it('is zero for a hundred hashes that each cost a hundredth of a normal one [C-14.7]', async () => {
