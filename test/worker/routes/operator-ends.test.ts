@@ -5,6 +5,7 @@ import { vi } from 'vitest';
 import { anonymous, bodyOf } from '#workerd/client.ts';
 import { auditOf } from '#workerd/commits.ts';
 import { countOf, runSql } from '#workerd/d1.ts';
+import { renew, renewal } from '#workerd/device-tokens.ts';
 import { connectForCommands } from '#workerd/devices.ts';
 import { auditRows, dialAmqp, dialMqtt } from '#workerd/door.ts';
 import { openLink, type VhostTestLink } from '#workerd/links.ts';
@@ -12,7 +13,7 @@ import { operator } from '#workerd/operator.ts';
 import { Person } from '#workerd/people.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
-import { siteOf, vhostOf } from '#workerd/world.ts';
+import { ALL_VCP_SCOPES, siteOf, vhostOf } from '#workerd/world.ts';
 import { Site } from '../../../durable-objects/site.ts';
 import { Vhost } from '../../../durable-objects/vhost.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
@@ -91,6 +92,31 @@ describe('a suspended organization', () => {
     await connectForCommands(alone);
   });
 
+  it('gets 401 UNAUTHORIZED for its keys on all their routes and dials, and for the dials and renewals of its devices [C-14.2]', async ({
+    ownTeam,
+  }) => {
+    const plant = await ownTeam.newPlant();
+    const device = await ownTeam.newTokenDevice({ plantId: plant.id });
+    const key = await ownTeam.newKey([...ALL_VCP_SCOPES, 'plants:read']);
+    const paths = ['/vcp/sites', `/vcp/sites/${plant.id}/config`, '/plants', `/plants/${plant.id}`];
+    const answers = () => [
+      ...paths.map((path) => key.call(path)),
+      dialAmqp(ownTeam.organization, key),
+      dialMqtt(device.id, device.token),
+      renew(device.id, renewal(device)),
+    ];
+    const statuses = (await Promise.all(answers())).map(({ status }) => status);
+    expect(statuses).toEqual([200, 200, 200, 200, 101, 101, 200]);
+    await suspend(ownTeam);
+    const refused = [];
+    for (const answer of await Promise.all(answers()))
+      refused.push((await expectError(answer, 401, 'UNAUTHORIZED')).message);
+    expect(refused[paths.length]).toBe('The operator has suspended the organization: ask the operator why');
+    await reactivate(ownTeam);
+    const { connects } = await ownTeam.diagnosticsOf(device.id);
+    expect(connects.map(({ reason }) => reason)).toContain('the organization is suspended');
+  });
+
   it('gets 401 from its objects even if the registry does not yet refuse its dials (rule 6)', async ({
     ownTeam,
   }) => {
@@ -101,8 +127,8 @@ describe('a suspended organization', () => {
     await suspend(ownTeam);
     // As if the Worker had checked the dials before the suspension was stored.
     await runSql('UPDATE organizations SET suspended_at_ms = NULL WHERE id = ?', ownTeam.id);
-    expect((await dialAmqp(ownTeam.organization, key)).status).toBe(401);
-    expect((await dialMqtt(device.id, device.token)).status).toBe(401);
+    await expectError(await dialAmqp(ownTeam.organization, key), 401, 'UNAUTHORIZED');
+    await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
   });
 
   it('gets no key whose creation was under way, not even after its reactivation', async ({ ownTeam }) => {
