@@ -100,6 +100,16 @@ describe('the size of a body', () => {
     await expectError(await post(chunked('"', ...tooMany, '"')), 413, 'PAYLOAD_TOO_LARGE');
   });
 
+  it('is compared as Content-Length announces it: 1 MiB is read, and one byte more gets 413 before the key is checked [C-4.7]', async ({
+    post,
+  }) => {
+    const headers = (bytes: number) => ({ ...JSON_TYPE, 'content-length': String(bytes) });
+    const init = (bytes: number) => ({ method: 'POST', body: jsonOf(bytes), headers: headers(bytes) });
+    await expectRead(await post(jsonOf(MEBIBYTE), headers(MEBIBYTE)));
+    await expectError(await send(SITES, init(MEBIBYTE)), 401, 'UNAUTHORIZED');
+    await expectError(await send(SITES, init(MEBIBYTE + 1)), 413, 'PAYLOAD_TOO_LARGE');
+  });
+
   it('an endless body gets 413, and the Worker stops reading it [C-4.7]', async ({ post }) => {
     let pulled = 0;
     const endless = new ReadableStream<Uint8Array>({
