@@ -1,0 +1,107 @@
+/** Every error code of the specification that is not reserved has a route that declares it, and a suite that asserts it. */
+import { describe, expect, it } from 'vitest';
+import { type ApiErrorCode, ERROR_STATUS } from '../protocol/errors.ts';
+import { assertedCodes, ELSEWHERE, errorRows, errorTable } from '../tools/error-table.ts';
+import { ERROR_TEXTS } from '../worker/openapi/errors.ts';
+
+const CODES = Object.keys(ERROR_STATUS) as ApiErrorCode[];
+const RESERVED = CODES.filter((code) => ERROR_TEXTS[code] === null);
+const ANSWERED = CODES.filter((code) => ERROR_TEXTS[code] !== null);
+
+const table = await errorTable();
+
+describe('each error code', () => {
+  it('is answered or reserved: 61 are answered and 8 reserved (spec: Errors)', () => {
+    expect([CODES.length, ANSWERED.length, RESERVED.length]).toEqual([69, 61, 8]);
+  });
+
+  it('that is answered is declared by a route, or its place is listed with the reason [C-10]', () => {
+    const absent = ANSWERED.filter((code) => table[code].routes.length === 0 && !ELSEWHERE[code]);
+    expect(absent).toEqual([]);
+  });
+
+  it('whose place is listed is declared by no route', () => {
+    const listed = CODES.filter((code) => ELSEWHERE[code]);
+    expect(listed.filter((code) => table[code].routes.length > 0)).toEqual([]);
+  });
+
+  it('that is answered is asserted by its name in a suite of the Worker, the objects or the whole system', () => {
+    expect(ANSWERED.filter((code) => table[code].suites.length === 0)).toEqual([]);
+  });
+
+  it('that is reserved is declared by no route and asserted by no suite [C-10]', () => {
+    const used = RESERVED.filter((code) => table[code].routes.length + table[code].suites.length > 0);
+    expect(used).toEqual([]);
+  });
+});
+
+describe('the codes that a suite asserts', () => {
+  it('are those of expectError, expectSameError, a matcher, and the cases of a test that ends with expectError', () => {
+    const source = `
+      await expectError(await call('/x', { kind: 'NAME' }), 404, 'NOT_FOUND');
+      const { message } = await expectError(
+        await post('/y'),
+        response.status,
+        'CONFLICT',
+      );
+      await expectSameError([one, other], 401, 'UNAUTHORIZED');
+      expect(await response.json()).toEqual({ statusCode: 200, code: 'CSP_VIOLATION_LOGGED' });
+      await expect(work()).rejects.toMatchObject({
+        code: 'SERVICE_UNAVAILABLE',
+      });
+      it.for([
+        ['a name', { kind: ['FLAT'] }, 'VALIDATION_ERROR'],
+        ['an id', {}, 'INVALID_UUID'],
+      ] as const)('%s gets 400', async ([, body, code]) => {
+        await expectError(await post(body), 400, code);
+      });`;
+    expect([...assertedCodes(source)]).toEqual([
+      'NOT_FOUND',
+      'CONFLICT',
+      'UNAUTHORIZED',
+      'CSP_VIOLATION_LOGGED',
+      'SERVICE_UNAVAILABLE',
+      ...['FLAT', 'VALIDATION_ERROR', 'INVALID_UUID'],
+    ]);
+  });
+
+  it('are not those of a list, a title or an unrelated call', () => {
+    const source = `
+      const CODES = ['NOT_FOUND', 'CONFLICT'];
+      const FAILED = { statusCode: 500, code: 'INTERNAL_SERVER_ERROR' };
+      it.for(['SITE_NOT_FOUND', ['MEMBER_NOT_FOUND']])('gets 404', (code) => send(code));
+      it('gets 413 PAYLOAD_TOO_LARGE', async () => {
+        send(400, 'BAD_REQUEST');
+        await expectError(await call(), 400, code);
+      });`;
+    expect([...assertedCodes(source)]).toEqual([]);
+  });
+});
+
+describe('the table of the error codes', () => {
+  const rowsOf = (given = table) => errorRows(given).trimEnd().split('\n').slice(2);
+  /** The row of a code that has these routes and suites. */
+  const rowOf = (code: ApiErrorCode, use = table[code]) =>
+    rowsOf({ ...table, [code]: use }).find((row) => row.startsWith(`| ${code} |`));
+  const suites = ['a', 'b', 'c'].map((name) => `test/worker/${name}.test.ts`);
+
+  it('has a row for each code, sorted by code, of at most 160 characters', () => {
+    expect(rowsOf().map((row) => row.split(' ')[1])).toEqual([...CODES].sort());
+    expect(rowsOf().filter(({ length }) => length > 160)).toEqual([]);
+  });
+
+  it('shows at most three routes, the number of the others, and at most two suites, of long names fewer', () => {
+    const routes = ['GET /1', 'GET /2', 'GET /3', 'GET /4', 'GET /5'];
+    expect(rowOf('CONFLICT', { routes, suites })).toBe(
+      '| CONFLICT | 409 | `GET /1`, `GET /2`, `GET /3` and 2 more | `worker/a`, `worker/b` |',
+    );
+    const long = routes.map((name) => name.padEnd(60, 'x'));
+    const shortened = `| CONFLICT | 409 | \`${long[0]}\` and 4 more | \`worker/a\` |`;
+    expect(rowOf('CONFLICT', { routes: long, suites })).toBe(shortened);
+  });
+
+  it('shows the listed place of a code without a route, and that a code is reserved', () => {
+    expect(rowOf('CSP_VIOLATION_LOGGED')).toMatch(/\| 200 \| `POST \/csp-report` \| `worker\/\S+` \|$/);
+    expect(rowOf('ESM_NOT_CONFIGURED')).toMatch(/\| 409 \| none: the code is reserved \|/);
+  });
+});
