@@ -9,7 +9,7 @@ import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
-import { type ClientDial, notFoundResponse, readDial, refusalResponse } from './dial.ts';
+import { type ClientDial, notFoundResponse, readDial, stateRefusal } from './dial.ts';
 import type { Env } from './env.ts';
 import { Reporter } from './metrics/report.ts';
 import { Agenda, AlarmClock, type DueSource } from './object/agenda.ts';
@@ -135,10 +135,8 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     if (!dial) return notFoundResponse();
     const { key, sockets, turns, clock } = this.#vhost;
     if (sockets.isReplay(dial)) return notFoundResponse();
-    if (!key.record || this.#vhost.hasEnded())
-      return refusalResponse('UNAUTHORIZED', 'The API key was revoked or has expired');
-    if (this.#vhost.organization.record?.isSuspended)
-      return refusalResponse('UNAUTHORIZED', 'The organization is suspended');
+    if (!key.record || this.#vhost.hasEnded()) return stateRefusal('The API key was revoked or has expired');
+    if (this.#vhost.organization.record?.isSuspended) return stateRefusal('The organization is suspended');
     this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'bridge restarted');
     this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no frame or ping from the bridge');
     const refusal = connectionRefusal(this.#vhost, dial);

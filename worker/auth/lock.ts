@@ -9,7 +9,7 @@ import { hmacHex, verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
-import { countAttempt } from '../registry/login-failures.ts';
+import { countAttempt, countHere } from '../registry/login-failures.ts';
 import { placeOf } from './address.ts';
 import { secretsOf } from './session-tokens.ts';
 
@@ -30,18 +30,15 @@ export async function requireUnlocked(c: Context<AppContext>, email: string, now
   await scheduler.wait(ATTACKED_DELAY_MS);
 }
 
-/**
- * Counts one check of the password inside a session. Only wrong passwords of the same session lock it; failed
- * logins do not. The check also counts toward the lock of all logins to the address.
- */
+/** Counts one check of the password inside a session. It counts for this session only, and failed logins do not. */
 export async function requireUnlockedSession(
   c: Context<AppContext>,
   email: string,
   sessionId: string,
   now: number,
 ): Promise<void> {
-  const attempts = await countAttempt(c.env.DB, { email, network: sessionNetwork(sessionId) }, now);
-  if (attempts.here > LIMIT.wrongLogins) throw locked(attempts.hereEndsMs - now);
+  const { here, hereEndsMs } = await countHere(c.env.DB, { email, network: sessionNetwork(sessionId) }, now);
+  if (here > LIMIT.wrongLogins) throw locked(hereEndsMs - now);
 }
 
 /** The text that is stored as the network for checks inside a session. */

@@ -37,20 +37,30 @@ interface NewToken {
   lifeMs: number;
 }
 
-/** The statements that replace the user's token of this purpose and queue its mails. */
+/**
+ * The statements that replace the user's token of this purpose and queue its mails. A token that was made after
+ * `olderThanMs` stays, and no mail is queued; the first statement then returns no row.
+ */
 export function issuedToken(
   db: DrizzleD1Database,
   { userId, purpose, email, token, lifeMs }: NewToken,
   mails: readonly (MailRow | undefined)[],
   now: number,
+  olderThanMs = Infinity,
 ): Statement[] {
   const values = { tokenHash: sha256Hex(token), email, createdAtMs: now, expiresAtMs: now + lifeMs };
+  const isIssued = sql`EXISTS (SELECT 1 FROM ${accountTokens} WHERE ${accountTokens.tokenHash} = ${values.tokenHash})`;
   return [
     db
       .insert(accountTokens)
       .values({ ...values, userId, purpose })
-      .onConflictDoUpdate({ target: [accountTokens.userId, accountTokens.purpose], set: values }),
-    ...mails.flatMap((mail) => (mail ? [queuedMail(db, mail)] : [])),
+      .onConflictDoUpdate({
+        target: [accountTokens.userId, accountTokens.purpose],
+        set: values,
+        ...(olderThanMs === Infinity ? {} : { setWhere: lte(accountTokens.createdAtMs, olderThanMs) }),
+      })
+      .returning({ userId: accountTokens.userId }),
+    ...mails.flatMap((mail) => (mail ? [queuedMail(db, mail, isIssued)] : [])),
   ];
 }
 
@@ -65,10 +75,8 @@ export async function issueToken(
   now: number,
 ): Promise<boolean> {
   const db = drizzle(database);
-  const known = await findTokenOf(database, wanted.userId, wanted.purpose);
-  if (known && known.createdAtMs > now - LIMIT.mailPauseMs) return false;
-  await runBatch(db, issuedToken(db, wanted, mails, now));
-  return true;
+  const [issued] = await runBatch(db, issuedToken(db, wanted, mails, now, now - LIMIT.mailPauseMs));
+  return !isEmpty(issued);
 }
 
 export async function findTokenOf(

@@ -1,7 +1,7 @@
 /**
  * Failed logins by e-mail address, registered or not, and client network [C-14.4]: a stranger who guesses from one
  * network locks only that network out. Attempts from all networks are counted, too, and lock at a higher number. A
- * check of the password inside a session is an attempt from a network of its own. An attempt is counted before its
+ * check of the password inside a session counts for the session only. An attempt is counted before its
  * password is checked, so that parallel attempts cannot bypass the limit.
  */
 import { and, eq, inArray, lt, sql } from 'drizzle-orm';
@@ -29,18 +29,24 @@ export async function countAttempt(
   { email, network }: { email: string; network: string },
   now: number,
 ): Promise<Attempts> {
-  const db = drizzle(database);
-  const [[here], [everywhere]] = await Promise.all([
-    counted(db, email, network, LIMIT.wrongLogins, now),
-    counted(db, email, EVERYWHERE, LIMIT.wrongLoginsEverywhere, now),
+  const [here, [everywhere]] = await Promise.all([
+    countHere(database, { email, network }, now),
+    counted(drizzle(database), email, EVERYWHERE, LIMIT.wrongLoginsEverywhere, now),
   ]);
-  if (!here || !everywhere) throw new Error('D1 returned no count for a login attempt');
-  return {
-    here: here.failures,
-    everywhere: everywhere.failures,
-    hereEndsMs: here.firstAtMs + LIMIT.wrongLoginsMs,
-    everywhereEndsMs: everywhere.firstAtMs + LIMIT.wrongLoginsMs,
-  };
+  if (!everywhere) throw new Error('D1 returned no count for a login attempt');
+  const everywhereEndsMs = everywhere.firstAtMs + LIMIT.wrongLoginsMs;
+  return { ...here, everywhere: everywhere.failures, everywhereEndsMs };
+}
+
+/** Counts one attempt from this network only, and not among those from all networks. */
+export async function countHere(
+  database: D1Database,
+  { email, network }: { email: string; network: string },
+  now: number,
+): Promise<Pick<Attempts, 'here' | 'hereEndsMs'>> {
+  const [here] = await counted(drizzle(database), email, network, LIMIT.wrongLogins, now);
+  if (!here) throw new Error('D1 returned no count for a login attempt');
+  return { here: here.failures, hereEndsMs: here.firstAtMs + LIMIT.wrongLoginsMs };
 }
 
 function counted(db: DrizzleD1Database, email: string, network: string, most: number, now: number) {

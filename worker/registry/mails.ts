@@ -1,5 +1,5 @@
 /** The outbox of mail in D1 [C-11.1]: a mail stays until it is sent or given up. */
-import { and, asc, eq, lte, sql } from 'drizzle-orm';
+import { and, asc, eq, lte, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -16,14 +16,17 @@ const MAX_WAITING = 10_000;
  */
 const CLAIM_MS = 2 * 60_000;
 
-/** The statement that queues a mail; it belongs in the same batch as the change that the mail is about. */
-export function queuedMail(db: DrizzleD1Database, mail: MailRow): Statement {
+/**
+ * The statement that queues a mail; it belongs in the same batch as the change that the mail is about. `only`: a
+ * condition for it.
+ */
+export function queuedMail(db: DrizzleD1Database, mail: MailRow, only: SQL = sql`TRUE`): Statement {
   const { id, kind, sealed, organizationId, userId, failures, dueAtMs, createdAtMs } = mail;
   // In the order of the schema's columns, as Drizzle requires.
   return db
     .insert(mails)
     .select(sql`SELECT ${id}, ${kind}, ${sealed}, ${organizationId}, ${userId}, ${failures},
-    ${dueAtMs}, ${createdAtMs} WHERE (SELECT count(*) FROM ${mails}) < ${MAX_WAITING}`);
+    ${dueAtMs}, ${createdAtMs} WHERE (SELECT count(*) FROM ${mails}) < ${MAX_WAITING} AND ${only}`);
 }
 
 /** Reserves up to `most` due mails for the caller and returns them. */

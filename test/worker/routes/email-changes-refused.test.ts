@@ -1,6 +1,7 @@
 /** Requests for another e-mail address that are refused: too soon after the last one, or locked [C-11.3], [C-14.4]. */
 import { vi } from 'vitest';
 import { bodyOf } from '#workerd/client.ts';
+import { rowsFrom } from '#workerd/d1.ts';
 import { Mailbox } from '#workerd/mailbox.ts';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
@@ -42,6 +43,18 @@ describe('a second request for an e-mail change', () => {
     expect(await person.read('/auth/me')).toMatchObject({ user: { email: first } });
   });
 
+  it('gets 409 if it comes at the same time: one of eight sends mails, to the old and the new address [C-11.3]', async ({
+    mailbox,
+    request,
+  }) => {
+    const answers = await Promise.all(Array.from({ length: 8 }, () => request(uniqueEmail())));
+    expect(answers.map(({ status }) => status).sort()).toEqual([
+      202,
+      ...Array.from({ length: 7 }, () => 409),
+    ]);
+    expect(mailbox.mails).toHaveLength(2);
+  });
+
   it('is accepted after a minute, and replaces the first one [C-11.3]', async ({
     mailbox,
     person,
@@ -66,6 +79,13 @@ describe('a second request for an e-mail change', () => {
 });
 
 describe('requests for an e-mail change with a wrong password', () => {
+  it('do not count toward the lock of all logins to the address [C-14.4]', async ({ person, request }) => {
+    await expectError(await request(uniqueEmail(), WRONG), 400, 'INVALID_CURRENT_PASSWORD');
+    const counted = 'SELECT network, failures FROM login_failures WHERE email = ?';
+    const [row, ...others] = await rowsFrom<{ network: string; failures: number }>(counted, person.email);
+    expect([row?.failures, row?.network.startsWith('session '), others]).toEqual([1, true, []]);
+  });
+
   it('lock their session after ten: it gets 423 ACCOUNT_LOCKED for 15 minutes, and its user can log in [C-14.4]', async ({
     mailbox,
     person,
