@@ -1,6 +1,6 @@
 /**
  * Where each error code of the specification is answered and tested: the routes that declare it, and the suites that
- * assert it by name. `test/error-codes.test.ts` asks for both, and `npm run docs` can print the table.
+ * assert it by name. `test/error-codes.test.ts` asks for both, and `npm run docs` writes the table into docs/errors.md.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

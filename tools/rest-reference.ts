@@ -6,6 +6,7 @@ import { type ApiErrorCode, ERROR_STATUS } from '../protocol/errors.ts';
 import { ERROR_TEXTS } from '../worker/openapi/errors.ts';
 import examples from '../worker/openapi/examples.json' with { type: 'json' };
 import { TAGS, tagOf } from '../worker/openapi/tags.ts';
+import { errorRows, errorTable } from './error-table.ts';
 import type { Call } from './rest-calls/call.ts';
 import { CALLS, END_CALLS } from './rest-calls/calls.ts';
 import { curlOf } from './rest-calls/curl.ts';
@@ -79,7 +80,8 @@ export async function errorsPage(): Promise<string> {
   const reserved = codes.filter((code) => ERROR_TEXTS[code] === null);
   const sections = used.map((code) => errorSection(code, [...routes.values()]));
   const rest = `## Codes that no route answers\n\nThe specification lists them for features that this version does not have: ${reserved.map((code) => `\`${code}\``).join(', ')}.`;
-  return `${[HEAD, ERRORS_INTRO, ...sections, rest].join('\n\n')}\n`;
+  const tested = `## Which suite asserts a code?\n\nThe files are below \`test/\`; a test asks for one of each code that is not reserved.\n\n${errorRows(await errorTable())}`;
+  return `${[HEAD, ERRORS_INTRO, ...sections, rest, tested.trimEnd()].join('\n\n')}\n`;
 }
 
 const ERRORS_INTRO = `# Error codes
