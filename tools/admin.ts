@@ -1,12 +1,13 @@
 /**
  * The commands of a deployment's operator over REST, with OPERATOR_TOKEN: create, list, suspend,
  * reactivate and delete organizations, invite people and delete accounts, read an organization's data for support, show or
- * change ceilings, and retire data keys. Without `--url` it uses the stack that runs on this machine.
+ * change ceilings, retire data keys, and check a deployment. Without `--url` it uses the stack that runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import type { Page } from '../protocol/page.ts';
 import { Operator } from './admin-client.ts';
+import { check } from './check.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run admin -- create-organization --name <name> --email <e-mail>
@@ -30,6 +31,9 @@ npm run admin -- support --organization <id> --reason <text>
 npm run admin -- data-keys
   seals the signing keys and device secrets that an older key of DATA_KEYS sealed again with the newest one, and counts
   the values of each key; waiting mails keep their key
+npm run admin -- check [--organization <id> --plant <id> --email <e-mail of an ORG_ADMIN>] [--seconds 20]
+  uses the deployment as a partner would: creates a key, sends a command to a test plant, reads the plant and revokes
+  the key; exits with 1 at the first step that fails. With --url the password is SITEWIRE_CHECK_PASSWORD
 
   --url <url>     base URL of the deployment, https://…; default: the stack on this machine
   With --url the environment variable SITEWIRE_OPERATOR_TOKEN must be one of the deployment's OPERATOR_TOKEN.`;
@@ -49,6 +53,8 @@ const options = {
   set: { type: 'string', multiple: true },
   reason: { type: 'string' },
   confirm: { type: 'string' },
+  plant: { type: 'string' },
+  seconds: { type: 'string', default: '20' },
 } as const;
 
 function read() {
@@ -78,6 +84,7 @@ function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | un
   if (command === 'invite' && organization && email)
     return (operator) => invite(operator, organization, { email, role });
   if (command === 'data-keys') return dataKeys;
+  if (command === 'check') return (_operator, baseUrl) => checkDeployment(baseUrl);
   if (command === 'organizations') return (operator) => listOrganizations(operator, slug);
   if (command === 'delete-user' && email) return (operator) => deleteUser(operator, email);
   if (organization && reason && command === 'suspend-organization')
@@ -229,14 +236,32 @@ function slugOf(text: string): string {
     .replace(/^-+|-+$/g, '');
 }
 
+async function checkDeployment(baseUrl: string): Promise<void> {
+  const { plant, email, organization, seconds } = values;
+  const stack = url === undefined ? readStack() : undefined;
+  const password = stack ? stack.admin.password : process.env.SITEWIRE_CHECK_PASSWORD;
+  const organizationId = organization ?? stack?.organization.id;
+  const plantId = plant ?? stack?.plants[0]?.id;
+  const login = { email: email ?? stack?.admin.email ?? '', password: password ?? '' };
+  if (!organizationId || !plantId || login.email === '' || login.password === '')
+    refuse(`check needs --organization, --plant, --email and SITEWIRE_CHECK_PASSWORD\n\n${USAGE}`);
+  if (!(Number(seconds) > 0)) refuse(`--seconds must be a number above 0\n\n${USAGE}`);
+  await check({
+    ...{ baseUrl, login, organizationId, plantId, timeoutMs: 1_000 * Number(seconds) },
+    done: (step, tookMs) => console.log(`ok  ${String(tookMs).padStart(6)} ms  ${step}`),
+  });
+}
+
 /** The URL of the deployment, and the operator's token for it. */
 function target(): { baseUrl: string; token: string } {
   if (url === undefined) {
     const { baseUrl, operator } = readStack();
     return { baseUrl, token: operator.token };
   }
-  const token = process.env.SITEWIRE_OPERATOR_TOKEN;
-  if (!token) throw new Error('Set SITEWIRE_OPERATOR_TOKEN to one of the OPERATOR_TOKEN of the deployment');
+  const token = process.env.SITEWIRE_OPERATOR_TOKEN ?? '';
+  // The check uses an account of its own.
+  if (token === '' && command !== 'check')
+    throw new Error('Set SITEWIRE_OPERATOR_TOKEN to one of the OPERATOR_TOKEN of the deployment');
   return { baseUrl: url.replace(/\/+$/, ''), token };
 }
 

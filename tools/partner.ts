@@ -8,8 +8,9 @@ import { envelopeSigningString } from '../protocol/signing.ts';
 export interface PartnerOptions {
   host: string;
   port: number;
-  /** PEM file. */
-  ca: string;
+  /** PEM file of the authority to trust, or its text; without both, those of the operating system. */
+  ca?: string;
+  caText?: string;
   slug: string;
   key: string;
   signingKey: string;
@@ -24,6 +25,12 @@ export interface ReceivedEvent {
   payload: Record<string, unknown>;
   redelivered: boolean;
   atMs: number;
+}
+
+/** The authorities that a connection trusts. */
+export function trustOf({ ca, caText }: PartnerOptions): { ca?: (string | Buffer)[] } {
+  const text = caText ?? (ca === undefined ? undefined : readFileSync(ca));
+  return text === undefined ? {} : { ca: [text] };
 }
 
 export class Partner {
@@ -49,7 +56,7 @@ export class Partner {
         password: options.key,
         vhost: options.vhost,
       },
-      { ca: [readFileSync(options.ca)], noDelay: true },
+      { ...trustOf(options), noDelay: true },
     );
     const channel = await connection.createConfirmChannel();
     return new Partner(options, connection, channel);

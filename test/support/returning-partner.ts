@@ -3,11 +3,10 @@
  * all connections.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { envelopeSigningString } from '../../protocol/signing.ts';
-import type { PartnerOptions } from '../../tools/partner.ts';
+import { type PartnerOptions, trustOf } from '../../tools/partner.ts';
 
 const COME_BACK_MS = 50;
 
@@ -32,7 +31,7 @@ export interface PartnerEvent {
 export async function openConnection(options: PartnerOptions): Promise<ChannelModel> {
   const { host: hostname, port, slug: username, key: password, vhost } = options;
   const target = { protocol: 'amqps', hostname, port, username, password, vhost };
-  const connection = await connect(target, { ca: [readFileSync(options.ca)], noDelay: true });
+  const connection = await connect(target, { ...trustOf(options), noDelay: true });
   connection.on('error', () => {});
   return connection;
 }

@@ -185,7 +185,7 @@ export class TestStack {
 
   partnerOptions(
     key: { id: string; key: string; signingKey: string } = this.credentials.apiKey,
-  ): PartnerOptions {
+  ): PartnerOptions & { ca: string } {
     return {
       host: 'localhost',
       port: this.bridge.ports.amqps,

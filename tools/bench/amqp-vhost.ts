@@ -39,7 +39,7 @@ async function onStack(options: BenchOptions, work: (stack: BenchStack) => Promi
 }
 
 async function sideOf(stack: BenchStack): Promise<Side> {
-  const { host, port, slug, key, vhost, ca, signingKey } = stack.partnerOptions();
+  const { host, port, slug, key, vhost, ca = '', signingKey } = stack.partnerOptions();
   const siteId = stack.plants[0]?.id ?? '';
   return {
     address: { protocol: 'amqps', hostname: host, port, username: slug, password: key, vhost, ca },
