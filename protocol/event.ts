@@ -1,5 +1,6 @@
 /** Events: their envelope and payloads (spec: Events; [C-7.5], [C-8.3]). */
 import * as z from 'zod';
+import { ALERT_TYPES } from './alert.ts';
 import {
   ACKNOWLEDGEMENT_STATUSES,
   DEVICE_COMMAND_TYPES,
@@ -59,7 +60,9 @@ export const ALARM_TYPES = [
 
 export const alarm = z.strictObject({
   alarmId: z.string(),
-  type: z.enum(ALARM_TYPES),
+  /** ALERT: an alert rule of the organization caused it [C-9]; absent: the platform did. */
+  kind: z.literal('ALERT').optional(),
+  type: z.enum([...ALARM_TYPES, ...ALERT_TYPES]),
   severity: z.enum(['INFO', 'WARNING', 'CRITICAL']),
   status: z.enum(['RAISED', 'CLEARED']),
   message: z.string(),
@@ -69,6 +72,8 @@ export const alarm = z.strictObject({
   limit: z.number().optional(),
   value: z.number().optional(),
   unit: z.string().optional(),
+  ruleId: z.string().optional(),
+  metric: z.string().optional(),
   raisedAt: instant,
   clearedAt: instant.optional(),
 });

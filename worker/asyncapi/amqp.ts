@@ -48,7 +48,7 @@ const READS: Record<string, Read> = {
     kind: 'alarm',
     summary: 'Alarm of a plant, raised or cleared',
     payload: 'Alarm',
-    examples: ['Violation'],
+    examples: ['Violation', 'Alert'],
   },
   telemetry: {
     kind: 'telemetry',

@@ -4,14 +4,16 @@
  * updated when an alert begins, while its condition is true (at most once a minute) and when it ends.
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
+import type { Alarm } from '../../../protocol/event.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { AlertRule, PlantCopy } from '../../registry/plant-copy.ts';
-import { alertRow, statusRow } from '../event/event-rows.ts';
+import { alarmForKeys, alertRow, statusRow } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';
 import type { Journal, Reading } from '../telemetry/journal.ts';
 import { metricName } from '../telemetry/snapshot.ts';
-import { dueMs, meets, type RuleState, type RuleStep, stepRule } from './rule.ts';
+import { dueMs, meets, type OpenAlert, type RuleState, type RuleStep, stepRule } from './rule.ts';
 
 export interface AlertHost {
   registry: PlantCopy;
@@ -69,7 +71,7 @@ export class Alerts implements DueSource {
     const left = Object.entries(states).filter(([id]) => known.has(id));
     if (left.length === Object.keys(states).length) return;
     for (const [id, state] of Object.entries(states)) {
-      if (!known.has(id)) this.#resolved(turn, state);
+      if (!known.has(id)) this.#resolved(turn, id, state, undefined);
     }
     this.#host.journal.noteAlerts(turn, textOf(Object.fromEntries(left)));
   }
@@ -81,6 +83,9 @@ export class Alerts implements DueSource {
     if (!ended) return;
     const rule = this.#named().find(({ id }) => id === ended[0]);
     const notBeforeMs = turn.now + (rule?.cooldownSeconds ?? 0) * 1_000;
+    const { open } = ended[1];
+    if (open)
+      this.#sendAlarm(turn, ended[0], open, rule, { status: 'CLEARED', text: 'a person resolved the alert' });
     this.#host.journal.noteAlerts(turn, textOf({ ...states, [ended[0]]: { notBeforeMs } }));
   }
 
@@ -143,12 +148,14 @@ export class Alerts implements DueSource {
   ): void {
     const { registry, outbox } = this.#host;
     const { open } = state;
-    if (change === 'resolved') this.#resolved(turn, before);
+    if (change === 'resolved') this.#resolved(turn, rule.id, before, rule);
     if (change === 'again' && open) {
       const columns = { count: open.count, lastSeenAtMs: turn.now, value };
       outbox.emit(turn, statusRow('alert', open.id, columns, turn.now));
     }
     if (change !== 'opened' || !open || !registry.record) return;
+    const message = messageOf(rule, value);
+    this.#sendAlarm(turn, rule.id, open, rule, { status: 'RAISED', text: message, value });
     outbox.emit(
       turn,
       alertRow(
@@ -158,9 +165,9 @@ export class Alerts implements DueSource {
           ruleId: rule.id,
           plantId: registry.record.plantId,
           deviceId: rule.deviceId,
-          type: rule.operator === 'ABSENT' ? 'ABSENT' : 'THRESHOLD',
-          severity: rule.severity,
-          message: messageOf(rule, value),
+          type: open.type,
+          severity: open.severity,
+          message,
           value,
           threshold: rule.threshold,
           firstSeenAtMs: open.firstSeenMs,
@@ -172,10 +179,45 @@ export class Alerts implements DueSource {
     );
   }
 
-  #resolved(turn: Turn, { open, goneMs = turn.now }: RuleState): void {
+  /** `rule`: undefined if the site no longer has it. */
+  #resolved(
+    turn: Turn,
+    ruleId: string,
+    { open, goneMs = turn.now }: RuleState,
+    rule: AlertRule | undefined,
+  ): void {
     if (!open) return;
+    const text = rule ? `${rule.name}: the condition is over` : 'the alert rule was deleted or disabled';
+    this.#sendAlarm(turn, ruleId, open, rule, { status: 'CLEARED', text });
     const columns = { status: 'RESOLVED', count: open.count, lastSeenAtMs: goneMs, resolvedAtMs: turn.now };
     this.#host.outbox.emit(turn, statusRow('alert', open.id, columns, turn.now));
+  }
+
+  /** Sends an alarm of the kind ALERT to every key that may see the plant. */
+  #sendAlarm(
+    turn: Turn,
+    ruleId: string,
+    open: OpenAlert,
+    rule: AlertRule | undefined,
+    { status, text, value }: { status: Alarm['status']; text: string; value?: number | null },
+  ): void {
+    const { registry, outbox } = this.#host;
+    const alarm: Alarm = {
+      alarmId: open.id,
+      kind: 'ALERT',
+      type: open.type,
+      severity: open.severity,
+      status,
+      message: text,
+      ruleId,
+      ...(rule && { metric: rule.metric }),
+      ...(rule?.deviceId && { deviceId: rule.deviceId }),
+      ...(rule && rule.threshold !== null && { limit: rule.threshold }),
+      ...(typeof value === 'number' && { value }),
+      raisedAt: formatInstant(open.firstSeenMs),
+      ...(status === 'CLEARED' && { clearedAt: formatInstant(turn.now) }),
+    };
+    for (const row of alarmForKeys(alarm, registry.keyIds, turn.now)) outbox.emit(turn, row);
   }
 
   /**

@@ -6,13 +6,14 @@
  *     ▲ false          │ false                                      │ false for forSeconds, or resolved by a user
  *     └────────────────┴─────────────────── cooldown ◄──────────────┘
  */
-import type { AlertOperator } from '../../../protocol/alert.ts';
+import type { AlertOperator, AlertSeverity, AlertType } from '../../../protocol/alert.ts';
 
 /** An open alert whose condition is true again, or still, is reported at most this often. */
 const AGAIN_MS = 60_000;
 
 /** The fields of an alert rule that decide when an alert begins and ends. */
 export interface Rule {
+  severity: AlertSeverity;
   operator: AlertOperator;
   threshold: number | null;
   forSeconds: number;
@@ -26,6 +27,9 @@ export interface OpenAlert {
   count: number;
   /** When it was last reported to D1 that the condition is true. */
   reportedMs: number;
+  /** Of the rule when the alert began: its end is reported even if the rule is gone. */
+  type: AlertType;
+  severity: AlertSeverity;
 }
 
 /** The state of a rule; empty while it is idle and no cooldown runs. Times are epoch ms. */
@@ -64,9 +68,17 @@ function stepIdle(rule: Rule, state: RuleState, holds: boolean, now: number, new
   const firesAtMs = Math.max(sinceMs + rule.forSeconds * 1_000, notBeforeMs);
   if (now < firesAtMs) return { state: { ...rest, sinceMs } };
   return {
-    state: { sinceMs, open: { id: newId(), firstSeenMs: sinceMs, count: 1, reportedMs: now } },
+    state: { sinceMs, open: openAlert(rule, newId(), sinceMs, now) },
     change: 'opened',
   };
+}
+
+function openAlert({ operator, severity }: Rule, id: string, firstSeenMs: number, now: number): OpenAlert {
+  return { id, firstSeenMs, count: 1, reportedMs: now, type: typeOf(operator), severity };
+}
+
+function typeOf(operator: AlertOperator): AlertType {
+  return operator === 'ABSENT' ? 'ABSENT' : 'THRESHOLD';
 }
 
 function stepOpen(

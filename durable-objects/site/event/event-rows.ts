@@ -171,13 +171,19 @@ export function standingAlarmEvents(
     ...(deviceId ? { deviceId } : {}),
     ...(clearedAtMs === null ? {} : { clearedAt: formatInstant(clearedAtMs) }),
   };
+  return alarmForKeys(payload, keyIds, now);
+}
+
+/** An alarm that no command caused, for each key. RAISED and CLEARED have different ids. */
+export function alarmForKeys(alarm: Alarm, keyIds: readonly string[], now: number): NewOutboxRow[] {
+  const payload = signableJson(alarm);
   return keyIds.map((lane) => ({
     lane,
     kind: 'alarm',
-    message_id: derivedUuid(`${alarmId}|${status}`),
+    message_id: derivedUuid(`${alarm.alarmId}|${alarm.status}`),
     correlation_id: null,
     at_ms: now,
-    payload: signableJson(payload),
+    payload,
   }));
 }
 

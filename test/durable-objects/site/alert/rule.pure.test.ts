@@ -5,6 +5,7 @@ import { forAll } from '#support/property.ts';
 import {
   dueMs,
   meets,
+  type OpenAlert,
   type Rule,
   type RuleState,
   type RuleStep,
@@ -17,8 +18,24 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
 function rule(changes: Partial<Rule> = {}): Rule {
-  return { operator: 'GT', threshold: 10, forSeconds: 0, cooldownSeconds: 300, ...changes };
+  return {
+    severity: 'WARNING',
+    operator: 'GT',
+    threshold: 10,
+    forSeconds: 0,
+    cooldownSeconds: 300,
+    ...changes,
+  };
 }
+
+const open: OpenAlert = {
+  id: 'a1',
+  firstSeenMs: NOW_MS,
+  count: 1,
+  reportedMs: NOW_MS,
+  type: 'THRESHOLD',
+  severity: 'WARNING',
+};
 
 /** Feeds a rule with the truth of its condition over time. Alert ids are numbered: `a1`, `a2`, … */
 class Walk {
@@ -70,7 +87,7 @@ describe('the beginning of an alert', () => {
     const at = NOW_MS + SECOND;
     expect(walk.state).toEqual({
       sinceMs: at,
-      open: { id: 'a1', firstSeenMs: at, count: 1, reportedMs: at },
+      open: { ...open, firstSeenMs: at, reportedMs: at },
     });
   });
 
@@ -162,7 +179,6 @@ describe('an open alert', () => {
 describe('the next time at which a rule changes without a reading', () => {
   it('a comparison rule is due only when the condition of an open alert has been false for forSeconds [C-9]', () => {
     const over = rule({ forSeconds: 60 });
-    const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(over, {}, NOW_MS)).toBeUndefined();
     expect(dueMs(over, { sinceMs: NOW_MS }, NOW_MS)).toBeUndefined();
     expect(dueMs(over, { sinceMs: NOW_MS, open }, NOW_MS)).toBeUndefined();
@@ -171,7 +187,6 @@ describe('the next time at which a rule changes without a reading', () => {
 
   it('an ABSENT rule is due forSeconds after the last reading, but not before its cooldown is over [C-9]', () => {
     const absent = rule({ operator: 'ABSENT', threshold: null, forSeconds: 300 });
-    const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(absent, {}, NOW_MS)).toBe(NOW_MS + 5 * MINUTE);
     const notBeforeMs = NOW_MS + 7 * MINUTE;
     expect(dueMs(absent, { notBeforeMs }, NOW_MS)).toBe(notBeforeMs);
