@@ -522,6 +522,8 @@ export const alertRules = sqliteTable(
     enabled: integer('enabled', { mode: 'boolean' }).notNull(),
     createdAtMs: integer('created_at_ms').notNull(),
     updatedAtMs: integer('updated_at_ms').notNull(),
+    /** The members who get a mail when an alert begins and ends. */
+    mailTo: text('mail_to', { mode: 'json' }).$type<string[]>().notNull().default([]),
   },
   (table) => [
     index('alert_rules_organization').on(table.organizationId, table.createdAtMs),
@@ -559,8 +561,11 @@ export const alerts = sqliteTable(
     acknowledgedAtMs: integer('acknowledged_at_ms'),
     resolvedBy: text('resolved_by'),
     resolvedAtMs: integer('resolved_at_ms'),
+    /** What the next mail about the alert reports, 1 its begin, 2 its end; null: no mail is due. Triggers set it. */
+    mailDue: integer('mail_due'),
   },
   (table) => [
+    index('alerts_mail_due').on(table.firstSeenAtMs).where(sql`"mail_due" IS NOT NULL`),
     index('alerts_organization').on(table.organizationId, table.firstSeenAtMs),
     index('alerts_resolved_first')
       .on(table.organizationId, table.resolvedAtMs)

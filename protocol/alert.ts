@@ -34,6 +34,11 @@ const RULE = {
   forSeconds: seconds,
   cooldownSeconds: seconds.min(LIMIT.alertCooldownSecondsMin),
   enabled: z.boolean(),
+  /** The members who get a mail when an alert begins and when it ends. */
+  mailTo: z
+    .array(uuid)
+    .max(LIMIT.alertRecipients)
+    .refine((ids) => new Set(ids).size === ids.length, 'must not contain a member twice'),
 };
 
 /**
@@ -49,6 +54,7 @@ export const alertRuleRequest = z
     forSeconds: seconds.optional(),
     cooldownSeconds: RULE.cooldownSeconds.default(LIMIT.alertCooldownSeconds),
     enabled: z.boolean().default(true),
+    mailTo: RULE.mailTo.default([]),
   })
   .refine(({ plantId, deviceId }) => !(plantId && deviceId), {
     message: 'plantId, deviceId: at most one of them is allowed: omit the other',
@@ -101,6 +107,7 @@ export const alertRuleRecord = z.strictObject({
   id: z.string(),
   kind: z.literal('RULE'),
   ...RULE,
+  mailTo: z.array(z.string()),
   plantId: z.string().nullable(),
   deviceId: z.string().nullable(),
   createdAt: z.string(),

@@ -259,6 +259,7 @@ export const LIMITS = {
   // each time.
   alertCooldownSecondsMin: [60, 'seconds', 'ours'],
   alertsKept: [20_000, 'alerts', 'ours'],
+  alertRecipients: [20, 'members', 'ours'],
   alertNoteCharacters: [500, 'characters', 'ours'],
 
   // presence

@@ -47,7 +47,7 @@ function begunAlert(db: DrizzleD1Database, alert: AlertEntry): BatchItem<'sqlite
       .insert(alerts)
       .select(sql`SELECT ${id}, ${organizationId}, ${ruleId}, ${plantId}, ${deviceId}, ${type}, ${severity}, 'ACTIVE',
       ${message}, ${value}, ${threshold}, ${alert.firstSeenAtMs}, ${alert.lastSeenAtMs}, ${alert.count},
-      NULL, NULL, NULL, NULL, NULL WHERE NOT ${isFull}`)
+      NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT ${isFull}`)
       .onConflictDoNothing(),
   ];
 }

@@ -12,6 +12,7 @@ import { dropOldInvitations } from '../registry/invitations.ts';
 import { dropOldFailures } from '../registry/login-failures.ts';
 import { dropExpiredSessions } from '../registry/sessions.ts';
 import { dropOldSupport } from '../registry/support-sessions.ts';
+import { mailAlerts } from './alert-mails.ts';
 import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
 import { endPlantlessSessions, eraseRemains } from './organization-end.ts';
@@ -31,6 +32,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['device moves', () => finishMoves(env, now)],
     ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
     ['invitations', () => dropOldInvitations(env.DB, now, ROWS_PER_ROUND)],
+    ['alert mails', () => mailAlerts(env, now)],
     ['mails', () => deliverMails(env, now)],
     ['account tokens', () => dropOldTokens(env.DB, now, ROWS_PER_ROUND)],
     ['unproved accounts', () => dropUnproved(env.DB, now, ACCOUNTS_PER_ROUND)],

@@ -15,7 +15,8 @@ export type MailKind =
   | 'verify-email'
   | 'password-reset'
   | 'email-change'
-  | 'email-change-notice';
+  | 'email-change-notice'
+  | 'alert';
 
 /** What the recipient does with a token: opens a page, if the deployment has a public URL, or calls the API. */
 interface Use {
@@ -92,6 +93,24 @@ export function emailChangeNotice(to: string): Mail {
     text: textOf(
       'Another e-mail address was requested for your account. It applies when that address is confirmed.',
       'If you did not ask for this, change your password and cancel it with DELETE /api/v1/auth/email-change.',
+    ),
+  };
+}
+
+/** `lines`: one for each alert; `more`: how many others there are. */
+export function alertMail(
+  to: string,
+  { organization, lines, more }: { organization: string; lines: readonly string[]; more: number },
+): Mail {
+  return {
+    kind: 'alert',
+    to,
+    subject: 'Alerts on Sitewire',
+    text: textOf(
+      `Alerts of the organization "${organization}":`,
+      ...lines,
+      ...(more > 0 ? [`And ${more} more: GET /api/v1/alerts lists all.`] : []),
+      'An alert rule names you as a recipient. An OPERATOR can change that: PATCH /api/v1/alerts/{id}, field mailTo.',
     ),
   };
 }

@@ -138,6 +138,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   limit: 'How many rows a page has.',
   limits: 'The ceilings of the organization.',
   linkedDeviceId: 'The device that serves only this asset; null: the gateway serves it.',
+  mailTo: 'The members who get a mail when an alert begins and ends, by their user id.',
   manufacturer: 'Who makes the device.',
   max: 'The largest valid value.',
   memberships: 'The organizations of the user.',

@@ -4,7 +4,14 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
-import { type AlertRuleRequest, type AlertStatus, forSecondsOf } from '../../protocol/alert.ts';
+import {
+  type AlertRecord,
+  type AlertRuleRecord,
+  type AlertRuleRequest,
+  type AlertStatus,
+  forSecondsOf,
+} from '../../protocol/alert.ts';
+import { formatInstant } from '../../protocol/ids.ts';
 import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
@@ -117,7 +124,7 @@ export async function createAlertRule(
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
   const total = await drizzle(database).$count(alertRules, eq(alertRules.organizationId, organizationId));
   if (total >= (await ceilingOf(database, organizationId, 'alertRules'))) return 'full';
-  const { name, severity, metric, operator, cooldownSeconds, enabled } = request;
+  const { name, severity, metric, operator, cooldownSeconds, enabled, mailTo } = request;
   const row: AlertRuleRow = {
     id: crypto.randomUUID(),
     organizationId,
@@ -131,6 +138,7 @@ export async function createAlertRule(
     forSeconds: forSecondsOf(request),
     cooldownSeconds,
     enabled,
+    mailTo,
     createdAtMs: now,
     updatedAtMs: now,
   };
@@ -214,4 +222,39 @@ export function alertCursorOf({ firstSeenAtMs, id }: AlertRow): Cursor {
 
 export function ruleCursorOf({ createdAtMs, id }: AlertRuleRow): Cursor {
   return { value: createdAtMs, id };
+}
+
+export function ruleRecordOf({
+  organizationId: _own,
+  createdAtMs,
+  updatedAtMs,
+  ...row
+}: AlertRuleRow): AlertRuleRecord {
+  return {
+    ...row,
+    kind: 'RULE',
+    createdAt: formatInstant(createdAtMs),
+    updatedAt: formatInstant(updatedAtMs),
+  };
+}
+
+export function alertRecordOf(row: AlertRow): AlertRecord {
+  const {
+    organizationId: _own,
+    mailDue: _due,
+    firstSeenAtMs,
+    lastSeenAtMs,
+    acknowledgedAtMs,
+    resolvedAtMs,
+    ...rest
+  } = row;
+  const orNull = (atMs: number | null) => (atMs === null ? null : formatInstant(atMs));
+  return {
+    ...rest,
+    kind: 'ALERT',
+    firstSeenAt: formatInstant(firstSeenAtMs),
+    lastSeenAt: formatInstant(lastSeenAtMs),
+    acknowledgedAt: orNull(acknowledgedAtMs),
+    resolvedAt: orNull(resolvedAtMs),
+  };
 }

@@ -6,7 +6,7 @@ import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { memberships, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { countOf, readJoinedPage, runBatch } from './d1.ts';
+import { countOf, isAmong, readJoinedPage, runBatch } from './d1.ts';
 
 export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };
 
@@ -25,6 +25,20 @@ export async function listMembers(
     .where(isMember)
     .orderBy(asc(users.email));
   return await readJoinedPage(request, rows, countOf(db, memberships, isMember));
+}
+
+/** Those of these users who are members. */
+export async function membersAmong(
+  database: D1Database,
+  organizationId: string,
+  userIds: readonly string[],
+): Promise<Set<string>> {
+  if (userIds.length === 0) return new Set();
+  const rows = await drizzle(database)
+    .select({ userId: memberships.userId })
+    .from(memberships)
+    .where(and(eq(memberships.organizationId, organizationId), isAmong(memberships.userId, userIds)));
+  return new Set(rows.map(({ userId }) => userId));
 }
 
 export async function findMember(

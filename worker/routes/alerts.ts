@@ -16,7 +16,7 @@ import {
   isWhole,
   waitsForAbsence,
 } from '../../protocol/alert.ts';
-import { formatInstant, uuid } from '../../protocol/ids.ts';
+import { uuid } from '../../protocol/ids.ts';
 import { longPageSchema } from '../../protocol/page.ts';
 import { requireDevice, requirePlant } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
@@ -32,6 +32,7 @@ import {
   type AlertRow,
   type AlertRuleRow,
   alertCursorOf,
+  alertRecordOf,
   changeAlert,
   changeAlertRule,
   createAlertRule,
@@ -40,7 +41,9 @@ import {
   pageAlertRules,
   pageAlerts,
   ruleCursorOf,
+  ruleRecordOf,
 } from '../registry/alerts.ts';
+import { membersAmong } from '../registry/members.ts';
 import { ceilingOf } from '../registry/organizations.ts';
 import { route } from '../route.ts';
 
@@ -100,6 +103,7 @@ export const alertRoutes = [
     errors: ['PLANT_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
     handler: async (c, { body }) => {
       const { organizationId, allowedPlantIds } = c.get('tenant');
+      await requireMembers(c, body.mailTo);
       const sites = await sitesOf(c, body);
       if (allowedPlantIds !== null && sites === 'all')
         throw forbidden(
@@ -212,6 +216,7 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
     Object.keys(alertChange.shape).filter((name) => name !== 'note'),
   );
   const { note: _none, ...fields } = change;
+  await requireMembers(c, fields.mailTo);
   const given = onlyGiven(fields);
   const next = { ...rule, ...given };
   if (!isWhole(next)) throw invalidBody('threshold: required unless operator is ABSENT');
@@ -228,6 +233,15 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
   if (changed === 'gone') throw notFound();
   await announce(c, changed.change);
   return ruleRecordOf(changed.row);
+}
+
+/** Throws unless each of them is a member, who may get mails about the organization. */
+async function requireMembers(c: Context<AppContext>, ids: readonly string[] = []): Promise<void> {
+  const known = await membersAmong(c.env.DB, c.get('tenant').organizationId, ids);
+  const strangers = ids.flatMap((id, index) =>
+    known.has(id) ? [] : [`mailTo.${index}: must be the userId of a member: list the members`],
+  );
+  if (strangers.length > 0) throw invalidBody(...strangers);
 }
 
 /** Returns the ids of the Sites that evaluate a rule, or 'all'; none when its device has no plant. */
@@ -267,31 +281,4 @@ function notFound(): ApiError {
 
 function wrongState({ status }: AlertRow, from: readonly AlertStatus[]): ApiError {
   return conflict(`The alert is ${status}: for this it must be ${from.join(' or ')}`);
-}
-
-function ruleRecordOf({
-  organizationId: _own,
-  createdAtMs,
-  updatedAtMs,
-  ...row
-}: AlertRuleRow): AlertRuleRecord {
-  return {
-    ...row,
-    kind: 'RULE',
-    createdAt: formatInstant(createdAtMs),
-    updatedAt: formatInstant(updatedAtMs),
-  };
-}
-
-function alertRecordOf(row: AlertRow): AlertRecord {
-  const { organizationId: _own, firstSeenAtMs, lastSeenAtMs, acknowledgedAtMs, resolvedAtMs, ...rest } = row;
-  const orNull = (atMs: number | null) => (atMs === null ? null : formatInstant(atMs));
-  return {
-    ...rest,
-    kind: 'ALERT',
-    firstSeenAt: formatInstant(firstSeenAtMs),
-    lastSeenAt: formatInstant(lastSeenAtMs),
-    acknowledgedAt: orNull(acknowledgedAtMs),
-    resolvedAt: orNull(resolvedAtMs),
-  };
 }

@@ -27,6 +27,7 @@ export interface RuleOptions {
   forSeconds?: number;
   cooldownSeconds?: number;
   enabled?: boolean;
+  mailTo?: string[];
 }
 
 /** Adds a rule (default: grid power over 10 kW) and returns its id when the Sites have it. */
@@ -47,6 +48,7 @@ export async function putRule(
     ...(options.forSeconds === undefined ? {} : { forSeconds: options.forSeconds }),
     cooldownSeconds: options.cooldownSeconds ?? 300,
     enabled: options.enabled ?? true,
+    mailTo: options.mailTo ?? [],
   };
   let id = '';
   await commitRules(organization, siteIds, async ({ id: organizationId }) => {

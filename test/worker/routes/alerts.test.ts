@@ -21,6 +21,7 @@ describe('POST /alerts', () => {
     expect(made).toEqual({
       id: UUID,
       kind: 'RULE',
+      mailTo: [],
       ...RULE,
       ...fields,
       plantId,
