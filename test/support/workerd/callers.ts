@@ -64,7 +64,7 @@ export class Callers {
     const scope: ApiKeyScope = ('scope' in who && who.scope) || 'plants:read';
     const token = async (person: Person) =>
       who.door === 'user' || who.door === 'account'
-        ? (await Person.logIn(person.email)).accessToken
+        ? (await person.newSession()).accessToken
         : person.accessToken;
     const session = async (person: Person) => ({ authorization: `Bearer ${await token(person)}` });
     const here = { 'x-org-id': team.id };

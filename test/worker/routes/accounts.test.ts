@@ -212,7 +212,7 @@ describe('an e-mail change', () => {
     person,
   }) => {
     const newEmail = uniqueEmail();
-    const elsewhere = await Person.logIn(person.email);
+    const elsewhere = await person.newSession();
     const token = await requested(mailbox, person, newEmail);
     expect(mailbox.last(person.email).token).toBe('');
     expect((await confirm(mailbox, person, token)).status).toBe(200);
@@ -245,7 +245,7 @@ describe('an e-mail change', () => {
       await expectError(await confirm(mailbox, person, given), 400, 'EMAIL_CHANGE_TOKEN_INVALID');
     await expectError(await confirm(mailbox, stranger, token), 400, 'EMAIL_CHANGE_TOKEN_INVALID');
     vi.setSystemTime(now + 24 * 60 * MINUTE_MS);
-    const late = await Person.logIn(person.email);
+    const late = await person.newSession();
     await expectError(await confirm(mailbox, late, token), 410, 'EMAIL_CHANGE_TOKEN_EXPIRED');
   });
 
@@ -264,7 +264,7 @@ describe('the sessions of a person', () => {
   it('are listed with address and user agent; each can be ended except the current one (409) [C-11.5]', async ({
     person,
   }) => {
-    const elsewhere = await Person.logIn(person.email);
+    const elsewhere = await person.newSession();
     const { data } = await person.read<{ data: SessionRecord[] }>('/auth/sessions');
     expect(data).toHaveLength(2);
     const other = data.find(({ current }) => !current);
@@ -294,7 +294,7 @@ describe('the sessions of a person', () => {
   it('all end with DELETE /auth/sessions, with their refresh tokens, except the current one [C-11.5]', async ({
     person,
   }) => {
-    const others = [await Person.logIn(person.email), await Person.logIn(person.email)];
+    const others = [await person.newSession(), await person.newSession()];
     expect(await person.remove('/auth/sessions')).toEqual({ success: true, revoked: 2 });
     for (const one of others) {
       await expectError(await one.call('/auth/me'), 401, 'UNAUTHORIZED');

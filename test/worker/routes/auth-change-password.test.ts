@@ -36,7 +36,7 @@ describe('a changed password', () => {
   });
 
   it('access tokens from before the change get 401 TOKEN_VERSION_MISMATCH [C-1.4]', async ({ person }) => {
-    const elsewhere = await Person.logIn(person.email);
+    const elsewhere = await person.newSession();
     await changed(person);
     for (const one of [person, elsewhere]) {
       await expectError(await one.call('/auth/me'), 401, 'TOKEN_VERSION_MISMATCH');
@@ -46,7 +46,7 @@ describe('a changed password', () => {
   });
 
   it('the change ends all other sessions of the user and keeps its own [C-1.4]', async ({ person }) => {
-    const [elsewhere, stranger] = [await Person.logIn(person.email), await Person.register()];
+    const [elsewhere, stranger] = [await person.newSession(), await Person.register()];
     const answer = await changed(person);
     await expectError(await refresh(elsewhere.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
     const { accessToken } = await bodyOf<LoginAnswer>(await refresh(answer.refreshToken), 200);
@@ -79,7 +79,7 @@ describe('a changed password', () => {
   it('one of two concurrent changes succeeds; only its session can be refreshed after that [C-1.4]', async ({
     person,
   }) => {
-    const both = [person, await Person.logIn(person.email)];
+    const both = [person, await person.newSession()];
     const passwords = ['the first of the two', 'the second of the two'];
     const answers = await Promise.all(both.map((one, index) => change(one, PASSWORD, passwords[index])));
     const isSet = answers.map(({ status }) => status === 200);

@@ -100,7 +100,7 @@ describe('a refresh token that is used again', () => {
   });
 
   it('ends no other session [C-1.4]', async ({ person }) => {
-    const [second, elsewhere] = [await Person.register(), await Person.logIn(person.email)];
+    const [second, elsewhere] = [await Person.register(), await person.newSession()];
     await refreshed(person.refreshToken);
     await expectError(await refresh(person.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
     for (const one of [elsewhere, second]) {

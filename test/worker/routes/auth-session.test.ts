@@ -1,6 +1,6 @@
 /** A session while it lasts: whom it shows, and how it ends [C-1.4]. */
 import { anonymous, bodyOf } from '#workerd/client.ts';
-import { Person, refresh } from '#workerd/people.ts';
+import { refresh } from '#workerd/people.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 
 describe('GET /auth/me', () => {
@@ -102,7 +102,7 @@ describe('POST /auth/logout', () => {
   });
 
   it('a logout ends no other session [C-1.4]', async ({ team, person }) => {
-    const elsewhere = await Person.logIn(person.email);
+    const elsewhere = await person.newSession();
     await person.read('/auth/logout', { method: 'POST' });
     expect((await elsewhere.call('/auth/me')).status).toBe(200);
     expect((await team.admin.call('/auth/me')).status).toBe(200);

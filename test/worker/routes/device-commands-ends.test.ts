@@ -1,6 +1,5 @@
 /** How members’ commands to a device end when it does not answer, and how they are audited [C-3.4]. */
 import { connectForCommands } from '#workerd/devices.ts';
-import { Person } from '#workerd/people.ts';
 import { holdClock, MINUTE, passTime, passUntilSent, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { commandsOf, nthCommand, sendAck } from '#workerd/site-devices.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
@@ -25,7 +24,7 @@ describe('commands to a device', () => {
     await passTime(siteId, 14 * MINUTE - 1);
     expect((await team.readCommand(long)).status).toBe('PENDING');
     await passTime(siteId, 1);
-    const viewer = await Person.logIn(team.viewer.email);
+    const viewer = await team.viewer.newSession();
     const expired = { ...long, status: 'FAILED', reason: 'EXPIRED' };
     expect(await team.readCommand(long, viewer)).toEqual(expired);
   });
@@ -54,7 +53,7 @@ describe('commands to a device', () => {
     const made = await team.command(device.id);
     await sendAck(link, device, made.cmdId, 'IN_PROGRESS');
     await passTime(device.siteId, 15 * MINUTE - 1);
-    const viewer = await Person.logIn(team.viewer.email);
+    const viewer = await team.viewer.newSession();
     expect(await team.readCommand(made, viewer)).toEqual({ ...made, status: 'IN_PROGRESS' });
     await passTime(device.siteId, 1);
     expect(await team.readCommand(made, viewer)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
@@ -100,7 +99,7 @@ describe('commands to a device', () => {
     await nthCommand(link, 1);
     await team.admin.operate(device.id, 'suspend');
     await passTime(device.siteId, 20 * MINUTE);
-    const viewer = await Person.logIn(team.viewer.email);
+    const viewer = await team.viewer.newSession();
     const ended = { ...made, status: 'FAILED', reason: 'NO_ACK' };
     expect(await team.readCommand(made, viewer)).toEqual(ended);
   });

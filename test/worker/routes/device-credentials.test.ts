@@ -4,7 +4,6 @@ import { deviceToken } from '#workerd/device-tokens.ts';
 import { connect, type Rotation, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import type { DeviceTestLink } from '#workerd/links.ts';
-import { Person } from '#workerd/people.ts';
 import { holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import { droppedOf, nthCommand, sendTelemetry, subscribe } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
@@ -114,7 +113,7 @@ describe('POST /devices/{id}/rotate-secret', () => {
     expect(await droppedOf(device.siteId, device.id)).toEqual({ SIGNATURE: 1 });
     expect(await counts(last, device, next)).toBe(true);
     expect(await numberOf(device.siteId, 'SELECT count(*) FROM device_secret')).toBe(1);
-    const admin = await Person.logIn(team.admin.email);
+    const admin = await team.admin.newSession();
     expect(await admin.read(`/devices/${device.id}`)).toMatchObject({ status: 'ACTIVE', hmacRotation: null });
   });
 

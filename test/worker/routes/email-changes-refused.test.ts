@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import { bodyOf } from '#workerd/client.ts';
 import { rowsFrom } from '#workerd/d1.ts';
 import { Mailbox } from '#workerd/mailbox.ts';
-import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
+import { logIn, PASSWORD, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
@@ -111,7 +111,7 @@ describe('requests for an e-mail change with a wrong password', () => {
     person,
     request,
   }) => {
-    const elsewhere = await Person.logIn(person.email);
+    const elsewhere = await person.newSession();
     for (let time = 0; time < MOST; time++) await request(uniqueEmail(), WRONG);
     const change = { currentPassword: PASSWORD, newPassword: 'another horse battery' };
     await expectError(await person.post('/auth/change-password', change), 423, 'ACCOUNT_LOCKED');

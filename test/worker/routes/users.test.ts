@@ -27,7 +27,7 @@ describe('GET /users', () => {
     expect(meta).toEqual({ page: 1, limit: 20, total: 5, totalPages: 1 });
     const people = [...team.members, both];
     expect(data.map(({ email }) => email)).toEqual(people.map(({ email }) => email).sort());
-    const login = await Person.logIn(both.email);
+    const login = await both.newSession();
     const { user } = await login.read<{ user: UserRecord }>('/auth/me');
     expect(data.find(({ id }) => id === both.id)).toEqual({
       ...user,
