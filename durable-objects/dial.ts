@@ -89,6 +89,12 @@ export function stateRefusal(message: string, headers: Record<string, string> = 
   return refusalResponse('UNAUTHORIZED', message, { ...headers, [STATE_HEADER]: 'refused' });
 }
 
+/** The response of an object behind a fence. */
+export function fencedResponse(): Response {
+  const message = 'The plant or key is backed up or restored: connect again in a moment';
+  return refusalResponse('SERVICE_UNAVAILABLE', message, { 'retry-after': '1' });
+}
+
 /** The response for an unknown path, and for a dial without a valid bridge proof or with a used one (rule 1). */
 export function notFoundResponse(): Response {
   return refusalResponse('NOT_FOUND', 'Not found');

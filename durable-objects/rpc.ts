@@ -10,6 +10,7 @@ import type { MeterReading } from '../protocol/meter.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import type { BackupRpc } from './backup-rpc.ts';
 import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
 
 // a plant's Site
@@ -140,7 +141,7 @@ export interface Diagnosis extends DeviceDiagnostics {
   readings: Record<string, number>;
 }
 
-export interface SiteRpc {
+export interface SiteRpc extends BackupRpc {
   /** Adds a provisioned device. Idempotent; a decommissioned device stays decommissioned. */
   adoptDevice(grant: DeviceGrant): void;
   /**
@@ -260,7 +261,7 @@ export interface VhostGrant {
   signingKey: string;
 }
 
-export interface VhostRpc {
+export interface VhostRpc extends BackupRpc {
   /** Makes this object the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void;
   /**

@@ -2,7 +2,6 @@
  * Everything about one plant, or about one device without a plant, serialized: sockets, commands, telemetry.
  * RPC, the upgrades of devices, WebSocket events and the alarm arrive here, and the nouns in site/ do the work.
  */
-import { DurableObject } from 'cloudflare:workers';
 import type { TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceQuery, HistoryQuery } from '../protocol/history.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
@@ -10,9 +9,9 @@ import type { SiteConfig } from '../protocol/site-config.ts';
 import { type DeviceDial, notFoundResponse, readDial } from './dial.ts';
 import type { Env } from './env.ts';
 import { Agenda, AlarmClock } from './object/agenda.ts';
-import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { AuditEntry } from './registry/entries.ts';
+import { RestorableObject } from './restorable.ts';
 import type {
   ConfigPut,
   DeviceGrant,
@@ -26,22 +25,22 @@ import type {
 } from './rpc.ts';
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
-import { SITE_MIGRATIONS } from './site/migrations.ts';
+import { SITE_BACKUP } from './site/migrations.ts';
 import * as telemetry from './site/telemetry/answers.ts';
 
-export class Site extends DurableObject<Env> implements SiteRpc {
+export class Site extends RestorableObject implements SiteRpc {
   readonly #site: AssembledSite;
   readonly #agenda: Agenda;
   /** True after `erase`, until the next wake: the tables no longer exist, so the data in memory must not be used. */
   #isErased = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
+    super(ctx, env, SITE_BACKUP);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
-    migrate(ctx.storage, SITE_MIGRATIONS);
-    this.#site = assembleSite(ctx, env, () => this.#agenda.arm());
+    this.#site = assembleSite(ctx, env, this.guard, () => this.#agenda.arm());
     const { clock, turns, sessions, presence, dueSources } = this.#site;
     this.#agenda = new Agenda(dueSources, turns, new AlarmClock(ctx.storage, clock));
+    if (this.waitsForFence()) return;
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));
       presence.noteChange();
@@ -207,7 +206,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   }
 
   /** The upgrade of an authenticated device. */
-  override async fetch(request: Request): Promise<Response> {
+  protected override async dialed(request: Request): Promise<Response> {
     const dial = readDial<DeviceDial>(request);
     if (!dial || this.#isErased) return notFoundResponse();
     if (dial.plantId) await this.#ready(dial.siteId);
@@ -233,7 +232,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.webSocketClose(socket);
   }
 
-  override alarm(): void {
+  protected override due(): void {
     if (this.#isErased) return;
     const { presence, registry, clock } = this.#site;
     // Readings may have arrived since presence was last computed, so this alarm computes it again.

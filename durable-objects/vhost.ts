@@ -4,36 +4,36 @@
  * authority over its clients: a key that is revoked here stays revoked, whatever D1 says (rule 6).
  */
 
-import { DurableObject } from 'cloudflare:workers';
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
+import type { RestoreAnswer } from './backup-rpc.ts';
 import { type ClientDial, notFoundResponse, readDial, stateRefusal } from './dial.ts';
 import type { Env } from './env.ts';
 import { Reporter } from './metrics/report.ts';
 import { Agenda, AlarmClock, type DueSource } from './object/agenda.ts';
-import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
+import { RestorableObject } from './restorable.ts';
 import type { OutboxEvent, PassingEvent, Receipt, VhostGrant, VhostRpc } from './rpc.ts';
 import { connectionRefusal } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
-import { VHOST_MIGRATIONS } from './vhost/migrations.ts';
+import { VHOST_BACKUP } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
 
-export class Vhost extends DurableObject<Env> implements VhostRpc {
+export class Vhost extends RestorableObject implements VhostRpc {
   readonly #vhost: VhostParts;
   readonly #agenda: Agenda;
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
+    super(ctx, env, VHOST_BACKUP);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
-    migrate(ctx.storage, VHOST_MIGRATIONS);
     this.#vhost = new VhostParts(
       ctx,
       env,
+      this.guard,
       (turn) => this.#end(turn),
       () => this.#agenda.arm(),
     );
@@ -60,6 +60,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
     const sources = [key, ending, calls, silence, age, reporter];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
+    if (this.waitsForFence()) return;
     this.#close(sockets.missing());
     void ctx.blockConcurrencyWhile(() => this.#agenda.load());
   }
@@ -127,10 +128,15 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     return isTaken ? 'taken' : 'gone';
   }
 
+  override restoreBackup(id: string, fenceId: string): RestoreAnswer {
+    if (this.#vhost.key.isRevoked) return { refused: 'the key is revoked, and a revoked key stays revoked' };
+    return super.restoreBackup(id, fenceId);
+  }
+
   // client sockets
 
   /** The upgrade of an authenticated client. */
-  override async fetch(request: Request): Promise<Response> {
+  protected override async dialed(request: Request): Promise<Response> {
     const dial = readDial<ClientDial>(request);
     if (!dial) return notFoundResponse();
     const { key, sockets, turns, clock } = this.#vhost;
@@ -180,7 +186,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
 
   // agenda
 
-  override alarm(): void {
+  protected override due(): void {
     const { broker, turns } = this.#vhost;
     // First store the data that is only in memory, because a due step that fails may discard it.
     if (broker.queues.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));

@@ -18,6 +18,7 @@ import { type AnyRoute, mount } from './route.ts';
 import { alertRoutes } from './routes/alerts.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { auditRoutes } from './routes/audit-events.ts';
+import { backupRoutes } from './routes/backups.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
 import { credentialRoutes } from './routes/devices/credentials.ts';
 import { deviceRoutes } from './routes/devices/devices.ts';
@@ -44,6 +45,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...platformRoutes,
   ...operatorRoutes,
   ...operatorEndRoutes,
+  ...backupRoutes,
   ...authRoutes,
   ...accountRoutes,
   ...sessionRoutes,

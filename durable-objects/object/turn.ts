@@ -9,6 +9,7 @@
  */
 
 import type { Clock } from './clock.ts';
+import type { Fence } from './fence.ts';
 import { stackOf } from './reason.ts';
 import type { SqlRow } from './sql.ts';
 
@@ -126,13 +127,20 @@ export class Turns {
   readonly #ctx: DurableObjectState;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #hooks: TurnHooks;
+  readonly #fence: Pick<Fence, 'check'> | undefined;
   #isRunning = false;
   #rowsWritten = 0;
 
-  constructor(ctx: DurableObjectState, clock: Pick<Clock, 'now'>, hooks: TurnHooks) {
+  constructor(
+    ctx: DurableObjectState,
+    clock: Pick<Clock, 'now'>,
+    hooks: TurnHooks,
+    fence?: Pick<Fence, 'check'>,
+  ) {
     this.#ctx = ctx;
     this.#clock = clock;
     this.#hooks = hooks;
+    this.#fence = fence;
   }
 
   /** Rows written since the object was loaded; Cloudflare bills them. */
@@ -142,10 +150,11 @@ export class Turns {
 
   /**
    * Runs one turn and returns the result of `work`. `sendWhen` decides when the sends leave; by default at
-   * once. A turn that fails aborts the object: it reloads its memory from storage, and clients reconnect.
+   * once. Throws while the object is behind a fence. A turn that fails aborts the object: it reloads its memory from storage, and clients reconnect.
    */
   run<Value>(work: (turn: Turn) => Value, sendWhen: (send: () => void) => void = (send) => send()): Value {
     if (this.#isRunning) throw new Error('a turn began inside another one: pass the outer turn on instead');
+    this.#fence?.check();
     const turn = new Turn(this.#ctx.storage, this.#clock.now());
     this.#isRunning = true;
     let value: Value;

@@ -11,6 +11,7 @@ import { metricsOf, Reporter } from '../metrics/report.ts';
 import type { DueSource } from '../object/agenda.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
+import type { Fence } from '../object/fence.ts';
 import { KeyValues } from '../object/key-values.ts';
 import { Sql } from '../object/sql.ts';
 import { Turns } from '../object/turn.ts';
@@ -68,24 +69,29 @@ import { viewOncePerTurn } from './view.ts';
 export type AssembledSite = ReturnType<typeof assembleSite>;
 
 /** `onChange`: due times may have changed. */
-export function assembleSite(ctx: DurableObjectState, env: Env, onChange: () => void) {
+export function assembleSite(ctx: DurableObjectState, env: Env, fence: Fence, onChange: () => void) {
   const clock = new Clock();
   const sql = new Sql(ctx.storage);
   const keyValues = new KeyValues<SiteFact>(sql);
   const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
 
   // turns and what leaves the object
-  const turns: Turns = new Turns(ctx, clock, {
-    ending: (turn) => {
-      plan.applyChanges(turn);
-      outbox.write(turn);
+  const turns: Turns = new Turns(
+    ctx,
+    clock,
+    {
+      ending: (turn) => {
+        plan.applyChanges(turn);
+        outbox.write(turn);
+      },
+      ended: () => {
+        outbox.drainWritten(() => ctx.storage.sync());
+        counts.report();
+        onChange();
+      },
     },
-    ended: () => {
-      outbox.drainWritten(() => ctx.storage.sync());
-      counts.report();
-      onChange();
-    },
-  });
+    fence,
+  );
   const calls = new Calls(clock, onChange);
   const counts = new OwnCounts({ clock, report: (batch) => metricsOf(env).add(batch), keepAlive });
   const identity = new SiteIdentity(keyValues, turns);

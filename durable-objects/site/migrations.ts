@@ -2,6 +2,7 @@
  * The numbered migrations of a site's tables: append-only once released. Instants are epoch milliseconds;
  * JSON columns contain only JSON that this code wrote, so reads do not validate it.
  */
+import type { BackupKind } from '../object/backup.ts';
 import type { Migration } from '../object/migrate.ts';
 import { TELEMETRY_TABLES } from './telemetry/storage-levels.ts';
 
@@ -264,3 +265,14 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     ${COMMAND_TABLES}${SCHEDULE_TABLES}${DEVICE_TABLES}${TELEMETRY_TABLES}`,
   },
 ];
+
+/** The current devices, secrets and registry data are valid, whatever the backup has. */
+export const SITE_BACKUP: BackupKind = {
+  object: 'plant',
+  migrations: SITE_MIGRATIONS,
+  kept: [
+    { table: 'device', key: 'id' },
+    { table: 'device_secret', key: 'device_id' },
+  ],
+  unrestored: ['registry', 'registryReadAt'],
+};

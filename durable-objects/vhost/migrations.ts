@@ -1,6 +1,7 @@
 /**
  * The numbered migrations of a vhost's tables: append-only once released. Instants are epoch milliseconds.
  */
+import type { BackupKind } from '../object/backup.ts';
 import type { Migration } from '../object/migrate.ts';
 
 export const VHOST_MIGRATIONS: readonly Migration[] = [
@@ -83,3 +84,11 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     `,
   },
 ];
+
+/** The current key and registry data are valid, whatever the backup has. */
+export const VHOST_BACKUP: BackupKind = {
+  object: 'key',
+  migrations: VHOST_MIGRATIONS,
+  kept: [{ table: 'fact', key: 'name', names: ['key'] }],
+  unrestored: ['registry', 'registryReadAt', 'revoked', 'ending'],
+};

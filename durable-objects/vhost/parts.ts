@@ -7,6 +7,7 @@ import { OwnCounts } from '../metrics/counts.ts';
 import { metricsOf } from '../metrics/report.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
+import type { Fence } from '../object/fence.ts';
 import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import { Sql } from '../object/sql.ts';
@@ -54,7 +55,13 @@ export class VhostParts {
   #broker: Broker;
 
   /** `onKeyEnd`: the key has expired; called in the turn that notices it. `onChange`: due times may have changed. */
-  constructor(ctx: DurableObjectState, env: Env, onKeyEnd: (turn: Turn) => void, onChange: () => void) {
+  constructor(
+    ctx: DurableObjectState,
+    env: Env,
+    fence: Fence,
+    onKeyEnd: (turn: Turn) => void,
+    onChange: () => void,
+  ) {
     const { clock } = this;
     const sql = new Sql(ctx.storage);
     const keyValues = new KeyValues<VhostFact>(sql);
@@ -67,7 +74,7 @@ export class VhostParts {
       this.counts.report();
       onChange();
     };
-    this.turns = new Turns(ctx, clock, { ending: (turn) => this.save(turn), ended });
+    this.turns = new Turns(ctx, clock, { ending: (turn) => this.save(turn), ended }, fence);
     this.calls = new Calls(clock, onChange);
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);

@@ -8,7 +8,7 @@ import { causesOf } from '../../durable-objects/object/reason.ts';
 const STORAGE = /SQLITE_(FULL|IOERR|BUSY|LOCKED|NOMEM|CANTOPEN|READONLY|PROTOCOL)/;
 /** The platform's messages for an unavailable part, and our own for a failed write or a missing answer. */
 const AWAY =
-  /overloaded|network connection lost|internal error; reference|storage (operation|caused)|object (reset|to be reset)|write failed|no answer within/i;
+  /overloaded|network connection lost|internal error; reference|storage (operation|caused)|object (reset|to be reset)|write failed|no answer within|of its fence|behind a fence/i;
 
 interface PlatformError extends Error {
   retryable?: boolean;

@@ -17,6 +17,7 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'getOrganizationsInvitations.status': 'Only invitations with this status.',
   'getPlatformOrganizations.slug': 'Only the organization with this slug.',
   'getVcpMeterState.ean': 'The EAN of the metering point, 18 digits; the request needs it.',
+  'postPlatformBackupsEnd.ended': 'Always true: the fence is lowered.',
   'postPartnerApiKeysTestConnection.key': 'The API key to test.',
   'Alert.count': 'How often the condition began while the alert was open.',
   'Alert.kind': 'Always ALERT.',

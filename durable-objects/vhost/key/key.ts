@@ -57,6 +57,11 @@ export class Key implements DueSource {
     return { slug: this.#record?.slug ?? '', vhost: this.#record?.vhost ?? '' };
   }
 
+  /** Whether the key was revoked or discarded here, even before it was opened. */
+  get isRevoked(): boolean {
+    return this.#record?.revokedAtMs != null || this.#values.get<number>('revoked') !== undefined;
+  }
+
   hasEnded(now: number): boolean {
     const record = this.#record;
     if (!record || record.revokedAtMs !== null) return true;

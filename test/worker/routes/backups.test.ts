@@ -1,0 +1,282 @@
+/** Backups of a plant and of a key: what comes back, what a restore never undoes, and what the fence keeps out [C-14.8]. */
+import { runInDurableObject } from 'cloudflare:test';
+import {
+  ask,
+  type BackupObject,
+  backUp,
+  lower,
+  raise,
+  readParts,
+  restore,
+  tryRestore,
+} from '#workerd/backups.ts';
+import { connect } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { Partner } from '#workerd/partner.ts';
+import { setClock, stopClock } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { describe, expect, expectError, INSTANT, test } from '#workerd/worker-test.ts';
+import { siteOf, vhostOf } from '#workerd/world.ts';
+import { DEFAULT_SITE_CONFIG } from '../../../protocol/site-config.ts';
+
+const { hardLimits: _none, ...DEFAULT } = DEFAULT_SITE_CONFIG;
+const PEAK = { ...DEFAULT, operatingMode: 'PEAK_SHAVING' } as const;
+
+const it = test
+  .extend('object', ({ plantId }): BackupObject => ({ object: 'plant', id: plantId }))
+  .extend('mode', ({ team, plantId }) => async () => {
+    return (await team.viewer.read<{ operatingMode: string }>(`/plants/${plantId}/config`)).operatingMode;
+  })
+  .extend(
+    'setPeak',
+    ({ team, plantId }) =>
+      () =>
+        team.admin.put(`/plants/${plantId}/config`, PEAK),
+  );
+
+/** The rows that a restored object has, too: without the header and the copy of the registry. */
+function rowsOf(text: string): string[] {
+  return linesOf(text)
+    .slice(1, -1)
+    .filter((line) => !line.startsWith('["registry'));
+}
+
+/** The lines of a backup; the first is its header. */
+function linesOf(text: string): string[] {
+  return text.trimEnd().split('\n');
+}
+
+function textOf(lines: string[]): string {
+  return `${lines.join('\n')}\n`;
+}
+
+describe('a backup of a plant', () => {
+  it('brings back what the plant had, and the device connects again with its credentials', async ({
+    object,
+    device,
+    link,
+    mode,
+    setPeak,
+    team,
+  }) => {
+    await sendTelemetry(link, device, { gridPowerKw: 7 });
+    const before = await mode();
+    const text = await backUp(object);
+    expect((await setPeak()).status).toBe(200);
+    expect([before, await mode()]).toEqual(['STANDARD', 'PEAK_SHAVING']);
+    expect(await restore(object, text)).toEqual({ rows: expect.any(Number), changedDevices: 0 });
+    expect(await mode()).toBe('STANDARD');
+    await sendTelemetry(await connect(device), device, { gridPowerKw: 8 });
+    expect((await setPeak()).status).toBe(200);
+    expect((await team.trailOf(object.id)).map(([event]) => event)).toEqual(
+      expect.arrayContaining(['plant.backed_up', 'plant.restored']),
+    );
+  });
+
+  it('brings back a lost object entirely, in parts that end within a line', async ({
+    object,
+    device,
+    link,
+  }) => {
+    await sendTelemetry(link, device, { gridPowerKw: 7 });
+    await runInDurableObject(siteOf(object.id), (_site, { storage }) => {
+      const data = Uint8Array.from({ length: 100_000 }, (_, index) => index % 251).buffer;
+      const columns = storage.sql
+        .exec<{ name: string; type: string }>('PRAGMA table_info(telemetry_raw)')
+        .toArray()
+        .map(({ name, type }) => ({ name, value: type === 'BLOB' ? data : name === 'id' ? 9_000 : 5 }));
+      const names = columns.map(({ name }) => name).join(', ');
+      const marks = columns.map(() => '?').join(', ');
+      storage.sql.exec(
+        `INSERT INTO telemetry_raw (${names}) VALUES (${marks})`,
+        ...columns.map(({ value }) => value),
+      );
+      for (let id = 0; id < 2_000; id++)
+        storage.sql.exec('INSERT INTO seen_connection VALUES (?, 1)', `${id}-${'x'.repeat(300)}`);
+    });
+    // Closes the session of the device, whose end is then in the backup.
+    await backUp(object);
+    const fence = await raise(object);
+    const parts = await readParts(object, fence);
+    await lower(object, fence);
+    expect(parts.length).toBeGreaterThan(1);
+    const text = parts.join('');
+    await siteOf(object.id)
+      .erase()
+      .catch(() => undefined);
+    await restore(object, text, 77_777);
+    expect(rowsOf(await backUp(object))).toEqual(rowsOf(text));
+  });
+
+  it('does not undo a revocation, a suspension, a new secret or a move', async ({ object, team, device }) => {
+    const [revoked, suspended, moved] = await Promise.all([
+      team.newTokenDevice({ plantId: object.id }),
+      team.newTokenDevice({ plantId: object.id }),
+      team.newTokenDevice({ plantId: object.id, type: 'SENSOR' }),
+    ]);
+    const text = await backUp(object);
+    await team.admin.operate(revoked.id, 'revoke');
+    await team.admin.operate(suspended.id, 'suspend');
+    await team.moveDevice(moved.id, (await team.newPlant()).id);
+    const { hmacSecret } = await team.rotateSecret(device.id);
+    for (const isLost of [false, true]) {
+      if (isLost)
+        await siteOf(object.id)
+          .erase()
+          .catch(() => undefined);
+      expect(await restore(object, text)).toEqual({
+        rows: expect.any(Number),
+        changedDevices: isLost ? 3 : 1,
+      });
+      expect(await numberOf(object.id, `SELECT count(*) FROM device WHERE id = '${moved.id}'`)).toBe(0);
+      for (const one of [revoked, suspended]) expect((await dialMqtt(one.id, one.token)).status).toBe(401);
+      if (isLost) continue;
+      await sendTelemetry(await connect(device), { ...device, hmacSecret }, { gridPowerKw: 3 });
+    }
+  });
+});
+
+describe('a backup of a key', () => {
+  it('brings back the messages in its queues', async ({ organization, key }) => {
+    const object = { object: 'key', id: key.id } as const;
+    const partner = await Partner.connect(organization, key);
+    await partner.declare('own', {});
+    const text = await backUp(object);
+    expect(text).toContain(key.id);
+    await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => {
+      storage.sql.exec('DELETE FROM partner_queue');
+    });
+    await restore(object, text);
+    const queues = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) =>
+      storage.sql.exec('SELECT name FROM partner_queue').toArray(),
+    );
+    expect(queues).toHaveLength(1);
+    expect(await Partner.connect(organization, key)).toBeDefined();
+  });
+
+  it('cannot revive a revoked key, even if D1 does not know of the revocation', async ({ team }) => {
+    const key = await team.newKey();
+    const object = { object: 'key', id: key.id } as const;
+    const text = await backUp(object);
+    await vhostOf(key.id).revoke(key.id);
+    await expectError(await tryRestore(object, text), 400, 'VALIDATION_ERROR');
+    await team.orgAdmin.delete(`/partner/api-keys/${key.id}`, { org: team.id });
+    await expectError(await ask('fence', object), 404, 'NOT_FOUND');
+  });
+});
+
+describe('the fence', () => {
+  it('refuses changes and connections with 503, and lets reads through', async ({
+    object,
+    device,
+    link,
+    mode,
+    setPeak,
+  }) => {
+    const fence = await raise(object);
+    expect(await link.closed).toBeDefined();
+    const refused = await setPeak();
+    expect(refused.headers.get('retry-after')).toBe('2');
+    await expectError(refused, 503, 'SERVICE_UNAVAILABLE');
+    expect((await dialMqtt(device.id, device.token)).status).toBe(503);
+    expect(await mode()).toBe('STANDARD');
+    await expectError(await ask('fence', object), 409, 'CONFLICT');
+    await lower(object, fence);
+    await lower(object, fence);
+    expect((await setPeak()).status).toBe(200);
+  });
+
+  it('ends at its time, when nobody lowers it', async ({ object, setPeak }) => {
+    const now = stopClock();
+    const fence = await raise(object, 1);
+    setClock(now + 60_000);
+    await expectError(await ask('read', { ...object, fence }), 409, 'CONFLICT');
+    expect([503, 200]).toContain((await setPeak()).status);
+    expect((await setPeak()).status).toBe(200);
+  });
+
+  it('forgets the parts that were staged', async ({ object }) => {
+    const fence = await raise(object);
+    await ask('stage', { ...object, fence, part: 0, text: 'x' });
+    await lower(object, fence);
+    const tables = `SELECT count(*) FROM sqlite_master WHERE name = 'restore_part'`;
+    expect(await numberOf(object.id, tables)).toBe(0);
+  });
+
+  it('is needed for each step', async ({ object }) => {
+    const fence = crypto.randomUUID();
+    for (const [step, more] of [
+      ['read', {}],
+      ['stage', { part: 0, text: 'x' }],
+      ['restore', {}],
+    ] as const)
+      await expectError(await ask(step, { ...object, fence, ...more }), 409, 'CONFLICT');
+    await expectError(await ask('fence', { object: 'plant', id: fence }), 404, 'NOT_FOUND');
+    await expectError(await ask('read', { ...object, fence, after: 'x' }), 400, 'VALIDATION_ERROR');
+  });
+
+  it('is up until the time in the answer', async ({ object }) => {
+    const answer = await ask('fence', object);
+    expect(await answer.json()).toEqual({ fence: expect.any(String), until: INSTANT });
+  });
+});
+
+describe('a backup is refused, and nothing has changed,', () => {
+  const broken: [string, (lines: string[]) => string, string][] = [
+    ['that was cut off after a line', (lines) => textOf(lines.slice(0, -1)), 'cut off'],
+    ['that was cut off within a line', (lines) => textOf(lines).slice(0, -4), 'cut off'],
+    ['that is empty', () => '\n', 'not JSON'],
+    ['that has no header', (lines) => textOf(lines.slice(1)), 'header'],
+    [
+      'of newer code',
+      (lines) => textOf(lines).replace('"schemaVersion":1', '"schemaVersion":99'),
+      'version 99',
+    ],
+    ['of another plant', (lines) => textOf(lines).replace(/"id":"[0-9a-f]{4}/, '"id":"ffff'), 'of the plant'],
+    ['of a key', (lines) => textOf(lines).replace('"object":"plant"', '"object":"key"'), 'of the key'],
+    [
+      'with an unknown table',
+      (lines) => textOf(lines).replace('"table":"device"', '"table":"phone"'),
+      'unknown',
+    ],
+    [
+      'with another column',
+      (lines) => textOf(lines).replace('"columns":["id","epoch"', '"columns":["id","era"'),
+      'other columns',
+    ],
+    [
+      'with a row too few',
+      (lines) => textOf(lines.filter((line) => !line.startsWith('["identity"'))),
+      'rows instead of',
+    ],
+    ['with a short row', (lines) => textOf(lines.map(withoutLast)), 'number of values'],
+    ['with a row twice', (lines) => textOf(lines.flatMap(twice)), 'not valid'],
+    ['with an object as a row', (lines) => textOf([lines[0] ?? '', '{"a":1}', ...lines.slice(1)]), 'neither'],
+    ['with a line after its end', (lines) => textOf([...lines, '[1]']), 'after its last'],
+  ];
+
+  it.for(broken)('%s', async ([_name, change, reason], { object, device, mode, setPeak, expect }) => {
+    expect(device).toBeDefined();
+    const text = await backUp(object);
+    await setPeak();
+    const bad = change(linesOf(text));
+    expect(bad).not.toBe(text);
+    const answer = await tryRestore(object, bad);
+    const { message } = (await answer.clone().json()) as { message: string };
+    await expectError(answer, 400, 'VALIDATION_ERROR');
+    expect(message).toContain(reason);
+    expect(await mode()).toBe('PEAK_SHAVING');
+    await restore(object, text);
+    expect(await mode()).toBe('STANDARD');
+  });
+});
+
+/** A row of `fact` without its last value. */
+function withoutLast(line: string): string {
+  return line.startsWith('["identity"') ? '["identity"]' : line;
+}
+
+function twice(line: string): string[] {
+  return line.startsWith('["identity"') ? [line, line] : [line];
+}

@@ -1,0 +1,68 @@
+/**
+ * Backups of the object of a plant or of an API key: the fence that keeps its data unchanged, and what a restore must
+ * not undo. A backup may be older than a revocation, a suspension or a move of a device, so D1 decides about these.
+ */
+import { type BackupRpc, RELOADS } from '../../durable-objects/backup-rpc.ts';
+import { causesOf } from '../../durable-objects/object/reason.ts';
+import type { Env } from '../env.ts';
+import { deviceStates } from '../registry/sealed.ts';
+
+export interface BackupObject {
+  object: 'plant' | 'key';
+  id: string;
+}
+
+type Stub = Pick<BackupRpc, 'raiseFence' | 'lowerFence'> & {
+  fence(): Promise<ReturnType<BackupRpc['fence']>>;
+  readBackup(...args: Parameters<BackupRpc['readBackup']>): Promise<ReturnType<BackupRpc['readBackup']>>;
+  stageBackup(...args: Parameters<BackupRpc['stageBackup']>): Promise<void>;
+  restoreBackup(
+    ...args: Parameters<BackupRpc['restoreBackup']>
+  ): Promise<ReturnType<BackupRpc['restoreBackup']>>;
+};
+
+/** A new stub at each call: the stub of an object that reloaded stays broken. */
+export function objectOf({ SITE, VHOST }: Env, { object, id }: BackupObject): Stub {
+  return object === 'plant' ? SITE.get(SITE.idFromName(id)) : VHOST.get(VHOST.idFromName(id));
+}
+
+/** Raises a fence. False if another one is up. */
+export async function raiseFence(
+  env: Env,
+  object: BackupObject,
+  fence: { id: string; untilMs: number },
+): Promise<boolean> {
+  await untilReloaded(objectOf(env, object).raiseFence(fence));
+  return (await objectOf(env, object).fence())?.id === fence.id;
+}
+
+/** Lowers a fence; one that is not up is lowered already. */
+export async function lowerFence(env: Env, object: BackupObject, fenceId: string): Promise<void> {
+  await untilReloaded(objectOf(env, object).lowerFence(fenceId));
+}
+
+/**
+ * Makes a restored Site obey D1: deletes the devices that D1 no longer has at this plant, and gives the others their
+ * status in D1. Returns how many devices were changed.
+ */
+export async function settleDevices({ DB, SITE }: Env, plantId: string, ids: string[]): Promise<number> {
+  const site = SITE.get(SITE.idFromName(plantId));
+  const states = await deviceStates(DB, ids);
+  let changed = 0;
+  for (const id of ids) {
+    const state = states.get(id);
+    if (state?.plantId !== plantId) await site.forgetDevice(id);
+    else if (state.status === 'PENDING' || !(await site.setDeviceStatus(id, state.status))) continue;
+    changed += 1;
+  }
+  return changed;
+}
+
+/** An object that reloads breaks off the call that asked for it. */
+async function untilReloaded(call: Promise<void>): Promise<void> {
+  try {
+    await call;
+  } catch (error) {
+    if (!causesOf(error as Error).some(({ message }) => message.includes(RELOADS))) throw error;
+  }
+}
