@@ -1,12 +1,13 @@
 /**
  * The commands of a deployment's operator over REST, with OPERATOR_TOKEN: create, list, suspend,
  * reactivate and delete organizations, invite people and delete accounts, read an organization's data for support, show or
- * change ceilings, retire data keys, and check a deployment. Without `--url` it uses the stack that runs on this machine.
+ * change ceilings, retire data keys, back up and restore, and check a deployment. Without `--url` it uses the stack that runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import type { Page } from '../protocol/page.ts';
 import { Operator } from './admin-client.ts';
+import { type BackupReport, backUp, rehearse, restore } from './backup.ts';
 import { check } from './check.ts';
 import { readStack } from './stack-file.ts';
 
@@ -31,6 +32,12 @@ npm run admin -- support --organization <id> --reason <text>
 npm run admin -- data-keys
   seals the signing keys and device secrets that an older key of DATA_KEYS sealed again with the newest one, and counts
   the values of each key; waiting mails keep their key
+npm run admin -- backup (--plant <id> | --key <id>) --file <new file>
+  writes the data of a plant or an API key to a file; it refuses commands and connections for that time
+npm run admin -- restore (--plant <id> | --key <id>) --file <file>
+  replaces the data of the plant or key with the backup; what came after the backup is lost
+npm run admin -- rehearse (--plant <id> | --key <id>)
+  backs up and restores at once: loses nothing, and shows that both work and how long they take
 npm run admin -- check [--organization <id> --plant <id> --email <e-mail of an ORG_ADMIN>] [--seconds 20]
   uses the deployment as a partner would: creates a key, sends a command to a test plant, reads the plant and revokes
   the key; exits with 1 at the first step that fails. With --url the password is SITEWIRE_CHECK_PASSWORD
@@ -54,6 +61,8 @@ const options = {
   reason: { type: 'string' },
   confirm: { type: 'string' },
   plant: { type: 'string' },
+  key: { type: 'string' },
+  file: { type: 'string' },
   seconds: { type: 'string', default: '20' },
 } as const;
 
@@ -85,6 +94,14 @@ function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | un
     return (operator) => invite(operator, organization, { email, role });
   if (command === 'data-keys') return dataKeys;
   if (command === 'check') return (_operator, baseUrl) => checkDeployment(baseUrl);
+  const { plant, key, file } = values;
+  const id = plant ?? key;
+  if (id && !(plant && key)) {
+    const one = { object: plant ? ('plant' as const) : ('key' as const), id };
+    if (command === 'backup' && file) return (operator) => report(backUp(operator, one, file));
+    if (command === 'restore' && file) return (operator) => report(restore(operator, one, file));
+    if (command === 'rehearse') return (operator) => report(rehearse(operator, one));
+  }
   if (command === 'organizations') return (operator) => listOrganizations(operator, slug);
   if (command === 'delete-user' && email) return (operator) => deleteUser(operator, email);
   if (organization && reason && command === 'suspend-organization')
@@ -225,6 +242,12 @@ async function dataKeys(operator: Operator): Promise<void> {
     console.log(
       version === 'unreadable' ? `unreadable: ${count} objects` : `key ${version}: ${count} values`,
     );
+}
+
+async function report(work: Promise<BackupReport & { changedDevices?: number }>): Promise<void> {
+  const { rows, fencedMs, changedDevices = 0 } = await work;
+  console.log(`${rows} rows; commands and connections were refused for ${fencedMs} ms`);
+  if (changedDevices > 0) console.log(`${changedDevices} devices were deleted or got their present status`);
 }
 
 /** `Acme Energy, s.r.o.` becomes `acme-energy-s-r-o`. */

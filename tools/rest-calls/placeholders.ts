@@ -36,6 +36,8 @@ export class Placeholders {
   #of(key: string, value: unknown): unknown {
     if (key === 'durationMs') return 42;
     if (key === 'ts') return BEGIN_MS;
+    if (key === 'rows') return 1_204;
+    if (key === 'text') return '{"sitewire":"backup",…}\n…';
     if (key === 'next' && typeof value === 'string') return CURSOR;
     if (key === 'port') return this.#port(value);
     if (key === 'userAgent') return 'curl/8.5.0';
