@@ -3,6 +3,9 @@
 /** The reason with which an object reloads because its fence is raised or lowered; the caller gets this error. */
 export const RELOADS = 'the object reloads because of its fence';
 
+/** The error of a call that an object behind its fence refuses, before anything has changed. */
+export const FENCED = 'the object is behind a fence while it is backed up or restored';
+
 /** A part of a backup has about this many characters, and a little more; a part to restore has at most that many. */
 export const MAX_PART_CHARS = 400_000;
 
@@ -27,7 +30,12 @@ export interface BackupPart {
 }
 
 /** The number of rows and the ids of the devices that the object now has; `refused`: why nothing has changed. */
-export type RestoreAnswer = { rows: number; deviceIds: string[] } | { refused: string };
+export type RestoreAnswer = { rows: number; deviceIds: string[] } | BackupRefusal;
+
+/** `refused`: why the request is wrong. */
+export interface BackupRefusal {
+  refused: string;
+}
 
 export interface BackupRpc {
   /** Raises a fence. The object reloads, so the call rejects with RELOADS; it resolves if a fence is up. */
@@ -36,9 +44,9 @@ export interface BackupRpc {
   /** Lowers the fence. The object reloads, so the call rejects with RELOADS; it resolves if this fence is not up. */
   lowerFence(fenceId: string): Promise<void>;
   /** Returns the part of the backup that begins at `from`, or the first part. */
-  readBackup(id: string, fenceId: string, from: BackupPlace | null): BackupPart;
+  readBackup(id: string, fenceId: string, from: BackupPlace | null): BackupPart | BackupRefusal;
   /** Stores a part of a backup, numbered from 0. */
-  stageBackup(fenceId: string, part: number, text: string): void;
+  stageBackup(fenceId: string, part: number, text: string): BackupRefusal | undefined;
   /** Replaces all data with the staged backup. The caller then lowers the fence. */
   restoreBackup(id: string, fenceId: string): RestoreAnswer;
 }

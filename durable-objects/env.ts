@@ -1,6 +1,7 @@
 /** Bindings that the Durable Objects and the Worker share. wrangler.toml defines their names. */
 import type { MetricsEnv } from './metrics/report.ts';
-import type { RequestCounterRpc, SiteRpc, VhostRpc } from './rpc.ts';
+import type { RequestCounterRpc } from './request-counter-rpc.ts';
+import type { SiteRpc, VhostRpc } from './rpc.ts';
 
 export interface Env extends MetricsEnv {
   /** The static files that `tools/assets.ts` builds. */

@@ -5,7 +5,7 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from './env.ts';
-import type { RequestCount, RequestCounterRpc } from './rpc.ts';
+import type { RequestCount, RequestCounterRpc } from './request-counter-rpc.ts';
 
 const WINDOW_MS = 60_000;
 

@@ -1,6 +1,13 @@
 /** An object with tables, alarm and links, which can be backed up and restored: a fence keeps work away from it. */
 import { DurableObject } from 'cloudflare:workers';
-import type { BackupPart, BackupPlace, BackupRpc, FenceState, RestoreAnswer } from './backup-rpc.ts';
+import type {
+  BackupPart,
+  BackupPlace,
+  BackupRefusal,
+  BackupRpc,
+  FenceState,
+  RestoreAnswer,
+} from './backup-rpc.ts';
 import { fencedResponse } from './dial.ts';
 import type { Env } from './env.ts';
 import { Backup, type BackupKind } from './object/backup.ts';
@@ -54,12 +61,12 @@ export abstract class RestorableObject extends DurableObject<Env> implements Bac
     await this.guard.lower(fenceId);
   }
 
-  readBackup(id: string, fenceId: string, from: BackupPlace | null): BackupPart {
+  readBackup(id: string, fenceId: string, from: BackupPlace | null): BackupPart | BackupRefusal {
     return this.#backup.read(id, fenceId, from, this.#clock.now());
   }
 
-  stageBackup(fenceId: string, part: number, text: string): void {
-    this.#backup.stage(fenceId, part, text);
+  stageBackup(fenceId: string, part: number, text: string): BackupRefusal | undefined {
+    return this.#backup.stage(fenceId, part, text);
   }
 
   restoreBackup(id: string, fenceId: string): RestoreAnswer {

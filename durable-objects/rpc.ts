@@ -1,5 +1,5 @@
 /**
- * The RPC contracts of the Site, the Vhost and the request counter. During a deploy old and new code run at the
+ * The RPC contracts of the Site and the Vhost. During a deploy old and new code run at the
  * same time: add fields, never change the meaning of one.
  */
 import type { CommandLogPage } from '../protocol/command-log.ts';
@@ -286,22 +286,4 @@ export interface VhostRpc extends BackupRpc {
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
   /** How many values each version of the data keys seals here; older ones are sealed again first [C-14.7]. */
   sealedBy(): Record<string, number>;
-}
-
-/** The REST requests of one key, user, organization or client network in the current minute. */
-export interface RequestCount {
-  isOver: boolean;
-  /** Requests left in the current minute; `resetMs`: milliseconds until the next one. */
-  remaining: number;
-  resetMs: number;
-}
-
-export interface RequestCounterRpc {
-  /** Counts one request if the limit of `perMinute` is not yet reached. */
-  take(perMinute: number): RequestCount;
-  /**
-   * Adds requests that an isolate of the Worker has already accepted; returns the number of requests in the
-   * current minute and the milliseconds until its end.
-   */
-  add(count: number): { count: number; resetMs: number };
 }

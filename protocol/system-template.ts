@@ -74,7 +74,7 @@ export const SYSTEM_TEMPLATES: readonly DeviceTemplateRecord[] = ASSET_TYPES.map
   updatedAt: null,
 }));
 
-/** The system template with this id; undefined: the id is none of theirs. */
+/** The system template with this id; undefined if no system template has it. */
 export function systemTemplate(id: string): DeviceTemplateRecord | undefined {
   return SYSTEM_TEMPLATES.find((one) => one.id === id);
 }

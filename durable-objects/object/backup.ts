@@ -1,8 +1,8 @@
 /**
- * A backup of an object [C-14.8]: the rows of its tables as lines of JSON. It begins with a header and ends with the number of
- * rows, so a file that was cut off is refused. Behind its fence the object writes the lines in parts. To be restored, it
- * stores the parts beside its tables, then replaces all tables in one transaction: it is the old object or the restored
- * one, never something in between.
+ * A backup of an object [C-14.8]: the rows of its tables as lines of JSON. It begins with a header and ends with the
+ * number of rows, so a file that was cut off is refused. Behind its fence the object writes the lines in parts. To be
+ * restored, it stores the parts beside its tables, then replaces all tables in one transaction: it is the old object or
+ * the restored one, never something in between.
  *
  *   {"sitewire":"backup","format":1,"object":"plant","id":"…","schemaVersion":1,"takenAtMs":…}
  *   {"table":"command","columns":["sequence","id",…]}
@@ -10,7 +10,13 @@
  *   {"rows":1}
  */
 import * as z from 'zod';
-import { type BackupPart, type BackupPlace, MAX_PART_CHARS, type RestoreAnswer } from '../backup-rpc.ts';
+import {
+  type BackupPart,
+  type BackupPlace,
+  type BackupRefusal,
+  MAX_PART_CHARS,
+  type RestoreAnswer,
+} from '../backup-rpc.ts';
 import { base64, bytesOf } from '../secrets/base64.ts';
 import type { Fence } from './fence.ts';
 import { type Migration, migrate } from './migrate.ts';
@@ -58,19 +64,24 @@ export class Backup {
   readonly #storage: DurableObjectStorage;
   readonly #fence: Fence;
   readonly #kind: BackupKind;
+  readonly #mostBytes: number;
 
-  constructor(storage: DurableObjectStorage, fence: Fence, kind: BackupKind) {
+  /** `mostBytes`: the size up to which the object takes parts to restore. */
+  constructor(storage: DurableObjectStorage, fence: Fence, kind: BackupKind, mostBytes = MAX_BYTES) {
     this.#storage = storage;
     this.#fence = fence;
     this.#kind = kind;
+    this.#mostBytes = mostBytes;
     // Parts that were not restored: their fence has ended.
     if (!fence.state) storage.sql.exec('DROP TABLE IF EXISTS restore_part');
   }
 
   /** The part of the backup that begins at `from`, or the first part. */
-  read(id: string, fenceId: string, from: BackupPlace | null, now: number): BackupPart {
+  read(id: string, fenceId: string, from: BackupPlace | null, now: number): BackupPart | BackupRefusal {
     this.#fence.require(fenceId);
     const tables = this.#tables();
+    if (from?.key && from.key.length !== tables[from.table]?.key.length)
+      return { refused: 'no part begins at this place' };
     const lines: string[] = [];
     let chars = 0;
     const add = (one: unknown) => {
@@ -101,13 +112,14 @@ export class Backup {
   }
 
   /** Stores a part of a backup until `restore`. A repeated part replaces the first one. */
-  stage(fenceId: string, part: number, text: string): void {
+  stage(fenceId: string, part: number, text: string): BackupRefusal | undefined {
     this.#fence.require(fenceId);
     const { sql } = this.#storage;
-    if (sql.databaseSize + text.length > MAX_BYTES)
-      throw new Error('the backup does not fit beside the data that the object has');
+    if (sql.databaseSize + text.length > this.#mostBytes)
+      return { refused: 'it does not fit beside the data that the object has' };
     sql.exec('CREATE TABLE IF NOT EXISTS restore_part (part INTEGER PRIMARY KEY, text TEXT NOT NULL)');
     sql.exec('INSERT OR REPLACE INTO restore_part (part, text) VALUES (?, ?)', part, text);
+    return undefined;
   }
 
   /**
@@ -255,7 +267,7 @@ export class Backup {
   }
 }
 
-/** A backup that cannot be restored; the message completes "The backup is refused: …". */
+/** A backup that cannot be restored; the message completes "The backup cannot be restored: …". */
 class Refused extends Error {}
 
 function parsed(text: string): unknown {

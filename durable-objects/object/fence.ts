@@ -1,9 +1,9 @@
 /**
- * The fence of an object [C-14.8]: while it is up, the object starts no turn, so its tables do not change. It is raised for a
- * backup or a restore. The object reloads when the fence is raised and when it is lowered: its clients are disconnected,
- * and what was only in memory counts as lost in a crash. A fence that nobody lowers ends at its time.
+ * The fence of an object [C-14.8]: while it is up, the object starts no turn, so its tables do not change. It is raised
+ * for a backup or a restore. The object reloads when the fence is raised and when it is lowered: its clients are
+ * disconnected, and it forgets what was only in memory, as in a crash. A fence that nobody lowers ends at its time.
  */
-import { type FenceState, RELOADS } from '../backup-rpc.ts';
+import { FENCED, type FenceState, RELOADS } from '../backup-rpc.ts';
 import type { Clock } from './clock.ts';
 
 const NAME = 'fence';
@@ -21,7 +21,7 @@ export class Fence {
     else if (stored) ctx.storage.kv.delete(NAME);
   }
 
-  /** The fence with which the object was loaded; undefined if there is none. */
+  /** The fence that was up when the object was loaded; undefined if none was. */
   get state(): FenceState | undefined {
     return this.#state;
   }
@@ -30,7 +30,7 @@ export class Fence {
   check(): void {
     if (!this.#state) return;
     if (this.#state.untilMs <= this.#clock.now()) this.#ctx.abort(RELOADS);
-    throw new Error('the object is behind a fence while it is backed up or restored: try again in a moment');
+    throw new Error(`${FENCED}: try again in a moment`);
   }
 
   /** Throws unless the fence with this id is up. */

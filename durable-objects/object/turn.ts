@@ -150,7 +150,8 @@ export class Turns {
 
   /**
    * Runs one turn and returns the result of `work`. `sendWhen` decides when the sends leave; by default at
-   * once. Throws while the object is behind a fence. A turn that fails aborts the object: it reloads its memory from storage, and clients reconnect.
+   * once. Throws while the object is behind a fence. A turn that fails aborts the object: it reloads its memory
+   * from storage, and clients reconnect.
    */
   run<Value>(work: (turn: Turn) => Value, sendWhen: (send: () => void) => void = (send) => send()): Value {
     if (this.#isRunning) throw new Error('a turn began inside another one: pass the outer turn on instead');

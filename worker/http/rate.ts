@@ -4,7 +4,7 @@
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import type { RequestCount } from '../../durable-objects/rpc.ts';
+import type { RequestCount } from '../../durable-objects/request-counter-rpc.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';

@@ -23,6 +23,7 @@ import {
 } from '../registry/api-keys.ts';
 import { writeAudit } from '../registry/audit.ts';
 import type { RegistryChange } from '../registry/changes.ts';
+import { pastFence } from './backup.ts';
 import { probe } from './probe.ts';
 
 const DEFAULT_AMQP_PORT = 5671;
@@ -156,7 +157,7 @@ export async function revokeApiKey(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | undefined> {
-  await vhostOf(env, key.id).revoke(key.id);
+  await pastFence(env, { object: 'key', id: key.id }, () => vhostOf(env, key.id).revoke(key.id));
   if (key.revokedAtMs) return undefined;
   return await revokeKey(env.DB, key, audit, now);
 }

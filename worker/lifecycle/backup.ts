@@ -2,7 +2,8 @@
  * Backups of the object of a plant or of an API key: the fence that keeps its data unchanged, and what a restore must
  * not undo. A backup may be older than a revocation, a suspension or a move of a device, so D1 decides about these.
  */
-import { type BackupRpc, RELOADS } from '../../durable-objects/backup-rpc.ts';
+import { type BackupRpc, FENCED, RELOADS } from '../../durable-objects/backup-rpc.ts';
+import type { SiteStub } from '../../durable-objects/env.ts';
 import { causesOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
 import { deviceStates } from '../registry/sealed.ts';
@@ -12,14 +13,7 @@ export interface BackupObject {
   id: string;
 }
 
-type Stub = Pick<BackupRpc, 'raiseFence' | 'lowerFence'> & {
-  fence(): Promise<ReturnType<BackupRpc['fence']>>;
-  readBackup(...args: Parameters<BackupRpc['readBackup']>): Promise<ReturnType<BackupRpc['readBackup']>>;
-  stageBackup(...args: Parameters<BackupRpc['stageBackup']>): Promise<void>;
-  restoreBackup(
-    ...args: Parameters<BackupRpc['restoreBackup']>
-  ): Promise<ReturnType<BackupRpc['restoreBackup']>>;
-};
+type Stub = Pick<SiteStub, keyof BackupRpc>;
 
 /** A new stub at each call: the stub of an object that reloaded stays broken. */
 export function objectOf({ SITE, VHOST }: Env, { object, id }: BackupObject): Stub {
@@ -39,6 +33,25 @@ export async function raiseFence(
 /** Lowers a fence; one that is not up is lowered already. */
 export async function lowerFence(env: Env, object: BackupObject, fenceId: string): Promise<void> {
   await untilReloaded(objectOf(env, object).lowerFence(fenceId));
+}
+
+/**
+ * Calls an object for a change that must not wait, such as a revocation: a fence in its way is lowered, so the backup or
+ * restore fails and must begin again. The fence refused the first call before it changed anything.
+ */
+export async function pastFence<Answer>(
+  env: Env,
+  object: BackupObject,
+  call: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!isSaid(error, FENCED) && !isSaid(error, RELOADS)) throw error;
+    const fence = await objectOf(env, object).fence();
+    if (fence) await lowerFence(env, object, fence.id);
+    return await call();
+  }
 }
 
 /**
@@ -63,6 +76,11 @@ async function untilReloaded(call: Promise<void>): Promise<void> {
   try {
     await call;
   } catch (error) {
-    if (!causesOf(error as Error).some(({ message }) => message.includes(RELOADS))) throw error;
+    if (!isSaid(error, RELOADS)) throw error;
   }
+}
+
+/** Whether an object refused a call with this text. */
+function isSaid(error: unknown, text: string): boolean {
+  return causesOf(error as Error).some(({ message }) => message.includes(text));
 }

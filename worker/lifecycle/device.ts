@@ -3,6 +3,7 @@
  * the device's Site, which also writes them to D1 and retries until D1 has them. D1 has the expiry of a new token
  * and the fingerprint of a new certificate before a client receives them.
  */
+import type { SiteStub } from '../../durable-objects/env.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../durable-objects/registry/writes.ts';
 import { signDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
@@ -18,6 +19,7 @@ import {
   replaceCertificate,
 } from '../registry/device-credentials.ts';
 import { type DeviceRow, findDevice } from '../registry/devices.ts';
+import { pastFence } from './backup.ts';
 import { type IssuedCertificate, issueCertificate } from './device-certificate.ts';
 import { packageOf } from './device-package.ts';
 import { siteIdOf, siteOf } from './device-site.ts';
@@ -65,6 +67,20 @@ export async function provisionDevice(
   }
 }
 
+/** Calls the Site that serves a device for a change that must not wait, not even for a backup. */
+async function atSite<Answer>(
+  env: Env,
+  device: DeviceRow,
+  call: (site: SiteStub) => Promise<Answer>,
+): Promise<Answer> {
+  return await pastFence(env, { object: 'plant', id: siteIdOf(device) }, () => call(siteOf(env, device)));
+}
+
+/** Deletes a device from its Site and ends its session. */
+export async function forgetDevice(env: Env, device: DeviceRow): Promise<void> {
+  await atSite(env, device, (site) => site.forgetDevice(device.id));
+}
+
 /** Returns false if the device's state does not allow it any more, for example after a concurrent revocation. */
 export async function setDeviceStatus(
   env: Env,
@@ -73,7 +89,9 @@ export async function setDeviceStatus(
   reason: string | null,
   audit: AuditEntry,
 ): Promise<boolean> {
-  const affected = await siteOf(env, device).setDeviceStatus(device.id, status, reason, audit);
+  const affected = await atSite(env, device, (site) =>
+    site.setDeviceStatus(device.id, status, reason, audit),
+  );
   if (!affected) return false;
   // The Site writes the same to D1 with retries. Writing it here makes it visible to the next request.
   await writeRegistry(env.DB, affected);
@@ -87,7 +105,7 @@ export async function rotateSecret(
   audit: AuditEntry,
 ): Promise<{ hmacSecret: string; graceUntilMs: number; rotatedAtMs: number } | undefined> {
   const hmacSecret = newSecret();
-  const rotated = await siteOf(env, device).rotateSecret(device.id, hmacSecret, audit);
+  const rotated = await atSite(env, device, (site) => site.rotateSecret(device.id, hmacSecret, audit));
   if (!rotated) return undefined;
   const { writes, graceUntilMs, rotatedAtMs } = rotated;
   await writeRegistry(env.DB, writes);
@@ -102,7 +120,7 @@ export async function issueToken(
   audit: AuditEntry | undefined,
   now: number,
 ): Promise<{ token: string; expiresAtMs: number } | undefined> {
-  const notBeforeMs = endOthers ? await siteOf(env, device).endTokens(device.id) : 0;
+  const notBeforeMs = endOthers ? await atSite(env, device, (site) => site.endTokens(device.id)) : 0;
   if (notBeforeMs === undefined) return undefined;
   // The clocks of the edge and of the device's object may differ a little.
   const issuedAtMs = Math.max(now, notBeforeMs);

@@ -63,9 +63,12 @@ export const backupRoutes = [
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { body: { fence, after, ...one } }) => {
       const from = after === undefined ? null : placeOf(after);
-      if (!from) await audit(c, one, 'backed_up');
+      const organizationId = await requireObject(c, one);
       await requireFence(c, one, fence);
-      const { text, next } = await objectOf(c.env, one).readBackup(one.id, fence, from);
+      const part = await objectOf(c.env, one).readBackup(one.id, fence, from);
+      if ('refused' in part) throw invalidBody(`after: ${part.refused}`);
+      if (!from) await audit(c, organizationId, one, 'backed_up');
+      const { text, next } = part;
       return { text, next: next && JSON.stringify(next) };
     },
   }),
@@ -86,7 +89,8 @@ export const backupRoutes = [
     handler: async (c, { body: { fence, part, text, ...one } }) => {
       await requireObject(c, one);
       await requireFence(c, one, fence);
-      await objectOf(c.env, one).stageBackup(fence, part, text);
+      const answer = await objectOf(c.env, one).stageBackup(fence, part, text);
+      if (answer) throw cannotRestore(answer.refused);
       return { part };
     },
   }),
@@ -102,14 +106,14 @@ export const backupRoutes = [
     },
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { body: { fence, ...one } }) => {
-      await requireObject(c, one);
+      const organizationId = await requireObject(c, one);
       await requireFence(c, one, fence);
       const restored = await objectOf(c.env, one).restoreBackup(one.id, fence);
-      if ('refused' in restored) throw invalidBody(`The backup cannot be restored: ${restored.refused}`);
+      if ('refused' in restored) throw cannotRestore(restored.refused);
+      await audit(c, organizationId, one, 'restored', { rows: restored.rows });
       await lowerFence(c.env, one, fence);
       const changedDevices =
         one.object === 'plant' ? await settleDevices(c.env, one.id, restored.deviceIds) : 0;
-      await audit(c, one, 'restored', { rows: restored.rows });
       return { rows: restored.rows, changedDevices };
     },
   }),
@@ -152,15 +156,20 @@ async function requireFence(c: Context<AppContext>, one: BackupObject, fence: st
 
 async function audit(
   c: Context<AppContext>,
+  organizationId: string,
   one: BackupObject,
   what: 'backed_up' | 'restored',
   details: Record<string, unknown> = {},
 ): Promise<void> {
-  const inOrganization = { organizationId: await requireObject(c, one), actor: c.get('operator') };
+  const inOrganization = { organizationId, actor: c.get('operator') };
   const [noun, type] =
     one.object === 'plant' ? (['plant', 'PLANT'] as const) : (['api_key', 'API_KEY'] as const);
   const entry = auditEntryOf(c, inOrganization, `${noun}.${what}`, { type, id: one.id }, details);
   await writeAudit(c.env.DB, entry, Date.now());
+}
+
+function cannotRestore(reason: string): ApiError {
+  return invalidBody(`The backup cannot be restored: ${reason}`);
 }
 
 function placeOf(after: string) {

@@ -187,6 +187,34 @@ describe('the fence', () => {
     expect((await setPeak()).status).toBe(200);
   });
 
+  it('does not delay a revocation, a suspension, a new secret or a deletion: each ends the backup', async ({
+    object,
+    team,
+    device,
+  }) => {
+    const key = await team.newKey();
+    const behind = { object: 'key', id: key.id } as const;
+    await raise(behind);
+    const answer = await team.orgAdmin.delete(`/partner/api-keys/${key.id}`, { org: team.id });
+    expect([answer.status, (await key.call('/plants')).status]).toEqual([200, 401]);
+    expect(await vhostOf(key.id).fence()).toBeUndefined();
+    const { admin } = team;
+    for (const urgent of [
+      () => admin.operate(device.id, 'suspend'),
+      () => admin.operate(device.id, 'reactivate'),
+      () => admin.operate(device.id, 'rotate-secret'),
+      () => admin.operate(device.id, 'mqtt-token', { endOthers: true }),
+      () => admin.operate(device.id, 'revoke'),
+      () => admin.delete(`/devices/${device.id}`),
+    ]) {
+      const fence = await raise(object);
+      expect((await urgent()).status).toBe(200);
+      await expectError(await ask('read', { ...object, fence }), 409, 'CONFLICT');
+    }
+    expect((await dialMqtt(device.id, device.token)).status).toBe(401);
+    expect((await team.trailOf(object.id)).map(([event]) => event)).not.toContain('plant.backed_up');
+  });
+
   it('ends at its time, when nobody lowers it', async ({ object, setPeak }) => {
     const now = stopClock();
     const fence = await raise(object, 1);
@@ -214,6 +242,9 @@ describe('the fence', () => {
       await expectError(await ask(step, { ...object, fence, ...more }), 409, 'CONFLICT');
     await expectError(await ask('fence', { object: 'plant', id: fence }), 404, 'NOT_FOUND');
     await expectError(await ask('read', { ...object, fence, after: 'x' }), 400, 'VALIDATION_ERROR');
+    const up = { ...object, fence: await raise(object) };
+    const after = JSON.stringify({ table: 0, key: [1, 2, 3], rows: 0 });
+    await expectError(await ask('read', { ...up, after }), 400, 'VALIDATION_ERROR');
   });
 
   it('is up until the time in the answer', async ({ object }) => {

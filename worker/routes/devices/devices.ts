@@ -29,6 +29,7 @@ import type { AppContext } from '../../env.ts';
 import { conflict, forbidden, limitReached } from '../../http/error-response.ts';
 import { longPageOf } from '../../http/long-page.ts';
 import { idParameter, longPageParameters } from '../../http/query.ts';
+import { forgetDevice } from '../../lifecycle/device.ts';
 import { moveDevice } from '../../lifecycle/device-move.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
@@ -191,7 +192,7 @@ export const deviceRoutes = [
       const device = await requireDeviceAfterMove(c, params.id);
       const { id, name, serialNumber } = device;
       const audit = auditEntry(c, 'device.deleted', { type: 'DEVICE', id }, { name, serialNumber });
-      await siteOf(c.env, device).forgetDevice(id);
+      await forgetDevice(c.env, device);
       const change = await deleteDevice(c.env.DB, device, audit, Date.now());
       if (change === 'gone') throw deviceNotFound();
       await announce(c, change);

@@ -1,0 +1,19 @@
+/** The RPC contract of the request counter. Add fields, never change the meaning of one (see rpc.ts). */
+
+/** The REST requests of one key, user, organization or client network in the current minute. */
+export interface RequestCount {
+  isOver: boolean;
+  /** Requests left in the current minute; `resetMs`: milliseconds until the next one. */
+  remaining: number;
+  resetMs: number;
+}
+
+export interface RequestCounterRpc {
+  /** Counts one request if the limit of `perMinute` is not yet reached. */
+  take(perMinute: number): RequestCount;
+  /**
+   * Adds requests that an isolate of the Worker has already accepted; returns the number of requests in the
+   * current minute and the milliseconds until its end.
+   */
+  add(count: number): { count: number; resetMs: number };
+}
