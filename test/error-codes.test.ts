@@ -2,7 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { type ApiErrorCode, ERROR_STATUS } from '../protocol/errors.ts';
 import { assertedCodes, ELSEWHERE, errorRows, errorTable } from '../tools/error-table.ts';
+import { NOT_SHOWN } from '../tools/rest-calls/errors.ts';
 import { ERROR_TEXTS } from '../worker/openapi/errors.ts';
+import examples from '../worker/openapi/examples.json' with { type: 'json' };
 
 const CODES = Object.keys(ERROR_STATUS) as ApiErrorCode[];
 const RESERVED = CODES.filter((code) => ERROR_TEXTS[code] === null);
@@ -27,6 +29,11 @@ describe('each error code', () => {
 
   it('that is answered is asserted by its name in a suite of the Worker, the objects or the whole system', () => {
     expect(ANSWERED.filter((code) => table[code].suites.length === 0)).toEqual([]);
+  });
+
+  it('that is answered has a recorded example in the reference, or the reason why it has none', () => {
+    const shown = Object.keys(examples.errors);
+    expect([...shown, ...Object.keys(NOT_SHOWN)].sort()).toEqual([...ANSWERED].sort());
   });
 
   it('that is reserved is declared by no route and asserted by no suite [C-10]', () => {

@@ -10,6 +10,7 @@ import { errorRows, errorTable } from './error-table.ts';
 import type { Call } from './rest-calls/call.ts';
 import { CALLS, END_CALLS } from './rest-calls/calls.ts';
 import { curlOf } from './rest-calls/curl.ts';
+import { NOT_SHOWN } from './rest-calls/errors.ts';
 import { type DocumentedRoute, documentedRoutes, factsOf } from './rest-calls/route-facts.ts';
 import { show } from './show-json.ts';
 
@@ -98,7 +99,9 @@ function errorSection(code: ApiErrorCode, routes: readonly DocumentedRoute[]): s
     `## ${code}`,
     `Status ${ERROR_STATUS[code]}.\n${text?.when}\n${text?.remedy}`,
     ...(own.length === 0 ? [] : [`Answered by: ${shown}.`]),
-    ...(example === undefined ? [] : [`\`\`\`json\n${show(example)}\n\`\`\``]),
+    ...(example === undefined
+      ? [`No example: ${NOT_SHOWN[code]}`]
+      : [`\`\`\`json\n${show(example)}\n\`\`\``]),
   ].join('\n\n');
 }
 

@@ -16,11 +16,15 @@ export interface Call {
   ids?: Readonly<Record<string, string>>;
   query?: string;
   body?: unknown;
+  /** Further headers, with variables: `origin: https://example.com`. */
+  headers?: readonly string[];
   /** The variables that the answer sets, each by the path of its value. */
   save?: Readonly<Record<string, string>>;
   /** What happens before the call and is no call over REST; `note` says it to the reader. */
   prepare?(world: World): Promise<Variables | undefined>;
   note?: string;
+  /** What happens after the call, so that later calls find what they need. */
+  finish?(world: World): Promise<void>;
   /** The call only makes what a later one needs: the reference does not show it. */
   isHidden?: true;
 }
@@ -55,6 +59,7 @@ export function headersOf(call: Call, facts: RouteFacts): string[] {
   return [
     ...CREDENTIALS[caller],
     ...(isMember ? ['x-org-id: $ORG'] : []),
+    ...(call.headers ?? []),
     ...(call.body === undefined ? [] : ['content-type: application/json']),
   ];
 }

@@ -1,15 +1,29 @@
 /**
- * A call for each error code that one call on a development stack can cause: the reference shows its answer. The calls
- * change nothing.
+ * A call for each error code that a development stack can answer within seconds: the reference shows its answer. Later
+ * calls do not depend on what these change.
  */
 import type { ApiErrorCode } from '../../protocol/errors.ts';
 import type { Call } from './call.ts';
+import { LATE_ERROR_CALLS } from './late-errors.ts';
 
 const ABSENT = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 const SUB_DEVICE = { externalId: 'BESS-2', assetType: 'BESS', name: 'Battery 2' };
 const TEMPLATE = { name: 'Other', assetType: 'BESS' };
 const KEY = { name: 'Key', partnerId: 'acme-trader', scopes: ['plants:read'] };
 const PASSWORD = 'correct horse battery';
+
+const NO_LISTENER = 'The development stack has an AMQP listener and knows client addresses.';
+
+/** Why no call shows an error code. */
+export const NOT_SHOWN: Readonly<Partial<Record<ApiErrorCode, string>>> = {
+  CSP_VIOLATION_LOGGED:
+    'It is the good answer of `POST /api/v1/csp-report`, see [rest-calls.md](rest-calls.md).',
+  EMAIL_CHANGE_TOKEN_EXPIRED: 'The token must be older than a day.',
+  INVITATION_EXPIRED: 'The invitation must be older than a week.',
+  REFRESH_TOKEN_EXPIRED: 'The refresh token must be older than 30 days.',
+  API_KEY_CIDR_NOT_IMPLEMENTED: NO_LISTENER,
+  API_KEY_VCP_SCOPES_NOT_SUPPORTED: NO_LISTENER,
+};
 
 export const ERROR_CALLS: Readonly<Partial<Record<ApiErrorCode, Call>>> = {
   BAD_REQUEST: { route: 'DELETE /api/v1/auth/me', as: 'admin' },
@@ -158,4 +172,5 @@ export const ERROR_CALLS: Readonly<Partial<Record<ApiErrorCode, Call>>> = {
     as: 'nobody',
     body: { email: 'jana@example.com', password: 'x'.repeat(70_000) },
   },
+  ...LATE_ERROR_CALLS,
 };

@@ -57,6 +57,7 @@ export class Placeholders {
   #text(text: string): string {
     const { amqp, baseUrl } = this.#stack;
     return text
+      .replace(/\b(try again in) \d+ s\b/, '$1 42 s')
       .replaceAll(baseUrl, 'https://api.example.com')
       .replaceAll(`${amqp.host}:${amqp.port}`, 'amqp.example.com:5671')
       .replace(/^mqtts:\/\/.*$/, 'mqtts://mqtt.example.com:8885')

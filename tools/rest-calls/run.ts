@@ -52,6 +52,7 @@ export async function runCalls(
           : await byFetch(stack.baseUrl, call, facts, { variables, body });
       for (const [name, path] of Object.entries(call.save ?? {}))
         variables[name] = valueAt(answer, path, call);
+      await call.finish?.(world);
       outcomes.push({ call, status, body: placeholders.in(body), answer: placeholders.in(answer) });
     }
   } finally {

@@ -13,6 +13,14 @@ export type Variables = Record<string, string>;
 
 const WAIT_MS = 10_000;
 const PAUSE_MS = 50;
+const FULL_BATCH = 50;
+/** A call that shows a full limit must come before the count begins again. */
+const LEAST_RESET_SECONDS = 5;
+
+export interface Sent {
+  headers?: Record<string, string>;
+  body?: unknown;
+}
 
 export class World {
   readonly stack: Stack;
@@ -76,6 +84,36 @@ export class World {
   async ownSession(): Promise<string> {
     const { data } = await this.#read<{ data: { id: string; current: boolean }[] }>('/auth/sessions');
     return data.find(({ current }) => current)?.id ?? '';
+  }
+
+  /** Sends a request that the reference does not show. */
+  async send(method: string, path: string, { headers = {}, body }: Sent): Promise<Response> {
+    return await fetch(`${this.stack.baseUrl}/api/v1${path}`, {
+      method,
+      headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  }
+
+  /** The same, of a user: returns the body of a successful answer, throws for any other. */
+  async sendAs<Answer>(token: string, method: string, path: string, body?: unknown): Promise<Answer> {
+    const headers = token === '' ? {} : { authorization: `Bearer ${token}` };
+    const response = await this.send(method, path, { headers, body });
+    if (!response.ok) throw new Error(`${method} ${path} answered ${await response.text()}`);
+    return (await response.json()) as Answer;
+  }
+
+  /** Sends a request again and again until its limit refuses it. */
+  async fillLimit(method: string, path: string, sent: Sent): Promise<void> {
+    await until(async () => {
+      const batch = Array.from({ length: FULL_BATCH }, () => this.send(method, path, sent));
+      const answers = await Promise.all(batch);
+      await Promise.all(answers.map((answer) => answer.arrayBuffer()));
+      const isFull = answers.some(
+        ({ status, headers }) => status === 429 && Number(headers.get('retry-after')) >= LEAST_RESET_SECONDS,
+      );
+      return isFull ? true : undefined;
+    });
   }
 
   async #read<Answer>(path: string): Promise<Answer> {

@@ -76,7 +76,8 @@ export const FIELDS: Readonly<Record<string, string>> = {
   data: 'The rows of the page.',
   dataQuality: 'How complete and fresh the values are.',
   decision: 'The check that decided about the command, and the facts it used.',
-  deadLetter: 'The queue of messages that are no valid envelopes.',
+  deadLetter:
+    'The queue of your malformed publishes, and of messages that you rejected or requeued 20 times.',
   deleted: 'Always true.',
   detail: 'What is wrong.',
   details: 'More about the event or error.',
