@@ -36,7 +36,8 @@ export interface BackupKind {
 /** An object may have 10 GB: the restored tables must fit beside the old ones. */
 const MAX_BYTES = 9e9;
 const ROWS_PER_READ = 20;
-const OWN_TABLES = ['schema_version', 'restore_part'];
+/** The platform's tables and those of the restore itself: in no backup, and no restore changes them. */
+const LEFT_OUT = /^(_.*|sqlite_.*|schema_version|restore_part)$/;
 
 const header = z.strictObject({
   sitewire: z.literal('backup'),
@@ -225,9 +226,8 @@ export class Backup {
     sql.exec('CREATE TABLE IF NOT EXISTS restore_part (part INTEGER PRIMARY KEY, text TEXT NOT NULL)');
     let begun = '';
     for (let part = 0; ; part++) {
-      const [found] = sql
-        .exec<{ text: string }>('SELECT text FROM restore_part WHERE part = ?', part)
-        .toArray();
+      const query = 'SELECT text FROM restore_part WHERE part = ?';
+      const [found] = sql.exec<{ text: string }>(query, part).toArray();
       if (!found) break;
       const lines = `${begun}${found.text}`.split('\n');
       begun = lines.pop() ?? '';
@@ -242,7 +242,7 @@ export class Backup {
     return sql
       .exec<{ name: string }>(`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`)
       .toArray()
-      .filter(({ name }) => !/^(_cf_|sqlite_)/.test(name) && !OWN_TABLES.includes(name))
+      .filter(({ name }) => !LEFT_OUT.test(name))
       .map(({ name }) => {
         const columns = sql.exec<{ name: string; pk: number }>(`PRAGMA table_info(${name})`).toArray();
         const key = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);

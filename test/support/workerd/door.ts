@@ -136,7 +136,7 @@ export async function rowCounts(
     const { sql } = state.storage;
     const tables = sql
       .exec<{ name: string }>(
-        `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'`,
+        `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_*' AND name NOT GLOB 'sqlite_*'`,
       )
       .toArray();
     return Object.fromEntries(

@@ -109,6 +109,22 @@ describe('a backup of a plant', () => {
     expect(rowsOf(await backUp(object))).toEqual(rowsOf(text));
   });
 
+  it('leaves out the tables of the platform, and leaves them as they are', async ({
+    object,
+    device,
+    link,
+  }) => {
+    await sendTelemetry(link, device, { gridPowerKw: 7 });
+    const run = (sql: string) =>
+      runInDurableObject(siteOf(object.id), (_site, { storage }) => storage.sql.exec(sql).toArray());
+    await run('CREATE TABLE __miniflare_do_name (id INTEGER PRIMARY KEY, name TEXT)');
+    await run(`INSERT INTO __miniflare_do_name VALUES (1, 'one')`);
+    const text = await backUp(object);
+    expect(text).not.toContain('__miniflare_do_name');
+    await restore(object, text);
+    expect(await run('SELECT name FROM __miniflare_do_name')).toEqual([{ name: 'one' }]);
+  });
+
   it('does not undo a revocation, a suspension, a new secret or a move', async ({ object, team, device }) => {
     const [revoked, suspended, moved] = await Promise.all([
       team.newTokenDevice({ plantId: object.id }),
