@@ -140,10 +140,16 @@ export class TestStack {
   }
 
   /** Starts the edge again on the same data and port, with the same secrets except for these. */
-  async restartEdge(secrets: Partial<EdgeSecrets> = {}): Promise<void> {
+  async restartEdge(secrets: Partial<EdgeSecrets> = {}, whileStopped = () => {}): Promise<void> {
     await this.edge.stop();
+    whileStopped();
     const { secrets: before } = this.#edgeOptions;
     this.edge = await startEdge({ ...this.#edgeOptions, secrets: { ...before, ...secrets } });
+  }
+
+  /** Where the edge stores D1. */
+  get databaseFolder(): string {
+    return join(this.folder, 'edge', 'd1');
   }
 
   /** Sends kill -9 to workerd; resolves when Miniflare's new one answers. */
