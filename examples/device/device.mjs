@@ -43,6 +43,8 @@ if (!existsSync(FILE)) {
 }
 const provisioned = JSON.parse(readFileSync(FILE, 'utf8'));
 const { deviceId, security } = provisioned;
+if (provisioned.authMethod !== 'TOKEN')
+  throw new Error('this program connects with a token: register the device with authMethod TOKEN');
 const { topics } = provisioned.mqtt;
 /**
  * Outcomes of the last thousand commands by cmdId. They are stored because a command may arrive several

@@ -56,6 +56,8 @@ def load():
 
 
 package = load()
+if package["authMethod"] != "TOKEN":
+    sys.exit("this program connects with a token: register the device with authMethod TOKEN")
 device = package["deviceId"]
 security = package["security"]
 topics = package["mqtt"]["topics"]
