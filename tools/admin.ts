@@ -9,6 +9,7 @@ import type { Page } from '../protocol/page.ts';
 import { Operator } from './admin-client.ts';
 import { type BackupReport, backUp, rehearse, restore } from './backup.ts';
 import { check } from './check.ts';
+import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run admin -- create-organization --name <name> --email <e-mail>
@@ -65,6 +66,8 @@ const options = {
   file: { type: 'string' },
   seconds: { type: 'string', default: '20' },
 } as const;
+
+showHelp(USAGE);
 
 function read() {
   try {

@@ -8,7 +8,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { showHelp } from './show-help.ts';
 
+showHelp('npm run conformance -- [--record]: compares our AMQP listener with a real RabbitMQ');
 const { values } = parseArgs({ options: { record: { type: 'boolean', default: false } } });
 const ROOT = join(import.meta.dirname, '..');
 const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');

@@ -6,15 +6,13 @@
  */
 import type { CommandFamily } from '../protocol/routing-keys.ts';
 import { Partner, type ReceivedEvent } from './partner.ts';
+import { showHelp } from './show-help.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
 const USAGE =
   'npm run demo: runs the main flow once against the stack that npm start has started; takes no options';
 
-if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
-  console.log(USAGE);
-  process.exit(0);
-}
+showHelp(USAGE);
 
 const STEP_TIMEOUT_MS = 10_000;
 const TELEMETRY_TIMEOUT_MS = 20_000;

@@ -9,6 +9,7 @@ import { buildAssets, startEdge } from './edge.ts';
 import { prepare } from './prepare.ts';
 import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
+import { showHelp } from './show-help.ts';
 import { BEHAVIOURS, type SimulatorSetting } from './simulator/behaviour.ts';
 import type { SimulatorChange, SimulatorStart, SimulatorWord } from './simulator/index.ts';
 import { takeRequest } from './simulator/requested-behaviour.ts';
@@ -26,10 +27,7 @@ It takes no options. These variables of the environment change it:
   SITEWIRE_HOST            address on which AMQPS and MQTTS listen (127.0.0.1)
   SITEWIRE_LOG_LEVEL       log level of the bridge (warn)`;
 
-if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
-  console.log(USAGE);
-  process.exit(0);
-}
+showHelp(USAGE);
 
 const WATCH_MS = 250;
 const MINUTE_MS = 60_000;

@@ -5,14 +5,15 @@
 import { parseArgs } from 'node:util';
 import type { DeviceDiagnostics, DeviceRecord, RestCommand } from '../protocol/device-record.ts';
 import { AdminClient } from './admin-client.ts';
+import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE =
   'npm run device:check -- --device <id> [--seconds 120] [--url <edge> --email <admin> --password <password>]';
 
+showHelp(USAGE);
 const { values } = parseArgs({
   options: {
-    help: { type: 'boolean', short: 'h', default: false },
     device: { type: 'string' },
     url: { type: 'string' },
     email: { type: 'string' },
@@ -20,10 +21,6 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '120' },
   },
 });
-if (values.help) {
-  console.log(USAGE);
-  process.exit(0);
-}
 const LOOK_MS = 500;
 /** A connected device whose messages were not dropped for this time passes the step `signs`. */
 const QUIET_MS = 15_000;

@@ -5,11 +5,15 @@
  */
 import { parseArgs } from 'node:util';
 import { fuzz } from './fuzz/batch.ts';
+import { showHelp } from './show-help.ts';
 
 /** How much memory the process may gain after its warm-up. */
 const GROWTH_MIB = 300;
 const WARM_FRAMES = 200_000;
 
+showHelp(
+  'npm run fuzz -- [--frames 10000000] [--seed <number>]: runs random AMQP clients against the bridge',
+);
 const { values } = parseArgs({
   options: { frames: { type: 'string', default: '10000000' }, seed: { type: 'string' } },
 });

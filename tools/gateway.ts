@@ -8,6 +8,7 @@ import type { DeviceRecord } from '../protocol/device-record.ts';
 import type { SubDeviceRecord } from '../protocol/plant-record.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
 import type { AdminClient } from './admin-client.ts';
+import { showHelp } from './show-help.ts';
 import { BEHAVIOURS, type BehaviourName } from './simulator/behaviour.ts';
 import type { GatewayWord } from './simulator/gateway.ts';
 import type { Identity } from './simulator/identity.ts';
@@ -21,6 +22,8 @@ const USAGE = `npm run gateway -- [--device <id|name|serial>] [--plant <id|name>
   --plant    a separate gateway for that plant, registered the first time
   --behave   ${Object.keys(BEHAVIOURS).join(', ')}: the behaviours of \`npm run simulator\`
   --package  writes the device's package to that file (-: standard output) for a client of your own, and exits`;
+showHelp(USAGE);
+
 const INTERVAL_MS = 2_000;
 /** One day: a package may be used long after it was written. */
 const PACKAGE_TOKEN_SECONDS = 86_400;

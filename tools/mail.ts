@@ -4,11 +4,15 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
+
+const USAGE = 'npm run mail [-- <recipient>]: prints the last mail that the running stack has sent';
+showHelp(USAGE);
 
 const [recipient, ...rest] = process.argv.slice(2);
 if (recipient?.startsWith('-') || rest.length > 0) {
-  console.error('npm run mail [-- <recipient>]: prints the last mail that the running stack has sent');
+  console.error(USAGE);
   process.exit(2);
 }
 try {

@@ -4,10 +4,12 @@
  */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
+import { showHelp } from './show-help.ts';
 
 const WALKS = 'test/durable-objects/site/plan/model-';
 const STEPS_PER_PROCESS = 20_000;
 
+showHelp('npm run model -- [--steps 1000000] [--seed <number>]: compares the plan of a site with its model');
 const { values } = parseArgs({
   options: { steps: { type: 'string', default: '1000000' }, seed: { type: 'string' } },
 });

@@ -6,10 +6,13 @@
 import { parseArgs } from 'node:util';
 import { readOrder } from './order.ts';
 import { Partner, type ReceivedEvent } from './partner.ts';
+import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run send -- <routing key without the slug> '<payload>' [--unsigned] [--seconds 60]
   a time in the payload may be "now", "now+8s" or "now-30s"`;
+showHelp(USAGE);
+
 const ENDS = ['REJECTED', 'COMPLETED', 'DEVIATED', 'FAILED'];
 const KEYS = ['event.command.ack', 'event.execution', 'event.alarm'];
 

@@ -3,9 +3,14 @@
  * argument it prints the current behaviour.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { settingOf } from './simulator/behaviour.ts';
+import { showHelp } from './show-help.ts';
+import { BEHAVIOURS, settingOf } from './simulator/behaviour.ts';
 import { requestBehaviour } from './simulator/requested-behaviour.ts';
 import { dataFolder, readStack } from './stack-file.ts';
+
+const USAGE = `npm run simulator -- [<behaviour>]: prints how the simulated plant behaves, or changes it
+  behaviours: ${Object.keys(BEHAVIOURS).join(', ')}`;
+showHelp(USAGE);
 
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 100;
@@ -23,7 +28,7 @@ async function change(word: string): Promise<void> {
 
 try {
   const [word, ...rest] = process.argv.slice(2);
-  if (rest.length > 0) throw new Error('usage: npm run simulator -- [<behaviour>]');
+  if (rest.length > 0) throw new Error(USAGE);
   const before = readStack().simulator;
   if (word !== undefined) await change(word);
   console.log(

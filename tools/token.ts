@@ -4,11 +4,13 @@
  */
 import { parseArgs } from 'node:util';
 import { LIMIT } from '../protocol/limits.ts';
+import { showHelp } from './show-help.ts';
 import { enterStack, findDevice, freshToken, identify } from './stack-device.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run -s token -- [--device <id|name|serial>] [--expires-in <seconds>]   an MQTT token; default device: the gateway of the seeded plant
 npm run -s token -- --admin                                                an access token: Authorization: Bearer …`;
+showHelp(USAGE);
 
 const options = {
   device: { type: 'string' },

@@ -8,6 +8,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { showHelp } from './show-help.ts';
 import { missingForWeek, runWeek } from './week/stack.ts';
 
 const SPANS = {
@@ -16,10 +17,14 @@ const SPANS = {
   wide: { startMs: Date.UTC(2026, 9, 24, 21), hours: 6, others: 400 },
 };
 
+const USAGE =
+  'npm run week -- [week|night|wide] [seed]: loads a simulated week of a plant, and checks every answer';
+showHelp(USAGE);
+
 const [name = 'week', seed = '1'] = process.argv.slice(2);
 const span = Object.hasOwn(SPANS, name) ? SPANS[name as keyof typeof SPANS] : undefined;
 if (!span || !/^\d+$/.test(seed)) {
-  console.error('npm run week -- [week|night|wide] [seed]');
+  console.error(USAGE);
   process.exit(2);
 }
 const missing = missingForWeek();

@@ -3,6 +3,8 @@
  * bench-results/. docs/performance.md quotes the results. A number after an id is its duration in minutes,
  * for benchmarks that have one.
  */
+
+import { showHelp } from '../show-help.ts';
 import { benchAmqp } from './amqp.ts';
 import { benchAmqpIdle } from './amqp-idle.ts';
 import { assertQuiet } from './bench-stack.ts';
@@ -44,6 +46,8 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   'strangers-connections': benchStrangersConnections,
   'strangers-account': benchStrangersAccount,
 };
+showHelp(`npm run bench -- [<benchmark> [<minutes>]]…\n  ${Object.keys(BENCHES).join(', ')}`);
+
 /** The benchmarks that run without arguments: those that take minutes and not an hour. */
 const SHORT = ['p1', 'p2'];
 
