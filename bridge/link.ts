@@ -3,21 +3,23 @@
  * and this bridge. When one end closes, the other closes too; the bridge never redials, the client has to
  * reconnect.
  *
- * Batching: if no frame is unanswered, frames are sent at the end of the turn. Otherwise they are collected
- * until the next answer, a frame that needs no answer or a full batch, but at most for two milliseconds,
- * because the answer of one Site may be late while others would answer at once.
+ * Batching: if no frame is unanswered, frames are sent at the end of the turn. Otherwise they are collected, and how
+ * long depends on the protocol. A device's link has one batch under way: what comes meanwhile travels behind its answer,
+ * so that batches grow with the load, unless an urgent frame sends everything at once. A partner's link collects until
+ * the next answer or a full batch, but at most for two milliseconds, because the answer of one Site may be late while
+ * others would answer at once.
  */
 import { randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import type * as z from 'zod';
-import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
+import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFirst, parseFrames } from '../protocol/link/batch.ts';
 import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
 import { LINK_PATHS } from '../protocol/link/proof.ts';
 import { edgeTls } from './edge-tls.ts';
 import { type Edge, proofHeaders } from './proof.ts';
 import { judgeRefusal, type NoLink } from './refusal.ts';
 
-/** Frames are collected no longer than this while an earlier one is unanswered. */
+/** A partner's frames are collected no longer than this while an earlier one is unanswered. */
 const GATHER_MS = 2;
 const DIAL_TIMEOUT_MS = 8_000;
 /** About this much of the body of a rejected dial is read at most; the error envelopes of the edge are shorter. */
@@ -55,8 +57,11 @@ export interface LinkHandlers<Down> {
 export interface ObjectLink<Up> {
   /** Returns the sequence for a frame that needs an answer. */
   nextSeq(): number;
-  /** `awaitsAnswer` is the frame's sequence if the frame needs an answer. */
-  send(frame: Up, awaitsAnswer?: number): void;
+  /**
+   * `awaitsAnswer` is the frame's sequence if the frame needs an answer. An urgent frame, by default one that needs none,
+   * waits for no answer to earlier frames.
+   */
+  send(frame: Up, awaitsAnswer?: number, isUrgent?: boolean): void;
   close(): void;
 }
 
@@ -78,17 +83,28 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #early: Down[] = [];
   #closedWith: { code: number; reason: string } | undefined;
   #nextSeq = 0;
+  readonly #protocol: keyof typeof LINK_PATHS;
   #waiting: Up[] = [];
+  /** The sequence of each waiting frame; undefined for a frame that needs no answer. */
+  #waitingSeqs: (number | undefined)[] = [];
+  /** Whether the flush at the end of this turn sends everything, and not only one message. */
+  #isUrgent = false;
   #gather: NodeJS.Timeout | undefined;
   #turn = false;
-  /** Unanswered sequences, oldest first, with the time at which each was sent. */
+  /** Unanswered sequences that were sent, oldest first, with the time of each. */
   readonly #unanswered = new Map<number, number>();
   #lastSignMs = Date.now();
   #pingedMs = Date.now();
 
-  constructor(socket: WebSocket, schema: z.ZodType<Down>, answered: Answered = () => {}) {
+  constructor(
+    socket: WebSocket,
+    schema: z.ZodType<Down>,
+    protocol: keyof typeof LINK_PATHS,
+    answered: Answered = () => {},
+  ) {
     this.#socket = socket;
     this.#schema = schema;
+    this.#protocol = protocol;
     this.#answered = answered;
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     socket.on('close', (code, reason) => this.#onClose(code, reason.toString()));
@@ -113,14 +129,15 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     return this.#nextSeq;
   }
 
-  send(frame: Up, awaitsAnswer?: number): void {
+  send(frame: Up, awaitsAnswer?: number, isUrgent = awaitsAnswer === undefined): void {
     if (this.#closedWith) return;
     this.#waiting.push(frame);
-    const isIdle = this.#unanswered.size === 0;
-    if (awaitsAnswer !== undefined) this.#unanswered.set(awaitsAnswer, Date.now());
-    if (this.#waiting.length >= MAX_BATCH_FRAMES) this.flush();
-    else if (isIdle || awaitsAnswer === undefined) this.#flushSoon();
-    else this.#gather ??= setTimeout(() => this.flush(), GATHER_MS);
+    this.#waitingSeqs.push(awaitsAnswer);
+    const hasWindow = this.#protocol === 'mqtt';
+    if (!hasWindow && this.#waiting.length >= MAX_BATCH_FRAMES) this.flush();
+    else if (isUrgent) this.#flushSoon(true);
+    else if (this.#unanswered.size === 0) this.#flushSoon(!hasWindow);
+    else if (!hasWindow) this.#gather ??= setTimeout(() => this.flush(), GATHER_MS);
   }
 
   close(): void {
@@ -146,21 +163,30 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   }
 
   /** Flushes at the end of this turn of the event loop, so that frames from one read of the client's socket travel together. */
-  #flushSoon(): void {
+  #flushSoon(isUrgent: boolean): void {
+    this.#isUrgent ||= isUrgent;
     if (this.#turn) return;
     this.#turn = true;
-    setImmediate(() => this.flush());
+    setImmediate(() => this.flush(this.#isUrgent));
   }
 
-  /** Sends the collected frames now. */
-  flush(): void {
+  /** Sends the collected frames now: all, or as many as one message holds. */
+  flush(isAll = true): void {
     this.#turn = false;
+    this.#isUrgent = false;
     clearTimeout(this.#gather);
     this.#gather = undefined;
-    if (this.#waiting.length === 0 || this.#socket.readyState !== WebSocket.OPEN) return;
-    const frames = this.#waiting;
-    this.#waiting = [];
-    for (const message of packFrames(frames)) this.#socket.send(message);
+    if (this.#socket.readyState !== WebSocket.OPEN) return;
+    const now = Date.now();
+    let sent = 0;
+    while (sent < this.#waiting.length && (isAll || sent === 0)) {
+      const { message, count } = packFirst(this.#waiting, sent);
+      this.#socket.send(message);
+      sent += count;
+    }
+    for (const seq of this.#waitingSeqs.splice(0, sent))
+      if (seq !== undefined) this.#unanswered.set(seq, now);
+    this.#waiting.splice(0, sent);
   }
 
   #receive(data: RawData, isBinary: boolean): void {
@@ -174,7 +200,8 @@ export class Link<Up, Down> implements ObjectLink<Up> {
       return;
     }
     for (const frame of frames.value as Answerable[]) this.#noteAnswer(frame);
-    if (this.#waiting.length > 0) this.#flushSoon();
+    const hasWindow = this.#protocol === 'mqtt';
+    if (this.#waiting.length > 0 && (!hasWindow || this.#unanswered.size === 0)) this.#flushSoon(!hasWindow);
     const end = (frames.value as Answerable[]).findIndex((frame) => frame.kind === 'goodbye');
     const goodbye = frames.value[end] as Answerable | undefined;
     const before = goodbye ? frames.value.slice(0, end) : frames.value;
@@ -261,7 +288,7 @@ export function dial<Up, Down>(
     }, DIAL_TIMEOUT_MS);
     socket.on('upgrade', (response) => {
       headers = response.headers as Record<string, string>;
-      link = new Link(socket, schema, answered);
+      link = new Link(socket, schema, protocol, answered);
     });
     socket.on('open', () => {
       // Removes the listeners of the dial: they would hold the credential in memory as long as the link is open.

@@ -188,6 +188,8 @@ export const LIMITS = {
   // Maximum number of QoS 2 messages without PUBREL. A common client (paho) sends at most 20 by default.
   // Payloads that the Site has stored are no longer in memory.
   mqttInflightMessages: [32, 'messages', 'ours'],
+  // Payloads of one device that its Site has not answered; above it the bridge does not read from the device.
+  mqttUnansweredBytes: [MIB, 'bytes', 'ours'],
   deviceMessagesPerSecond: [20, 'messages', 'C-3.8', 'deviceRatePerSecond'],
   deviceMessagesBurst: [200, 'messages', 'C-3.8'],
   // At the default rate of 20 messages per second; changes in proportion to the setting of that rate.

@@ -15,9 +15,10 @@ import type { DialResult } from '../link.ts';
 import { type EndReason, linkReason, type OwnReason, streamReason } from '../reasons.ts';
 import { wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
+import { Intake } from './intake.ts';
 import { authenticateError, CONNACK, type DeviceCredential, loginOf, prepareConnect } from './login.ts';
 import { type EventsOf, type Origin, Origins } from './origins.ts';
-import { noteForeignTopic, noteNoPublish, type PublishFrame, type Session } from './session.ts';
+import { noteForeignTopic, noteNoPublish, type PublishFrame, type Session, sendPublish } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
 export type DeviceDial = (
@@ -161,11 +162,12 @@ export class MqttEngine {
     const { link } = dialed;
     const gate = client.conn as SizeGate;
     const held = new Held<PublishFrame>(
-      (frame) => link.send(frame, frame.seq),
-      (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
+      (frame) => sendPublish(link, frame),
+      (isHolding) => intake.holdFor('rate', isHolding),
     );
+    const intake = new Intake((isHeld) => gate.hold(isHeld, () => refreshKeepAlive(client)));
     const fresh = { quiet: false, foreignTopics: 0, spokeMs: Date.now() };
-    const session: Session = { deviceId, origin, link, waiting: new Map(), held, ...fresh };
+    const session: Session = { deviceId, origin, link, waiting: new Map(), held, intake, ...fresh };
     this.#sessions.set(client, session);
     origin.isReported = true;
     origin.events.opened({ username: origin.username });
@@ -202,7 +204,10 @@ export class MqttEngine {
     packet.retain = false;
     const seq = session.link.nextSeq();
     const frame: PublishFrame = { kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') };
+    const bytes = packet.payload.length;
+    session.intake.take(bytes);
     const answer = (outcome: 'stored' | 'refused') => {
+      session.intake.release(bytes);
       // MQTT 3.1.1 has no negative acknowledgement: with QoS 0 Aedes sends none, and the client sends the
       // message again in its next session.
       if (outcome === 'refused') packet.qos = 0;
@@ -211,7 +216,7 @@ export class MqttEngine {
       done(null);
     };
     session.waiting.set(seq, { frame, answer });
-    if (session.held.size === 0) session.link.send(frame, seq);
+    if (session.held.size === 0) sendPublish(session.link, frame);
     else session.held.add(frame);
   }
 

@@ -4,6 +4,7 @@ import { NO_PUBLISH_MS } from '../../protocol/link/live.ts';
 import type { Held } from '../held.ts';
 import type { Link } from '../link.ts';
 import type { EndReason } from '../reasons.ts';
+import type { Intake } from './intake.ts';
 import type { Origin } from './origins.ts';
 
 export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
@@ -21,6 +22,7 @@ export interface Session {
   waiting: Map<number, Waiting>;
   /** Publishes over the device's rate. The client is not read while any are held. */
   held: Held<PublishFrame>;
+  intake: Intake;
   /** True after the Site was notified that the client has sent nothing for `CLIENT_QUIET_MS`. */
   quiet: boolean;
   /** When the client last published, or when the Site was last notified that the client does not publish. */
@@ -35,6 +37,11 @@ export interface Session {
 /** Uses of foreign topics that are reported per session. */
 const MAX_FOREIGN_TOPICS = 10;
 const MAX_TOPIC_CHARS = 256;
+
+/** Sends a publish: telemetry may wait for the answer to earlier telemetry; acknowledgements and statuses do not. */
+export function sendPublish(link: Session['link'], frame: PublishFrame): void {
+  link.send(frame, frame.seq, frame.topic !== 'telemetry');
+}
 
 /** Notifies the Site when the client has published nothing for `NO_PUBLISH_MS` [C-8.2]. */
 export function noteNoPublish(session: Session, now: number): void {

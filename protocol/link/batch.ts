@@ -39,18 +39,23 @@ export function parseFrames<Frame>(schema: z.ZodType<Frame>, message: unknown): 
 /** Packs frames into as few messages as the limits allow. */
 export function packFrames(frames: readonly unknown[]): string[] {
   const messages: string[] = [];
-  let parts: string[] = [];
+  for (let start = 0; start < frames.length; ) {
+    const { message, count } = packFirst(frames, start);
+    messages.push(message);
+    start += count;
+  }
+  return messages;
+}
+
+/** One message with as many frames from `start` on as the limits allow, at least one, and how many those are. */
+export function packFirst(frames: readonly unknown[], start = 0): { message: string; count: number } {
+  const parts: string[] = [];
   let chars = 0;
-  for (const frame of frames) {
-    const text = JSON.stringify(frame);
-    if (parts.length === MAX_BATCH_FRAMES || (parts.length > 0 && chars + text.length > MAX_BATCH_CHARS)) {
-      messages.push(`[${parts.join(',')}]`);
-      parts = [];
-      chars = 0;
-    }
+  for (let index = start; index < frames.length && parts.length < MAX_BATCH_FRAMES; index++) {
+    const text = JSON.stringify(frames[index]);
+    if (parts.length > 0 && chars + text.length > MAX_BATCH_CHARS) break;
     parts.push(text);
     chars += text.length + 1;
   }
-  if (parts.length > 0) messages.push(`[${parts.join(',')}]`);
-  return messages;
+  return { message: `[${parts.join(',')}]`, count: parts.length };
 }

@@ -1,6 +1,6 @@
-/** The traffic of a link: smart batching, and answers by sequence. */
+/** The traffic of a link: how frames are batched for devices and for partners, and answers by sequence. */
 import { describe, expect } from 'vitest';
-import { seqsOf } from '#support/bridge-link.ts';
+import { partnerSeqsOf, seqsOf } from '#support/bridge-link.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { linkTest as it } from '#support/bridge-test.ts';
 
@@ -10,57 +10,102 @@ describe('batching', () => {
     expect(seqsOf(await open.object.untilBatches(1))).toEqual([[1, 2, 3]]);
   });
 
-  it('while an answer is pending, frames wait and are then sent in one message', async ({ open }) => {
-    open.publish();
-    await open.object.untilBatches(1);
-    open.publish();
-    await turns();
-    open.publish();
-    await turns();
-    open.object.send({ kind: 'stored', seqs: [1] });
-    expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3]]);
-  });
-
-  it('frames wait for the answer at most two milliseconds', async ({ clock, open }) => {
-    open.publish();
-    await open.object.untilBatches(1);
-    open.publish();
-    await clock.pass(1);
-    open.publish();
-    await clock.pass(1);
-    expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3]]);
-  });
-
-  it('a frame that needs no answer is sent immediately, with the frames that wait', async ({ open }) => {
-    open.publish();
-    await open.object.untilBatches(1);
-    open.publish();
-    open.link.send({ kind: 'subscribed', commands: true });
-    expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 0]]);
-  });
-
-  it('a message has at most 256 frames', async ({ clock, open }) => {
-    open.publish();
-    await open.object.untilBatches(1);
-    for (let count = 0; count < 300; count++) open.publish();
-    expect((await open.object.untilBatches(2))[1]?.length).toBe(256);
-    await clock.pass(2);
-    expect((await open.object.untilBatches(3))[2]?.length).toBe(44);
-  });
-
   it('a message has at most 256 Ki characters', async ({ open }) => {
+    open.link.send({ kind: 'subscribed', commands: true });
     for (let count = 0; count < 5; count++) open.publish('x'.repeat(100_000));
-    expect(seqsOf(await open.object.untilBatches(3))).toEqual([[1, 2], [3, 4], [5]]);
+    expect(seqsOf(await open.object.untilBatches(3))).toEqual([[0, 1, 2], [3, 4], [5]]);
   });
 
-  it('frames stay in order', async ({ clock, open }) => {
+  it('frames stay in order', async ({ open }) => {
     for (let count = 0; count < 1_000; count++) {
       open.publish();
       if (count % 90 === 0) await turns(1);
     }
+    for (let seq = 1; seq <= 1_000; seq++) expect((await open.object.store()).seq).toBe(seq);
+  });
+});
+
+describe('the batches of a device', () => {
+  it('go one at a time: what comes while one is unanswered follows its answer in one message', async ({
+    clock,
+    open,
+  }) => {
+    open.publish();
+    await open.object.untilBatches(1);
+    for (let count = 0; count < 3; count++) {
+      open.publish();
+      await turns();
+      await clock.pass(1_000);
+    }
+    expect(open.object.batches.length).toBe(1);
+    open.object.send({ kind: 'stored', seqs: [1] });
+    expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3, 4]]);
+  });
+
+  it('have at most 256 frames; what is over it follows the next answer', async ({ open }) => {
+    open.publish();
+    await open.object.untilBatches(1);
+    for (let count = 0; count < 300; count++) open.publish();
+    open.object.send({ kind: 'stored', seqs: [1] });
+    const [, second = []] = await open.object.untilBatches(2);
+    expect(second.length).toBe(256);
+    await turns();
+    expect(open.object.batches.length).toBe(2);
+    open.object.send({ kind: 'stored', seqs: seqsOf([second]).flat() });
+    expect((await open.object.untilBatches(3))[2]?.length).toBe(44);
+  });
+
+  it('count a publish that must wait for its rate as answered', async ({ open }) => {
+    open.publish();
+    await open.object.untilBatches(1);
+    open.publish();
+    open.object.send({ kind: 'wait', seqs: [1], ms: 100, count: 1 });
+    expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2]]);
+  });
+
+  it.for([
+    ['an acknowledgement', { kind: 'publish', seq: 99, topic: 'ack', payload: '{}' }, 99],
+    ['a frame that needs no answer', { kind: 'subscribed', commands: true }, undefined],
+  ] as const)('do not delay %s, which takes all that wait with it', async ([_name, frame, seq], { open }) => {
+    open.publish();
+    await open.object.untilBatches(1);
+    for (let count = 0; count < 300; count++) open.publish();
+    open.link.send(frame, seq, true);
+    const batches = await open.object.untilBatches(3);
+    expect(batches.map(({ length }) => length)).toEqual([1, 256, 45]);
+    expect(batches[2]?.at(-1)).toEqual(frame);
+  });
+});
+
+describe('the batches of a partner', () => {
+  it('wait for an answer, and are then sent in one message', async ({ partner }) => {
+    partner.publish();
+    await partner.object.untilBatches(1);
+    partner.publish();
+    await turns();
+    partner.publish();
+    await turns();
+    partner.object.send({ kind: 'stored', seqs: [1] });
+    expect(partnerSeqsOf(await partner.object.untilBatches(2))).toEqual([[1], [2, 3]]);
+  });
+
+  it('wait for the answer at most two milliseconds', async ({ clock, partner }) => {
+    partner.publish();
+    await partner.object.untilBatches(1);
+    partner.publish();
+    await clock.pass(1);
+    partner.publish();
+    await clock.pass(1);
+    expect(partnerSeqsOf(await partner.object.untilBatches(2))).toEqual([[1], [2, 3]]);
+  });
+
+  it('are sent when they have 256 frames', async ({ clock, partner }) => {
+    partner.publish();
+    await partner.object.untilBatches(1);
+    for (let count = 0; count < 300; count++) partner.publish();
+    expect((await partner.object.untilBatches(2))[1]?.length).toBe(256);
     await clock.pass(2);
-    await open.object.take('publish');
-    for (let seq = 2; seq <= 1_000; seq++) expect((await open.object.take('publish')).seq).toBe(seq);
+    expect((await partner.object.untilBatches(3))[2]?.length).toBe(44);
   });
 });
 

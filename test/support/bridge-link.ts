@@ -1,7 +1,8 @@
 /** A device's link between the bridge and a test's edge, with everything that the bridge receives on it. */
 import { type DialResult, dial, type Link } from '../../bridge/link.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
-import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
+import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../../protocol/link/vhost.ts';
+import type { DeviceEdgeLink, TestEdge, VhostEdgeLink } from './bridge-edge.ts';
 import { Signal } from './bridge-signal.ts';
 
 export const DEVICE_ID = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';
@@ -55,6 +56,36 @@ export interface OpenLink {
 /** The sequence of each publish in each message; 0 for other frames. */
 export function seqsOf(batches: DeviceLinkUp[][]): number[][] {
   return batches.map((batch) => batch.map((one) => (one.kind === 'publish' ? one.seq : 0)));
+}
+
+/** Both ends of a partner's link, which needs no owner. */
+export interface OpenPartnerLink {
+  link: Link<VhostLinkUp, VhostLinkDown>;
+  object: VhostEdgeLink;
+  /** Sends a frame that expects an answer. Returns its sequence. */
+  publish(): number;
+}
+
+/** The sequence of each publish in each message of a partner's link. */
+export function partnerSeqsOf(batches: VhostLinkUp[][]): number[][] {
+  return batches.map((batch) => batch.map((one) => (one.kind === 'publish' ? one.seq : 0)));
+}
+
+export async function openPartnerLink(edge: TestEdge): Promise<OpenPartnerLink> {
+  const { url, forBridge } = edge;
+  const [dialed, object] = await Promise.all([
+    dial<VhostLinkUp, VhostLinkDown>({ ...forBridge, url }, 'amqp', CREDENTIAL, vhostLinkDown),
+    edge.vhostLink(),
+  ]);
+  if (dialed.outcome !== 'accepted') throw new Error(`not accepted: ${dialed.outcome}`);
+  const { link } = dialed;
+  const content = { exchange: 'vcp', routingKey: 'acme.command.mode', properties: '', body: 'x' } as const;
+  const publish = () => {
+    const seq = link.nextSeq();
+    link.send({ kind: 'publish', seq, ...content, encoding: 'utf8' }, seq);
+    return seq;
+  };
+  return { link, object, publish };
 }
 
 export async function openLink(edge: TestEdge): Promise<OpenLink> {

@@ -8,7 +8,7 @@ import { test } from 'vitest';
 import { startPulse } from '../../bridge/link.ts';
 import { listen } from '../../bridge/tls.ts';
 import { TestEdge } from './bridge-edge.ts';
-import { openLink } from './bridge-link.ts';
+import { openLink, openPartnerLink } from './bridge-link.ts';
 import { TestClock } from './bridge-signal.ts';
 
 export type Serve = (server: Server, port?: number, host?: string) => Promise<number>;
@@ -50,6 +50,11 @@ export const linkTest = edgeTest
       stopPulse();
     });
     return open;
+  })
+  .extend('partner', async ({ clock: _clock, edge }, { onCleanup }) => {
+    const partner = await openPartnerLink(edge);
+    onCleanup(() => partner.link.close());
+    return partner;
   })
   .extend('link', ({ open }) => open.link)
   .extend('object', ({ open }) => open.object)

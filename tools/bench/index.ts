@@ -13,6 +13,7 @@ import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
 import { benchOracle } from './oracle.ts';
 import { benchCommands } from './p1-command.ts';
+import { benchTelemetryOpenLoop } from './p2-open-loop.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
 import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
@@ -30,6 +31,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   'amqp-idle': benchAmqpIdle,
   p1: benchCommands,
   p2: benchTelemetry,
+  'p2-open': benchTelemetryOpenLoop,
   p5: benchIdle,
   'p5-tls': benchIdleTls,
   p6: benchGrowth,
