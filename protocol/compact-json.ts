@@ -24,6 +24,7 @@ function endOfString(text: string, start: number): number {
 
 /** Removes the whitespace outside strings. `text` must be valid JSON. */
 export function compact(text: string): string {
+  if (!/[ \t\r\n]/.test(text)) return text;
   let out = '';
   let from = 0;
   let index = 0;

@@ -15,8 +15,15 @@ export const MAX_BATCH_CHARS = 256 * 1024;
 /** Longer messages are rejected. Enough for one 256 KiB body with the worst JSON escaping. */
 export const MAX_MESSAGE_CHARS = 2 * 1024 * 1024;
 
-/** Parses one link message. Frames are hostile input: validated, and limited in number and length. */
-export function parseFrames<Frame>(schema: z.ZodType<Frame>, message: unknown): Result<Frame[], string> {
+/**
+ * Parses one link message. Frames are hostile input: validated, and limited in number and length. `usual` recognises
+ * frequent frames without the schema: it returns what the schema would, or undefined for every frame in doubt.
+ */
+export function parseFrames<Frame>(
+  schema: z.ZodType<Frame>,
+  message: unknown,
+  usual?: (value: unknown) => Frame | undefined,
+): Result<Frame[], string> {
   if (typeof message !== 'string') return refuse('not text');
   if (message.length > MAX_MESSAGE_CHARS) return refuse('too long');
   let values: unknown;
@@ -29,6 +36,11 @@ export function parseFrames<Frame>(schema: z.ZodType<Frame>, message: unknown): 
     return refuse(`not a batch of at most ${MAX_BATCH_FRAMES} frames`);
   const frames: Frame[] = [];
   for (const value of values) {
+    const known = usual?.(value);
+    if (known) {
+      frames.push(known);
+      continue;
+    }
     const parsed = schema.safeParse(value);
     if (!parsed.success) return refuse(firstIssue(parsed.error));
     frames.push(parsed.data);

@@ -25,6 +25,15 @@ export const deviceLinkUp = z.discriminatedUnion('kind', [
 ]);
 export type DeviceLinkUp = z.infer<typeof deviceLinkUp>;
 
+/** A publish of telemetry, recognised without the schema; undefined for any other frame (see `parseFrames`). */
+export function usualPublish(value: unknown): DeviceLinkUp | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { kind, seq: number, topic, payload } = value as Record<string, unknown>;
+  if (kind !== 'publish' || topic !== 'telemetry' || typeof payload !== 'string') return undefined;
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0) return undefined;
+  return { kind, seq: number, topic, payload };
+}
+
 export const deviceLinkDown = z.discriminatedUnion('kind', [
   stored,
   z.object({ kind: z.literal('refused'), seq, reason: z.string() }),

@@ -7,16 +7,16 @@ import { deviceTopic } from '../../protocol/topics.ts';
 import { siteOf } from '../objects.ts';
 import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
-import { type Figure, report } from './figures.ts';
+import { type Figure, processCpuMs, report } from './figures.ts';
 import { telemetryText } from './plant-load.ts';
 
-const BATCHES = [1, 10, 100];
-const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 100: 80_000 };
+const BATCHES = [1, 10, 32, 100];
+const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 32: 64_000, 100: 80_000 };
 /**
  * Number of devices of the plant for each batch size; each has one link. There are enough of them that each
  * stays far below its rate limit.
  */
-const LINK_DEVICES: Record<number, number> = { 1: 4, 10: 16, 100: 64 };
+const LINK_DEVICES: Record<number, number> = { 1: 4, 10: 16, 32: 64, 100: 64 };
 const MAX_LINK_DEVICES = 64;
 /**
  * Number of unanswered batches at a time: enough to keep the links busy, but so few that no answer comes near
@@ -64,7 +64,10 @@ async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): P
     for (let count = 0; count < batch; count++) sender.payloads.push(telemetryText(sender.device));
   }
   const before = await rowsWritten(stack, plant, devices);
+  const edge = stack.edge.pid() ?? 0;
+  const cpuMs = processCpuMs(edge);
   const seconds = await pour(senders, total, batch);
+  const edgeMs = processCpuMs(edge) - cpuMs;
   const rows = (await rowsWritten(stack, plant, devices)) - before;
   for (const { link } of senders) link.close();
   const figures: Figure[] = [
@@ -73,6 +76,12 @@ async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): P
       value: total / seconds,
       unit: 'messages/s',
       ...(batch === 10 ? { target: '≥ 10 000' } : {}),
+    },
+    {
+      name: `edge CPU per message, ${batch} per batch`,
+      value: (edgeMs * 1_000) / total,
+      unit: 'µs',
+      ...(batch === 32 ? { target: '≤ 25' } : {}),
     },
     {
       name: `rows written per message, ${batch} per batch`,

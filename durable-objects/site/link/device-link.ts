@@ -5,7 +5,7 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { parseFrames } from '../../../protocol/link/batch.ts';
-import { type DeviceLinkUp, deviceLinkUp } from '../../../protocol/link/device.ts';
+import { type DeviceLinkUp, deviceLinkUp, usualPublish } from '../../../protocol/link/device.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { type DeviceDial, notFoundResponse, refusalResponse, stateRefusal } from '../../dial.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
@@ -102,7 +102,7 @@ export class DeviceLink {
       );
       return;
     }
-    const frames = parseFrames(deviceLinkUp, message);
+    const frames = parseFrames(deviceLinkUp, message, usualPublish);
     if (!frames.ok) cut(CLOSE_CODES.protocolError, frames.refusal);
     else this.#receive(socket, device, frames.value, now);
   }
