@@ -12,6 +12,9 @@ const DEVICE = '3f2b8c1e-7a44-4d0e-9b61-5c1f0e2d3a4b';
 const SIG = 'ab'.repeat(32);
 const USUAL = `{"ts":1768471200000,"nonce":"n-1","data":{"gridPowerKw":-12.5,"BESS-1/socPercent":55},"sig":"${SIG}"}`;
 
+/** Far below what the generators give: a test that recognises none checks nothing. */
+const LEAST_RECOGNISED = 30;
+
 /** What a text may contain where it is changed: structure, escapes, whitespace, digits, names with a meaning. */
 const PIECES = [
   ...[
@@ -69,16 +72,19 @@ const PIECES = [
 ];
 
 const piece = fc.constantFrom(...PIECES);
-const number = fc.oneof(fc.double({ noNaN: true }).map(String), fc.integer().map(String), piece);
-const name = fc.oneof(fc.constantFrom('gridPowerKw', 'BESS-1/powerKw', 'a', '10', '2'), fc.string(), piece);
+/** Mostly usual values, so that many messages are recognised. */
+const mostly = <Value>(usual: fc.Arbitrary<Value>, ...others: fc.Arbitrary<Value>[]) =>
+  fc.oneof({ weight: 5, arbitrary: usual }, ...others);
+const number = mostly(fc.integer().map(String), fc.double({ noNaN: true }).map(String), piece);
+const name = mostly(fc.constantFrom('gridPowerKw', 'BESS-1/powerKw', 'a', '10', '2'), fc.string(), piece);
 const member = fc.tuple(name, number).map(([key, value]) => `${JSON.stringify(key)}:${value}`);
 const data = fc.array(member, { maxLength: 5 }).map((members) => `{${members.join(',')}}`);
 const message = fc
   .tuple(
-    fc.oneof(fc.nat().map(String), piece),
-    fc.oneof(fc.string(), piece),
+    mostly(fc.nat().map(String), piece),
+    mostly(fc.uuid(), fc.string(), piece),
     data,
-    fc.constantFrom(SIG, 'AB', ''),
+    mostly(fc.constant(SIG), fc.constantFrom('AB', '')),
   )
   .map(
     ([ts, nonce, values, sig]) =>
@@ -109,7 +115,7 @@ describe('the short way of a reading', () => {
       if (usualReading(text)) recognised += 1;
       expectSame(text);
     });
-    expect(recognised).toBeGreaterThan(100);
+    expect(recognised).toBeGreaterThan(LEAST_RECOGNISED);
   });
 
   it('has the result of the schema for a usual message that is changed anywhere', () => {
@@ -118,7 +124,7 @@ describe('the short way of a reading', () => {
       if (usualReading(text)) recognised += 1;
       expectSame(text);
     });
-    expect(recognised).toBeGreaterThan(100);
+    expect(recognised).toBeGreaterThan(LEAST_RECOGNISED);
   });
 
   it.each([
@@ -174,25 +180,26 @@ describe('the short way of a frame', () => {
     fc.nat(),
     fc.jsonValue(),
   );
-  const frame = fc.record(
-    {
-      kind: fc.oneof(fc.constant('publish'), value),
-      seq: fc.oneof(fc.nat(), value),
-      topic: fc.oneof(fc.constant('telemetry'), value),
-      payload: fc.oneof(fc.string(), value),
-      other: value,
-      __proto__: value,
-    },
-    { requiredKeys: [] },
+  const members = {
+    kind: mostly(fc.constant('publish'), value),
+    seq: mostly(fc.nat(), value),
+    topic: mostly(fc.constant('telemetry'), value),
+    payload: mostly(fc.string(), value),
+    other: value,
+    ['__proto__']: value,
+  };
+  const frame = mostly(
+    fc.record(members, { requiredKeys: ['kind', 'seq', 'topic', 'payload'] }),
+    fc.record(members, { requiredKeys: [] }),
   );
 
   it('has the result of the schema for generated values', () => {
     let recognised = 0;
-    forMany(3_000, fc.oneof({ weight: 5, arbitrary: frame }, value), (one) => {
+    forMany(3_000, mostly<unknown>(frame, value), (one) => {
       const text = JSON.stringify([one]);
       if (usualPublish(JSON.parse(text)[0])) recognised += 1;
       expect(parseFrames(deviceLinkUp, text, usualPublish)).toEqual(parseFrames(deviceLinkUp, text));
     });
-    expect(recognised).toBeGreaterThan(100);
+    expect(recognised).toBeGreaterThan(LEAST_RECOGNISED);
   });
 });
