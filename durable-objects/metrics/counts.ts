@@ -10,8 +10,6 @@ import type { Turn } from '../object/turn.ts';
 import type { CountKey, Counts } from './families.ts';
 
 const ANSWER_MS = 5_000;
-/** The counts of this time travel together: a busy object would otherwise call after each turn. */
-const GATHER_MS = 2_000;
 /** Pause after a failed call. */
 const PAUSE_MS = 60_000;
 
@@ -47,20 +45,18 @@ export class Tally {
 export interface OwnCountsHost {
   clock: Pick<Clock, 'now'>;
   report(counts: Counts): PromiseLike<void>;
-  wait(ms: number): Promise<void>;
   keepAlive(work: Promise<void>): void;
 }
 
 /**
- * The counts of one object. They are reported after the turn that added them, or, if a report was sent shortly before, with
- * the counts of the next two seconds. One call at a time; counts that are added during a call are sent with the next one.
+ * The counts of one object. They are reported after the turn that added them, with one call at a time; counts
+ * that are added during a call are sent with the next one.
  */
 export class OwnCounts {
   readonly #host: OwnCountsHost;
   readonly #tally = new Tally();
   #isReporting = false;
   #notBeforeMs = 0;
-  #reportedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(host: OwnCountsHost) {
     this.#host = host;
@@ -81,9 +77,6 @@ export class OwnCounts {
   async #reportAll(): Promise<void> {
     const send = (counts: Counts) => within(ANSWER_MS, this.#host.report(counts));
     while (!this.#tally.isEmpty) {
-      const waitMs = Math.min(this.#reportedAtMs + GATHER_MS - this.#host.clock.now(), GATHER_MS);
-      if (waitMs > 0) await this.#host.wait(waitMs);
-      this.#reportedAtMs = this.#host.clock.now();
       if (await this.#tally.report(send)) continue;
       this.#notBeforeMs = this.#host.clock.now() + PAUSE_MS;
       break;

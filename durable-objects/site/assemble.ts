@@ -93,12 +93,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, fence: Fence, on
     fence,
   );
   const calls = new Calls(clock, onChange);
-  const counts = new OwnCounts({
-    clock,
-    report: (batch) => metricsOf(env).add(batch),
-    wait: (ms) => scheduler.wait(ms),
-    keepAlive,
-  });
+  const counts = new OwnCounts({ clock, report: (batch) => metricsOf(env).add(batch), keepAlive });
   const identity = new SiteIdentity(keyValues, turns);
   const destination = destinationOf({
     database: env.DB,

@@ -79,12 +79,7 @@ export class VhostParts {
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
     this.#partnerQueueRows = new PartnerQueueRows(sql);
-    this.counts = new OwnCounts({
-      clock,
-      report: (counts) => metricsOf(env).add(counts),
-      wait: (ms) => scheduler.wait(ms),
-      keepAlive,
-    });
+    this.counts = new OwnCounts({ clock, report: (counts) => metricsOf(env).add(counts), keepAlive });
     this.key = new Key(keyValues, new SecretBox(env.DATA_KEYS), onKeyEnd);
     this.ending = new Ending(keyValues, {
       clock,
