@@ -8,7 +8,7 @@
  */
 import { networkOf } from '../protocol/address-range.ts';
 import { LIMIT } from '../protocol/limits.ts';
-import type { DialResult } from './link.ts';
+import type { DialResult } from './link-dial.ts';
 import type { NoLink } from './refusal.ts';
 
 const MINUTE_MS = 60_000;

@@ -6,7 +6,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import type * as z from 'zod';
 import type { LINK_PATHS } from '../protocol/link/proof.ts';
 import { Addresses } from './addresses.ts';
-import { type DialResult, dial, type LinkCredential } from './link.ts';
+import { type DialResult, dial, type LinkCredential } from './link-dial.ts';
 import type { BridgeLog } from './log.ts';
 import type { Metrics, Protocol } from './metrics.ts';
 import type { Edge } from './proof.ts';

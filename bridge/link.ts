@@ -1,6 +1,5 @@
 /**
- * The link of one client: a WebSocket to the object that owns the client. The upgrade authenticates the client
- * and this bridge. When one end closes, the other closes too; the bridge never redials, the client has to
+ * The link of one client: a WebSocket to the object that owns the client. When one end closes, the other closes too; the bridge never redials, the client has to
  * reconnect.
  *
  * Batching: if no frame is unanswered, frames are sent at the end of the turn. Otherwise they are collected, and how
@@ -9,42 +8,18 @@
  * the next answer or a full batch, but at most for two milliseconds, because the answer of one Site may be late while
  * others would answer at once.
  */
-import { randomUUID } from 'node:crypto';
-import { type ClientOptions, type RawData, WebSocket } from 'ws';
+import { type RawData, WebSocket } from 'ws';
 import type * as z from 'zod';
-import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFirst, parseFrames } from '../protocol/link/batch.ts';
+import { MAX_BATCH_FRAMES, packFirst, parseFrames } from '../protocol/link/batch.ts';
 import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
-import { LINK_PATHS } from '../protocol/link/proof.ts';
-import { edgeTls } from './edge-tls.ts';
-import { type Edge, proofHeaders } from './proof.ts';
-import { judgeRefusal, type NoLink } from './refusal.ts';
+import type { LINK_PATHS } from '../protocol/link/proof.ts';
 
 /** A partner's frames are collected no longer than this while an earlier one is unanswered. */
 const GATHER_MS = 2;
-const DIAL_TIMEOUT_MS = 8_000;
-/** About this much of the body of a rejected dial is read at most; the error envelopes of the edge are shorter. */
-const MAX_REFUSAL_CHARS = 4_096;
-
-/** The client that a link is dialled for. */
-export interface LinkCredential {
-  username: string;
-  password: string;
-  /** Connection id in the log and at the edge; by default a new UUID. */
-  connection?: string;
-  address: string;
-  /** SHA-256 of the client certificate in hex; empty without one. */
-  fingerprint: string;
-  /** The nonce of a new key's probe; empty for all other clients. */
-  probe?: string;
-}
-
-export type DialResult<Up, Down> =
-  | { outcome: 'accepted'; link: Link<Up, Down>; headers: Record<string, string> }
-  | NoLink;
 
 /**
- * Receives the seconds from sending a publish to its answer `stored` or `unstored`: once per answer, for its first
- * publish. Refused publishes are not measured.
+ * Receives the seconds from a publish, with its wait for the batch before, to its answer `stored` or `unstored`: once per
+ * answer, for its first publish. Refused publishes are not measured.
  */
 export type Answered = (seconds: number) => void;
 
@@ -83,16 +58,17 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #early: Down[] = [];
   #closedWith: { code: number; reason: string } | undefined;
   #nextSeq = 0;
-  readonly #protocol: keyof typeof LINK_PATHS;
+  /** Whether one batch is under way at a time, as on a device's link. */
+  readonly #hasWindow: boolean;
   #waiting: Up[] = [];
-  /** The sequence of each waiting frame; undefined for a frame that needs no answer. */
-  #waitingSeqs: (number | undefined)[] = [];
+  /** The sequence of each waiting frame, and when it came; undefined for a frame that needs no answer. */
+  #waitingSeqs: ({ seq: number; cameMs: number } | undefined)[] = [];
   /** Whether the flush at the end of this turn sends everything, and not only one message. */
   #isUrgent = false;
   #gather: NodeJS.Timeout | undefined;
   #turn = false;
-  /** Unanswered sequences that were sent, oldest first, with the time of each. */
-  readonly #unanswered = new Map<number, number>();
+  /** Unanswered sequences that were sent, oldest first, with the times at which each came and was sent. */
+  readonly #unanswered = new Map<number, { cameMs: number; sentMs: number }>();
   #lastSignMs = Date.now();
   #pingedMs = Date.now();
 
@@ -104,7 +80,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   ) {
     this.#socket = socket;
     this.#schema = schema;
-    this.#protocol = protocol;
+    this.#hasWindow = protocol === 'mqtt';
     this.#answered = answered;
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     socket.on('close', (code, reason) => this.#onClose(code, reason.toString()));
@@ -132,12 +108,13 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   send(frame: Up, awaitsAnswer?: number, isUrgent = awaitsAnswer === undefined): void {
     if (this.#closedWith) return;
     this.#waiting.push(frame);
-    this.#waitingSeqs.push(awaitsAnswer);
-    const hasWindow = this.#protocol === 'mqtt';
-    if (!hasWindow && this.#waiting.length >= MAX_BATCH_FRAMES) this.flush();
+    this.#waitingSeqs.push(
+      awaitsAnswer === undefined ? undefined : { seq: awaitsAnswer, cameMs: Date.now() },
+    );
+    if (!this.#hasWindow && this.#waiting.length >= MAX_BATCH_FRAMES) this.flush();
     else if (isUrgent) this.#flushSoon(true);
-    else if (this.#unanswered.size === 0) this.#flushSoon(!hasWindow);
-    else if (!hasWindow) this.#gather ??= setTimeout(() => this.flush(), GATHER_MS);
+    else if (this.#unanswered.size === 0) this.#flushSoon(!this.#hasWindow);
+    else if (!this.#hasWindow) this.#gather ??= setTimeout(() => this.flush(), GATHER_MS);
   }
 
   close(): void {
@@ -151,7 +128,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   pulse(now: number): void {
     const [oldest] = this.#unanswered.values();
     const isLost = now - this.#lastSignMs > SIGN_OF_LIFE_MS;
-    const isStuck = oldest !== undefined && now - oldest > ANSWER_TIMEOUT_MS;
+    const isStuck = oldest !== undefined && now - oldest.sentMs > ANSWER_TIMEOUT_MS;
     if (isLost || isStuck) {
       this.#socket.terminate();
       this.#onClose(1006, isLost ? 'no frame or pong from the edge' : 'no answer to a frame from the edge');
@@ -177,15 +154,15 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     clearTimeout(this.#gather);
     this.#gather = undefined;
     if (this.#socket.readyState !== WebSocket.OPEN) return;
-    const now = Date.now();
+    const sentMs = Date.now();
     let sent = 0;
     while (sent < this.#waiting.length && (isAll || sent === 0)) {
       const { message, count } = packFirst(this.#waiting, sent);
       this.#socket.send(message);
       sent += count;
     }
-    for (const seq of this.#waitingSeqs.splice(0, sent))
-      if (seq !== undefined) this.#unanswered.set(seq, now);
+    for (const one of this.#waitingSeqs.splice(0, sent))
+      if (one) this.#unanswered.set(one.seq, { cameMs: one.cameMs, sentMs });
     this.#waiting.splice(0, sent);
   }
 
@@ -200,8 +177,8 @@ export class Link<Up, Down> implements ObjectLink<Up> {
       return;
     }
     for (const frame of frames.value as Answerable[]) this.#noteAnswer(frame);
-    const hasWindow = this.#protocol === 'mqtt';
-    if (this.#waiting.length > 0 && (!hasWindow || this.#unanswered.size === 0)) this.#flushSoon(!hasWindow);
+    if (this.#waiting.length > 0 && (!this.#hasWindow || this.#unanswered.size === 0))
+      this.#flushSoon(!this.#hasWindow);
     const end = (frames.value as Answerable[]).findIndex((frame) => frame.kind === 'goodbye');
     const goodbye = frames.value[end] as Answerable | undefined;
     const before = goodbye ? frames.value.slice(0, end) : frames.value;
@@ -223,8 +200,8 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   }
 
   #measure(seq: number | undefined): void {
-    const sentAtMs = seq === undefined ? undefined : this.#unanswered.get(seq);
-    if (sentAtMs !== undefined) this.#answered((this.#lastSignMs - sentAtMs) / 1_000);
+    const one = seq === undefined ? undefined : this.#unanswered.get(seq);
+    if (one) this.#answered((this.#lastSignMs - one.cameMs) / 1_000);
   }
 
   #onClose(code: number, reason: string): void {
@@ -246,72 +223,4 @@ export function startPulse(): () => void {
     for (const link of open) link.pulse(now);
   }, 1_000);
   return () => clearInterval(timer);
-}
-
-/** Dials the object of a client. The credential is kept in memory only during the dial. */
-export function dial<Up, Down>(
-  edge: Edge,
-  protocol: keyof typeof LINK_PATHS,
-  credential: LinkCredential,
-  schema: z.ZodType<Down>,
-  answered?: Answered,
-): Promise<DialResult<Up, Down>> {
-  const path = LINK_PATHS[protocol];
-  const userinfo = Buffer.from(`${credential.username}:${credential.password}`).toString('base64');
-  const authorization = `Basic ${userinfo}`;
-  const { connection = randomUUID(), address, fingerprint, probe = '' } = credential;
-  const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
-
-  return new Promise((done) => {
-    const options: ClientOptions = {
-      ...edgeTls(edge.url),
-      headers: {
-        authorization,
-        ...proofHeaders(edge, path, authorization, { connection, address, fingerprint, probe }),
-      },
-      perMessageDeflate: false,
-      handshakeTimeout: DIAL_TIMEOUT_MS,
-      maxPayload: 4 * MAX_BATCH_CHARS + 2 * 1024 * 1024,
-    };
-    const socket = new WebSocket(url, options);
-    const resolve = (result: DialResult<Up, Down>) => {
-      clearTimeout(deadline);
-      done(result);
-    };
-    const fail = (error: Error) => resolve({ outcome: 'trouble', reason: error.message });
-    let headers: Record<string, string> = {};
-    let link: Link<Up, Down> | undefined;
-    // Covers the whole dial, including the body of a rejection.
-    const deadline = setTimeout(() => {
-      resolve({ outcome: 'trouble', reason: `no answer from the edge within ${DIAL_TIMEOUT_MS / 1_000} s` });
-      socket.terminate();
-    }, DIAL_TIMEOUT_MS);
-    socket.on('upgrade', (response) => {
-      headers = response.headers as Record<string, string>;
-      link = new Link(socket, schema, protocol, answered);
-    });
-    socket.on('open', () => {
-      // Removes the listeners of the dial: they would hold the credential in memory as long as the link is open.
-      for (const event of ['upgrade', 'open', 'unexpected-response']) socket.removeAllListeners(event);
-      socket.off('error', fail);
-      if (link) resolve({ outcome: 'accepted', link, headers });
-    });
-    socket.on('error', fail);
-    socket.on('unexpected-response', (_request, response) => {
-      let body = '';
-      response.setEncoding('utf8');
-      const judge = () => {
-        resolve(judgeRefusal({ status: response.statusCode ?? 0, headers: response.headers, body }));
-        socket.terminate();
-      };
-      response.on('data', (part: string) => {
-        body += part;
-        if (body.length >= MAX_REFUSAL_CHARS) judge();
-      });
-      response.on('end', judge);
-      response.on('error', () =>
-        resolve({ outcome: 'trouble', reason: 'the edge closed the connection in the middle of its answer' }),
-      );
-    });
-  });
 }

@@ -14,7 +14,7 @@ export interface UsualReading {
   dataText: string;
 }
 
-/** Excludes quotes, backslashes, spaces and inner braces, so that the first brace ends `data`. */
+/** Excludes backslashes, spaces and inner braces, so that the first brace ends `data`. */
 const NAME_OR_VALUE = '[!-\\[\\]-z|~]*';
 const USUAL = new RegExp(
   `^\\{"ts":(0|[1-9]\\d{0,15}),"nonce":"([ !#-\\[\\]-~]+)","data":(\\{${NAME_OR_VALUE}\\}),"sig":"([0-9a-f]{64})"\\}$`,

@@ -10,15 +10,21 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
 import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
-import { Held } from '../held.ts';
-import type { DialResult } from '../link.ts';
+import type { DialResult } from '../link-dial.ts';
 import { type EndReason, linkReason, type OwnReason, streamReason } from '../reasons.ts';
 import { wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
-import { Intake } from './intake.ts';
 import { authenticateError, CONNACK, type DeviceCredential, loginOf, prepareConnect } from './login.ts';
 import { type EventsOf, type Origin, Origins } from './origins.ts';
-import { noteForeignTopic, noteNoPublish, type PublishFrame, type Session, sendPublish } from './session.ts';
+import {
+  beginSession,
+  noteForeignTopic,
+  noteNoPublish,
+  type PublishFrame,
+  type Session,
+  sendCommand,
+  sendPublish,
+} from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
 export type DeviceDial = (
@@ -161,13 +167,9 @@ export class MqttEngine {
     }
     const { link } = dialed;
     const gate = client.conn as SizeGate;
-    const held = new Held<PublishFrame>(
-      (frame) => sendPublish(link, frame),
-      (isHolding) => intake.holdFor('rate', isHolding),
+    const session = beginSession({ deviceId, origin, link }, (isHeld) =>
+      gate.hold(isHeld, () => refreshKeepAlive(client)),
     );
-    const intake = new Intake((isHeld) => gate.hold(isHeld, () => refreshKeepAlive(client)));
-    const fresh = { quiet: false, foreignTopics: 0, spokeMs: Date.now() };
-    const session: Session = { deviceId, origin, link, waiting: new Map(), held, intake, ...fresh };
     this.#sessions.set(client, session);
     origin.isReported = true;
     origin.events.opened({ username: origin.username });
@@ -240,7 +242,7 @@ export class MqttEngine {
           break;
         case 'command':
           events.delivered(1);
-          this.#command(client, session, frame.payload);
+          sendCommand(client, session.deviceId, frame.payload);
       }
     }
   }
@@ -249,14 +251,6 @@ export class MqttEngine {
     const waiting = session.waiting.get(seq);
     session.waiting.delete(seq);
     waiting?.answer(outcome);
-  }
-
-  #command(client: Client, session: Session, payload: string): void {
-    const topic = deviceTopic(session.deviceId, 'commands');
-    client.publish(
-      { cmd: 'publish', topic, payload: Buffer.from(payload, 'utf8'), qos: 1, retain: false, dup: false },
-      () => {},
-    );
   }
 
   /**

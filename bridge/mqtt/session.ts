@@ -1,10 +1,12 @@
 /** The session of one device, and the notifications about it that the bridge sends to the Site. */
+import type { Client } from 'aedes';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
 import { NO_PUBLISH_MS } from '../../protocol/link/live.ts';
-import type { Held } from '../held.ts';
+import { deviceTopic } from '../../protocol/topics.ts';
+import { Held } from '../held.ts';
 import type { Link } from '../link.ts';
 import type { EndReason } from '../reasons.ts';
-import type { Intake } from './intake.ts';
+import { Intake } from './intake.ts';
 import type { Origin } from './origins.ts';
 
 export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
@@ -38,9 +40,32 @@ export interface Session {
 const MAX_FOREIGN_TOPICS = 10;
 const MAX_TOPIC_CHARS = 256;
 
+/** A new session. `hold` stops reading from the client, or lets it go on. */
+export function beginSession(
+  of: Pick<Session, 'deviceId' | 'origin' | 'link'>,
+  hold: (isHeld: boolean) => void,
+): Session {
+  const intake = new Intake(hold);
+  const held = new Held<PublishFrame>(
+    (frame) => sendPublish(of.link, frame),
+    (isHolding) => intake.holdFor('rate', isHolding),
+  );
+  const fresh = { quiet: false, foreignTopics: 0, spokeMs: Date.now() };
+  return { ...of, waiting: new Map(), held, intake, ...fresh };
+}
+
 /** Sends a publish: telemetry may wait for the answer to earlier telemetry; acknowledgements and statuses do not. */
 export function sendPublish(link: Session['link'], frame: PublishFrame): void {
   link.send(frame, frame.seq, frame.topic !== 'telemetry');
+}
+
+/** Sends a command to the client. */
+export function sendCommand(client: Client, deviceId: string, payload: string): void {
+  const topic = deviceTopic(deviceId, 'commands');
+  client.publish(
+    { cmd: 'publish', topic, payload: Buffer.from(payload, 'utf8'), qos: 1, retain: false, dup: false },
+    () => {},
+  );
 }
 
 /** Notifies the Site when the client has published nothing for `NO_PUBLISH_MS` [C-8.2]. */

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { turns } from '#support/bridge-signal.ts';
 import { edgeTest } from '#support/bridge-test.ts';
 import { Addresses } from '../../bridge/addresses.ts';
-import type { DialResult } from '../../bridge/link.ts';
+import type { DialResult } from '../../bridge/link-dial.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
 const AT_ONCE = 8;

@@ -55,6 +55,33 @@ describe('the batches of a device', () => {
     expect((await open.object.untilBatches(3))[2]?.length).toBe(44);
   });
 
+  it('are measured from the publish, with its wait for the batch before', async ({ clock, open }) => {
+    open.publish();
+    await open.object.untilBatches(1);
+    open.publish();
+    await clock.pass(3_000);
+    open.object.send({ kind: 'stored', seqs: [1] });
+    await open.object.untilBatches(2);
+    await clock.pass(1_000);
+    open.object.send({ kind: 'stored', seqs: [2] });
+    await open.owner.untilFrames(2);
+    expect(open.answeredSeconds).toEqual([3, 4]);
+  });
+
+  it('may wait longer than a lost link for the batch before: the time of a batch begins when it is sent', async ({
+    clock,
+    open,
+  }) => {
+    open.publish();
+    await open.object.untilBatches(1);
+    open.publish();
+    await clock.pass(9_000);
+    open.object.send({ kind: 'stored', seqs: [1] });
+    await open.object.untilBatches(2);
+    await clock.pass(9_000);
+    expect(open.owner.closedWith).toBeUndefined();
+  });
+
   it('count a publish that must wait for its rate as answered', async ({ open }) => {
     open.publish();
     await open.object.untilBatches(1);

@@ -3,7 +3,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';
 import type { VhostDial } from '../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
-import { dial } from '../../bridge/link.ts';
+import { dial } from '../../bridge/link-dial.ts';
 import {
   type Delivery,
   messageBytes,

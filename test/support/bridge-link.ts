@@ -1,5 +1,6 @@
 /** A device's link between the bridge and a test's edge, with everything that the bridge receives on it. */
-import { type DialResult, dial, type Link } from '../../bridge/link.ts';
+import type { Answered, Link } from '../../bridge/link.ts';
+import { type DialResult, dial } from '../../bridge/link-dial.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../../protocol/link/vhost.ts';
 import type { DeviceEdgeLink, TestEdge, VhostEdgeLink } from './bridge-edge.ts';
@@ -10,8 +11,12 @@ export const CREDENTIAL = { username: DEVICE_ID, password: 'token', address: '19
 
 export type DeviceDialResult = DialResult<DeviceLinkUp, DeviceLinkDown>;
 
-export function dialDevice(url: string, edge: TestEdge['forBridge']): Promise<DeviceDialResult> {
-  return dial<DeviceLinkUp, DeviceLinkDown>({ ...edge, url }, 'mqtt', CREDENTIAL, deviceLinkDown);
+export function dialDevice(
+  url: string,
+  edge: TestEdge['forBridge'],
+  answered?: Answered,
+): Promise<DeviceDialResult> {
+  return dial<DeviceLinkUp, DeviceLinkDown>({ ...edge, url }, 'mqtt', CREDENTIAL, deviceLinkDown, answered);
 }
 
 /** The owner of a link: keeps the frames and the end that the link reports. */
@@ -51,6 +56,8 @@ export interface OpenLink {
   owner: LinkOwner;
   /** Sends a frame that expects an answer. Returns its sequence. */
   publish(payload?: string): number;
+  /** How long the first publish of each answer took. */
+  answeredSeconds: number[];
 }
 
 /** The sequence of each publish in each message; 0 for other frames. */
@@ -89,7 +96,11 @@ export async function openPartnerLink(edge: TestEdge): Promise<OpenPartnerLink> 
 }
 
 export async function openLink(edge: TestEdge): Promise<OpenLink> {
-  const [dialed, object] = await Promise.all([dialDevice(edge.url, edge.forBridge), edge.deviceLink()]);
+  const answeredSeconds: number[] = [];
+  const [dialed, object] = await Promise.all([
+    dialDevice(edge.url, edge.forBridge, (seconds) => void answeredSeconds.push(seconds)),
+    edge.deviceLink(),
+  ]);
   if (dialed.outcome !== 'accepted') throw new Error(`not accepted: ${dialed.outcome}`);
   const { link } = dialed;
   const owner = new LinkOwner();
@@ -99,5 +110,5 @@ export async function openLink(edge: TestEdge): Promise<OpenLink> {
     link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
     return seq;
   };
-  return { link, object, owner, publish };
+  return { link, object, owner, publish, answeredSeconds };
 }

@@ -1,6 +1,6 @@
 /** The bridge's MQTT engine between a test's clients and a test's edge. */
 import { type Duplex, duplexPair } from 'node:stream';
-import { dial } from '../../bridge/link.ts';
+import { dial } from '../../bridge/link-dial.ts';
 import { MqttEngine } from '../../bridge/mqtt/engine.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';

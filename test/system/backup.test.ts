@@ -1,6 +1,6 @@
 /**
  * Backups under load: while a partner publishes a thousand commands, its plant or its key is backed up and restored. No
- * confirmed command is lost, none is executed twice, and partner and device notice no more than a reconnect.
+ * confirmed command is lost, none is executed twice, and partner and device only have to connect again.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

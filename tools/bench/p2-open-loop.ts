@@ -67,6 +67,7 @@ async function ramp(stack: BenchStack, plants: readonly SeededPlant[]): Promise<
     if (!isSent || outcome.p99 > MAX_P99_MS || outcome.lost > 0 || outcome.cuts > 0) break;
     passed = rate;
   }
+  if (passed === 0) throw new Error(`not even ${FIRST_RATE} messages a second passed`);
   const half = await step(stack, senders, passed / 2);
   const twice = await step(stack, senders, passed * 2);
   console.log(`  twice: ${JSON.stringify(rounded(twice))}`);
@@ -103,7 +104,8 @@ async function step(stack: BenchStack, senders: readonly Sender[], rate: number)
     telemetryText((senders[index % senders.length] as Sender).plant.gateway),
   );
   const latencies: number[] = [];
-  let [sent, cuts, acked] = [0, 0, 0];
+  let sent = 0;
+  let cuts = 0;
   const onClose = () => {
     cuts += 1;
   };
@@ -130,7 +132,7 @@ async function step(stack: BenchStack, senders: readonly Sender[], rate: number)
     }, TICK_MS);
   });
   const seconds = (performance.now() - startedAt) / 1_000;
-  acked = latencies.length;
+  const acked = latencies.length;
   const giveUpAt = performance.now() + DRAIN_MS;
   while (latencies.length < sent && performance.now() < giveUpAt)
     await new Promise((resolve) => setTimeout(resolve, 20));

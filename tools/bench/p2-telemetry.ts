@@ -1,7 +1,8 @@
 /** P2: signed telemetry of eight metrics until it is stored: over the link at fixed batch sizes, and over MQTT. */
 import { randomUUID } from 'node:crypto';
 import { connectAsync } from 'mqtt';
-import { dial, type Link, startPulse } from '../../bridge/link.ts';
+import { type Link, startPulse } from '../../bridge/link.ts';
+import { dial } from '../../bridge/link-dial.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import { siteOf } from '../objects.ts';

@@ -119,7 +119,7 @@ export class World {
   async #read<Answer>(path: string): Promise<Answer> {
     const { TOKEN: token = '', ORG: organization = '' } = this.variables;
     const headers = { authorization: `Bearer ${token}`, 'x-org-id': organization };
-    return (await (await fetch(`${this.stack.baseUrl}/api/v1${path}`, { headers })).json()) as Answer;
+    return (await (await this.send('GET', path, { headers })).json()) as Answer;
   }
 
   /** Publishes a command with the key, and waits for its acknowledgement or for its end. */

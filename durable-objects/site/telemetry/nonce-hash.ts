@@ -11,8 +11,8 @@ export function randomNonceKey(): NonceKey {
 }
 
 /**
- * Hashes a text's UTF-16 units, two per 32-bit word. The state is in local variables and the rounds are one loop: an
- * array or an object for it would take ten times as long.
+ * Hashes a text's UTF-16 units, two per 32-bit word. The state is in local variables and the rounds are one loop, without
+ * an array or an object, because every reading is hashed.
  */
 export function hashNonce([k0, k1]: NonceKey, text: string): [number, number] {
   const units = text.length;
