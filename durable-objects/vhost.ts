@@ -37,7 +37,7 @@ export class Vhost extends RestorableObject implements VhostRpc {
       (turn) => this.#end(turn),
       () => this.#agenda.arm(),
     );
-    const { clock, calls, key, ending, turns, sockets } = this.#vhost;
+    const { clock, calls, counts, key, ending, turns, sockets } = this.#vhost;
     /** Closes half-open connections, which have shown no sign of life for one to two minutes (rule 2). */
     const silence: DueSource = {
       name: 'silent connections',
@@ -58,7 +58,7 @@ export class Vhost extends RestorableObject implements VhostRpc {
       },
     };
     const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
-    const sources = [key, ending, calls, silence, age, reporter];
+    const sources = [key, ending, calls, silence, age, counts, reporter];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (this.waitsForFence()) return;
     this.#close(sockets.missing());

@@ -93,7 +93,10 @@ export function assembleSite(ctx: DurableObjectState, env: Env, fence: Fence, on
     fence,
   );
   const calls = new Calls(clock, onChange);
-  const counts = new OwnCounts({ clock, report: (batch) => metricsOf(env).add(batch), keepAlive });
+  const counts = new OwnCounts({
+    ...{ clock, calls, keepAlive, changed: onChange },
+    report: (batch) => metricsOf(env).add(batch),
+  });
   const identity = new SiteIdentity(keyValues, turns);
   const destination = destinationOf({
     database: env.DB,
@@ -221,7 +224,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, fence: Fence, on
   /** The due sources of the site; an alarm runs them in this order. */
   const dueSources: DueSource[] = [
     ...[sessions, secrets, movedNonces, tokens, plan, dispatches, presence, alerts, feed, calls, outbox],
-    ...[store, retention, new Reporter(ctx, env, reported, onChange)],
+    ...[store, retention, counts, new Reporter(ctx, env, reported, onChange)],
   ];
 
   return {

@@ -79,7 +79,10 @@ export class VhostParts {
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
     this.#partnerQueueRows = new PartnerQueueRows(sql);
-    this.counts = new OwnCounts({ clock, report: (counts) => metricsOf(env).add(counts), keepAlive });
+    this.counts = new OwnCounts({
+      ...{ clock, calls: this.calls, keepAlive, changed: onChange },
+      report: (counts) => metricsOf(env).add(counts),
+    });
     this.key = new Key(keyValues, new SecretBox(env.DATA_KEYS), onKeyEnd);
     this.ending = new Ending(keyValues, {
       clock,

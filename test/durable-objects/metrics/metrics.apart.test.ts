@@ -173,6 +173,8 @@ describe('commands in the metrics', () => {
     }
     const { rejectionCode = '' } = await partner.acknowledge(wrong);
     await partner.submit(charge());
+    // The site reports with its next alarm what it has counted since its first report.
+    await passTime(plant.id, 5 * SECOND);
     await evictSite(plant.id);
     await passTime(plant.id, 2 * MINUTE);
     await vi.waitFor(async () => {
@@ -209,12 +211,13 @@ describe('commands in the metrics', () => {
 
 describe('messages of devices in the metrics', () => {
   it('that are dropped are counted by reason: one with a wrong signature adds one to SIGNATURE', async () => {
-    const { gateway, link } = await newListeningSite();
+    const { plant, gateway, link } = await newListeningSite();
     const dropped = (reason: string) => figure('device_dropped_messages_total', { reason });
     const [signature, malformed] = [(await dropped('SIGNATURE')) ?? 0, (await dropped('MALFORMED')) ?? 0];
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":3}', sig: '0'.repeat(64) }));
     await publish(link, 'not JSON');
+    await passTime(plant.id, 5 * SECOND);
     // The counts arrive in order: after the last one, none is still missing.
     await untilFigure(() => dropped('MALFORMED'), malformed + 1);
     expect(await dropped('SIGNATURE')).toBe(signature + 1);
