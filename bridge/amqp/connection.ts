@@ -256,6 +256,9 @@ export class AmqpConnection {
   }
 
   #takeFromLink(frame: VhostLinkDown): void {
+    const isOutcome = frame.kind === 'stored' || frame.kind === 'unstored';
+    // A confirm is sent before the acknowledgement event that arrived with it; until then confirms are collected.
+    if (!isOutcome) this.#channels?.flushConfirms();
     if (frame.kind === 'deliver') {
       this.#events.delivered(1);
       this.#channels?.deliver(frame);
@@ -263,8 +266,6 @@ export class AmqpConnection {
     }
     if (frame.kind === 'cancelled') this.#channels?.cancelled(frame);
     else this.#uplink?.take(frame);
-    // A confirm is sent before the acknowledgement event that arrived with it.
-    if (frame.kind === 'stored' || frame.kind === 'unstored') this.#channels?.flushConfirms();
   }
 
   #write(bytes: Buffer, onTaken?: () => void): void {

@@ -5,6 +5,7 @@ import { publishFrames } from '#support/bridge-amqp-frames.ts';
 import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { startPulse } from '../../../bridge/link.ts';
+import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 
 describe('confirms on a channel', () => {
   it('publishes stored without a gap share one ack; after a gap each gets its own [C-6.4]', async ({
@@ -16,11 +17,32 @@ describe('confirms on a channel', () => {
     const before = peer.frames.length;
     link.send({ kind: 'stored', seqs: seqs.slice(0, 4) });
     expect(await peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 4, multiple: true });
-    link.send({ kind: 'stored', seqs: seqs.slice(5) }, { kind: 'unstored', seqs: [seqs[4] ?? 0] });
+    link.send({ kind: 'stored', seqs: seqs.slice(5) });
     for (const deliveryTag of [6, 7, 8, 9, 10])
       expect(await peer.next()).toMatchObject({ type: 'method', fields: { deliveryTag } });
+    link.send({ kind: 'unstored', seqs: seqs.slice(4, 5) });
     expect(await peer.takeMethod(METHOD.basicNack)).toMatchObject({ deliveryTag: 5, multiple: false });
     expect(peer.frames.length).toBe(before + 7);
+  });
+
+  it('twenty that are answered one by one in one message share one ack; a nack among them stays apart [C-6.4]', async ({
+    publisher: { peer, link },
+  }) => {
+    peer.write(...Array(20).fill(publishFrames('x')));
+    const seqs = await takeSeqs(link, 20);
+    await turns();
+    const before = peer.frames.length;
+    link.send(
+      ...seqs.map(
+        (seq, index): VhostLinkDown => ({
+          kind: index === 7 ? 'unstored' : 'stored',
+          seqs: [seq],
+        }),
+      ),
+    );
+    expect(await peer.takeMethod(METHOD.basicNack)).toMatchObject({ deliveryTag: 8, multiple: false });
+    expect(await peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 20, multiple: true });
+    expect(peer.frames.length).toBe(before + 2);
   });
 
   it('have tags that count only the publishes of their own channel', async ({
