@@ -17,6 +17,7 @@ import type {
   DeviceGrant,
   DevicePack,
   Diagnosis,
+  OutboxEvent,
   RefusedLogin,
   RestCommandSubmission,
   SiteRpc,
@@ -37,7 +38,7 @@ export class Site extends RestorableObject implements SiteRpc {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, SITE_BACKUP);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
-    this.#site = assembleSite(ctx, env, this.guard, () => this.#agenda.arm());
+    this.#site = assembleSite(ctx, env, this.guard, (dueMs) => this.#agenda.arm(dueMs));
     const { clock, turns, sessions, presence, dueSources } = this.#site;
     this.#agenda = new Agenda(dueSources, turns, new AlarmClock(ctx.storage, clock));
     if (this.waitsForFence()) return;
@@ -154,11 +155,11 @@ export class Site extends RestorableObject implements SiteRpc {
       return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
     }
     outbox.noteSeen(batch.keyId, batch.received, batch.seen);
-    // Both the answer to the partner and the commands to devices wait for the commit; the answer is sent first.
-    const sendLater = (send: () => void) => this.ctx.waitUntil(this.ctx.storage.sync().then(send));
-    const outcomes = turns.run((turn) => submissions.recordBatch(turn, batch), sendLater);
-    const events = outbox.handOver(batch.keyId);
-    this.#agenda.arm();
+    const events: OutboxEvent[] = [];
+    const outcomes = turns.run(
+      (turn) => submissions.recordBatch(turn, batch),
+      () => events.push(...outbox.handOver(batch.keyId)),
+    );
     return { outcomes, events };
   }
 

@@ -35,7 +35,7 @@ export class Vhost extends RestorableObject implements VhostRpc {
       env,
       this.guard,
       (turn) => this.#end(turn),
-      () => this.#agenda.arm(),
+      (dueMs) => this.#agenda.arm(dueMs),
     );
     const { clock, calls, counts, key, ending, turns, sockets } = this.#vhost;
     /** Closes half-open connections, which have shown no sign of life for one to two minutes (rule 2). */

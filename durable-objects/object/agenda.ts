@@ -61,9 +61,10 @@ export class Agenda {
     }
   }
 
-  arm(): void {
-    this.#isArmed = true;
-    this.#alarm.arm(earliest(this.#sources.map((source) => this.#dueMs(source))));
+  /** Sets the alarm for the earliest due time. `newMs`: only this due time is new, so no source is asked. */
+  arm(newMs?: number): void {
+    if (newMs === undefined) this.#isArmed = true;
+    this.#alarm.arm(newMs ?? earliest(this.#sources.map((source) => this.#dueMs(source))));
   }
 
   #runSource(source: DueSource, turn: Turn): void {

@@ -18,13 +18,13 @@ const MAX_KEPT = 1_000;
 export class Calls implements DueSource {
   readonly name = 'calls';
   readonly #clock: Pick<Clock, 'now'>;
-  readonly #onChange: () => void;
+  readonly #onCall: (deadlineMs: number) => void;
   readonly #open = new Set<Call>();
 
-  /** `onChange`: due times may have changed. */
-  constructor(clock: Pick<Clock, 'now'>, onChange: () => void) {
+  /** `onCall`: a call has begun, which is due at its deadline. */
+  constructor(clock: Pick<Clock, 'now'>, onCall: (deadlineMs: number) => void) {
     this.#clock = clock;
-    this.#onChange = onChange;
+    this.#onCall = onCall;
   }
 
   /** Returns the answer, or rejects at the deadline. The call itself continues; its outcome is then ignored. */
@@ -34,7 +34,7 @@ export class Calls implements DueSource {
     const giveUp = () => limit.reject(new Error(`no answer within ${limitMs} ms from another object or D1`));
     const call: Call = { deadlineMs, giveUp };
     this.#open.add(call);
-    this.#onChange();
+    this.#onCall(deadlineMs);
     try {
       return await Promise.race([work, limit.promise]);
     } finally {

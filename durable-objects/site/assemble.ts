@@ -68,8 +68,13 @@ import { viewOncePerTurn } from './view.ts';
 
 export type AssembledSite = ReturnType<typeof assembleSite>;
 
-/** `onChange`: due times may have changed. */
-export function assembleSite(ctx: DurableObjectState, env: Env, fence: Fence, onChange: () => void) {
+/** `onChange`: due times may have changed; with `dueMs` only this one is new. */
+export function assembleSite(
+  ctx: DurableObjectState,
+  env: Env,
+  fence: Fence,
+  onChange: (dueMs?: number) => void,
+) {
   const clock = new Clock();
   const sql = new Sql(ctx.storage);
   const keyValues = new KeyValues<SiteFact>(sql);
@@ -85,7 +90,7 @@ export function assembleSite(ctx: DurableObjectState, env: Env, fence: Fence, on
         outbox.write(turn);
       },
       ended: () => {
-        outbox.drainWritten(() => ctx.storage.sync());
+        outbox.drainWritten();
         counts.report();
         onChange();
       },

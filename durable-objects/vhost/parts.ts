@@ -54,13 +54,13 @@ export class VhostParts {
   readonly #partnerQueueRows: PartnerQueueRows;
   #broker: Broker;
 
-  /** `onKeyEnd`: the key has expired; called in the turn that notices it. `onChange`: due times may have changed. */
+  /** `onKeyEnd`: the key has expired; called in the turn that notices it. `onChange`: due times may have changed; with `dueMs` only this one is new. */
   constructor(
     ctx: DurableObjectState,
     env: Env,
     fence: Fence,
     onKeyEnd: (turn: Turn) => void,
-    onChange: () => void,
+    onChange: (dueMs?: number) => void,
   ) {
     const { clock } = this;
     const sql = new Sql(ctx.storage);

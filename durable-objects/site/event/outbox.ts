@@ -44,8 +44,8 @@ export interface OutboxHost {
   calls: Calls;
   destination: DestinationOf;
   keepAlive(work: Promise<void>): void;
-  /** Called when due times have changed because a call ended. */
-  changed(): void;
+  /** Called with the next due time when a call has ended. */
+  changed(dueMs: number | undefined): void;
 }
 
 export class Outbox implements DueSource {
@@ -105,18 +105,14 @@ export class Outbox implements DueSource {
   }
 
   /**
-   * Drains lanes with new rows until they are empty or a call fails; a lane that failed waits for its retry
-   * time. Starts after the rows are stored, and so after the turn has sent its messages to devices: when many
-   * sites are busy, messages to devices are sent first.
+   * Must be called after each turn: drains lanes with new rows until they are empty or a call fails; a lane that
+   * failed waits for its retry time. The calls leave when the rows are stored.
    */
-  drainWritten(stored: () => Promise<void>): void {
+  drainWritten(): void {
     if (this.#written.size === 0) return;
-    const drain = () => {
-      const names = [...this.#written];
-      this.#written.clear();
-      this.#drain(names);
-    };
-    this.#host.keepAlive(stored().then(drain));
+    const names = [...this.#written];
+    this.#written.clear();
+    this.#drain(names);
   }
 
   /**
@@ -188,7 +184,7 @@ export class Outbox implements DueSource {
     });
     if (ready.length === 0) return;
     const work = Promise.all(ready.map((name) => this.#drainLane(name)));
-    this.#host.keepAlive(work.then(() => this.#host.changed()));
+    this.#host.keepAlive(work.then(() => this.#host.changed(this.dueMs())));
   }
 
   async #drainLane(name: string): Promise<void> {
