@@ -84,6 +84,8 @@ async function deviceAuthority() {
 /** Configures workerd with the real D1 for the objects and the Worker. */
 function inWorkerd() {
   return cloudflareTest(async () => ({
+    // wrangler.toml names the built modules, but tests replace parts of the sources.
+    main: './worker/index.ts',
     wrangler: { configPath: './wrangler.toml' },
     miniflare: {
       bindings: {

@@ -1,12 +1,12 @@
 /**
- * Runs the edge on one machine: the same bundle as in production under workerd, with D1 and the objects
+ * Runs the edge on one machine: the same modules as in production under workerd, with D1 and the objects
  * stored in a folder.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { build, type Plugin } from 'esbuild';
 import type { Miniflare } from 'miniflare';
+import { readableModules, WORKER_ENTRY } from './worker-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** The file that `tools/assets.ts` writes last: if it is there, all are. */
@@ -67,43 +67,9 @@ export interface Edge {
   stop(): Promise<void>;
 }
 
-/**
- * Makes CommonJS packages that require Node's modules work: an ES module bundle has no `require`, but the
- * runtime has the modules.
- */
-const BUILTINS: Plugin = {
-  name: 'builtins',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:/ }, ({ kind, path }) =>
-      kind === 'require-call' ? { path, namespace: 'builtin' } : { path, external: true },
-    );
-    onLoad({ filter: /./, namespace: 'builtin' }, ({ path }) => ({
-      contents: `module.exports = process.getBuiltinModule('${path}');`,
-      loader: 'js',
-    }));
-  },
-};
-
 /** Builds the static files that the Worker serves. */
 export function buildAssets(): void {
   execFileSync(process.execPath, [join(ROOT, 'tools', 'assets.ts')], { stdio: 'inherit' });
-}
-
-export async function bundle(entry: string): Promise<string> {
-  const result = await build({
-    entryPoints: [entry],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    target: 'es2024',
-    platform: 'neutral',
-    mainFields: ['module', 'main'],
-    conditions: ['workerd', 'worker', 'import'],
-    external: ['cloudflare:*'],
-    plugins: [BUILTINS],
-    logLevel: 'error',
-  });
-  return result.outputFiles[0]?.text ?? '';
 }
 
 /**
@@ -147,11 +113,11 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
   if (options.amqp) trust(options.amqp.ca);
   const { convertV4MiniflareOptions, Miniflare } = await import('miniflare');
   if (!existsSync(join(ROOT, 'dist', 'assets', LAST_ASSET))) buildAssets();
-  const script = await bundle(options.entry ?? join(ROOT, 'worker', 'index.ts'));
+  const modules = await readableModules(options.entry ?? WORKER_ENTRY);
   const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
   const compatibilityDate = /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '';
   const product = {
-    modules: [{ type: 'ESModule' as const, path: 'index.js', contents: script }],
+    modules: modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text })),
     compatibilityDate,
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: {

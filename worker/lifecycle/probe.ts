@@ -39,8 +39,9 @@ export async function probe(target: ProbedKey): Promise<ConnectionTest> {
 
 async function connectAndDeclare(target: ProbedKey): Promise<void> {
   const { host, port, username, key, vhost, queue, nonce } = target;
-  const { connect } = await import('amqplib');
-  const connection = await connect(
+  // The library is a CommonJS module. Bundled as a module of its own it has only the default export.
+  const { default: amqplib } = await import('amqplib');
+  const connection = await amqplib.connect(
     { protocol: 'amqps', hostname: host, port, username, password: key, vhost, heartbeat: 0 },
     { noDelay: true, clientProperties: { [PROBE_PROPERTY]: nonce } },
   );
