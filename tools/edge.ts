@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
-import { readableModules, WORKER_ENTRY } from './worker-build.ts';
+import { readableModules, WORKER_ENTRY, type WorkerModule } from './worker-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** The file that `tools/assets.ts` writes last: if it is there, all are. */
@@ -72,6 +72,23 @@ export function buildAssets(): void {
   execFileSync(process.execPath, [join(ROOT, 'tools', 'assets.ts')], { stdio: 'inherit' });
 }
 
+/** The Worker for Miniflare, with what wrangler.toml says about its runtime. */
+export function workerOptions(modules: readonly WorkerModule[]) {
+  const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
+  return {
+    modules: modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text })),
+    compatibilityDate: /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '',
+    compatibilityFlags: ['nodejs_compat'],
+    durableObjects: {
+      SITE: { className: 'Site', useSQLite: true },
+      VHOST: { className: 'Vhost', useSQLite: true },
+      REQUESTS: { className: 'RequestCounter', useSQLite: true },
+      METRICS: { className: 'Metrics', useSQLite: true },
+    },
+    d1Databases: { DB: 'sitewire' },
+  };
+}
+
 /**
  * The static files in a Worker of their own: in front of the product's Worker, Miniflare's router for them would take
  * half of its requests a second.
@@ -114,19 +131,8 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
   const { convertV4MiniflareOptions, Miniflare } = await import('miniflare');
   if (!existsSync(join(ROOT, 'dist', 'assets', LAST_ASSET))) buildAssets();
   const modules = await readableModules(options.entry ?? WORKER_ENTRY);
-  const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
-  const compatibilityDate = /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '';
   const product = {
-    modules: modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text })),
-    compatibilityDate,
-    compatibilityFlags: ['nodejs_compat'],
-    durableObjects: {
-      SITE: { className: 'Site', useSQLite: true },
-      VHOST: { className: 'Vhost', useSQLite: true },
-      REQUESTS: { className: 'RequestCounter', useSQLite: true },
-      METRICS: { className: 'Metrics', useSQLite: true },
-    },
-    d1Databases: { DB: 'sitewire' },
+    ...workerOptions(modules),
     bindings: bindingsOf(options),
     serviceBindings: {
       ASSETS: 'assets',
@@ -141,7 +147,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       ...(options.inspector ? { inspectorPort: 0 } : {}),
       handleStructuredLogs: printLog,
       ...(options.tls ? tlsOptions(options.tls) : {}),
-      workers: [product, assetsWorker(compatibilityDate)],
+      workers: [product, assetsWorker(product.compatibilityDate)],
     }),
   );
   const url = String(await miniflare.ready).replace(/\/$/, '');
@@ -230,7 +236,7 @@ async function migrateD1(miniflare: Miniflare): Promise<void> {
 }
 
 /** The workerd child of this process. */
-function workerdPid(): number | undefined {
+export function workerdPid(): number | undefined {
   for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
     try {

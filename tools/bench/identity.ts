@@ -1,8 +1,8 @@
 /** Identity: CPU time of a login, and how much the lookup of an API key adds to a read [C-4.7], [C-1.4]. */
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { startBenchStack } from './bench-stack.ts';
 import { percentile, report } from './figures.ts';
+import { COUNTED_ENTRY, roundTripsOf } from './round-trips.ts';
 
 const LOGINS = 100;
 const READS = 2_000;
@@ -10,8 +10,7 @@ const READS = 2_000;
 const TICK_MS = 10;
 
 export async function benchIdentity(): Promise<void> {
-  const entry = join(import.meta.dirname, 'workerd', 'counted-worker.ts');
-  const stack = await startBenchStack({ plants: 1, entry });
+  const stack = await startBenchStack({ plants: 1, entry: COUNTED_ENTRY });
   const { url } = stack.edge;
   const pid = stack.edge.pid() ?? 0;
 
@@ -34,7 +33,7 @@ export async function benchIdentity(): Promise<void> {
   };
   const config = read(`/api/v1/vcp/sites/${stack.plants[0]?.id}/config`);
   for (let count = 0; count < 200; count++) await config();
-  const queries = await queriesOf(url, config);
+  const queries = await roundTripsOf(url, 100, config);
   const reads: number[] = [];
   const bare: number[] = [];
   for (let count = 0; count < READS; count++) {
@@ -59,14 +58,6 @@ export async function benchIdentity(): Promise<void> {
       unit: '×',
     },
   ]);
-}
-
-/** Average of 100 requests, because `lastUsedAt` is written once a minute. */
-async function queriesOf(url: string, work: () => Promise<void>): Promise<number> {
-  const count = async () => Number(await (await fetch(`${url}/bench/queries`)).text());
-  const before = await count();
-  for (let done = 0; done < 100; done++) await work();
-  return ((await count()) - before) / 100;
 }
 
 async function timed(work: () => Promise<void>): Promise<number> {

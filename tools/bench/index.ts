@@ -8,6 +8,7 @@ import { showHelp } from '../show-help.ts';
 import { benchAmqp } from './amqp.ts';
 import { benchAmqpIdle } from './amqp-idle.ts';
 import { assertQuiet } from './bench-stack.ts';
+import { benchColdStart } from './cold-start.ts';
 import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
@@ -38,6 +39,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   'p6-history': benchHistory,
   p8: benchCost,
   p9: benchBoundary,
+  start: benchColdStart,
   soak: benchSoak,
   flood: benchFlood,
   identity: benchIdentity,

@@ -21,6 +21,22 @@ export function memoryOf(pid: number): ProcessMemory {
   return { rss: mib('VmRSS'), anonymous: mib('RssAnon') };
 }
 
+/** User and system time of the threads of a process so far, in ms; more exact than its own counter of 10 ms. */
+export function threadsCpuMs(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const ns = threads.map((id) =>
+    Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]),
+  );
+  return ns.reduce((total, one) => total + one, 0) / 1_000_000;
+}
+
+/** How long ago the process started; in steps of 10 ms. */
+export function ageMs(pid: number): number {
+  const startTicks = Number(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[19]);
+  const uptimeSeconds = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]);
+  return uptimeSeconds * 1_000 - startTicks * 10;
+}
+
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
