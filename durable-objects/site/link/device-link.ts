@@ -172,6 +172,8 @@ export class DeviceLink {
     if (findings.entries.length === 0 && !isQuietOther) return;
     if (isQuietOther || !findings.hasData || presence.isStale(now))
       turns.run((turn) => presence.update(turn));
+    // The last check was less than a second ago: the next one raises or clears the alarm of the fault.
+    else if (presence.hasOtherFaults) turns.run((turn) => turn.send(() => presence.noteChange()));
   }
 
   #applyAcks(turn: Turn, deviceId: string, findings: BatchFindings): void {

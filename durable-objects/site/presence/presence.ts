@@ -55,6 +55,8 @@ export class Presence implements DueSource {
   #nextChangeMs: number | undefined;
   /** The sub-devices that had sent nothing at the last check. */
   #unknown: readonly string[] = [];
+  /** The sub-devices that were in fault at the last check. */
+  #inFault: readonly string[] = [];
 
   constructor(host: PresenceHost) {
     this.#host = host;
@@ -79,6 +81,13 @@ export class Presence implements DueSource {
     if (now - this.#checkedAtMs >= CHECK_MS) return true;
     const { snapshot } = this.#host.journal;
     return this.#unknown.some((externalId) => snapshot.lastSampleAtMs(externalId) !== undefined);
+  }
+
+  /** Whether sub-devices have got into fault, or out of it, since the last check. */
+  get hasOtherFaults(): boolean {
+    const { subDevices } = this.#host.registry;
+    const now = subDevices.filter((one) => this.isInFault(one)).map(({ externalId }) => externalId);
+    return now.join() !== this.#inFault.join();
   }
 
   /** Notes a possible change; the next alarm computes the presence. */
@@ -107,6 +116,7 @@ export class Presence implements DueSource {
     this.#checkedAtMs = turn.now;
     this.#nextChangeMs = nextChangeMs;
     this.#unknown = Object.keys(presence.subDevices).filter((id) => presence.subDevices[id] === 'UNKNOWN');
+    this.#inFault = input.subDevices.filter(({ inError }) => inError).map(({ id }) => id);
     this.#host.events.updateStates(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.status)) return;

@@ -86,6 +86,27 @@ describe('a sub-device', () => {
     const [raised] = listener.events('alarm');
     expect(Date.parse(String(raised?.payload.raisedAt)) - START_MS).toBeLessThanOrEqual(2 * SECOND);
   });
+
+  it('DEVICE_FAULT comes within a second of a reading that is the last one for a long time [C-7.4]', async () => {
+    const { plant, listener, link } = await newRunningSite();
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await passTime(plant.id, 8 * SECOND);
+    for (const [fault, status] of [
+      [1, 'RAISED'],
+      [0, 'CLEARED'],
+    ] as const) {
+      // A check that changes nothing, less than a second before the fault.
+      await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 2 });
+      await passTime(plant.id, SECOND / 2);
+      await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': fault });
+      const sentAt = Date.now();
+      await passTime(plant.id, SECOND);
+      const { payload } = await listener.event('alarm', status);
+      const atMs = Date.parse(String(payload[fault === 1 ? 'raisedAt' : 'clearedAt']));
+      expect(atMs - sentAt).toBeLessThanOrEqual(SECOND);
+      await passTime(plant.id, 8 * SECOND);
+    }
+  });
 });
 
 describe('two plants with the same fault at the same moment', () => {
