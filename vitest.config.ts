@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { memoryFolder } from './test/support/memory-folder.ts';
 import { StallReporter } from './test/support/stall-reporter.ts';
 import { TOKEN_PRIVATE_KEY } from './test/support/workerd/tokens.ts';
 import { ensureDeviceCa } from './tools/certificates.ts';
@@ -68,6 +69,10 @@ process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules', '.c
 
 // The Worker serves these files.
 execFileSync(process.execPath, [join(import.meta.dirname, 'tools', 'assets.ts')], { stdio: 'inherit' });
+
+/** The runtimes of the workerd projects are children of this process; the suites of `node`, which kill processes, use the disk. */
+const DISK = tmpdir();
+process.env.TMPDIR = memoryFolder() ?? DISK;
 
 /** Creates an authority for device certificates, new for each run. */
 async function deviceAuthority() {
@@ -157,6 +162,7 @@ export default defineConfig({
       {
         test: {
           name: 'node',
+          env: { TMPDIR: DISK },
           include: suites(
             ['test/{tools,conformance,system}/**/*.test.ts', ...ALONE],
             'tools',
