@@ -69,9 +69,14 @@ function machine(): Record<string, string | number> {
  */
 export function exponent(points: readonly (readonly [size: number, ms: number])[]): number {
   const logs = points.map(([size, ms]) => [Math.log(size), Math.log(ms)] as const);
-  const mean = (of: 0 | 1) => logs.reduce((total, one) => total + one[of], 0) / logs.length;
+  return slope(logs);
+}
+
+/** The slope of the straight line that fits the points best. */
+export function slope(points: readonly (readonly [x: number, y: number])[]): number {
+  const mean = (of: 0 | 1) => points.reduce((total, point) => total + point[of], 0) / points.length;
   const [meanX, meanY] = [mean(0), mean(1)];
-  const covariance = logs.reduce((total, [x, y]) => total + (x - meanX) * (y - meanY), 0);
-  const variance = logs.reduce((total, [x]) => total + (x - meanX) ** 2, 0);
+  const covariance = points.reduce((total, [x, y]) => total + (x - meanX) * (y - meanY), 0);
+  const variance = points.reduce((total, [x]) => total + (x - meanX) ** 2, 0);
   return covariance / variance;
 }

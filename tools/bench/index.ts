@@ -12,6 +12,7 @@ import { benchColdStart } from './cold-start.ts';
 import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
+import { benchMemory } from './memory.ts';
 import { benchOracle } from './oracle.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetryOpenLoop } from './p2-open-loop.ts';
@@ -41,6 +42,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   p9: benchBoundary,
   start: benchColdStart,
   soak: benchSoak,
+  memory: benchMemory,
   flood: benchFlood,
   identity: benchIdentity,
   oracle: benchOracle,

@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Miniflare } from 'miniflare';
 import type { Edge } from '../edge.ts';
 
 const MIB = 1_024 * 1_024;
@@ -69,20 +70,43 @@ export function diskOf(folder: string): { data: number; log: number } {
 }
 
 /** Used JavaScript heap of the product in workerd, MiB, including garbage that is not collected yet. */
-export async function edgeHeap(edge: Edge): Promise<number> {
-  const inspector = await edge.miniflare.getInspectorURL();
-  const list = (await (await fetch(`http://${inspector.host}/json`)).json()) as InspectorTarget[];
+export async function edgeHeap({ miniflare }: Pick<Edge, 'miniflare'>): Promise<number> {
+  const list = await targets(miniflare);
   const target = list.find(({ id }) => id.startsWith('core:user'));
   if (!target) throw new Error(`workerd has no user worker among ${list.map(({ id }) => id).join(', ')}`);
+  const { usedSize } = await ask<{ usedSize: number }>(target, 'Runtime.getHeapUsage');
+  return usedSize / MIB;
+}
+
+/**
+ * Memory of a workerd process that is in no JavaScript heap, MiB: what the runtime itself has allocated. Heaps grow
+ * and shrink with their garbage and would hide it.
+ */
+export async function nativeMemory(miniflare: Miniflare, pid: number): Promise<number> {
+  let native = memoryOf(pid).anonymous;
+  for (const target of await targets(miniflare)) {
+    const { totalSize } = await ask<{ totalSize: number }>(target, 'Runtime.getHeapUsage');
+    native -= totalSize / MIB;
+  }
+  return native;
+}
+
+async function targets(miniflare: Miniflare): Promise<InspectorTarget[]> {
+  const { host } = await miniflare.getInspectorURL();
+  return (await (await fetch(`http://${host}/json`)).json()) as InspectorTarget[];
+}
+
+/** Sends one request to a Worker's inspector. */
+async function ask<Result>(target: InspectorTarget, method: string): Promise<Result> {
   const socket = new WebSocket(target.webSocketDebuggerUrl);
   try {
     return await new Promise((resolve, reject) => {
-      socket.onopen = () => socket.send(JSON.stringify({ id: 1, method: 'Runtime.getHeapUsage' }));
+      socket.onopen = () => socket.send(JSON.stringify({ id: 1, method }));
       socket.onerror = () =>
         reject(new Error('the inspector of workerd closed the connection or refused it'));
       socket.onmessage = ({ data }) => {
         const { id, result } = JSON.parse(String(data));
-        if (id === 1) resolve(result.usedSize / MIB);
+        if (id === 1) resolve(result);
       };
     });
   } finally {
