@@ -144,7 +144,7 @@ export class Partner {
         EXCHANGE,
         routingKey,
         Buffer.from(body),
-        { contentType: 'application/json' },
+        { contentType: 'application/json', persistent: true },
         (error) => (error ? reject(error) : resolve()),
       );
     });

@@ -33,6 +33,7 @@ export interface RabbitMqOptions {
 export interface RabbitMqNode {
   /** Port of the TCP listener. */
   port: number;
+  pid: number;
   stop(): Promise<void>;
 }
 
@@ -69,7 +70,7 @@ export async function startRabbitMq(options: RabbitMqOptions): Promise<RabbitMqN
     await stop();
     throw new Error(`RabbitMQ did not start: ${said}${log}`, { cause: error });
   }
-  return { port: ports.amqp, stop };
+  return { port: ports.amqp, pid: server.pid ?? 0, stop };
 }
 
 async function untilStarted(children: readonly ChildProcess[], log: () => string): Promise<void> {

@@ -110,7 +110,7 @@ async function seedOne(
   return { id, slug: options.slug, admin: secrets.admin, apiKey, moreKeys, plants, moreDevices };
 }
 
-function newPlant(): PlantSeed {
+export function newPlant(): PlantSeed {
   const id = randomUUID();
   const digits = BigInt(`0x${id.replaceAll('-', '').slice(0, 12)}`) % 10n ** 11n;
   return {

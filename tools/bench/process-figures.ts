@@ -38,6 +38,24 @@ export function ageMs(pid: number): number {
   return uptimeSeconds * 1_000 - startTicks * 10;
 }
 
+/** A process and all its descendants that run now. */
+export function treeOf(root: number): number[] {
+  const children = new Map<number, number[]>();
+  for (const entry of readdirSync('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    try {
+      const parent = Number(readFileSync(`/proc/${entry}/stat`, 'utf8').split(') ')[1]?.split(' ')[1]);
+      children.set(parent, [...(children.get(parent) ?? []), Number(entry)]);
+    } catch {
+      // The process has ended in the meantime.
+    }
+  }
+  const tree: number[] = [];
+  for (let open = [root]; open.length > 0; open = open.flatMap((pid) => children.get(pid) ?? []))
+    tree.push(...open);
+  return tree;
+}
+
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }

@@ -1,0 +1,241 @@
+/**
+ * What a user would build instead: one application process with RabbitMQ, mosquitto and PostgreSQL, all on the system's
+ * core, started from private folders on loopback ports. It has the same plants as a stack of the product has.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import {
+  EVENT_KINDS,
+  EVENT_QUEUES,
+  EXCHANGE,
+  eventRoutingKey,
+  fullQueueName,
+} from '../../../protocol/routing-keys.ts';
+import type { CertificateFiles } from '../../certificates.ts';
+import { Partner, type PartnerOptions } from '../../partner.ts';
+import { freePort } from '../../ports.ts';
+import { type RabbitMqNode, startRabbitMq } from '../../rabbitmq.ts';
+import type { SeededPlant } from '../../seed.ts';
+import { newPlant } from '../bench-seed.ts';
+import { pinnedTo, SYSTEM_CORE } from '../cores.ts';
+import { processCpuMs } from '../figures.ts';
+import { treeOf } from '../process-figures.ts';
+import { type Mosquitto, startMosquitto } from './mosquitto.ts';
+import { type Postgres, startPostgres } from './postgres.ts';
+import { COMMAND_QUEUE, type Settings, VHOST } from './settings.ts';
+import { createTables } from './tables.ts';
+
+const SLUG = 'acme';
+const USER = 'postgres';
+
+export interface BaselineOptions {
+  plants: number;
+  /** Number of API keys that get every event, each in queues of its own; default: one. */
+  keys?: number;
+}
+
+/** Called with the number of readings that each transaction stored. */
+export type OnStored = (count: number) => void;
+
+export class BaselineStack {
+  readonly plants: readonly SeededPlant[];
+  readonly ca: string;
+  readonly ports: { mqtts: number };
+  readonly restToken: string;
+  /** Set by the load that wants to know when readings are stored. */
+  onStored: OnStored = () => {};
+  readonly #parts: Parts;
+  readonly #settings: Settings;
+  readonly #partnerOptions: PartnerOptions;
+  #application: ChildProcess | undefined;
+  #restPort = 0;
+
+  private constructor(parts: Parts, settings: Settings, partnerOptions: PartnerOptions) {
+    this.#parts = parts;
+    this.#settings = settings;
+    this.#partnerOptions = partnerOptions;
+    this.plants = parts.plants;
+    this.ca = readFileSync(partnerOptions.ca ?? '', 'utf8');
+    this.ports = { mqtts: parts.mosquitto.ports.tls };
+    this.restToken = settings.restToken;
+  }
+
+  static async start(certificates: CertificateFiles, options: BaselineOptions): Promise<BaselineStack> {
+    const parts = await startParts(certificates, options);
+    const password = randomBytes(16).toString('hex');
+    const signingKey = randomBytes(32).toString('hex');
+    const tlsPort = await freePort();
+    const rabbitMq = await startRabbitMq({
+      settings: {
+        'listeners.ssl.1': `127.0.0.1:${tlsPort}`,
+        'ssl_options.cacertfile': certificates.ca,
+        'ssl_options.certfile': certificates.certificate,
+        'ssl_options.keyfile': certificates.key,
+        'tcp_listen_options.nodelay': 'true',
+      },
+      definitions: definitions(password, options.keys ?? 1),
+      command: (program) => pinnedTo(SYSTEM_CORE, program),
+    });
+    const settings: Settings = {
+      database: { host: parts.postgres.socketFolder, user: USER, database: USER },
+      rabbitMq: {
+        protocol: 'amqp',
+        hostname: '127.0.0.1',
+        port: rabbitMq.port,
+        username: SLUG,
+        password,
+        vhost: VHOST,
+      },
+      mqttPort: parts.mosquitto.ports.tcp,
+      mqttLogin: parts.login,
+      key: { slug: SLUG, signingKey },
+      restToken: randomBytes(16).toString('hex'),
+      restPort: 0,
+    };
+    const partnerOptions = {
+      ...{
+        host: 'localhost',
+        port: tlsPort,
+        ca: certificates.ca,
+        slug: SLUG,
+        vhost: VHOST,
+        key: password,
+        signingKey,
+      },
+    };
+    const stack = new BaselineStack({ ...parts, rabbitMq }, settings, partnerOptions);
+    await stack.startApplication();
+    return stack;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#restPort}`;
+  }
+
+  async startApplication(): Promise<void> {
+    const script = join(import.meta.dirname, 'application.ts');
+    const [program, given] = pinnedTo(SYSTEM_CORE, process.execPath, script);
+    const child = spawn(program, given, {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      env: {
+        ...process.env,
+        SITEWIRE_BASELINE: JSON.stringify({ ...this.#settings, restPort: this.#restPort }),
+      },
+    });
+    this.#application = child;
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    child.once('exit', () => reject(new Error("the baseline's application ended")));
+    child.on('message', (message: { port?: number; stored?: number }) => {
+      if (message.port) resolve(message.port);
+      if (message.stored !== undefined) this.onStored(message.stored);
+    });
+    this.#restPort = await promise;
+  }
+
+  /** Kills the application, as a crash would. */
+  async killApplication(): Promise<void> {
+    const child = this.#application;
+    if (!child) return;
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+  }
+
+  partner(): Promise<Partner> {
+    return Partner.connect(this.#partnerOptions);
+  }
+
+  async token(deviceId: string): Promise<string> {
+    return this.plants.find(({ gateway }) => gateway.id === deviceId)?.gateway.token ?? '';
+  }
+
+  /** Reads over REST how many readings are stored; `dropped`: refused or repeated ones. */
+  async readings(): Promise<{ stored: number; dropped: number }> {
+    const response = await fetch(`${this.url}/bench/readings`, { headers: { 'x-api-key': this.restToken } });
+    return (await response.json()) as { stored: number; dropped: number };
+  }
+
+  /** CPU of all its processes so far, in ms. */
+  cpuMs(): number {
+    const { postgres, mosquitto, rabbitMq } = this.#parts;
+    const roots = [this.#application?.pid ?? 0, postgres.pid, mosquitto.pid, rabbitMq?.pid ?? 0];
+    return roots.flatMap(treeOf).reduce((total, pid) => total + processCpuMs(pid), 0);
+  }
+
+  async stop(): Promise<void> {
+    await this.killApplication();
+    const { postgres, mosquitto, rabbitMq } = this.#parts;
+    await Promise.all([postgres.stop(), mosquitto.stop(), rabbitMq?.stop()]);
+  }
+}
+
+interface Parts {
+  plants: readonly SeededPlant[];
+  login: { username: string; password: string };
+  postgres: Postgres;
+  mosquitto: Mosquitto;
+  rabbitMq?: RabbitMqNode;
+}
+
+async function startParts(certificates: CertificateFiles, options: BaselineOptions): Promise<Parts> {
+  const plants = Array.from({ length: options.plants }, seededPlant);
+  const login = { username: 'application', password: randomBytes(16).toString('hex') };
+  const devices = plants.map(({ gateway: { id, token } }) => ({ username: id, password: token }));
+  const [postgres, mosquitto] = await Promise.all([
+    startPostgres(),
+    startMosquitto(certificates, login, devices),
+  ]);
+  const client = new Client({ host: postgres.socketFolder, user: USER, database: USER });
+  await client.connect();
+  await createTables(client, plants);
+  await client.end();
+  return { plants, login, postgres, mosquitto };
+}
+
+function seededPlant(): SeededPlant {
+  const secret = () => randomBytes(32).toString('hex');
+  const gateway = { id: randomUUID(), hmacSecret: secret(), token: secret() };
+  return { ...newPlant(), id: randomUUID(), gateway };
+}
+
+/** The exchange, the queue of commands, and the event queues of each key. */
+function definitions(password: string, keys: number): object {
+  const queue = (name: string) => ({ name, vhost: VHOST, durable: true, auto_delete: false, arguments: {} });
+  const binding = (destination: string, routingKey: string) => ({
+    ...{ source: EXCHANGE, vhost: VHOST, destination, destination_type: 'queue', routing_key: routingKey },
+    arguments: {},
+  });
+  const bindings = [binding(COMMAND_QUEUE, `${SLUG}.command.#`)];
+  for (let key = 0; key < keys; key++) {
+    for (const kind of EVENT_KINDS)
+      bindings.push(binding(eventQueue(EVENT_QUEUES[kind], key), eventRoutingKey(SLUG, kind)));
+  }
+  return {
+    users: [{ name: SLUG, password, tags: '' }],
+    vhosts: [{ name: VHOST }],
+    permissions: [{ user: SLUG, vhost: VHOST, configure: '', write: '.*', read: '.*' }],
+    exchanges: [
+      {
+        name: EXCHANGE,
+        vhost: VHOST,
+        type: 'topic',
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: {},
+      },
+    ],
+    queues: [...new Set(bindings.map(({ destination }) => destination))].map(queue),
+    bindings,
+  };
+}
+
+/** The event queue of a key: that of the first has the name that it has in the product. */
+export function eventQueue(name: (typeof EVENT_QUEUES)[keyof typeof EVENT_QUEUES], key: number): string {
+  const full = fullQueueName(SLUG, name);
+  return key === 0 ? full : `${full}.${key}`;
+}
