@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- <id> [minutes]`: runs benchmarks, prints a table for each and writes JSON under
+ * `npm run bench -- <id> [minutes] [--baseline]`: runs benchmarks, prints a table for each and writes JSON under
  * bench-results/. docs/performance.md quotes the results. A number after an id is its duration in minutes,
- * for benchmarks that have one.
+ * for benchmarks that have one. `--baseline` compares with what a user would build instead.
  */
 
 import { showHelp } from '../show-help.ts';
@@ -14,7 +14,9 @@ import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
 import { benchMemory } from './memory.ts';
 import { benchOracle } from './oracle.ts';
+import { benchCommandsOnBothSides } from './p1-baseline.ts';
 import { benchCommands } from './p1-command.ts';
+import { benchTelemetryOnBothSides } from './p2-baseline.ts';
 import { benchTelemetryOpenLoop } from './p2-open-loop.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
 import { benchIdle, benchIdleTls } from './p5-idle.ts';
@@ -52,20 +54,29 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   'strangers-connections': benchStrangersConnections,
   'strangers-account': benchStrangersAccount,
 };
-showHelp(`npm run bench -- [<benchmark> [<minutes>]]…\n  ${Object.keys(BENCHES).join(', ')}`);
+/** The same benchmarks on both sides: this product, and what a user would build instead. */
+const BASELINE_BENCHES: Record<string, () => Promise<void>> = {
+  p1: benchCommandsOnBothSides,
+  p2: benchTelemetryOnBothSides,
+  'p2-open': benchTelemetryOnBothSides,
+};
+const KNOWN = `${Object.keys(BENCHES).join(', ')}; with --baseline: ${Object.keys(BASELINE_BENCHES).join(', ')}`;
+showHelp(`npm run bench -- [<benchmark> [<minutes>]]… [--baseline]\n  ${KNOWN}`);
 
 /** The benchmarks that run without arguments: those that take minutes and not an hour. */
 const SHORT = ['p1', 'p2'];
 
+const words = process.argv.slice(2);
+const isBaseline = words.includes('--baseline');
+const benches = isBaseline ? BASELINE_BENCHES : BENCHES;
 const wanted: { id: string; minutes: number | undefined }[] = [];
-for (const word of process.argv.slice(2)) {
+for (const word of words.filter((one) => one !== '--baseline')) {
   const last = wanted.at(-1);
   if (/^\d+(\.\d+)?$/.test(word) && last) last.minutes = Number(word);
   else wanted.push({ id: word, minutes: undefined });
 }
 if (wanted.length === 0) wanted.push(...SHORT.map((id) => ({ id, minutes: undefined })));
-const unknown = wanted.filter(({ id }) => !Object.hasOwn(BENCHES, id)).map(({ id }) => id);
-if (unknown.length > 0)
-  throw new Error(`Unknown benchmark ${unknown.join(', ')}; known are ${Object.keys(BENCHES).join(', ')}`);
+const unknown = wanted.filter(({ id }) => !Object.hasOwn(benches, id)).map(({ id }) => id);
+if (unknown.length > 0) throw new Error(`Unknown benchmark ${unknown.join(', ')}; known are ${KNOWN}`);
 assertQuiet();
-for (const { id, minutes } of wanted) await BENCHES[id]?.(minutes);
+for (const { id, minutes } of wanted) await benches[id]?.(minutes);

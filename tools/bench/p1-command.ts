@@ -4,6 +4,7 @@ import type { MqttClient } from 'mqtt';
 import type { Partner } from '../partner.ts';
 import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { CommandLoad } from './command-load.ts';
 import { type Figure, percentile, processCpuMs, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { METERED_ENTRY, OBJECT_KINDS, readMeters, rowsOf, sum } from './meters.ts';
@@ -19,17 +20,6 @@ const ROUNDS: { inFlight: number; commands: number }[] = [
 const WARM_UP = 6_000;
 const ROWS_COMMANDS = 500;
 const ROWS_SETTLE_MS = 8_000;
-
-interface Timing {
-  sentAt: number;
-  done: () => void;
-}
-
-interface Samples {
-  confirm: number[];
-  ack: number[];
-  completed: number[];
-}
 
 export async function benchCommands(): Promise<void> {
   const stack = await startBenchStack({ plants: PLANTS });
@@ -78,61 +68,12 @@ async function measure(
   partner: Partner,
   plants: readonly SeededPlant[],
 ): Promise<Figure[]> {
-  const open = new Map<string, { timing: Timing; samples: Samples }>();
-  const onEvent = (content: Buffer, isAck: boolean) => {
-    const body = JSON.parse(content.toString('utf8'));
-    const entry = open.get(body.correlationId);
-    if (!entry) return;
-    const elapsed = performance.now() - entry.timing.sentAt;
-    if (isAck) entry.samples.ack.push(elapsed);
-    else if (body.payload.status === 'COMPLETED') {
-      entry.samples.completed.push(elapsed);
-      open.delete(body.correlationId);
-      entry.timing.done();
-    }
-  };
-  for (const [queue, isAck] of [
-    ['event.status', true],
-    ['event.execution', false],
-  ] as const) {
-    await partner.channel.consume(`vcp.acme.${queue}`, (message) => {
-      if (!message) return;
-      partner.channel.ack(message);
-      onEvent(message.content, isAck);
-    });
-  }
-
-  let turn = 0;
-  const once = async (samples: Samples) => {
-    const plant = plants[turn++ % plants.length] as SeededPlant;
-    const correlationId = `c-${turn}`;
-    const commands = [
-      { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } },
-    ];
-    const completed = new Promise<void>((done) => {
-      open.set(correlationId, { timing: { sentAt: performance.now(), done }, samples });
-    });
-    const sentAt = performance.now();
-    await partner.publish('device', plant.id, { commands }, { correlationId });
-    samples.confirm.push(performance.now() - sentAt);
-    await completed;
-  };
-  const run = async (inFlight: number, commands: number): Promise<Samples & { seconds: number }> => {
-    const samples: Samples = { confirm: [], ack: [], completed: [] };
-    let left = commands;
-    const startedAt = performance.now();
-    const worker = async () => {
-      while (left-- > 0) await once(samples);
-    };
-    await Promise.all(Array.from({ length: inFlight }, worker));
-    return { ...samples, seconds: (performance.now() - startedAt) / 1_000 };
-  };
-
-  await run(1, WARM_UP);
+  const load = await CommandLoad.start(partner);
+  await load.run(plants, 1, WARM_UP);
   const figures: Figure[] = [];
   for (const { inFlight, commands } of ROUNDS) {
     const cpuBefore = cpuMs(stack);
-    const samples = await run(inFlight, commands);
+    const samples = await load.run(plants, inFlight, commands);
     const cpu = cpuMs(stack);
     const alone = inFlight === 1;
     figures.push(

@@ -161,9 +161,20 @@ export class BaselineStack {
 
   /** CPU of all its processes so far, in ms. */
   cpuMs(): number {
+    return Object.values(this.cpuMsByPart()).reduce((total, ms) => total + ms, 0);
+  }
+
+  /** The same by program. */
+  cpuMsByPart(): Record<'application' | 'postgres' | 'mosquitto' | 'rabbitMq', number> {
     const { postgres, mosquitto, rabbitMq } = this.#parts;
-    const roots = [this.#application?.pid ?? 0, postgres.pid, mosquitto.pid, rabbitMq?.pid ?? 0];
-    return roots.flatMap(treeOf).reduce((total, pid) => total + processCpuMs(pid), 0);
+    const ms = (root: number | undefined) =>
+      root === undefined ? 0 : treeOf(root).reduce((total, pid) => total + processCpuMs(pid), 0);
+    return {
+      application: ms(this.#application?.pid),
+      postgres: ms(postgres.pid),
+      mosquitto: ms(mosquitto.pid),
+      rabbitMq: ms(rabbitMq?.pid),
+    };
   }
 
   async stop(): Promise<void> {
