@@ -83,7 +83,7 @@ export class Commands {
     });
   }
 
-  /** `done` is called when the message needs no more work. */
+  /** Calls `done` when the message has been dealt with. */
   acknowledged(message: Extract<DeviceMessage, { topic: 'ack' }>, done: () => void): void {
     const { cmdId, status, ts } = message;
     const open = this.#open.get(cmdId);
