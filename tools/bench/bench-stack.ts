@@ -42,6 +42,8 @@ export interface BenchOptions {
   edgeTls?: boolean;
   /** Starts workerd's inspector, which reports the JavaScript heap. */
   inspector?: boolean;
+  /** Where the stack makes its own folder; default: the system's folder for temporary files. */
+  folder?: string;
   /** Additional bindings of the edge. */
   bindings?: Record<string, string>;
 }
@@ -61,7 +63,7 @@ export interface BenchStack {
   /** PEM text. */
   ca: string;
   ports: BenchPorts;
-  bridgePid: number;
+  readonly bridgePid: number;
   organizations: SeededOrganization[];
   plants: SeededPlant[];
   /** API key of the first organization, and the login of its admin. */
@@ -70,6 +72,8 @@ export interface BenchStack {
   partnerOptions(organization?: SeededOrganization): PartnerOptions;
   partner(organization?: SeededOrganization): Promise<Partner>;
   token(deviceId: string): Promise<string>;
+  /** Kills the bridge, and starts it again on the same ports. */
+  crashBridge(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -95,7 +99,7 @@ function certificatesFolder(): string {
 }
 
 export async function startBenchStack(options: BenchOptions = {}): Promise<BenchStack> {
-  const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-'));
+  const folder = mkdtempSync(join(options.folder ?? tmpdir(), 'sitewire-bench-'));
   const secrets = makeSecrets('acme');
   const certificates = await ensureCertificates(certificatesFolder());
   const edgeOptions: EdgeOptions = {
@@ -126,7 +130,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     ...(options.bindings ? { bindings: options.bindings } : {}),
     ...(options.edgeTls ? { tls: certificates } : {}),
   });
-  const { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);
+  let { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);
   if (isPinned) pin(process.pid, GENERATOR_CORE);
 
   if (options.edgeTls) {
@@ -149,7 +153,9 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     certificates,
     ca: readFileSync(certificates.ca, 'utf8'),
     ports,
-    bridgePid: bridge.pid ?? 0,
+    get bridgePid() {
+      return bridge.pid ?? 0;
+    },
     organizations,
     plants: first.plants,
     key: first.apiKey.key,
@@ -160,19 +166,32 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
       const path = `/devices/${deviceId}/mqtt-token`;
       return (await (await admin).call<TokenAnswer>('POST', path, { expiresIn: 86_400 })).token;
     },
+    crashBridge: async () => {
+      await ended(bridge, 'SIGKILL');
+      if (isPinned) pin(process.pid, SYSTEM_CORE);
+      const starting = startBridge(edge.url, secrets.bridgeSecret, certificates, ports);
+      if (isPinned) pin(process.pid, GENERATOR_CORE);
+      ({ bridge, ports } = await starting);
+    },
     stop: async () => {
-      bridge.kill('SIGTERM');
-      await once(bridge, 'exit');
+      await ended(bridge, 'SIGTERM');
       await edge.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill(signal);
+  await exited;
+}
+
 async function startBridge(
   edgeUrl: string,
   secret: string,
   certificates: CertificateFiles,
+  ports: BenchPorts = { amqps: 0, mqtts: 0, metrics: 0 },
 ): Promise<{ bridge: ChildProcess; ports: BenchPorts }> {
   const bridge = fork(join(import.meta.dirname, '..', '..', 'bridge', 'index.ts'), {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -184,9 +203,9 @@ async function startBridge(
       SITEWIRE_BRIDGE_ID: 'bridge-bench',
       SITEWIRE_TLS_CERT: certificates.certificate,
       SITEWIRE_TLS_KEY: certificates.key,
-      SITEWIRE_AMQPS_PORT: '0',
-      SITEWIRE_MQTTS_PORT: '0',
-      SITEWIRE_METRICS_PORT: '0',
+      SITEWIRE_AMQPS_PORT: String(ports.amqps),
+      SITEWIRE_MQTTS_PORT: String(ports.mqtts),
+      SITEWIRE_METRICS_PORT: String(ports.metrics),
       SITEWIRE_LOG_LEVEL: 'warn',
     },
   });

@@ -22,6 +22,7 @@ import { benchTelemetry } from './p2-telemetry.ts';
 import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
 import { benchHistory } from './p6-history.ts';
+import { benchRecovery } from './p7-recovery.ts';
 import { benchCost } from './p8-cost.ts';
 import { benchBoundary } from './p9-boundary.ts';
 import { benchSoak } from './soak.ts';
@@ -59,6 +60,7 @@ const BASELINE_BENCHES: Record<string, () => Promise<void>> = {
   p1: benchCommandsOnBothSides,
   p2: benchTelemetryOnBothSides,
   'p2-open': benchTelemetryOnBothSides,
+  p7: benchRecovery,
 };
 const KNOWN = `${Object.keys(BENCHES).join(', ')}; with --baseline: ${Object.keys(BASELINE_BENCHES).join(', ')}`;
 showHelp(`npm run bench -- [<benchmark> [<minutes>]]… [--baseline]\n  ${KNOWN}`);

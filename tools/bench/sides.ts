@@ -19,11 +19,11 @@ export interface Side extends DeviceSide, Observed {
 }
 
 export function ourSide(stack: BenchStack): Side {
-  const { ca, ports, token, plants, partner, bridgePid } = stack;
+  const { ca, ports, token, plants, partner } = stack;
   return {
     ...{ name: 'ours', ca, ports, token, plants },
     partner: () => partner(),
-    cpuMs: () => processCpuMs(stack.edge.pid() ?? 0) + processCpuMs(bridgePid),
+    cpuMs: () => processCpuMs(stack.edge.pid() ?? 0) + processCpuMs(stack.bridgePid),
   };
 }
 

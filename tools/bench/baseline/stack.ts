@@ -128,7 +128,13 @@ export class BaselineStack {
     });
     this.#application = child;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
-    child.once('exit', () => reject(new Error("the baseline's application ended")));
+    child.once('exit', () => {
+      if (this.#application !== child) return;
+      const error = new Error("the baseline's application has ended: its error is above");
+      reject(error);
+      // Otherwise the load would wait for answers for ever.
+      throw error;
+    });
     child.on('message', (message: { port?: number; stored?: number }) => {
       if (message.port) resolve(message.port);
       if (message.stored !== undefined) this.onStored(message.stored);
@@ -140,6 +146,7 @@ export class BaselineStack {
   async killApplication(): Promise<void> {
     const child = this.#application;
     if (!child) return;
+    this.#application = undefined;
     const exited = once(child, 'exit');
     child.kill('SIGKILL');
     await exited;
