@@ -4,6 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 
+const MIN_NAME_WIDTH = 52;
+
 export interface Figure {
   name: string;
   value: number;
@@ -34,10 +36,11 @@ export function processCpuMs(pid: number): number {
 
 export function report(id: string, title: string, figures: readonly Figure[]): void {
   console.log(`\n${id.toUpperCase()}  ${title}\n`);
+  const width = Math.max(MIN_NAME_WIDTH, ...figures.map(({ name }) => name.length));
   for (const { name, value, unit, target = '', least, most } of figures) {
     const range = least === undefined || most === undefined ? '' : `${shown(least)} to ${shown(most)}`;
     const aim = range && target ? `${range}   ${target}` : range + target;
-    console.log(`  ${name.padEnd(52)} ${shown(value).padStart(9)} ${unit.padEnd(12)} ${aim}`);
+    console.log(`  ${name.padEnd(width)} ${shown(value).padStart(9)} ${unit.padEnd(12)} ${aim}`);
   }
   const folder = join(import.meta.dirname, '..', '..', 'bench-results');
   mkdirSync(folder, { recursive: true });

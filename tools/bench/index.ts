@@ -19,6 +19,7 @@ import { benchCommands } from './p1-command.ts';
 import { benchTelemetryOnBothSides } from './p2-baseline.ts';
 import { benchTelemetryOpenLoop } from './p2-open-loop.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
+import { benchReads } from './p4-reads.ts';
 import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
 import { benchHistory } from './p6-history.ts';
@@ -60,6 +61,7 @@ const BASELINE_BENCHES: Record<string, () => Promise<void>> = {
   p1: benchCommandsOnBothSides,
   p2: benchTelemetryOnBothSides,
   'p2-open': benchTelemetryOnBothSides,
+  p4: benchReads,
   p7: benchRecovery,
 };
 const KNOWN = `${Object.keys(BENCHES).join(', ')}; with --baseline: ${Object.keys(BASELINE_BENCHES).join(', ')}`;
