@@ -72,11 +72,16 @@ export function buildAssets(): void {
   execFileSync(process.execPath, [join(ROOT, 'tools', 'assets.ts')], { stdio: 'inherit' });
 }
 
+/** Modules as Miniflare takes them. */
+export function moduleOptions(modules: readonly WorkerModule[]) {
+  return modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text }));
+}
+
 /** The Worker for Miniflare, with what wrangler.toml says about its runtime. */
 export function workerOptions(modules: readonly WorkerModule[]) {
   const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
   return {
-    modules: modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text })),
+    modules: moduleOptions(modules),
     compatibilityDate: /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '',
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: {
@@ -235,14 +240,15 @@ async function migrateD1(miniflare: Miniflare): Promise<void> {
   }
 }
 
-/** The workerd child of this process. */
-export function workerdPid(): number | undefined {
+/** The workerd child of this process; `besides`: another one that it has. */
+export function workerdPid(besides?: number): number | undefined {
   for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
     try {
       const status = readFileSync(`/proc/${entry}/stat`, 'utf8');
       const [name, parent] = [/\((.*)\)/.exec(status)?.[1], Number(status.split(') ')[1]?.split(' ')[1])];
-      if (name === 'workerd' && parent === process.pid && !status.includes(') Z ')) return Number(entry);
+      const isOurs = name === 'workerd' && parent === process.pid && Number(entry) !== besides;
+      if (isOurs && !status.includes(') Z ')) return Number(entry);
     } catch {
       // The process has ended in the meantime.
     }

@@ -124,21 +124,8 @@ export class Partner {
     payload: object,
     options: { correlationId?: string; messageId?: string; signed?: boolean; word?: string } = {},
   ): Promise<{ correlationId: string; messageId: string }> {
-    const usual = commandRoutingKey(this.#options.slug, family);
-    const routingKey = options.word ? usual.replace(/[^.]+$/, options.word) : usual;
-    const envelope = {
-      version: '1.1',
-      messageId: options.messageId ?? randomUUID(),
-      correlationId: options.correlationId ?? randomUUID(),
-      timestamp: new Date().toISOString(),
-      source: 'acme-trader',
-      siteId,
-    };
-    const payloadText = JSON.stringify(payload);
-    const signature = createHmac('sha256', this.#options.signingKey)
-      .update(envelopeSigningString(envelope, routingKey, payloadText) ?? '')
-      .digest('hex');
-    const body = JSON.stringify({ ...envelope, payload, ...(options.signed === false ? {} : { signature }) });
+    const { slug, signingKey } = this.#options;
+    const { envelope, routingKey, body } = signedPublish(slug, signingKey, family, siteId, payload, options);
     await new Promise<void>((resolve, reject) => {
       this.channel.publish(
         EXCHANGE,
@@ -154,4 +141,31 @@ export class Partner {
   async close(): Promise<void> {
     await this.connection.close();
   }
+}
+
+/** A command's message with its routing key: a signed envelope, unless `signed` is false. */
+export function signedPublish(
+  slug: string,
+  signingKey: string,
+  family: CommandFamily,
+  siteId: string,
+  payload: object,
+  options: { correlationId?: string; messageId?: string; signed?: boolean; word?: string } = {},
+) {
+  const usual = commandRoutingKey(slug, family);
+  const routingKey = options.word ? usual.replace(/[^.]+$/, options.word) : usual;
+  const envelope = {
+    version: '1.1',
+    messageId: options.messageId ?? randomUUID(),
+    correlationId: options.correlationId ?? randomUUID(),
+    timestamp: new Date().toISOString(),
+    source: 'acme-trader',
+    siteId,
+  };
+  const payloadText = JSON.stringify(payload);
+  const signature = createHmac('sha256', signingKey)
+    .update(envelopeSigningString(envelope, routingKey, payloadText) ?? '')
+    .digest('hex');
+  const body = JSON.stringify({ ...envelope, payload, ...(options.signed === false ? {} : { signature }) });
+  return { envelope, routingKey, body };
 }

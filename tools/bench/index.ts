@@ -13,6 +13,7 @@ import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
 import { benchMemory } from './memory.ts';
+import { benchObjects } from './objects.ts';
 import { benchOracle } from './oracle.ts';
 import { benchCommandsOnBothSides } from './p1-baseline.ts';
 import { benchCommands } from './p1-command.ts';
@@ -35,6 +36,7 @@ import { benchStrangersRequests } from './strangers-requests.ts';
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   amqp: benchAmqp,
   'amqp-idle': benchAmqpIdle,
+  objects: benchObjects,
   p1: benchCommands,
   p2: benchTelemetry,
   'p2-open': benchTelemetryOpenLoop,

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
 import { WebSocket } from 'ws';
-import { bundle, workerdPid } from '../edge.ts';
+import { moduleOptions, workerdPid } from '../edge.ts';
+import { readableModules } from '../worker-build.ts';
 import { type Figure, slope } from './figures.ts';
 import { OPERATIONS, type Operation } from './operation-kinds.ts';
 import { nativeMemory } from './process-figures.ts';
@@ -65,14 +66,14 @@ async function growth(miniflare: Miniflare, times: number, step: () => Promise<v
 
 async function startOperations(folder: string): Promise<Miniflare> {
   const { convertV4MiniflareOptions, Miniflare } = await import('miniflare');
-  const contents = await bundle(join(import.meta.dirname, 'workerd', 'operations-worker.ts'));
+  const modules = await readableModules(join(import.meta.dirname, 'workerd', 'operations-worker.ts'));
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       host: '127.0.0.1',
       port: 0,
       inspectorPort: 0,
       resourcePersistencePath: folder,
-      modules: [{ type: 'ESModule', path: 'index.js', contents }],
+      modules: moduleOptions(modules),
       compatibilityDate: '2026-08-15',
       durableObjects: { LOOP: { className: 'Loop', useSQLite: true } },
       d1Databases: { DB: 'operations' },

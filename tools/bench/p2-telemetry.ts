@@ -1,13 +1,11 @@
 /** P2: signed telemetry of eight metrics until it is stored: over the link at fixed batch sizes, and over MQTT. */
 import { randomUUID } from 'node:crypto';
 import { connectAsync } from 'mqtt';
-import { type Link, startPulse } from '../../bridge/link.ts';
-import { dial } from '../../bridge/link-dial.ts';
-import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import { siteOf } from '../objects.ts';
 import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { dialDevice, type LinkSender, pour, startPulse } from './device-links.ts';
 import { type Figure, processCpuMs, report } from './figures.ts';
 import { telemetryText } from './plant-load.ts';
 
@@ -19,11 +17,6 @@ const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 32: 64_000
  */
 const LINK_DEVICES: Record<number, number> = { 1: 4, 10: 16, 32: 64, 100: 64 };
 const MAX_LINK_DEVICES = 64;
-/**
- * Number of unanswered batches at a time: enough to keep the links busy, but so few that no answer comes near
- * its timeout.
- */
-const OPEN_BATCHES = 4;
 /** Number of devices, each at a plant of its own, and messages per device. */
 const MQTT_LOADS = [
   { devices: 50, messages: 600 },
@@ -55,13 +48,13 @@ export async function benchTelemetry(): Promise<void> {
 async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): Promise<Figure[]> {
   const devices = [plant.gateway, ...(stack.organizations[0]?.moreDevices.get(plant.id) ?? [])];
   const boot = randomUUID();
-  const senders: Sender[] = [];
+  const senders: LinkSender[] = [];
   const total = LINK_MESSAGES[batch] ?? 0;
   for (const device of devices.slice(0, LINK_DEVICES[batch])) {
-    senders.push({ link: await dialLink(stack, device, boot), device, payloads: [] });
+    senders.push({ link: await dialDevice(stack, device, boot), device, payloads: [] });
   }
   for (let made = 0; made < total; made += batch) {
-    const sender = senders[(made / batch) % senders.length] as Sender;
+    const sender = senders[(made / batch) % senders.length] as LinkSender;
     for (let count = 0; count < batch; count++) sender.payloads.push(telemetryText(sender.device));
   }
   const before = await rowsWritten(stack, plant, devices);
@@ -92,67 +85,6 @@ async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): P
     },
   ];
   return figures;
-}
-
-interface Sender {
-  link: Link<DeviceLinkUp, DeviceLinkDown>;
-  device: SeededPlant['gateway'];
-  payloads: string[];
-}
-
-async function dialLink(
-  stack: BenchStack,
-  device: SeededPlant['gateway'],
-  boot: string,
-): Promise<Link<DeviceLinkUp, DeviceLinkDown>> {
-  const dialed = await dial<DeviceLinkUp, DeviceLinkDown>(
-    { url: stack.edge.url, secret: stack.bridgeSecret, bridge: 'bench-link', boot },
-    'mqtt',
-    {
-      username: device.id,
-      password: await stack.token(device.id),
-      address: '127.0.0.1',
-      fingerprint: '',
-    },
-    deviceLinkDown,
-  );
-  if (dialed.outcome !== 'accepted') throw new Error(`the link was not accepted: ${JSON.stringify(dialed)}`);
-  return dialed.link;
-}
-
-/** Sends a batch for each batch that is stored, from one link after the other. Returns the seconds it took. */
-function pour(senders: readonly Sender[], total: number, batch: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    let turn = 0;
-    let stored = 0;
-    const startedAt = performance.now();
-    const sendBatch = () => {
-      const sender = senders[turn++ % senders.length] as Sender;
-      const payloads = sender.payloads.splice(0, batch);
-      if (payloads.length === 0) return;
-      for (const payload of payloads) {
-        const seq = sender.link.nextSeq();
-        sender.link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
-      }
-      sender.link.flush();
-    };
-    for (const { link } of senders) {
-      link.attach({
-        frames: (frames) => {
-          for (const frame of frames) {
-            if (frame.kind === 'refused') reject(new Error(`refused: ${frame.reason}`));
-            if (frame.kind === 'wait') reject(new Error('a device exceeds its rate limit'));
-            if (frame.kind !== 'stored') continue;
-            stored += frame.seqs.length;
-            sendBatch();
-          }
-          if (stored === total) resolve((performance.now() - startedAt) / 1_000);
-        },
-        closed: (code, reason) => reject(new Error(`the link closed: ${code} ${reason}`)),
-      });
-    }
-    for (let open = 0; open < OPEN_BATCHES; open++) sendBatch();
-  });
 }
 
 async function rowsWritten(
