@@ -46,7 +46,7 @@ export async function benchReads(): Promise<void> {
   const loaded: Loaded[] = [];
   try {
     loaded.push(await load(ourSide(ours), { url: ours.edge.url, key: ours.key }));
-    loaded.push(await load(baselineSide(baseline), { url: baseline.url, key: baseline.restToken }));
+    loaded.push(await load(baselineSide(baseline), { url: baseline.url, key: baseline.restKey }));
     const [mine = [], theirs = []] = await alternate(loaded, measure);
     const targets = Object.fromEntries(
       Object.keys(mine[0] ?? {}).map((name) => [name, name.startsWith('reads') ? '≥ 1.0' : '≤ 1.0']),

@@ -10,9 +10,6 @@ export const EVENT_QUEUES = ['event.status', 'event.execution', 'event.telemetry
 
 /** A signed telemetry message of eight metrics, as MQTT payload. */
 export function telemetryText(device: SeededPlant['gateway']): string {
-  const { id, hmacSecret } = device;
-  const ts = Date.now();
-  const nonce = randomUUID();
   const reading = () => Math.round(Math.random() * 100_000) / 1_000;
   const data = JSON.stringify({
     gridPowerKw: reading(),
@@ -24,6 +21,13 @@ export function telemetryText(device: SeededPlant['gateway']): string {
     'METER-1/importRegisterKwh': reading(),
     'METER-1/exportRegisterKwh': reading(),
   });
+  return signedReading(device, data);
+}
+
+/** A signed telemetry message with these metrics, as JSON text. */
+export function signedReading({ id, hmacSecret }: SeededPlant['gateway'], data: string): string {
+  const ts = Date.now();
+  const nonce = randomUUID();
   const sig = createHmac('sha256', hmacSecret)
     .update(telemetrySigningString(id, ts, nonce, data))
     .digest('hex');

@@ -8,12 +8,12 @@ import type { DevicePublishTopic } from '../../../protocol/topics.ts';
 import { checkDeviceMessage } from './checks.ts';
 import { Commands } from './commands.ts';
 import { DeviceBroker, type DeviceMessageText } from './device-broker.ts';
+import { Faults } from './faults.ts';
 import { Outbox } from './outbox.ts';
 import { Readings } from './readings.ts';
 import { listenRest } from './routes.ts';
 import { COMMAND_QUEUE, type Settings } from './settings.ts';
 import { Database } from './statements.ts';
-import { Statuses } from './statuses.ts';
 
 const CONNECTIONS = 8;
 /** Commands that are under way at most. */
@@ -40,7 +40,7 @@ const commands = new Commands(
   ...([settings.key, plants, await database.openCommands()] as const),
 );
 const readings = new Readings(database, (stored) => process.send?.({ stored }));
-const statuses = new Statuses(database, outbox, settings.key);
+const faults = new Faults(database, outbox, settings.key);
 
 receive = ({ packetId, deviceId, topic, text }) => {
   const done = () => devices.acknowledge(packetId);
@@ -52,9 +52,11 @@ receive = ({ packetId, deviceId, topic, text }) => {
     return;
   }
   const message = checked.value;
-  if (message.topic === 'telemetry') readings.add(deviceId, message, done);
-  else if (message.topic === 'ack') commands.acknowledged(message, done);
-  else statuses.receive(plant.id, deviceId, message, done);
+  if (message.topic === 'telemetry') {
+    readings.add(deviceId, message, done);
+    faults.check(plant, message.data, message.dataText);
+  } else if (message.topic === 'ack') commands.acknowledged(message, done);
+  else done();
 };
 for (const message of early.splice(0)) receive(message);
 for (const one of await database.outgoing()) outbox.send(one);
@@ -63,7 +65,7 @@ await channel.prefetch(PREFETCH);
 await channel.consume(COMMAND_QUEUE, (message) => {
   if (message) commands.receive(message);
 });
-const port = await listenRest(database, settings, readings);
+const port = await listenRest(database, settings.restPort, readings);
 process.send?.({ port });
 // The benchmark ends: so does its application.
 process.on('disconnect', () => process.exit());

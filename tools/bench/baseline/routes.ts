@@ -1,7 +1,7 @@
 /** REST reads of the baseline: the same paths and answers as the product's, for one API key. */
 import Fastify from 'fastify';
+import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import type { Readings } from './readings.ts';
-import type { Settings } from './settings.ts';
 import type { Database } from './statements.ts';
 
 const SITES = `
@@ -10,6 +10,12 @@ const SITES = `
       'deviceId', external_id, 'assetType', asset_type, 'name', sub_device.name, 'status', 'ACTIVE'))
       FROM sub_device WHERE site_id = site.id) AS "subDevices"
   FROM site ORDER BY name, id`;
+
+const CONFIG = `
+  SELECT id AS "siteId", config,
+    (SELECT coalesce(json_agg(command), '[]') FROM command WHERE site_id = site.id AND status = 'PENDING')
+      AS "pendingCommands"
+  FROM site WHERE id = $1`;
 
 const COMMANDS = `
   SELECT id, message_id AS "messageId", correlation_id AS "correlationId", site_id AS "siteId",
@@ -27,23 +33,20 @@ interface OfSite {
   Params: { siteId: string };
 }
 
-/** Resolves to the port. */
-export async function listenRest(
-  database: Database,
-  settings: Settings,
-  readings: Readings,
-): Promise<number> {
+/** `port`: 0 for any. Resolves to the port. */
+export async function listenRest(database: Database, port: number, readings: Readings): Promise<number> {
   const app = Fastify({ logger: false });
   const rows = async <Row extends object>(name: string, text: string, values: unknown[] = []) =>
     (await database.pool.query<Row>({ name, text, values })).rows;
 
   app.addHook('onRequest', async (request, reply) => {
-    if (request.headers['x-api-key'] !== settings.restToken) await reply.code(401).send();
+    const text = 'SELECT 1 FROM api_key WHERE hash = $1 AND revoked_at IS NULL';
+    const known = await rows('api-key', text, [sha256Hex(String(request.headers['x-api-key']))]);
+    if (known.length === 0) await reply.code(401).send();
   });
   app.get('/api/v1/vcp/sites', async () => ({ plants: await rows('sites', SITES) }));
   app.get<OfSite>('/api/v1/vcp/sites/:siteId/config', async ({ params: { siteId } }, reply) => {
-    const text = 'SELECT id AS "siteId", config FROM site WHERE id = $1';
-    const [site] = await rows('config', text, [siteId]);
+    const [site] = await rows('config', CONFIG, [siteId]);
     return site ?? reply.code(404).send();
   });
   app.get<OfSite & { Querystring: { page?: string; pageSize?: string } }>(
@@ -73,6 +76,6 @@ export async function listenRest(
     const [counted] = await rows<{ stored: number }>('stored', 'SELECT count(*)::int AS stored FROM reading');
     return { ...counted, dropped: readings.dropped };
   });
-  const url = await app.listen({ port: settings.restPort, host: '127.0.0.1' });
+  const url = await app.listen({ port, host: '127.0.0.1' });
   return Number(new URL(url).port);
 }

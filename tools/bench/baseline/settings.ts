@@ -15,12 +15,12 @@ export interface Settings {
   mqttPort: number;
   mqttLogin: Login;
   key: PartnerKey;
-  /** The bearer token of REST requests. */
-  restToken: string;
   /** The port of REST; 0: any. */
   restPort: number;
 }
 
+/** Of the organization; also the name of its user in RabbitMQ. */
+export const SLUG = 'acme';
 export const VHOST = 'vcp';
 /** All commands of partners. */
 export const COMMAND_QUEUE = 'commands';

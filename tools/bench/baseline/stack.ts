@@ -8,28 +8,19 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import {
-  EVENT_KINDS,
-  EVENT_QUEUES,
-  EXCHANGE,
-  eventRoutingKey,
-  fullQueueName,
-} from '../../../protocol/routing-keys.ts';
 import type { CertificateFiles } from '../../certificates.ts';
 import { Partner, type PartnerOptions } from '../../partner.ts';
-import { freePort } from '../../ports.ts';
-import { type RabbitMqNode, startRabbitMq } from '../../rabbitmq.ts';
 import type { SeededPlant } from '../../seed.ts';
 import { newPlant } from '../bench-seed.ts';
 import { pinnedTo, SYSTEM_CORE } from '../cores.ts';
 import { processCpuMs } from '../figures.ts';
 import { treeOf } from '../process-figures.ts';
 import { type Mosquitto, startMosquitto } from './mosquitto.ts';
+import { type PartnerBroker, startPartnerBroker } from './partner-broker.ts';
 import { type Postgres, startPostgres } from './postgres.ts';
-import { COMMAND_QUEUE, type Settings, VHOST } from './settings.ts';
+import { type Settings, SLUG, VHOST } from './settings.ts';
 import { createTables } from './tables.ts';
 
-const SLUG = 'acme';
 const USER = 'postgres';
 
 export interface BaselineOptions {
@@ -45,7 +36,7 @@ export class BaselineStack {
   readonly plants: readonly SeededPlant[];
   readonly ca: string;
   readonly ports: { mqtts: number };
-  readonly restToken: string;
+  readonly restKey: string;
   /** Set by the load that wants to know when readings are stored. */
   onStored: OnStored = () => {};
   readonly #parts: Parts;
@@ -61,31 +52,20 @@ export class BaselineStack {
     this.plants = parts.plants;
     this.ca = readFileSync(partnerOptions.ca ?? '', 'utf8');
     this.ports = { mqtts: parts.mosquitto.ports.tls };
-    this.restToken = settings.restToken;
+    this.restKey = parts.restKey;
   }
 
   static async start(certificates: CertificateFiles, options: BaselineOptions): Promise<BaselineStack> {
     const parts = await startParts(certificates, options);
     const password = randomBytes(16).toString('hex');
     const signingKey = randomBytes(32).toString('hex');
-    const tlsPort = await freePort();
-    const rabbitMq = await startRabbitMq({
-      settings: {
-        'listeners.ssl.1': `127.0.0.1:${tlsPort}`,
-        'ssl_options.cacertfile': certificates.ca,
-        'ssl_options.certfile': certificates.certificate,
-        'ssl_options.keyfile': certificates.key,
-        'tcp_listen_options.nodelay': 'true',
-      },
-      definitions: definitions(password, options.keys ?? 1),
-      command: (program) => pinnedTo(SYSTEM_CORE, program),
-    });
+    const rabbitMq = await startPartnerBroker(certificates, password, options.keys ?? 1);
     const settings: Settings = {
       database: { host: parts.postgres.socketFolder, user: USER, database: USER },
       rabbitMq: {
         protocol: 'amqp',
         hostname: '127.0.0.1',
-        port: rabbitMq.port,
+        port: rabbitMq.ports.tcp,
         username: SLUG,
         password,
         vhost: VHOST,
@@ -93,13 +73,12 @@ export class BaselineStack {
       mqttPort: parts.mosquitto.ports.tcp,
       mqttLogin: parts.login,
       key: { slug: SLUG, signingKey },
-      restToken: randomBytes(16).toString('hex'),
       restPort: 0,
     };
     const partnerOptions = {
       ...{
         host: 'localhost',
-        port: tlsPort,
+        port: rabbitMq.ports.tls,
         ca: certificates.ca,
         slug: SLUG,
         vhost: VHOST,
@@ -162,7 +141,7 @@ export class BaselineStack {
 
   /** Reads over REST how many readings are stored; `dropped`: refused or repeated ones. */
   async readings(): Promise<{ stored: number; dropped: number }> {
-    const response = await fetch(`${this.url}/bench/readings`, { headers: { 'x-api-key': this.restToken } });
+    const response = await fetch(`${this.url}/bench/readings`, { headers: { 'x-api-key': this.restKey } });
     return (await response.json()) as { stored: number; dropped: number };
   }
 
@@ -194,9 +173,10 @@ export class BaselineStack {
 interface Parts {
   plants: readonly SeededPlant[];
   login: { username: string; password: string };
+  restKey: string;
   postgres: Postgres;
   mosquitto: Mosquitto;
-  rabbitMq?: RabbitMqNode;
+  rabbitMq?: PartnerBroker;
 }
 
 async function startParts(certificates: CertificateFiles, options: BaselineOptions): Promise<Parts> {
@@ -209,51 +189,14 @@ async function startParts(certificates: CertificateFiles, options: BaselineOptio
   ]);
   const client = new Client({ host: postgres.socketFolder, user: USER, database: USER });
   await client.connect();
-  await createTables(client, plants);
+  const restKey = randomBytes(32).toString('hex');
+  await createTables(client, plants, restKey);
   await client.end();
-  return { plants, login, postgres, mosquitto };
+  return { plants, login, restKey, postgres, mosquitto };
 }
 
 function seededPlant(): SeededPlant {
   const secret = () => randomBytes(32).toString('hex');
   const gateway = { id: randomUUID(), hmacSecret: secret(), token: secret() };
   return { ...newPlant(), id: randomUUID(), gateway };
-}
-
-/** The exchange, the queue of commands, and the event queues of each key. */
-function definitions(password: string, keys: number): object {
-  const queue = (name: string) => ({ name, vhost: VHOST, durable: true, auto_delete: false, arguments: {} });
-  const binding = (destination: string, routingKey: string) => ({
-    ...{ source: EXCHANGE, vhost: VHOST, destination, destination_type: 'queue', routing_key: routingKey },
-    arguments: {},
-  });
-  const bindings = [binding(COMMAND_QUEUE, `${SLUG}.command.#`)];
-  for (let key = 0; key < keys; key++) {
-    for (const kind of EVENT_KINDS)
-      bindings.push(binding(eventQueue(EVENT_QUEUES[kind], key), eventRoutingKey(SLUG, kind)));
-  }
-  return {
-    users: [{ name: SLUG, password, tags: '' }],
-    vhosts: [{ name: VHOST }],
-    permissions: [{ user: SLUG, vhost: VHOST, configure: '', write: '.*', read: '.*' }],
-    exchanges: [
-      {
-        name: EXCHANGE,
-        vhost: VHOST,
-        type: 'topic',
-        durable: true,
-        auto_delete: false,
-        internal: false,
-        arguments: {},
-      },
-    ],
-    queues: [...new Set(bindings.map(({ destination }) => destination))].map(queue),
-    bindings,
-  };
-}
-
-/** The event queue of a key: that of the first has the name that it has in the product. */
-export function eventQueue(name: (typeof EVENT_QUEUES)[keyof typeof EVENT_QUEUES], key: number): string {
-  const full = fullQueueName(SLUG, name);
-  return key === 0 ? full : `${full}.${key}`;
 }

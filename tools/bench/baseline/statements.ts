@@ -41,11 +41,13 @@ export interface EndedCommand {
   outgoing: readonly Outgoing[];
 }
 
-export interface NewStatus {
+/** The begin or the end of an alarm. */
+export interface NewAlarm {
   id: string;
+  siteId: string;
   deviceId: string;
   status: string;
-  reportedAt: string;
+  at: string;
   outgoing: readonly Outgoing[];
 }
 
@@ -86,12 +88,12 @@ const END_COMMANDS = `
   INSERT INTO outbox SELECT one.id, address, body
     FROM given JOIN ended ON ended.id = given.id, json_to_recordset(outgoing) AS one ${OUTGOING}`;
 
-const STORE_STATUSES = `
+const STORE_ALARMS = `
   WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1)
-      AS given (id uuid, "deviceId" uuid, status text, "reportedAt" timestamptz, outgoing json)
+      AS given (id uuid, "siteId" uuid, "deviceId" text, status text, at timestamptz, outgoing json)
   ),
-  stored AS (INSERT INTO device_status SELECT id, "deviceId", status, "reportedAt" FROM given)
+  stored AS (INSERT INTO alarm SELECT id, "siteId", "deviceId", status, at FROM given)
   INSERT INTO outbox SELECT one.id, address, body FROM given, json_to_recordset(outgoing) AS one ${OUTGOING}`;
 
 const STORE_READINGS = `
@@ -124,9 +126,8 @@ export class Database {
     });
   }
 
-  async storeStatuses(statuses: readonly NewStatus[]): Promise<void> {
-    const values = [JSON.stringify(statuses)];
-    await this.pool.query({ name: 'store-statuses', text: STORE_STATUSES, values });
+  async storeAlarms(alarms: readonly NewAlarm[]): Promise<void> {
+    await this.pool.query({ name: 'store-alarms', text: STORE_ALARMS, values: [JSON.stringify(alarms)] });
   }
 
   /** `rows`: the JSON text of each reading, with members d, t, n and v. Returns how many are new. */
