@@ -1,0 +1,152 @@
+/**
+ * P3: the events of plants to 1, 10 and 100 API keys. A gateway reports faults of its sub-devices and their ends, and each
+ * is an event for every key; the product judges the faults of a plant once a second, so many plants report. First as
+ * fast as all consumers receive the events, then at a fixed rate, with and without one consumer that acknowledges nothing.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { Partner } from '../partner.ts';
+import { eventQueue } from './baseline/partner-broker.ts';
+import { BaselineStack } from './baseline/stack.ts';
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { EventConsumer } from './event-consumer.ts';
+import { ALARMS_OF_REPORT, FaultReporter } from './fault-reporter.ts';
+import { type Figure, percentile, report } from './figures.ts';
+import { alternate, baselineSide, compared, type Measured, ourSide, ROUNDS, type Side } from './sides.ts';
+
+const KEYS = (process.env.SITEWIRE_BENCH_KEYS ?? '1,10,100').split(',').map(Number);
+const QUEUE = 'event.alarm';
+/** A plant is judged at the first reading that comes so long after the last judgement. */
+const JUDGED_AFTER_MS = 1_100;
+interface Load {
+  plants: number;
+  /** Of each plant. */
+  reports: number;
+  /** At the fixed rate, which is far below what both sides can do: reports of all plants, and how many a second. */
+  paced: number;
+  perSecond: number;
+}
+/** By number of keys. */
+const LOADS: Record<number, Load> = {
+  1: { plants: 400, reports: 4, paced: 80, perSecond: 20 },
+  10: { plants: 100, reports: 4, paced: 60, perSecond: 10 },
+  100: { plants: 32, reports: 2, paced: 24, perSecond: 2 },
+};
+const FEW: Load = { plants: 8, reports: 4, paced: 16, perSecond: 4 };
+
+interface Loaded {
+  reporters: FaultReporter[];
+  consumers: EventConsumer[];
+}
+
+export async function benchFanOut(): Promise<void> {
+  const figures: Figure[] = [];
+  for (const keys of KEYS) figures.push(...(await compareFanOut(keys)));
+  report('p3-baseline', `alarms of plants to each key, ${ROUNDS} rounds in turn`, figures);
+}
+
+async function compareFanOut(keys: number): Promise<Figure[]> {
+  const { plants } = LOADS[keys] ?? FEW;
+  const ours = await startBenchStack({ organizations: [{ slug: 'acme', plants, moreKeys: keys - 1 }] });
+  const baseline = await BaselineStack.start(ours.certificates, { plants, keys });
+  const loaded: Loaded[] = [];
+  try {
+    loaded.push(
+      await load(ourSide(ours), keys, async (key) =>
+        EventConsumer.start(await Partner.connect(optionsOf(ours, key)), eventQueue(QUEUE, 0)),
+      ),
+    );
+    loaded.push(
+      await load(baselineSide(baseline), keys, async (key) =>
+        EventConsumer.start(await baseline.partner(), eventQueue(QUEUE, key)),
+      ),
+    );
+    for (const one of loaded) await pour(one, 2);
+    const [mine = [], theirs = []] = await alternate(loaded, (one) => measure(one, keys));
+    return compared(mine, theirs, 'baseline', { [`deliveries per second, ${keys} keys`]: '≥ 1.0' });
+  } finally {
+    for (const { reporters, consumers } of loaded) {
+      for (const reporter of reporters) reporter.end();
+      for (const consumer of consumers) await consumer.close();
+    }
+    await baseline.stop();
+    await ours.stop();
+  }
+}
+
+function optionsOf(stack: BenchStack, key: number) {
+  const [organization] = stack.organizations;
+  const own = key === 0 ? organization?.apiKey : organization?.moreKeys[key - 1];
+  if (!own) throw new Error(`The stack of this benchmark has no key ${key}: a bug of the benchmark`);
+  return { ...stack.partnerOptions(), vhost: `partner-${own.id}`, key: own.key, signingKey: own.signingKey };
+}
+
+async function load(
+  side: Side,
+  keys: number,
+  consume: (key: number) => Promise<EventConsumer>,
+): Promise<Loaded> {
+  const [reporters, consumers]: [FaultReporter[], EventConsumer[]] = [[], []];
+  for (const plant of side.plants) reporters.push(await FaultReporter.connect(side, plant));
+  for (let key = 0; key < keys; key++) consumers.push(await consume(key));
+  return { reporters, consumers };
+}
+
+async function measure(one: Loaded, keys: number): Promise<Measured> {
+  const { reports, paced, perSecond } = LOADS[keys] ?? FEW;
+  const rate = await pour(one, reports);
+  const alone = await pace(one, paced, perSecond);
+  const name = (text: string) => `${text}, ${keys} keys`;
+  const measured = {
+    [name('deliveries per second')]: { value: rate * keys, unit: '1/s' },
+    [name('event p50 at a fixed rate')]: { value: percentile(alone, 0.5), unit: 'ms' },
+    [name('event p99 at a fixed rate')]: { value: percentile(alone, 0.99), unit: 'ms' },
+  };
+  const [slow, ...fast] = one.consumers;
+  // A single key has no other that it could slow down.
+  if (!slow || fast.length === 0) return measured;
+  slow.slowDown();
+  const beside = await pace({ ...one, consumers: fast }, paced, perSecond);
+  slow.catchUp();
+  await Promise.all(one.reporters.map(({ siteId, alarms }) => slow.received(siteId, alarms)));
+  const isolation = percentile(beside, 0.99) / percentile(alone, 0.99);
+  return { ...measured, [name('p99 beside a slow consumer / without')]: { value: isolation, unit: '×' } };
+}
+
+/** Reports as fast as all consumers receive the events; returns events per second. */
+async function pour({ reporters, consumers }: Loaded, reports: number): Promise<number> {
+  const startedAt = performance.now();
+  await Promise.all(
+    reporters.map(async (reporter) => {
+      for (let left = reports; left > 0; left--) {
+        const judged = pause(JUDGED_AFTER_MS);
+        reporter.report();
+        await Promise.all(consumers.map((consumer) => consumer.received(reporter.siteId, reporter.alarms)));
+        if (left > 1) await judged;
+      }
+    }),
+  );
+  const seconds = (performance.now() - startedAt) / 1_000;
+  await pause(JUDGED_AFTER_MS);
+  return (reports * reporters.length * ALARMS_OF_REPORT) / seconds;
+}
+
+/** Reports at a fixed rate; returns the milliseconds from each report to each delivery. */
+async function pace({ reporters, consumers }: Loaded, reports: number, perSecond: number): Promise<number[]> {
+  const first = new Map(reporters.map(({ siteId, sentAt }) => [siteId, sentAt.length]));
+  for (let sent = 0; sent < reports; sent++) {
+    reporters[sent % reporters.length]?.report();
+    await pause(1_000 / perSecond);
+  }
+  const latencies: number[] = [];
+  for (const { siteId, sentAt, alarms } of reporters) {
+    for (const consumer of consumers) {
+      await consumer.received(siteId, alarms);
+      const receivedAt = consumer.receivedAt(siteId);
+      for (let alarm = (first.get(siteId) ?? 0) * ALARMS_OF_REPORT; alarm < alarms; alarm++) {
+        const at = sentAt[Math.floor(alarm / ALARMS_OF_REPORT)] ?? Number.NaN;
+        latencies.push((receivedAt[alarm] ?? Number.NaN) - at);
+      }
+    }
+  }
+  return latencies;
+}
