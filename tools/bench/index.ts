@@ -20,6 +20,7 @@ import { benchCommands } from './p1-command.ts';
 import { benchTelemetryOnBothSides } from './p2-baseline.ts';
 import { benchTelemetryOpenLoop } from './p2-open-loop.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
+import { benchFanOut } from './p3-fan-out.ts';
 import { benchReads } from './p4-reads.ts';
 import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
@@ -63,6 +64,7 @@ const BASELINE_BENCHES: Record<string, () => Promise<void>> = {
   p1: benchCommandsOnBothSides,
   p2: benchTelemetryOnBothSides,
   'p2-open': benchTelemetryOnBothSides,
+  p3: benchFanOut,
   p4: benchReads,
   p7: benchRecovery,
 };

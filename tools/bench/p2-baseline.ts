@@ -10,7 +10,8 @@ import { connectSenders, type Observed, passes, rounded, type Sender, step } fro
 
 /** Each at a plant of its own. */
 const DEVICES = (process.env.SITEWIRE_BENCH_DEVICES ?? '50,500').split(',').map(Number);
-const FIRST_RATE = 2_000;
+const WARM_UP_RATE = 2_000;
+const FIRST_RATE = 4_000;
 /** The first search takes large steps, the search of each round small ones. */
 const COARSE = 1.6;
 const FINE = 1.25;
@@ -36,7 +37,7 @@ async function compareTelemetry(devices: number): Promise<Figure[]> {
   try {
     for (const side of [ourSide(ours), baselineSide(baseline)]) loaded.push(await loadOf(side));
     // The first readings of each device, and the first step, warm up the runtime.
-    for (const one of loaded) await step(one.observed, one.senders, FIRST_RATE);
+    for (const one of loaded) await step(one.observed, one.senders, WARM_UP_RATE);
     for (const one of loaded) one.rate = await highestRate(one, FIRST_RATE, COARSE);
     const [mine = [], theirs = []] = await alternate(loaded, (one) => measure(one, devices));
     const counted = await baseline.readings();
