@@ -37,9 +37,9 @@ export class CommandedDevice {
           const sig = createHmac('sha256', hmacSecret).update(text).digest('hex');
           const seq = link.nextSeq();
           const payload = JSON.stringify({ cmdId, status: 'COMPLETED', ts, sig });
-          link.send({ kind: 'publish', seq, topic: 'ack', payload }, seq);
+          // As the bridge does: urgent, and what one read of the socket brings leaves in one message.
+          link.send({ kind: 'publish', seq, topic: 'ack', payload }, seq, true);
         }
-        link.flush();
       },
       closed: () => this.#closed(),
     });
