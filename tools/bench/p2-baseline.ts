@@ -25,9 +25,11 @@ interface Loaded {
 }
 
 export async function benchTelemetryOnBothSides(): Promise<void> {
-  const figures: Figure[] = [];
-  for (const devices of DEVICES) figures.push(...(await compareTelemetry(devices)));
-  report('p2-open-baseline', `telemetry over MQTT, open loop, 8 metrics, ${ROUNDS} rounds in turn`, figures);
+  for (const devices of DEVICES) {
+    const figures = await compareTelemetry(devices);
+    const title = `telemetry over MQTT, open loop, 8 metrics, ${ROUNDS} rounds in turn`;
+    report('p2-open-baseline', title, figures);
+  }
 }
 
 async function compareTelemetry(devices: number): Promise<Figure[]> {

@@ -39,9 +39,10 @@ interface Loaded {
 }
 
 export async function benchFanOut(): Promise<void> {
-  const figures: Figure[] = [];
-  for (const keys of KEYS) figures.push(...(await compareFanOut(keys)));
-  report('p3-baseline', `alarms of plants to each key, ${ROUNDS} rounds in turn`, figures);
+  for (const keys of KEYS) {
+    const figures = await compareFanOut(keys);
+    report('p3-baseline', `alarms of plants, keys: ${keys}, ${ROUNDS} rounds in turn`, figures);
+  }
 }
 
 async function compareFanOut(keys: number): Promise<Figure[]> {
