@@ -27,9 +27,9 @@ interface Load {
 }
 /** By number of keys. */
 const LOADS: Record<number, Load> = {
-  1: { plants: 400, reports: 4, paced: 80, perSecond: 20 },
+  1: { plants: 300, reports: 4, paced: 80, perSecond: 20 },
   10: { plants: 100, reports: 4, paced: 60, perSecond: 10 },
-  100: { plants: 32, reports: 2, paced: 24, perSecond: 2 },
+  100: { plants: 16, reports: 2, paced: 16, perSecond: 2 },
 };
 const FEW: Load = { plants: 8, reports: 4, paced: 16, perSecond: 4 };
 
