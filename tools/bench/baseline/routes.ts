@@ -17,11 +17,15 @@ const CONFIG = `
       AS "pendingCommands"
   FROM site WHERE id = $1`;
 
+/** Skips the rows of earlier pages in the index, and reads only those of the page. */
 const COMMANDS = `
   SELECT id, message_id AS "messageId", correlation_id AS "correlationId", site_id AS "siteId",
     type AS "commandType", routing_key AS "routingKey", status, payload, message, source, created_at AS "createdAt",
     ended_at AS "endedAt"
-  FROM command WHERE site_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`;
+  FROM command JOIN (
+    SELECT id FROM command WHERE site_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
+  ) AS page USING (id)
+  ORDER BY created_at DESC, id DESC`;
 
 const HISTORY = `
   SELECT ts, data -> $4::text AS value FROM reading

@@ -19,7 +19,7 @@ const TABLES = `
     routing_key text NOT NULL, status text NOT NULL, message text, source text NOT NULL, payload json NOT NULL,
     created_at timestamptz NOT NULL, ended_at timestamptz
   );
-  CREATE INDEX command_of_site ON command (site_id, created_at DESC);
+  CREATE INDEX command_of_site ON command (site_id, created_at DESC, id DESC);
   CREATE INDEX command_open ON command (site_id) WHERE status = 'PENDING';
   CREATE TABLE outbox (id uuid PRIMARY KEY, address text NOT NULL, body text NOT NULL);
   CREATE TABLE alarm (
