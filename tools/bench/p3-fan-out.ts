@@ -33,7 +33,7 @@ interface Load {
 /** By number of keys. */
 const LOADS: Record<number, Load> = {
   1: { plants: 300, reports: 4, paced: 80, perSecond: 20 },
-  10: { plants: 100, reports: 4, paced: 60, perSecond: 10 },
+  10: { plants: 150, reports: 3, paced: 60, perSecond: 10 },
   100: { plants: 16, reports: 2, paced: 16, perSecond: 2 },
 };
 const FEW: Load = { plants: 16, reports: 4, paced: 32, perSecond: 2 };
@@ -128,7 +128,10 @@ async function pour({ reporters, consumers }: Loaded, reports: number): Promise<
       for (let left = reports; left > 0; left--) {
         const judged = pause(JUDGED_AFTER_MS);
         reporter.report();
+        // A report that comes just after a judgement of the plant counts at the next reading.
+        const repeating = setInterval(() => reporter.repeat(), JUDGED_AFTER_MS);
         await Promise.all(consumers.map((consumer) => consumer.received(reporter.siteId, reporter.alarms)));
+        clearInterval(repeating);
         if (left > 1) await judged;
       }
     }),
