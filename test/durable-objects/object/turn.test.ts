@@ -287,7 +287,7 @@ describe('a turn that succeeds', () => {
     }, ending);
   });
 
-  it('tells its caller of the commit after the memory changes and before the sends [rule 4]', async () => {
+  it('calls its caller back after the memory changes and before the sends [rule 4]', async () => {
     await onBench(({ turns, log }) => {
       turns.run(
         (turn) => changeAll(turn, log, 'first'),

@@ -4,6 +4,7 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Operation } from '../operation-kinds.ts';
+import { OneRow } from './rows.ts';
 
 interface Env {
   LOOP: DurableObjectNamespace<Loop>;
@@ -13,12 +14,14 @@ interface Env {
 /** Operations that run at once where one by one would only wait. */
 const AT_ONCE = 100;
 const FAR_MS = 5_000;
+
 export class Loop extends DurableObject<Env> {
+  readonly #row: OneRow;
   #alarms: { left: number; done: () => void } | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS one (id INTEGER PRIMARY KEY, value INTEGER)');
+    this.#row = new OneRow(ctx.storage);
   }
 
   async repeat(operation: Operation, times: number): Promise<void> {
@@ -68,10 +71,10 @@ export class Loop extends DurableObject<Env> {
         await other().nothing();
         return;
       case 'transactionSync':
-        storage.transactionSync(() => storage.sql.exec('INSERT OR REPLACE INTO one VALUES (1, ?)', turn));
+        storage.transactionSync(() => this.#row.write(turn));
         return;
       case 'write and sync':
-        storage.sql.exec('INSERT OR REPLACE INTO one VALUES (1, ?)', turn);
+        this.#row.write(turn);
         await storage.sync();
         return;
       case 'setAlarm':

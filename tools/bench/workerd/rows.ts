@@ -1,5 +1,6 @@
-/** The rows of the floor's objects: a table for each kind of row, and one statement for each write. */
+/** The rows of objects without logic. */
 
+/** A table for each kind of row, and one statement for each write. */
 export class FloorRows {
   readonly #sql: SqlStorage;
 
@@ -21,5 +22,19 @@ export class FloorRows {
 
   endCommand(id: string, answer: string): void {
     this.#sql.exec('UPDATE command SET answer = ? WHERE id = ?', answer, id);
+  }
+}
+
+/** A table with a single row. */
+export class OneRow {
+  readonly #sql: SqlStorage;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#sql = storage.sql;
+    this.#sql.exec('CREATE TABLE IF NOT EXISTS one (id INTEGER PRIMARY KEY, value INTEGER)');
+  }
+
+  write(value: number): void {
+    this.#sql.exec('INSERT OR REPLACE INTO one VALUES (1, ?)', value);
   }
 }
