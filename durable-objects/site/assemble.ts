@@ -90,6 +90,7 @@ export function assembleSite(
         outbox.write(turn);
       },
       ended: () => {
+        sender.flush();
         outbox.drainWritten();
         counts.report();
         onChange();
@@ -162,7 +163,7 @@ export function assembleSite(
   });
 
   // commands, their dispatches, and what they change
-  const sender = new CommandSender(clock, devices, secrets, sessions);
+  const sender: CommandSender = new CommandSender(clock, devices, secrets, sessions);
   const dispatches: Dispatches = new Dispatches({
     ...{ rows: new DispatchRows(sql), devices, sessions, sender, view, log: commandRows },
     owner: (name) => owners[name],

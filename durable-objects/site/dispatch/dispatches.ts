@@ -262,7 +262,7 @@ export class Dispatches implements DueSource {
   #send(turn: Turn, row: DispatchRow): void {
     this.#owner(row).sending?.(turn, row);
     const { cmd_id: cmdId, device_id: deviceId, action, payload: payloadText } = row;
-    turn.send(() => this.#host.sender.send(deviceId, { cmdId, action, payloadText }));
+    turn.send(() => this.#host.sender.add(deviceId, { cmdId, action, payloadText }));
   }
 
   /** Returns whether the dispatch may no longer wait, or be sent now; it has failed then. */

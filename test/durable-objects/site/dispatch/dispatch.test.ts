@@ -50,6 +50,18 @@ describe('a command for an offline device', () => {
     expect(powers).toEqual(['1', '2', '3']);
   });
 
+  it('the commands of one batch travel to their device in one message, in their order [rule 4]', async () => {
+    const { partner, link } = await newListeningSite();
+    const messages: unknown[][] = [];
+    link.socket.addEventListener('message', ({ data }) => messages.push(JSON.parse(String(data))));
+    await partner.submit(...[1, 2, 3].map((kw) => submission('device', batch(batteryCommand(kw)))));
+    await nthCommand(link, 3);
+    expect(messages.map((frames) => frames.length)).toEqual([3]);
+    expect(
+      commandsOf(link).map(({ payload }) => /"powerKw":(\d)/.exec(JSON.stringify(payload))?.[1]),
+    ).toEqual(['1', '2', '3']);
+  });
+
   it('a command waits while the device is connected but not subscribed [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
