@@ -11,10 +11,11 @@ import { moduleOptions, workerdPid } from '../edge.ts';
 import { readableModules } from '../worker-build.ts';
 import { type Figure, slope } from './figures.ts';
 import { OPERATIONS, type Operation } from './operation-kinds.ts';
-import { nativeMemory } from './process-figures.ts';
+import { collectGarbage, nativeMemory } from './process-figures.ts';
 
-/** Operations between two samples. */
-const STEP = 5_000;
+/** Rounds before the measurement: the allocator gives nothing back, so a round uses what the ones before it freed. */
+const WARM_UP_ROUNDS = 4;
+const ROUNDS = 6;
 const MIB = 1_024 * 1_024;
 /** The runtime evicts an object after ten idle seconds. */
 const EVICTED_AFTER_MS = 12_000;
@@ -40,26 +41,26 @@ async function measure(operation: Operation): Promise<{ perOperation: number; af
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-operations-'));
   const miniflare = await startOperations(folder);
   try {
-    const step = await stepper(miniflare, operation);
     const times = OPERATIONS[operation];
-    for (let done = 0; done < times; done += STEP) await step();
-    const perOperation = await growth(miniflare, times, step);
+    const round = await rounds(miniflare, operation, times);
+    for (let done = 0; done < WARM_UP_ROUNDS; done++) await round();
+    const perOperation = (await growth(miniflare, round)) / times;
     if (operation !== 'timer that is cancelled') return { perOperation };
     await new Promise((resolve) => setTimeout(resolve, EVICTED_AFTER_MS));
-    return { perOperation, afterEviction: await growth(miniflare, times, step) };
+    return { perOperation, afterEviction: (await growth(miniflare, round)) / times };
   } finally {
     await miniflare.dispose();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Bytes that each operation adds, from the line that fits the samples best. */
-async function growth(miniflare: Miniflare, times: number, step: () => Promise<void>): Promise<number> {
+/** Bytes that a round adds, from the line that fits the samples best. */
+async function growth(miniflare: Miniflare, round: () => Promise<void>): Promise<number> {
   const pid = workerdPid() ?? 0;
-  const points: [operations: number, bytes: number][] = [];
-  for (let done = 0; done <= times; done += STEP) {
+  const points: [rounds: number, bytes: number][] = [];
+  for (let done = 0; done < ROUNDS; done++) {
+    await round();
     points.push([done, (await nativeMemory(miniflare, pid)) * MIB]);
-    await step();
   }
   return slope(points);
 }
@@ -83,20 +84,32 @@ async function startOperations(folder: string): Promise<Miniflare> {
   return miniflare;
 }
 
-/** Returns a function that repeats the operation STEP times. */
-async function stepper(miniflare: Miniflare, operation: Operation): Promise<() => Promise<void>> {
+/**
+ * Returns a function that repeats the operation and then collects garbage: an operation leaves small JavaScript objects
+ * behind that hold memory of the runtime, and a Worker that allocates nothing else collects them late.
+ */
+async function rounds(
+  miniflare: Miniflare,
+  operation: Operation,
+  times: number,
+): Promise<() => Promise<void>> {
   const url = await miniflare.ready;
-  if (operation === 'WebSocket message') return await echoes(new URL('/socket?object=loop', url));
-  const query = new URLSearchParams({ object: 'loop', operation, times: String(STEP) });
-  return async () => {
+  const query = new URLSearchParams({ object: 'loop', operation, times: String(times) });
+  const repeated = async () => {
     const response = await fetch(new URL(`/repeat?${query}`, url), { method: 'POST' });
     if (!response.ok) throw new Error(`${operation} answered ${response.status}: ${await response.text()}`);
     await response.arrayBuffer();
   };
+  const once =
+    operation === 'WebSocket message' ? await echoes(new URL('/socket?object=loop', url), times) : repeated;
+  return async () => {
+    await once();
+    await collectGarbage(miniflare);
+  };
 }
 
-/** Returns a function that sends one step of messages over a hibernatable WebSocket, which sends them back. */
-async function echoes(url: URL): Promise<() => Promise<void>> {
+/** Returns a function that sends messages over a hibernatable WebSocket, which sends them back. */
+async function echoes(url: URL, times: number): Promise<() => Promise<void>> {
   const socket = new WebSocket(url.href.replace(/^http/, 'ws'));
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
   const text = 'x'.repeat(300);
@@ -104,11 +117,11 @@ async function echoes(url: URL): Promise<() => Promise<void>> {
     new Promise((resolve) => {
       let [sent, answered] = [0, 0];
       const send = () => {
-        for (; sent < STEP && sent - answered < SOCKET_WINDOW; sent++) socket.send(text);
+        for (; sent < times && sent - answered < SOCKET_WINDOW; sent++) socket.send(text);
       };
       socket.removeAllListeners('message').on('message', () => {
         answered += 1;
-        if (answered === STEP) resolve();
+        if (answered === times) resolve();
         else send();
       });
       send();
