@@ -149,12 +149,11 @@ export class Turns {
   }
 
   /**
-   * Runs one turn and returns the result of `work`. `committed` runs after the memory changes, before the sends.
-   * The runtime holds back everything that leaves the object until the writes are on disk. Throws while the
-   * object is behind a fence. A turn that fails aborts the object: it reloads its memory
-   * from storage, and clients reconnect.
+   * Runs one turn and returns the result of `work`. `sent` runs after the sends, before the hook `ended`. The
+   * runtime holds back everything that leaves the object until the writes are on disk. Throws while the object is
+   * behind a fence. A turn that fails aborts the object: it reloads its memory from storage, and clients reconnect.
    */
-  run<Value>(work: (turn: Turn) => Value, committed?: () => unknown): Value {
+  run<Value>(work: (turn: Turn) => Value, sent?: () => unknown): Value {
     if (this.#isRunning) throw new Error('a turn began inside another one: pass the outer turn on instead');
     this.#fence?.check();
     const turn = new Turn(this.#ctx.storage, this.#clock.now());
@@ -175,9 +174,12 @@ export class Turns {
     }
     this.#rowsWritten += turn.rowsWritten;
     for (const change of turn.takeMemories()) change();
-    committed?.();
     for (const send of turn.takeSends()) sendQuietly(send);
-    this.#hooks.ended();
+    try {
+      sent?.();
+    } finally {
+      this.#hooks.ended();
+    }
     return value;
   }
 

@@ -83,8 +83,9 @@ export class Presence implements DueSource {
     return this.#unknown.some((externalId) => snapshot.lastSampleAtMs(externalId) !== undefined);
   }
 
-  /** Whether sub-devices have got into fault, or out of it, since the last check. */
+  /** Whether sub-devices have got into fault, or out of it, since the last check, and the next one is not noted yet. */
   get hasOtherFaults(): boolean {
+    if ((this.#nextChangeMs ?? Number.POSITIVE_INFINITY) <= this.#checkedAtMs + CHECK_MS) return false;
     const { subDevices } = this.#host.registry;
     const now = subDevices.filter((one) => this.isInFault(one)).map(({ externalId }) => externalId);
     return now.join() !== this.#inFault.join();

@@ -287,13 +287,18 @@ describe('a turn that succeeds', () => {
     }, ending);
   });
 
-  it('calls its caller back after the memory changes and before the sends [rule 4]', async () => {
+  it('calls its caller back after its sends and before its end, which comes even if the caller throws [rule 4]', async () => {
     await onBench(({ turns, log }) => {
       turns.run(
         (turn) => changeAll(turn, log, 'first'),
         () => log.push('caller'),
       );
-      expect(log).toEqual(['ending', 'committed', 'first remembered', 'caller', 'first sent', 'ended']);
+      expect(log).toEqual(['ending', 'committed', 'first remembered', 'first sent', 'caller', 'ended']);
+      const failing = () => {
+        throw new Error('broken');
+      };
+      expect(() => turns.run((turn) => changeAll(turn, log, 'second'), failing)).toThrow('broken');
+      expect(log.slice(6)).toEqual(['ending', 'committed', 'second remembered', 'second sent', 'ended']);
     });
   });
 
