@@ -70,7 +70,10 @@ process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules', '.c
 // The Worker serves these files.
 execFileSync(process.execPath, [join(import.meta.dirname, 'tools', 'assets.ts')], { stdio: 'inherit' });
 
-/** The runtimes of the workerd projects are children of this process; the suites of `node`, which kill processes, use the disk. */
+/**
+ * The runtimes of the workerd projects are children of this process. The suites of `node`, which kill processes,
+ * use the disk.
+ */
 const DISK = tmpdir();
 process.env.TMPDIR = memoryFolder() ?? DISK;
 

@@ -1,6 +1,6 @@
 /**
- * The link of one client: a WebSocket to the object that owns the client. When one end closes, the other closes too; the bridge never redials, the client has to
- * reconnect.
+ * The link of one client: a WebSocket to the object that owns the client. When one end closes, the other closes
+ * too; the bridge never redials, the client has to reconnect.
  *
  * Batching: if no frame is unanswered, frames are sent at the end of the turn. Otherwise they are collected, and how
  * long depends on the protocol. A device's link has one batch under way: what comes meanwhile travels behind its answer,

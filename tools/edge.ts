@@ -77,12 +77,17 @@ export function moduleOptions(modules: readonly WorkerModule[]) {
   return modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text }));
 }
 
+/** The compatibility date of the deployed Worker. */
+export function compatibilityDate(): string {
+  const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
+  return /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '';
+}
+
 /** The Worker for Miniflare, with what wrangler.toml says about its runtime. */
 export function workerOptions(modules: readonly WorkerModule[]) {
-  const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
   return {
     modules: moduleOptions(modules),
-    compatibilityDate: /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '',
+    compatibilityDate: compatibilityDate(),
     compatibilityFlags: ['nodejs_compat'],
     durableObjects: {
       SITE: { className: 'Site', useSQLite: true },
@@ -98,10 +103,10 @@ export function workerOptions(modules: readonly WorkerModule[]) {
  * The static files in a Worker of their own: in front of the product's Worker, Miniflare's router for them would take
  * half of its requests a second.
  */
-function assetsWorker(compatibilityDate: string) {
+function assetsWorker() {
   return {
     name: 'assets',
-    compatibilityDate,
+    compatibilityDate: compatibilityDate(),
     modules: [{ type: 'ESModule' as const, path: 'assets.js', contents: 'export default {}' }],
     assets: {
       directory: join(ROOT, 'dist', 'assets'),
@@ -152,7 +157,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       ...(options.inspector ? { inspectorPort: 0 } : {}),
       handleStructuredLogs: printLog,
       ...(options.tls ? tlsOptions(options.tls) : {}),
-      workers: [product, assetsWorker(product.compatibilityDate)],
+      workers: [product, assetsWorker()],
     }),
   );
   const url = String(await miniflare.ready).replace(/\/$/, '');

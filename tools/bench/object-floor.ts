@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
-import { moduleOptions, workerdPid } from '../edge.ts';
+import { compatibilityDate, moduleOptions, workerdPid } from '../edge.ts';
 import { readableModules } from '../worker-build.ts';
 import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
 import { callObject, FLOOR_VHOST } from './object-calls.ts';
@@ -15,14 +15,15 @@ const EVENT = 'e'.repeat(400);
 /** As many as on the product's side. */
 const OPEN_BATCHES = 4;
 
-export async function startFloor(folder: string, compatibilityDate: string): Promise<ObjectSide> {
+export async function startFloor(folder: string): Promise<ObjectSide> {
   const { convertV4MiniflareOptions, Miniflare } = await import('miniflare');
   const modules = await readableModules(join(import.meta.dirname, 'workerd', 'floor-worker.ts'));
   pin(process.pid, SYSTEM_CORE);
   const before = workerdPid();
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
-      ...{ host: '127.0.0.1', port: 0, resourcePersistencePath: folder, compatibilityDate },
+      ...{ host: '127.0.0.1', port: 0, resourcePersistencePath: folder },
+      compatibilityDate: compatibilityDate(),
       modules: moduleOptions(modules),
       durableObjects: {
         SITE: { className: 'Site', useSQLite: true },

@@ -1,8 +1,9 @@
 /** What `npm run bench -- objects` does on each of its sides, and how it measures it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
+import { threadsCpuMs } from './process-figures.ts';
 import type { Measured } from './sides.ts';
 
 export const PATH_NAMES = [
@@ -66,15 +67,6 @@ export async function measurePaths({ pid, paths }: ObjectSide): Promise<Measured
     }
   }
   return measured;
-}
-
-/** CPU time of the threads that run now, in ms with the kernel's resolution of nanoseconds. */
-function threadsCpuMs(pid: number): number {
-  const folder = `/proc/${pid}/task`;
-  const times = readdirSync(folder).map((thread) =>
-    Number(readFileSync(`${folder}/${thread}/schedstat`, 'utf8').split(' ')[0]),
-  );
-  return times.reduce((sum, nanoseconds) => sum + nanoseconds, 0) / 1e6;
 }
 
 /** Counts calls of fsync and fdatasync without stopping the process at them; undefined if the kernel gives no counts. */

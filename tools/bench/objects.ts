@@ -2,7 +2,7 @@
  * The objects against the floor: what an operation of one Site and of one Vhost costs, divided by what it costs a Worker
  * of the same shape without logic, in the same run. CPU is that of workerd; files on disk and in memory.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Figure, report } from './figures.ts';
@@ -30,7 +30,7 @@ export async function benchObjects(): Promise<void> {
 async function compareObjects(parent: string): Promise<Figure[]> {
   const folder = mkdtempSync(join(parent, 'sitewire-bench-floor-'));
   const product = await startProduct(parent);
-  const floor = await startFloor(folder, compatibilityDate());
+  const floor = await startFloor(folder);
   try {
     const sides = [product, floor];
     for (const side of sides) await warmUp(side);
@@ -43,9 +43,4 @@ async function compareObjects(parent: string): Promise<Figure[]> {
     await product.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function compatibilityDate(): string {
-  const wrangler = readFileSync(join(import.meta.dirname, '..', '..', 'wrangler.toml'), 'utf8');
-  return /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '';
 }

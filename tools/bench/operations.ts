@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
 import { WebSocket } from 'ws';
-import { moduleOptions, workerdPid } from '../edge.ts';
+import { compatibilityDate, moduleOptions, workerdPid } from '../edge.ts';
 import { readableModules } from '../worker-build.ts';
 import { type Figure, slope } from './figures.ts';
 import { OPERATIONS, type Operation } from './operation-kinds.ts';
@@ -75,7 +75,7 @@ async function startOperations(folder: string): Promise<Miniflare> {
       inspectorPort: 0,
       resourcePersistencePath: folder,
       modules: moduleOptions(modules),
-      compatibilityDate: '2026-08-15',
+      compatibilityDate: compatibilityDate(),
       durableObjects: { LOOP: { className: 'Loop', useSQLite: true } },
       d1Databases: { DB: 'operations' },
     }),
