@@ -7,17 +7,20 @@
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
+import { STREAM_HEADER, streamFilter } from '../protocol/link/stream.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
+import { eventRoutingKey } from '../protocol/routing-keys.ts';
 import type { RestoreAnswer } from './backup-rpc.ts';
 import { type ClientDial, notFoundResponse, readDial, stateRefusal } from './dial.ts';
 import type { Env } from './env.ts';
+import type { JournalAnswer, JournalQuery } from './journal-rpc.ts';
 import { Reporter } from './metrics/report.ts';
 import { Agenda, AlarmClock, type DueSource } from './object/agenda.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
 import { RestorableObject } from './restorable.ts';
 import type { OutboxEvent, PassingEvent, Receipt, VhostGrant, VhostRpc } from './rpc.ts';
-import { connectionRefusal } from './vhost/client/opening.ts';
+import { connectionRefusal, openStream } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
@@ -57,8 +60,17 @@ export class Vhost extends RestorableObject implements VhostRpc {
         this.#vhost.storeAll(turn);
       },
     };
+    const journal: DueSource = {
+      name: 'event journal',
+      dueMs: () => this.#vhost.journal.dueMs(),
+      run: (turn) => {
+        this.#vhost.undoBroker(turn);
+        this.#vhost.storeAll(turn);
+        this.#vhost.journal.dropAged(turn);
+      },
+    };
     const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
-    const sources = [key, ending, calls, silence, age, counts, reporter];
+    const sources = [key, ending, calls, silence, age, journal, this.#vhost.streams, counts, reporter];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (this.waitsForFence()) return;
     this.#close(sockets.missing());
@@ -102,9 +114,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   /** Ends the key, revoked, expired or discarded: closes its connections and deletes its queues [C-5.6]. */
   #end(turn: Turn): void {
-    const { key, sockets } = this.#vhost;
+    const { key, sockets, streams } = this.#vhost;
     const code = key.record?.revokedAtMs == null ? CLOSE_CODES.expired : CLOSE_CODES.revoked;
     for (const id of sockets.ids()) sockets.drop(turn, id, code, 'key ended');
+    streams.closeAll(turn, code, 'key ended');
     this.#vhost.deleteAll(turn);
   }
 
@@ -128,6 +141,20 @@ export class Vhost extends RestorableObject implements VhostRpc {
     return isTaken ? 'taken' : 'gone';
   }
 
+  readJournal(query: JournalQuery): JournalAnswer {
+    const { key, journal, turns } = this.#vhost;
+    if (!key.record || this.#vhost.hasEnded())
+      return { refused: key.isRevoked || key.record ? 'ended' : 'none' };
+    // Readers get only stored events.
+    if (journal.hasPending) turns.run((turn) => journal.flush(turn, false));
+    const { events, ...page } = journal.read(query);
+    const { slug } = key.names;
+    const items = events.map(({ sequence, kind, body }) =>
+      JSON.stringify({ sequence, routingKey: eventRoutingKey(slug, kind), event: body }),
+    );
+    return { ...page, items: items.join(',') };
+  }
+
   override restoreBackup(id: string, fenceId: string): RestoreAnswer {
     if (this.#vhost.key.isRevoked) return { refused: 'the key is revoked, and a revoked key stays revoked' };
     return super.restoreBackup(id, fenceId);
@@ -135,8 +162,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   // client sockets
 
-  /** The upgrade of an authenticated client. */
+  /** The upgrade of an authenticated client, or of a Worker that serves an event stream. */
   protected override async dialed(request: Request): Promise<Response> {
+    const stream = request.headers.get(STREAM_HEADER);
+    if (stream !== null) return openStream(this.#vhost, streamFilter.parse(JSON.parse(stream)));
     const dial = readDial<ClientDial>(request);
     if (!dial) return notFoundResponse();
     const { key, sockets, turns, clock } = this.#vhost;
@@ -155,7 +184,12 @@ export class Vhost extends RestorableObject implements VhostRpc {
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const { key, sockets, turns, clock } = this.#vhost;
+    const { key, sockets, streams, turns, clock } = this.#vhost;
+    if (streams.has(socket)) {
+      if (this.#vhost.hasEnded()) turns.run((turn) => this.#end(turn));
+      else streams.receive(socket, message);
+      return;
+    }
     const connectionId = sockets.current(socket);
     if (connectionId === undefined || !key.record) return;
     const now = clock.now();
@@ -176,6 +210,7 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   override webSocketClose(socket: WebSocket): void {
     closeQuietly(socket, 1000, '');
+    this.#vhost.streams.forget(socket);
     const connectionId = this.#vhost.sockets.current(socket);
     if (connectionId !== undefined) this.#close([connectionId]);
   }
@@ -189,7 +224,8 @@ export class Vhost extends RestorableObject implements VhostRpc {
   protected override due(): void {
     const { broker, turns } = this.#vhost;
     // First store the data that is only in memory, because a due step that fails may discard it.
-    if (broker.queues.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
+    if (broker.queues.isDirty || this.#vhost.hasUnstored || this.#vhost.journal.hasPending)
+      turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }
 

@@ -35,6 +35,18 @@ export const LIMITS = {
   schedulesWindowMs: [7 * DAY, 'ms', 'spec: Limits'],
   lastUsedStepMs: [MINUTE, 'ms', 'ours'],
 
+  // the event journal of a key
+  journalBytes: [256 * MIB, 'bytes', 'C-12.1'],
+  journalRetentionDays: [7, 'days', 'C-12.1', 'journalRetentionDays'],
+  journalRetentionDaysMin: [1, 'days', 'C-12.1'],
+  journalRetentionDaysMax: [30, 'days', 'C-12.1'],
+  eventsPerPage: [500, 'events', 'C-12.2'],
+  eventsPerPageDefault: [100, 'events', 'C-12.2'],
+  streamsPerKey: [10, 'streams', 'C-12.3'],
+  streamMs: [15 * MINUTE, 'ms', 'C-12.3'],
+  streamCommentMs: [15 * SECOND, 'ms', 'C-12.3'],
+  streamRetryMs: [2 * SECOND, 'ms', 'C-12.3'],
+
   // users and organizations
   passwordMinCharacters: [10, 'characters', 'C-1.4'],
   passwordMaxCharacters: [200, 'characters', 'C-1.4'],

@@ -39,6 +39,11 @@ export function mayConnect(scopes: ReadonlySet<ApiKeyScope>): boolean {
   return CONNECT_SCOPES.some((scope) => scopes.has(scope));
 }
 
+/** Whether a key with these scopes gets events: through AMQP, or over HTTPS from its journal [C-12.1]. */
+export function getsEvents(scopes: ReadonlySet<ApiKeyScope>): boolean {
+  return mayConnect(scopes) || scopes.has('vcp:read');
+}
+
 /** Whether the scope only opens the AMQP listener. */
 export function isBrokerScope(scope: ApiKeyScope): boolean {
   return CONNECT_SCOPES.includes(scope) || scope.startsWith('vcp:write:');

@@ -164,6 +164,8 @@ const WHO_MAY: Record<string, string> = {
   'post /api/v1/partner/api-keys/{id}/test-connection': 'ORG_ADMIN with x-org-id',
   'post /api/v1/partner/api-keys/{id}/acknowledge-bundle': 'ORG_ADMIN with x-org-id',
   'get /api/v1/audit-events': 'ADMIN',
+  'get /api/v1/vcp/events': 'key with vcp:read',
+  'get /api/v1/vcp/events/stream': 'key with vcp:read',
   'get /api/v1/vcp/sites': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/config': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/commands': 'key with vcp:read',
@@ -378,7 +380,7 @@ describe('the OpenAPI document', () => {
 
   it('lists the possible errors of each partner route (spec: Responses declared on the partner read endpoints)', () => {
     const partner = operations.filter(({ path }) => path.startsWith('/api/v1/vcp/'));
-    expect(partner).toHaveLength(8);
+    expect(partner).toHaveLength(10);
     for (const { path, operation } of partner) {
       expect(operation.security).toEqual([{ apiKey: [] }]);
       const codes = Object.fromEntries(

@@ -79,8 +79,16 @@ export function moduleOptions(modules: readonly WorkerModule[]) {
 
 /** The compatibility date of the deployed Worker. */
 export function compatibilityDate(): string {
-  const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
-  return /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '';
+  return /compatibility_date = "([^"]+)"/.exec(wranglerToml())?.[1] ?? '';
+}
+
+function compatibilityFlags(): string[] {
+  const list = /compatibility_flags = (\[.+\])/.exec(wranglerToml())?.[1] ?? '[]';
+  return JSON.parse(list) as string[];
+}
+
+function wranglerToml(): string {
+  return readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
 }
 
 /** The Worker for Miniflare, with what wrangler.toml says about its runtime. */
@@ -88,7 +96,7 @@ export function workerOptions(modules: readonly WorkerModule[]) {
   return {
     modules: moduleOptions(modules),
     compatibilityDate: compatibilityDate(),
-    compatibilityFlags: ['nodejs_compat'],
+    compatibilityFlags: compatibilityFlags(),
     durableObjects: {
       SITE: { className: 'Site', useSQLite: true },
       VHOST: { className: 'Vhost', useSQLite: true },

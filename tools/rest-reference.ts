@@ -61,9 +61,17 @@ function callSection(call: Call, routes: ReadonlyMap<string, DocumentedRoute>): 
     ...(note === undefined ? [] : [note]),
     `\`\`\`sh\n${curlOf(call, factsOf(documented))}\n\`\`\``,
     `${documented.status}: ${documented.answer}.`,
-    `\`\`\`json\n${show(shortened(answer))}\n\`\`\``,
+    typeof answer === 'string'
+      ? `\`\`\`text\n${shortLines(answer)}\n\`\`\``
+      : `\`\`\`json\n${show(shortened(answer))}\n\`\`\``,
     ...(kept.length === 0 ? [] : [`Of the answer ${kept.join(', ')}.`]),
   ].join('\n\n');
+}
+
+/** The text with its long lines cut. */
+function shortLines(text: string): string {
+  const lines = text.trimEnd().split('\n');
+  return lines.map((line) => (line.length > LONG_TEXT ? `${line.slice(0, LONG_TEXT)}…` : line)).join('\n');
 }
 
 /** The value with its long texts cut. */

@@ -33,21 +33,30 @@ interface Definition<Path, Query, Body, Answer> {
   /** Example bodies for the OpenAPI document. */
   examples?: { body?: unknown; answer?: unknown };
   /** The status is 200 unless it is given. */
-  answer: { status?: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
+  answer: {
+    status?: ContentfulStatusCode;
+    description: string;
+    body: z.ZodType<Answer>;
+    /** JSON unless it is given; then the handler returns a whole response. */
+    contentType?: string;
+  };
   /** Error codes that do not follow from `who`, `params`, `query` and `body`; see `errorsOf`. */
   errors?: readonly ApiErrorCode[];
   /** The response has an ETag. A GET route then accepts If-None-Match, a writing route If-Match. */
   hasTag?: true;
   /** Statuses that differ from the usual status of a code, for example 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
-  /** Returns the response body. `JsonText`, bytes and streams are sent as they are, other values as JSON. */
+  /**
+   * Returns the response body, or a whole response. `JsonText`, bytes and streams are sent as they are, other values as
+   * JSON.
+   */
   handler(
     c: Context<AppContext>,
     input: { params: Path; query: Query; body: Body },
   ): Promise<Answer | WrittenJson> | Answer | WrittenJson;
 }
 
-type WrittenJson = JsonText | ArrayBuffer | ReadableStream<Uint8Array>;
+type WrittenJson = JsonText | ArrayBuffer | ReadableStream<Uint8Array> | Response;
 
 /** A complete route, without type parameters, so that different routes fit into one list. */
 export interface AnyRoute extends Definition<never, never, never, unknown> {
@@ -56,7 +65,7 @@ export interface AnyRoute extends Definition<never, never, never, unknown> {
   path: `/${string}`;
   params: Parameters<never>;
   query: Parameters<never>;
-  answer: { status: ContentfulStatusCode; description: string; body: z.ZodType };
+  answer: { status: ContentfulStatusCode; description: string; body: z.ZodType; contentType?: string };
   errors: readonly ApiErrorCode[];
 }
 
@@ -106,6 +115,7 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
       const params = readPath(c, one.params, pathCode(one.who)) as never;
       const body = (one.body ? readBody(c, one.body, one) : undefined) as never;
       const answer = await one.handler(c, { params, query, body });
+      if (answer instanceof Response) return answer;
       const written = answer instanceof JsonText ? answer.text : answer;
       const isWritten =
         typeof written === 'string' || written instanceof ArrayBuffer || written instanceof ReadableStream;

@@ -25,12 +25,14 @@ export interface BackupKind {
   object: 'plant' | 'key';
   migrations: readonly Migration[];
   /**
-   * What a restore takes from the object as it is and not from the backup, because a backup must not undo a revocation
-   * or a new secret: rows of these tables by this key column, where the object has the key. `names`: only these keys.
+   * Rows that a restore takes from the object as it is, because a backup must not undo a revocation or a new secret: of
+   * these tables by this key column, where the object has the key. `names`: only these keys.
    */
   kept: readonly { table: string; key: string; names?: readonly string[] }[];
   /** Names in the table `fact` that never come from the backup. */
   unrestored: readonly string[];
+  /** Tables that are in no backup and that a restore leaves as they are. */
+  apart: readonly string[];
 }
 
 /** An object may have 10 GB: the restored tables must fit beside the old ones. */
@@ -140,8 +142,7 @@ export class Backup {
 
   #deviceIds(): string[] {
     if (this.#kind.object !== 'plant') return [];
-    const rows = this.#storage.sql.exec<{ id: string }>('SELECT id FROM device').toArray();
-    return rows.map(({ id }) => id);
+    return [...this.#storage.sql.exec<{ id: string }>('SELECT id FROM device')].map(({ id }) => id);
   }
 
   #replace(id: string): number {
@@ -239,10 +240,9 @@ export class Backup {
   /** The tables of the object, by name. */
   #tables(): Table[] {
     const { sql } = this.#storage;
-    return sql
-      .exec<{ name: string }>(`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`)
-      .toArray()
-      .filter(({ name }) => !LEFT_OUT.test(name))
+    const query = `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`;
+    return [...sql.exec<{ name: string }>(query)]
+      .filter(({ name }) => !LEFT_OUT.test(name) && !this.#kind.apart.includes(name))
       .map(({ name }) => {
         const columns = sql.exec<{ name: string; pk: number }>(`PRAGMA table_info(${name})`).toArray();
         const key = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);

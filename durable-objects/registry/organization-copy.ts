@@ -17,6 +17,8 @@ export interface OrganizationRecord {
   requireSignedCommands: boolean;
   publishRatePerSecond: number;
   signatureHints: boolean;
+  /** Absent in copies of earlier code. */
+  journalRetentionDays?: number;
   plants: { id: string; externalPlantId: string | null }[];
 }
 
@@ -59,8 +61,12 @@ export async function readOrganization(
       .where(eq(plants.organizationId, organizationId)),
   ]);
   const settings = organizationSettings.parse(organization?.settings ?? {});
-  const { requireSignedCommands, publishRatePerSecond, signatureHints } = settings;
+  const { requireSignedCommands, publishRatePerSecond, signatureHints, journalRetentionDays } = settings;
   const version = organization?.version ?? 0;
   const isSuspended = (organization?.suspendedAtMs ?? null) !== null;
-  return { version, isSuspended, requireSignedCommands, publishRatePerSecond, signatureHints, plants: rows };
+  return {
+    ...{ version, isSuspended, requireSignedCommands, publishRatePerSecond, signatureHints },
+    journalRetentionDays,
+    plants: rows,
+  };
 }

@@ -8,7 +8,7 @@ import { alertRules, apiKeys, devices, organizations, plants, subDevices } from 
 import type { AlertOperator, AlertSeverity } from '../../protocol/alert.ts';
 import type { AssetType, DeviceType, MeterRole } from '../../protocol/enums.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
+import { type ApiKeyScope, effectiveScopes, getsEvents } from '../../protocol/scopes.ts';
 import { RegistryCopy } from './copy.ts';
 
 /** A sub-device in the registry. */
@@ -172,7 +172,7 @@ export async function readPlant(
     deviceTypes: Object.fromEntries(types.map(({ id, type }) => [id, type])),
     alertRules: rules,
     keyIds: keys
-      .filter(({ scopes }) => mayConnect(effectiveScopes(scopes as ApiKeyScope[])))
+      .filter(({ scopes }) => getsEvents(effectiveScopes(scopes as ApiKeyScope[])))
       .filter(({ allowedPlantIds }) => allowedPlantIds?.includes(plantId) ?? true)
       .map(({ id }) => id),
   };

@@ -275,4 +275,5 @@ export const SITE_BACKUP: BackupKind = {
     { table: 'device_secret', key: 'device_id' },
   ],
   unrestored: ['registry', 'registryReadAt'],
+  apart: [],
 };

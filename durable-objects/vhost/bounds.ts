@@ -26,6 +26,14 @@ export const VHOST_BOUNDS = {
    * the rest.
    */
   agedPerLook: 5_000,
+  /** Events of the journal that are only in memory; when one is reached, all are stored at once. */
+  journalPending: 256,
+  journalPendingBytes: 256 * KIB,
+  /** Maximum number of rows of the journal that one call deletes, or reads. A row has up to `chunkChars`. */
+  journalRowsPerLook: 200,
+  journalRowsPerRead: 64,
+  /** A page of the journal ends after the event with which it has this many characters. */
+  journalPageChars: 512 * KIB,
   /** Maximum number of messages in all partner queues of a key together [C-6.6]. */
   partnerQueueMessages: LIMIT.queueMessages,
   partnerQueueBytes: LIMIT.queueBytes,

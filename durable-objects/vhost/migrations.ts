@@ -83,6 +83,28 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     CREATE TABLE received (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
     `,
   },
+  {
+    lowest: 1,
+    sql: `
+    -- The event journal: consecutive events in a row. A restore leaves it, so it may be there.
+    CREATE TABLE IF NOT EXISTS journal (
+      -- The sequence of the first event.
+      first INTEGER PRIMARY KEY,
+      event_count INTEGER NOT NULL,
+      -- Time of the newest event.
+      latest_at_ms INTEGER NOT NULL,
+      byte_count INTEGER NOT NULL,
+      bytes_before INTEGER NOT NULL,
+      -- See JournalTail.
+      sites TEXT NOT NULL,
+      covered INTEGER NOT NULL,
+      -- A line for each event, see line.ts.
+      data TEXT NOT NULL
+    );
+    -- After a crash: how far the outbox of a site is in the journal, where that is further than in 'received'.
+    CREATE TABLE IF NOT EXISTS journaled (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
+    `,
+  },
 ];
 
 /** The current key and registry data are valid, whatever the backup has. */
@@ -90,5 +112,6 @@ export const VHOST_BACKUP: BackupKind = {
   object: 'key',
   migrations: VHOST_MIGRATIONS,
   kept: [{ table: 'fact', key: 'name', names: ['key'] }],
-  unrestored: ['registry', 'registryReadAt', 'revoked', 'ending'],
+  unrestored: ['registry', 'registryReadAt', 'revoked', 'ending', 'journal'],
+  apart: ['journal', 'journaled'],
 };

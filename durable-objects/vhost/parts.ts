@@ -1,6 +1,7 @@
 /** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
+import type { QueueName } from '../../protocol/routing-keys.ts';
 import { SeenConnections } from '../dial.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
@@ -22,16 +23,30 @@ import { Outflow } from './delivery/outflow.ts';
 import { ConsumerRows } from './delivery/rows.ts';
 import { EventIntake } from './event/intake.ts';
 import { EventStore } from './event/store.ts';
+import { EventJournal, type JournalBounds } from './journal/journal.ts';
+import { JournalRows } from './journal/rows.ts';
+import { Streams } from './journal/streams.ts';
 import { Ending } from './key/ending.ts';
 import { Key, type VhostFact } from './key/key.ts';
 import { PublishRate } from './publish/publish-rate.ts';
 import { Publisher } from './publish/publisher.ts';
 import { PartnerQueueRows } from './queue/partner-queues.ts';
 import { Queues } from './queue/queues.ts';
-import { QueueRows } from './queue/rows.ts';
+import { type Message, QueueRows, type Safety } from './queue/rows.ts';
 
 /** The tables whose rows are deleted when the key ends, besides `received`, which `EventIntake` deletes. */
-const KEY_TABLES = ['connection', 'consumer', 'channel_limit', 'queue', 'chunk', 'partner_queue', 'binding'];
+const KEY_TABLES = [
+  'connection',
+  'consumer',
+  'channel_limit',
+  'queue',
+  'chunk',
+  'partner_queue',
+  'binding',
+  'journal',
+  'journaled',
+];
+const DAY_MS = 24 * 60 * 60_000;
 
 export class VhostParts {
   readonly clock = new Clock();
@@ -42,6 +57,8 @@ export class VhostParts {
   readonly ending: Ending;
   readonly sockets: ClientSockets;
   readonly organization: OrganizationCopy;
+  readonly journal: EventJournal;
+  readonly streams: Streams;
   readonly intake: EventIntake;
   readonly outflow: Outflow;
   readonly store: EventStore;
@@ -72,6 +89,7 @@ export class VhostParts {
     const broker = () => this.#broker;
     const ended = () => {
       this.counts.report();
+      this.streams.show();
       onChange();
     };
     this.turns = new Turns(ctx, clock, { ending: (turn) => this.save(turn), ended }, fence);
@@ -98,15 +116,30 @@ export class VhostParts {
       read: () => this.key.record && readOrganization(env.DB, this.key.record.organizationId),
       keepAlive,
       onChange: (turn, record) => {
-        if (record?.isSuspended)
-          this.closeConnections(turn, this.sockets.ids(), CLOSE_CODES.revoked, 'organization suspended');
+        if (!record?.isSuspended) return;
+        this.closeConnections(turn, this.sockets.ids(), CLOSE_CODES.revoked, 'organization suspended');
+        this.streams.closeAll(turn, CLOSE_CODES.revoked, 'organization suspended');
       },
     });
     this.#broker = this.#readBroker();
-    this.intake = new EventIntake(sql, this.key, {
-      push: (turn, queue, message, safety) => this.#broker.publish(turn, queue, message, safety),
-      firstKept: (siteId) => this.#broker.queues.firstKept(siteId),
+    this.journal = new EventJournal({
+      rows: new JournalRows(sql),
+      retentionMs: () =>
+        DAY_MS * (this.organization.record?.journalRetentionDays ?? LIMIT.journalRetentionDays),
+      isAwaited: () => this.streams.isAwaited,
+      count: (turn, what, events) => this.counts.add(turn, `journal_events/${what}`, events),
+      bounds: {
+        get: () => keyValues.get<JournalBounds>('journal'),
+        set: (turn, bounds) => keyValues.set(turn, 'journal', bounds),
+      },
     });
+    this.streams = new Streams({ ctx, clock, turns: this.turns, journal: this.journal, keepAlive });
+    const queues = {
+      push: (turn: Turn, queue: QueueName, message: Message, safety: Safety | undefined) =>
+        this.#broker.publish(turn, queue, message, safety),
+      firstKept: (siteId: string) => this.#broker.queues.firstKept(siteId),
+    };
+    this.intake = new EventIntake(sql, this.key, queues, this.journal);
     const { turns, sockets } = this;
     const hasUnstored = () => this.hasUnstored;
     const store = (turn: Turn) => this.storeAll(turn);
@@ -174,12 +207,13 @@ export class VhostParts {
   }
 
   /**
-   * Stores everything that is only in memory, in all queues at once: the vhost remembers only one sequence per
-   * site, which must cover all earlier events.
+   * Stores everything that is only in memory, in all queues and in the journal at once: the vhost remembers only one
+   * sequence per site, which must cover all earlier events.
    */
   storeAll(turn: Turn): void {
     this.#broker.queues.flush(turn);
     this.intake.save(turn);
+    this.journal.flush(turn, true);
   }
 
   /**
@@ -188,6 +222,7 @@ export class VhostParts {
    */
   save(turn: Turn): void {
     if (this.#broker.queues.mustStore) this.storeAll(turn);
+    else if (this.journal.mustStore(turn.now)) this.journal.flush(turn, false);
     this.#broker.queues.save(turn);
   }
 
@@ -199,6 +234,7 @@ export class VhostParts {
     turn.undo(() => {
       this.#broker = this.#readBroker();
       this.intake.reload();
+      this.journal.reload();
     });
   }
 
@@ -218,6 +254,7 @@ export class VhostParts {
     for (const table of KEY_TABLES) turn.write(`DELETE FROM ${table}`);
     this.intake.clear(turn);
     this.#broker = this.#readBroker();
+    this.journal.reload();
   }
 
   #readBroker(): Broker {

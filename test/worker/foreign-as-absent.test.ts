@@ -37,6 +37,7 @@ const FIELDS: Record<string, string> = {
   allowedPlantIds: 'plants',
   templateId: 'device-templates',
   ean: 'ean',
+  siteId: 'plants',
 };
 /** Fields that are called like ids, and are names that an organization chooses for its own things. */
 const CHOSEN = ['externalId', 'externalPlantId', 'partnerId', 'eanCons', 'eanProd'];

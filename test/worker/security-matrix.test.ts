@@ -11,6 +11,7 @@ import { describe, expect, it } from '#workerd/worker-test.ts';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
+import { EVENT_STREAM } from '../../worker/http/event-stream.ts';
 import { METRICS_PATH } from '../../worker/metrics/metrics.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
 
@@ -149,7 +150,10 @@ function endersLast(a: AnyRoute, b: AnyRoute): number {
 async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Promise<string> {
   const path = await freshPath(route, callers.team);
   const response = await callRoute(route, path, await callers.headersOf(caller, route));
-  const { code = '' } = (await response.json()) as { code?: string };
+  // A stream does not end.
+  const isStream = response.headers.get('content-type') === EVENT_STREAM;
+  const { code = '' } = isStream ? {} : ((await response.json()) as { code?: string });
+  if (isStream) await response.body?.cancel();
   const isRefused = [401, 403].includes(response.status) || DOOR_CODES.includes(code);
   if (isRefused) return `${response.status} ${code}`;
   // This environment sends no mail.

@@ -25,6 +25,8 @@ export interface Call {
   note?: string;
   /** What happens after the call, so that later calls find what they need. */
   finish?(world: World): Promise<void>;
+  /** The answer does not end: the call reads what comes within this many seconds. */
+  readsForSeconds?: number;
   /** The call only makes what a later one needs: the reference does not show it. */
   isHidden?: true;
 }

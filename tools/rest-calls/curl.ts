@@ -11,7 +11,8 @@ export function curlOf(call: Call, facts: RouteFacts): string {
     ...headersOf(call, facts).map((header) => `-H "${header}"`),
     ...body,
   ];
-  return `curl -sS ${parts.join(' \\\n  ')}`;
+  const stream = call.readsForSeconds === undefined ? '' : `-N -m ${call.readsForSeconds} `;
+  return `curl -sS ${stream}${parts.join(' \\\n  ')}`;
 }
 
 /** The body between single quotes: a variable ends them, so that the shell replaces it. */

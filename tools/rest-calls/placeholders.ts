@@ -37,6 +37,7 @@ export class Placeholders {
     if (key === 'durationMs') return 42;
     if (key === 'ts') return BEGIN_MS;
     if (key === 'rows') return 1_204;
+    if (['sequence', 'next', 'firstKept'].includes(key) && typeof value === 'number') return BEGIN_MS;
     if (key === 'text') return '{"sitewire":"backup",…}\n…';
     if (key === 'next' && typeof value === 'string') return CURSOR;
     if (key === 'port') return this.#port(value);
@@ -70,6 +71,7 @@ export class Placeholders {
       .replace(/\b[0-9a-f]{64}\b/g, '3f'.repeat(32))
       .replace(UUID, (id) => this.#id(id))
       .replace(INSTANT, (instant) => this.#time(Date.parse(instant)))
+      .replace(/^id: \d+$/gm, `id: ${BEGIN_MS}`)
       .replace(SECRET, 'kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gAeU2iO4tN6vB');
   }
 

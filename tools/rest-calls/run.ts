@@ -48,7 +48,7 @@ export async function runCalls(
       const body = call.body === undefined ? undefined : filledBody(call.body, variables);
       const { status, answer } =
         transport === 'curl'
-          ? await byCurl(stack.baseUrl, curlOf(call, facts), variables)
+          ? await byCurl(stack.baseUrl, call, curlOf(call, facts), variables)
           : await byFetch(stack.baseUrl, call, facts, { variables, body });
       for (const [name, path] of Object.entries(call.save ?? {}))
         variables[name] = valueAt(answer, path, call);
@@ -61,14 +61,22 @@ export async function runCalls(
   return outcomes;
 }
 
-async function byCurl(baseUrl: string, line: string, variables: Variables) {
+/** curl ends with this code when the time of `-m` is over. */
+const CURL_TIMEOUT = 28;
+
+async function byCurl(baseUrl: string, call: Call, line: string, variables: Variables) {
   const env = { PATH: process.env.PATH, URL: baseUrl, ...variables };
+  const isStream = call.readsForSeconds !== undefined;
   const { stdout } = await execute('sh', ['-c', `${line} -w '\\n%{http_code}'`], {
     env,
     maxBuffer: 10_000_000,
+  }).catch((error: Error & { code?: number; stdout?: string }) => {
+    if (!isStream || error.code !== CURL_TIMEOUT) throw error;
+    return { stdout: error.stdout ?? '' };
   });
   const end = stdout.lastIndexOf('\n');
-  return { status: Number(stdout.slice(end + 1)), answer: JSON.parse(stdout.slice(0, end)) as unknown };
+  const text = stdout.slice(0, end);
+  return { status: Number(stdout.slice(end + 1)), answer: isStream ? text : (JSON.parse(text) as unknown) };
 }
 
 async function byFetch(
@@ -86,7 +94,24 @@ async function byFetch(
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
+  if (call.readsForSeconds !== undefined)
+    return { status: response.status, answer: await readFor(response, call.readsForSeconds) };
   return { status: response.status, answer: (await response.json()) as unknown };
+}
+
+/** What a stream sends within that time. */
+async function readFor(response: Response, seconds: number): Promise<string> {
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const timer = setTimeout(() => void reader.cancel(), seconds * 1_000);
+  const decoder = new TextDecoder();
+  let text = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    text += decoder.decode(value, { stream: true });
+  }
+  clearTimeout(timer);
+  return text;
 }
 
 function valueAt(answer: unknown, path: string, { route }: Call): string {

@@ -44,6 +44,13 @@ export const SITE_CALLS: readonly Call[] = [
     ids: { siteId: 'PLANT' },
     query: 'page=2&pageSize=1',
   },
+  { route: 'GET /api/v1/vcp/events', query: 'type=ack&limit=1' },
+  {
+    route: 'GET /api/v1/vcp/events/stream',
+    note: 'The stream stays open; `-m 1` ends it after a second.',
+    query: 'type=ack&after=0',
+    readsForSeconds: 1,
+  },
   {
     route: 'GET /api/v1/vcp/sites/{siteId}/schedules',
     ids: { siteId: 'PLANT' },

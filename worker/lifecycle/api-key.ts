@@ -10,7 +10,7 @@ import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../protocol/api-key.ts';
 import type { ConnectionTest } from '../../protocol/api-key-record.ts';
 import { fullQueueName } from '../../protocol/routing-keys.ts';
-import { type ApiKeyScope, hasVhost, mayConnect } from '../../protocol/scopes.ts';
+import { type ApiKeyScope, getsEvents, hasVhost } from '../../protocol/scopes.ts';
 import type { Env } from '../env.ts';
 import {
   type ApiKeyRow,
@@ -90,7 +90,7 @@ export async function createApiKey(
   await insertKey(env.DB, row);
   try {
     // 2. Open its vhost, before a client can connect to it.
-    if (vhost !== null || mayConnect(new Set(scopes))) {
+    if (vhost !== null || getsEvents(new Set(scopes))) {
       await vhostOf(env, id).open({
         keyId: id,
         keyPrefix: row.keyPrefix,

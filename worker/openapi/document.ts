@@ -123,7 +123,7 @@ function operationOf(one: AnyRoute, shared: Shared): Json {
         description: one.answer.description,
         ...(one.hasTag ? { headers: { ETag: { $ref: '#/components/headers/ETag' } } } : {}),
         content: {
-          'application/json': {
+          [one.answer.contentType ?? 'application/json']: {
             schema: schemas.schemaOf(one.answer.body, 'output', operationId(one)),
             ...(answer === undefined ? {} : { example: answer }),
           },

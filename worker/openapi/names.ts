@@ -10,6 +10,7 @@ import * as device from '../../protocol/device-record.ts';
 import * as template from '../../protocol/device-template.ts';
 import { errorEnvelope } from '../../protocol/errors.ts';
 import { commandResult } from '../../protocol/event.ts';
+import * as journal from '../../protocol/event-journal.ts';
 import * as invitation from '../../protocol/invitation.ts';
 import * as meter from '../../protocol/meter.ts';
 import * as organization from '../../protocol/organization.ts';
@@ -54,6 +55,7 @@ const SCHEMAS = {
   EmailChangePending: account.emailChangePending,
   EmailChangeRequest: account.emailChangeRequest,
   Error: errorEnvelope,
+  EventPage: journal.eventPage,
   Fallback: config.fallback,
   Invitation: invitation.invitationRecord,
   InvitationAcceptance: invitation.invitationAcceptance,
@@ -61,6 +63,7 @@ const SCHEMAS = {
   InvitationQuestion: invitation.invitationQuestion,
   InvitationSummary: invitation.invitationSummary,
   InvitedMember: invitation.invitedMember,
+  JournalEvent: journal.journalEvent,
   LatestTelemetry: telemetry.latestTelemetry,
   Login: user.login,
   LoginAnswer: user.loginAnswer,

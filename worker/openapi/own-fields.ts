@@ -16,6 +16,14 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'getDevices.plantId': 'Only the devices of this plant.',
   'getOrganizationsInvitations.status': 'Only invitations with this status.',
   'getPlatformOrganizations.slug': 'Only the organization with this slug.',
+  'getVcpEvents.after':
+    'The `next` of the last answer, or the `sequence` of an event; omitted or 0: from the beginning.',
+  'getVcpEvents.siteId': 'Only events of this site.',
+  'getVcpEvents.type': 'Only events of this type.',
+  'getVcpEventsStream.after':
+    'The `id` of an event: the stream continues after it. The header `Last-Event-ID` goes first. Omitted: only new events.',
+  'getVcpEventsStream.siteId': 'Only events of this site.',
+  'getVcpEventsStream.type': 'Only events of this type.',
   'getVcpMeterState.ean': 'The EAN of the metering point, 18 digits; the request needs it.',
   'postPlatformBackupsEnd.ended': 'Always true: the fence is lowered.',
   'postPartnerApiKeysTestConnection.key': 'The API key to test.',
@@ -24,6 +32,7 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'Alert.lastSeenAt': `The last reading that met the condition, ${TIME}.`,
   'Alert.type': 'THRESHOLD: a value crossed the threshold. ABSENT: no value came.',
   'Alert.value': 'The value of the last reading that met the condition.',
+  'EventPage.next': 'What the next request sends as `after` to continue.',
   'AlertRule.kind': 'Always RULE.',
   'ApiKey.expiresAt': 'When the key expires, ISO 8601 in UTC; null: never.',
   'ApiKey.keyPrefix': 'The first characters of the key.',
@@ -98,6 +107,8 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'LatestTelemetry.source': 'Always `sitewire`.',
   'LatestTelemetry.timestamp':
     'The time of the newest reading, or of the request if there is none, ISO 8601 in UTC.',
+  'JournalEvent.event': 'The signed JSON text, byte for byte as AMQP delivers it.',
+  'JournalEvent.routingKey': 'The routing key with which AMQP delivers the event.',
   'Login.password': 'Your password.',
   'MeterEntry.deviceId': 'The name of the asset.',
   'MeterEntry.role': 'What the meter measures: GRID, FVE, BESS or CONSUMPTION.',

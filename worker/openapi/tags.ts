@@ -11,7 +11,7 @@ export const TAGS: readonly Tag[] = [
   {
     name: 'Sites',
     description:
-      'What partners read with an API key: sites, their configuration, commands, schedules and telemetry.',
+      'What partners read with an API key: sites, their configuration, commands, schedules, telemetry and events.',
     paths: ['/vcp/'],
   },
   {

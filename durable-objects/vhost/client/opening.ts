@@ -4,7 +4,8 @@
  * attempt and is written to the audit log like a rejected login [C-6.3].
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { type ClientDial, refusalResponse } from '../../dial.ts';
+import type { StreamFilter } from '../../../protocol/link/stream.ts';
+import { type ClientDial, refusalResponse, stateRefusal } from '../../dial.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
@@ -14,6 +15,19 @@ import type { VhostParts } from '../parts.ts';
 export function connectionRefusal({ sockets }: VhostParts, dial: ClientDial): Response | undefined {
   if (dial.isProbe || sockets.count < LIMIT.connectionsPerKey) return undefined;
   return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);
+}
+
+/** Opens an event stream of the key for a Worker, which has authenticated the client. */
+export function openStream(vhost: VhostParts, filter: StreamFilter): Response {
+  const { key, organization, streams } = vhost;
+  if (!key.record || vhost.hasEnded()) return stateRefusal('The API key was revoked or has expired');
+  if (organization.record?.isSuspended) return stateRefusal('The organization is suspended');
+  const socket = streams.open(filter);
+  if (socket) return new Response(null, { status: 101, webSocket: socket });
+  return refusalResponse(
+    'CONFLICT',
+    `The API key has ${LIMIT.streamsPerKey} open streams, the maximum: close one first`,
+  );
 }
 
 /** Handles connection.open. `named`: the vhost that the client requested. */

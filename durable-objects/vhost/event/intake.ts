@@ -1,13 +1,19 @@
 /**
- * Adds events to a vhost's queues: those of an outbox once each, by (site, sequence), and except for `report`
- * only events that the key may see [C-8.1]. The Site keeps an event in its outbox until the Vhost has stored it
- * or a client has acknowledged it, so most are never stored here.
+ * Adds events to a vhost's journal and queues: those of an outbox once each, by (site, sequence), and except for
+ * `report` only events that the key may see [C-8.1]. The Site keeps an event in its outbox until the journal has
+ * stored it, and the queues have stored it or a client has acknowledged it; so most are never stored in a queue.
  */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { EVENT_QUEUES, eventRoutingKey, type QueueName } from '../../../protocol/routing-keys.ts';
+import {
+  EVENT_QUEUES,
+  type EventKind,
+  eventRoutingKey,
+  type QueueName,
+} from '../../../protocol/routing-keys.ts';
 import { envelopeSigningString } from '../../../protocol/signing.ts';
+import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
@@ -21,18 +27,31 @@ export interface IntakeQueues {
   firstKept(siteId: string): number | undefined;
 }
 
+export interface IntakeJournal {
+  add(
+    turn: Turn,
+    event: { kind: EventKind; siteId: string; body: string },
+    safety: Safety | undefined,
+    isAtOnce: boolean,
+  ): void;
+  /** The sequence of a site's first event that is only in memory. */
+  firstPending(siteId: string): number | undefined;
+}
+
 export class EventIntake {
   readonly #rows: ReceivedRows;
   readonly #key: Key;
   readonly #queues: IntakeQueues;
+  readonly #journal: IntakeJournal;
   #seen: Map<string, number>;
   /** Sites whose stored sequence is out of date. */
   readonly #unstored = new Set<string>();
 
-  constructor(sql: Sql, key: Key, queues: IntakeQueues) {
+  constructor(sql: Sql, key: Key, queues: IntakeQueues, journal: IntakeJournal) {
     this.#rows = new ReceivedRows(sql);
     this.#key = key;
     this.#queues = queues;
+    this.#journal = journal;
     this.#seen = this.#rows.all();
   }
 
@@ -46,7 +65,7 @@ export class EventIntake {
    * memory.
    */
   receivedFrom(siteId: string): number {
-    const kept = this.#queues.firstKept(siteId);
+    const kept = earliest([this.#queues.firstKept(siteId), this.#journal.firstPending(siteId)]);
     return kept === undefined ? this.seenFrom(siteId) : kept - 1;
   }
 
@@ -66,12 +85,12 @@ export class EventIntake {
   }
 
   /**
-   * Adds an event if the key may see its site. Queues start to fill at the key's first connection [C-6.1].
-   * `sequence`: position in the site's outbox, if the site keeps the event; telemetry is not kept.
+   * Adds an event if the key may see its site. Queues start to fill at the key's first connection [C-6.1], the journal
+   * at once. `sequence`: position in the site's outbox, if the site keeps the event; telemetry is not kept.
    */
   pass(turn: Turn, siteId: string, event: PassingEvent, sequence?: number): void {
     const key = this.#key.record;
-    if (!key || key.firstConnectedAtMs === null) return;
+    if (!key) return;
     if (key.allowedPlantIds && !key.allowedPlantIds.includes(siteId)) return;
     this.#push(turn, siteId, event, sequence === undefined ? 'passing' : { siteId, sequence });
   }
@@ -116,6 +135,10 @@ export class EventIntake {
   #push(turn: Turn, siteId: string, event: PassingEvent, safety?: Safety): void {
     const { slug } = this.#key.names;
     const message = eventMessage(slug, this.#key.signingKey, siteId, event);
+    const isQueued = this.#key.record?.firstConnectedAtMs != null;
+    // Without a queue nothing else stores the event, and no client is about to acknowledge it.
+    this.#journal.add(turn, { kind: event.kind, siteId, body: message.body }, safety, !isQueued);
+    if (!isQueued) return;
     this.#queues.push(turn, EVENT_QUEUES[event.kind], message, safety);
   }
 }

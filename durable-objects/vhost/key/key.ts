@@ -9,9 +9,9 @@ import { countOfVersions, type SecretBox } from '../../secrets/secret-box.ts';
 
 /**
  * Names in the vhost's key-value store. `revoked`: when the key was revoked or discarded, possibly before it
- * was opened.
+ * was opened. `journal`: see JournalBounds.
  */
-export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked' | 'ending';
+export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked' | 'ending' | 'journal';
 
 export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   revokedAtMs: number | null;

@@ -263,15 +263,17 @@ describe('the keys that get events', () => {
     expect(alarm.payload.type).toBe('CONSTRAINT_VIOLATION');
   });
 
-  it('the outbox has no lane for a revoked key or for a key with the scope vcp:read only [C-8.1]', async () => {
+  it('the outbox has a lane for a key with vcp:read only, but none for a revoked key or one without VCP scopes [C-8.1]', async () => {
     const { organization, plant } = await newLegacyScene();
     const reader = await createKey(organization, { scopes: ['vcp:read'] });
+    const other = await createKey(organization, { scopes: ['plants:read'] });
     const revoked = await createKey(organization, { scopes: ['trading:connect'], revokedAtMs: START_MS });
     const partner = new Submitter(plant.id);
     await partner.submit(charge(51));
     const lanes = await columnOf(plant.id, `SELECT DISTINCT lane FROM outbox WHERE kind = 'alarm'`);
     expect(lanes).toContain(partner.keyId);
-    expect(lanes).not.toContain(reader.id);
+    expect(lanes).toContain(reader.id);
+    expect(lanes).not.toContain(other.id);
     expect(lanes).not.toContain(revoked.id);
   });
 });

@@ -2,6 +2,7 @@
 import { Validator } from '@cfworker/json-schema';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';
+import { EVENT_STREAM } from '../../../worker/http/event-stream.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
 import { openApiDocument } from '../../../worker/openapi/document.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
@@ -28,6 +29,8 @@ export async function checkAnswer(request: Request, response: Response): Promise
   if (pathname === READY_PATH && response.status === 204) return;
   // The metrics have their own format.
   if (pathname === METRICS_PATH && response.status === 200) return;
+  // An event stream does not end.
+  if (response.headers.get('content-type') === EVENT_STREAM) return;
   if (response.status === 304 && request.headers.has('if-none-match')) return;
   const route = ROUTES.find((one) => isOf(one, request.method, pathname));
   const schema = route ? promised(route, response.status) : ERROR;

@@ -40,6 +40,11 @@ export async function hand(
   return await vhostOf(key.id).receive(siteId, outboxEvents(from, count, options));
 }
 
+/** The highest sequence that the Vhost has, stored or only in memory; `gone`: its key has ended. */
+export function taken({ received, seen = received, gone }: Receipt): number | 'gone' {
+  return gone ? 'gone' : seen;
+}
+
 /** The number that `outboxEvents` gave the event of a delivery. */
 export function numberOf(delivery: Delivery): number {
   return JSON.parse(delivery.body).payload.n;

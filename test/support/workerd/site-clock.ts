@@ -4,7 +4,7 @@
  */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, expect, vi } from 'vitest';
-import { numberOf } from './site-rows.ts';
+import { numberOf, rowsOf } from './site-rows.ts';
 import { siteOf, vhostOf } from './world.ts';
 
 export const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
@@ -51,7 +51,7 @@ async function alarmOf(stub: DurableObjectStub): Promise<number | null> {
 
 /** Lets time pass for a site: each alarm runs at its own moment, as on the platform. Returns how many ran. */
 export async function passTime(siteId: string, durationMs: number): Promise<number> {
-  return await passTimeOf(siteOf(siteId), durationMs);
+  return await passTimeOf(siteOf(siteId), durationMs, () => storeJournals(siteId));
 }
 
 /** The same for the vhost of a key. */
@@ -59,9 +59,14 @@ export async function passVhostTime({ id }: { id: string }, durationMs: number):
   return await passTimeOf(vhostOf(id), durationMs);
 }
 
-async function passTimeOf(stub: DurableObjectStub, durationMs: number): Promise<number> {
+async function passTimeOf(
+  stub: DurableObjectStub,
+  durationMs: number,
+  beforeEachAlarm?: () => Promise<void>,
+): Promise<number> {
   const untilMs = Date.now() + durationMs;
   for (let runs = 0; runs < MAX_RUNS; runs++) {
+    await beforeEachAlarm?.();
     const dueMs = await alarmOf(stub);
     if (dueMs === null || dueMs > untilMs) {
       vi.setSystemTime(untilMs);
@@ -73,10 +78,20 @@ async function passTimeOf(stub: DurableObjectStub, durationMs: number): Promise<
   throw new Error('the agenda does not come to rest');
 }
 
+/** Lets the vhosts that have events of a site store them at once, and not after a second: until then the site keeps them. */
+export async function storeJournals(siteId: string): Promise<void> {
+  const lanes = await rowsOf<{ lane: string }>(
+    siteId,
+    "SELECT DISTINCT lane FROM outbox WHERE lane <> 'registry'",
+  );
+  for (const { lane } of lanes) await vhostOf(lane).readJournal({ after: 0, limit: 0 });
+}
+
 /** Lets a site deliver its whole outbox, which takes a few seconds of the clock. */
 export async function passUntilSent(siteId: string): Promise<void> {
   const waiting = 'SELECT count(*) FROM outbox';
   for (let looks = 0; looks < 60 && (await numberOf(siteId, waiting)) > 0; looks++) {
+    await storeJournals(siteId);
     await passTime(siteId, SECOND);
   }
   expect(await numberOf(siteId, waiting), 'events that wait').toBe(0);

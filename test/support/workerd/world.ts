@@ -8,7 +8,7 @@ import { apiKeyPrefix, composeApiKey } from '../../../protocol/api-key.ts';
 import type { AuditEventName } from '../../../protocol/audit.ts';
 import type { AssetType, AuthMethod, DeviceType, MeterRole } from '../../../protocol/enums.ts';
 import { organizationChange } from '../../../protocol/organization.ts';
-import { type ApiKeyScope, hasVhost, mayConnect } from '../../../protocol/scopes.ts';
+import { type ApiKeyScope, getsEvents, hasVhost } from '../../../protocol/scopes.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
 import { revokeApiKey } from '../../../worker/lifecycle/api-key.ts';
 import { provisionDevice } from '../../../worker/lifecycle/device.ts';
@@ -216,7 +216,7 @@ export async function createKey(organization: Organization, options: KeyOptions 
     updatedAtMs: now,
   };
   await insertKey(env.DB, row);
-  if (vhost !== null || mayConnect(new Set(scopes)))
+  if (vhost !== null || getsEvents(new Set(scopes)))
     await vhostOf(id).open({ ...shared, keyId: id, slug, vhost: vhost ?? '/', signingKey });
   const audit = (event: AuditEventName) => auditOf(organization, event, 'API_KEY')(id);
   if (options.state !== 'probing')

@@ -68,6 +68,7 @@ describe('PATCH /organizations/:id', () => {
     ['rawRetentionDays', 7, 400],
     ['fiveMinuteRetentionDays', 30, 3_650],
     ['hourlyRetentionDays', 365, 3_650],
+    ['journalRetentionDays', 1, 30],
   ])('%s is a whole number from %d to %d [C-1.1]', async ([name, least, most], { person, made }) => {
     const { id } = made;
     if (/Rate/.test(name)) await operator.patch(`/platform/organizations/${id}/limits`, { [name]: most });

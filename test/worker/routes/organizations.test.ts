@@ -23,6 +23,7 @@ const DEFAULTS = {
   rawRetentionDays: 30,
   fiveMinuteRetentionDays: 365,
   hourlyRetentionDays: 1_825,
+  journalRetentionDays: 7,
 };
 
 async function make(person: Person, slug = uniqueSlug()): Promise<OrganizationRecord> {

@@ -44,10 +44,11 @@ describe('an alert', () => {
     expect(alarmsOf(listener)).toEqual([raised]);
     await send(5);
     await pass(MINUTE);
+    const clearedAt = formatInstant(Date.now());
     await fired();
     const { value: _none, ...rest } = raised;
     const cleared = { ...rest, status: 'CLEARED', message: 'Rule: the condition is over' };
-    expect(alarmsOf(listener)).toEqual([raised, { ...cleared, clearedAt: formatInstant(Date.now()) }]);
+    expect(alarmsOf(listener)).toEqual([raised, { ...cleared, clearedAt }]);
     const ids = listener.events('alarm').map(({ messageId }) => messageId);
     expect(new Set(ids).size).toBe(2);
   });

@@ -245,7 +245,7 @@ describe('a lane with a slow call', () => {
     expect(again - first).toBeGreaterThanOrEqual(8 * SECOND);
     expect(again - first).toBeLessThanOrEqual(10 * SECOND);
     end();
-    for (let second = 0; second < 15; second++) await passTime(plant.id, SECOND);
+    for (let second = 0; second < 30; second++) await passTime(plant.id, SECOND);
     expect((await listener.event('execution', 'EXECUTING')).siteId).toBe(plant.id);
     expect(await waiting(plant.id, key.id)).toBe(0);
   });

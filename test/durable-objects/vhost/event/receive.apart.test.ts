@@ -4,7 +4,15 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import { hand, numberOf, numbers, outboxEvents, passingEvents, range } from '#workerd/outbox-events.ts';
+import {
+  hand,
+  numberOf,
+  numbers,
+  outboxEvents,
+  passingEvents,
+  range,
+  taken,
+} from '#workerd/outbox-events.ts';
 import { breakWrites, commandLog, consumption, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { createKey, createOrganization, type Key, siteOf, vhostOf } from '#workerd/world.ts';
@@ -31,7 +39,7 @@ describe('events that many sites send concurrently', () => {
     await partner.consume('event.status', { noAck: true });
     const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
     const { receipts, transactions } = await handTogether(key, siteIds);
-    expect(receipts).toEqual(siteIds.map(() => ({ received: 2, gone: false })));
+    expect(receipts.map(taken)).toEqual(siteIds.map(() => 2));
     expect(transactions).toBe(2);
     const seen = (await partner.delivered(40)).map((delivery) => [
       eventOf(delivery).siteId,
@@ -60,11 +68,11 @@ describe("events from a site's outbox", () => {
   it('are delivered once each, in order, although the site sends some of them again (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
-    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
-    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
-    expect(await hand(key, siteId, 2, 5)).toEqual({ received: 6, gone: false });
-    expect(await hand(key, siteId, 4, 1)).toEqual({ received: 6, gone: false });
-    expect(await hand(key, siteId, 7, 0)).toEqual({ received: 6, gone: false });
+    expect(taken(await hand(key, siteId, 1, 3))).toBe(3);
+    expect(taken(await hand(key, siteId, 1, 3))).toBe(3);
+    expect(taken(await hand(key, siteId, 2, 5))).toBe(6);
+    expect(taken(await hand(key, siteId, 4, 1))).toBe(6);
+    expect(taken(await hand(key, siteId, 7, 0))).toBe(6);
     await partner.quiet();
     expect(numbers(partner)).toEqual(range(1, 6));
   });
@@ -86,7 +94,7 @@ describe("events from a site's outbox", () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
-    expect(await vhostOf(key.id).receive(siteId, events)).toEqual({ received: 9, gone: false });
+    expect(taken(await vhostOf(key.id).receive(siteId, events))).toBe(9);
     await partner.quiet();
     expect(numbers(partner)).toEqual([3, 6, 9]);
   });
@@ -95,7 +103,7 @@ describe("events from a site's outbox", () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     await hand(key, siteId, 1, 3);
-    expect(await hand(key, crypto.randomUUID(), 1, 2)).toEqual({ received: 2, gone: false });
+    expect(taken(await hand(key, crypto.randomUUID(), 1, 2))).toBe(2);
     await partner.quiet();
     expect(numbers(partner)).toEqual([1, 2, 3, 1, 2]);
   });
@@ -135,7 +143,7 @@ describe("events from a site's outbox", () => {
     const organization = await createOrganization();
     const key = await createKey(organization);
     const siteId = crypto.randomUUID();
-    expect(await hand(key, siteId, 1, 2)).toEqual({ received: 2, gone: false });
+    expect(taken(await hand(key, siteId, 1, 2))).toBe(2);
     await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 2));
     const first = await Partner.connect(organization, key);
     expect(await first.readyCount('event.status')).toBe(0);

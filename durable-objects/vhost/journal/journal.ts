@@ -1,0 +1,353 @@
+/**
+ * The event journal of a key: every event that the key may see, in order, each with a sequence that grows by one and
+ * is never used twice [C-12.1]. Polls and streams read it; queues are separate.
+ *
+ *   add ─► pending, in memory ─► stored (flush) ─► read
+ *
+ * Readers get only stored events, so no client knows a sequence that a crash could give to another event. Until an
+ * event is stored, its Site keeps it; telemetry is in no outbox, so a crash may lose what is pending [C-8.2]. Many
+ * events share a row. They are stored when many are pending, when a reader waits, when the vhost stores its other
+ * data, or when their alarm is due.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { EventKind } from '../../../protocol/routing-keys.ts';
+import { utf8Length } from '../../../protocol/utf8.ts';
+import type { JournalQuery } from '../../journal-rpc.ts';
+import { earliest } from '../../object/agenda.ts';
+import type { Turn } from '../../object/turn.ts';
+import { VHOST_BOUNDS } from '../bounds.ts';
+import type { Safety } from '../queue/rows.ts';
+import { Ahead, readSites } from './ahead.ts';
+import { eventLine, eventsOf, type JournalEvent, matches } from './line.ts';
+import type { JournalRows } from './rows.ts';
+
+/**
+ * How long telemetry may be only in memory. The runtime evicts an idle object after ten seconds, and the alarm must
+ * come before.
+ */
+const TELEMETRY_MS = 8_000;
+/** An alarm costs a row, too. It is worth it from this many events in TELEMETRY_MS on; fewer are stored at once. */
+const FREQUENT_EVENTS = 4;
+/** Pause between the turns that store events only because readers wait, so that frequent events share a row. */
+const SHOW_MS = 30;
+/** The shortest time between two deletions of events that are too old. */
+const AGED_STEP_MS = 60 * 60_000;
+
+export interface JournalPage {
+  events: JournalEvent[];
+  /** The sequence to continue after. */
+  next: number;
+  /** Sequence of the first event that is kept; that of the next event if none is. */
+  firstKept: number;
+  /** Sequence of the last stored event. */
+  last: number;
+  /** Whether events after `after` are no longer kept. */
+  gap: boolean;
+}
+
+/** Stored in the vhost's key-value store: the first sequence, and the last one while no row has it. */
+export interface JournalBounds {
+  begun: number;
+  last?: number;
+}
+
+export interface JournalHost {
+  rows: JournalRows;
+  retentionMs(): number;
+  /** Whether a reader waits for the next event. */
+  isAwaited(): boolean;
+  count(turn: Turn, what: 'stored' | 'aged' | 'over_limit', events: number): void;
+  bounds: { get(): JournalBounds | undefined; set(turn: Turn, bounds: JournalBounds): void };
+}
+
+interface Pending {
+  line: string;
+  bytes: number;
+  atMs: number;
+  safety: Safety | undefined;
+}
+
+/** The newest row: lines are appended until it is full. */
+interface Tail {
+  first: number;
+  count: number;
+  chars: number;
+  bytes: number;
+  bytesBefore: number;
+  latestAtMs: number;
+  sites: Map<string, number>;
+}
+
+export class EventJournal {
+  readonly #host: JournalHost;
+  #bounds: JournalBounds | undefined;
+  #tail: Tail | undefined;
+  #last = 0;
+  #firstKept = 0;
+  #bytes = 0;
+  /** Time of the newest event of the oldest row. */
+  #oldestAtMs: number | undefined;
+  #agedAtMs = 0;
+  /** All outbox sequences of the events up to this one are in the table `received` or `journaled`. */
+  #covered = 0;
+  readonly #ahead: Ahead;
+
+  #pending: Pending[] = [];
+  #pendingBytes = 0;
+  /** The first pending outbox sequence of each site. */
+  readonly #pendingSites = new Map<string, number>();
+  #mustStoreAtOnce = false;
+  /** Time of the oldest pending telemetry event. */
+  #telemetrySinceMs: number | undefined;
+  /** Times of the last FREQUENT_EVENTS telemetry events. */
+  readonly #telemetryAtMs: number[] = [];
+  #storedAtMs = 0;
+
+  constructor(host: JournalHost) {
+    this.#host = host;
+    this.#ahead = new Ahead(host.rows);
+    this.reload();
+  }
+
+  /** Reads the state from storage. Pending events are lost; the caller makes the sites send them again. */
+  reload(): void {
+    const { rows, bounds } = this.#host;
+    this.#takePending();
+    this.#bounds = bounds.get();
+    this.#last = this.#bounds?.last ?? (this.#bounds?.begun ?? 1) - 1;
+    this.#tail = undefined;
+    const newest = rows.newest();
+    if (newest) {
+      const { first, event_count: count, chars, byte_count: bytes, covered } = newest;
+      const [bytesBefore, latestAtMs] = [newest.bytes_before, newest.latest_at_ms];
+      this.#tail = { first, count, chars, bytes, bytesBefore, latestAtMs, sites: readSites(newest.sites) };
+      this.#last = first + count - 1;
+      this.#covered = covered;
+    }
+    this.#ahead.load(newest && newest.covered < this.#last ? newest.covered + 1 : undefined);
+    this.#useOldest();
+  }
+
+  // adding
+
+  /**
+   * Adds an event that is stored soon, or in this turn: if `isAtOnce`, and if it has no `safety`. One that the journal already has, because its site sends it again after a
+   * crash, is ignored.
+   */
+  add(
+    turn: Turn,
+    event: { kind: EventKind; siteId: string; body: string },
+    safety: Safety | undefined,
+    isAtOnce = false,
+  ): void {
+    const kept = typeof safety === 'object' ? safety : undefined;
+    if (kept && this.#ahead.has(turn, kept)) return;
+    const line = eventLine(event);
+    const bytes = utf8Length(line);
+    this.#pending.push({ line, bytes, atMs: turn.now, safety });
+    this.#pendingBytes += bytes;
+    if (kept && !this.#pendingSites.has(kept.siteId)) this.#pendingSites.set(kept.siteId, kept.sequence);
+    if (safety !== 'passing') {
+      this.#mustStoreAtOnce ||= isAtOnce || safety === undefined;
+      return;
+    }
+    this.#telemetrySinceMs ??= turn.now;
+    if (this.#telemetryAtMs.push(turn.now) > FREQUENT_EVENTS) this.#telemetryAtMs.shift();
+  }
+
+  get hasPending(): boolean {
+    return this.#pending.length > 0;
+  }
+
+  /** The first outbox sequence of a site that is only in memory; undefined if there is none. */
+  firstPending(siteId: string): number | undefined {
+    return this.#pendingSites.get(siteId);
+  }
+
+  /** Whether the pending events must be stored by the end of this turn. */
+  mustStore(now: number): boolean {
+    if (!this.hasPending) return false;
+    const { journalPending, journalPendingBytes } = VHOST_BOUNDS;
+    if (
+      this.#mustStoreAtOnce ||
+      this.#pending.length >= journalPending ||
+      this.#pendingBytes >= journalPendingBytes
+    )
+      return true;
+    if (this.#telemetrySinceMs !== undefined && !this.#isTelemetryFrequent(now)) return true;
+    return this.#host.isAwaited() && this.showAtMs <= now;
+  }
+
+  /** From when on pending events are stored only because a reader waits. */
+  get showAtMs(): number {
+    return this.#storedAtMs + SHOW_MS;
+  }
+
+  #isTelemetryFrequent(now: number): boolean {
+    const [oldest] = this.#telemetryAtMs;
+    const isMany = this.#telemetryAtMs.length >= FREQUENT_EVENTS;
+    return isMany && oldest !== undefined && now - oldest < TELEMETRY_MS;
+  }
+
+  #takePending(): Pending[] {
+    const pending = this.#pending;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    this.#pendingSites.clear();
+    this.#mustStoreAtOnce = false;
+    this.#telemetrySinceMs = undefined;
+    return pending;
+  }
+
+  // storing
+
+  /**
+   * Stores the pending events. `isCovered`: the same turn stores the table `received`. A failure must lead to
+   * `reload`.
+   */
+  flush(turn: Turn, isCovered: boolean): void {
+    const pending = this.#takePending();
+    if (pending.length > 0) this.#bounds ??= this.#begin(turn);
+    if (isCovered) {
+      this.#covered = this.#last + pending.length;
+      this.#ahead.store(turn);
+    }
+    if (pending.length === 0) return;
+    for (let from = 0; from < pending.length; ) from = this.#storeFrom(turn, pending, from);
+    this.#storedAtMs = turn.now;
+    this.#host.count(turn, 'stored', pending.length);
+    while (this.#bytes > LIMIT.journalBytes && this.#firstKept < (this.#tail?.first ?? 0))
+      this.#dropOldest(turn, 'over_limit');
+  }
+
+  /**
+   * Sequences begin at the clock's milliseconds, so a journal that begins again, because its object was lost, uses
+   * none that the lost one used.
+   */
+  #begin(turn: Turn): JournalBounds {
+    const bounds = { begun: turn.now };
+    this.#host.bounds.set(turn, bounds);
+    this.#last = turn.now - 1;
+    this.#firstKept = turn.now;
+    return bounds;
+  }
+
+  /** Stores events in the newest row, or in a new one if the first does not fit. Returns the index of the next event. */
+  #storeFrom(turn: Turn, pending: readonly Pending[], from: number): number {
+    const { rows } = this.#host;
+    const fits = (tail: Tail, index: number) =>
+      tail.chars + (pending[index]?.line.length ?? 0) <= VHOST_BOUNDS.chunkChars;
+    const isNew = !this.#tail || !fits(this.#tail, from);
+    const tail = isNew || !this.#tail ? this.#newTail() : this.#tail;
+    let lines = '';
+    let index = from;
+    for (; index < pending.length && (lines === '' || fits(tail, index)); index++) {
+      const { line, bytes, atMs, safety } = pending[index] as Pending;
+      lines += line;
+      tail.chars += line.length;
+      tail.bytes += bytes;
+      tail.count += 1;
+      tail.latestAtMs = Math.max(tail.latestAtMs, atMs);
+      this.#bytes += bytes;
+      if (typeof safety === 'object') tail.sites.set(safety.siteId, safety.sequence);
+    }
+    this.#tail = tail;
+    this.#last = tail.first + tail.count - 1;
+    const row = {
+      first: tail.first,
+      event_count: tail.count,
+      latest_at_ms: tail.latestAtMs,
+      byte_count: tail.bytes,
+      bytes_before: tail.bytesBefore,
+      sites: JSON.stringify(Object.fromEntries(tail.sites)),
+      covered: Math.min(this.#covered, this.#last),
+    };
+    if (isNew) rows.insert(turn, row, lines);
+    else rows.append(turn, row, lines);
+    if (tail.first === this.#firstKept) this.#oldestAtMs = tail.latestAtMs;
+    return index;
+  }
+
+  #newTail(): Tail {
+    const bytesBefore = this.#tail ? this.#tail.bytesBefore + this.#tail.bytes : 0;
+    const rest = { count: 0, chars: 0, bytes: 0, latestAtMs: 0, sites: new Map<string, number>() };
+    return { first: this.#last + 1, bytesBefore, ...rest };
+  }
+
+  // retention
+
+  /** When the oldest events are too old; undefined if there are none. */
+  agedAtMs(): number | undefined {
+    if (this.#oldestAtMs === undefined) return undefined;
+    return Math.max(this.#oldestAtMs + this.#host.retentionMs(), this.#agedAtMs + AGED_STEP_MS);
+  }
+
+  /** When telemetry must be stored; undefined if none is pending. */
+  telemetryAtMs(): number | undefined {
+    return this.#telemetrySinceMs === undefined ? undefined : this.#telemetrySinceMs + TELEMETRY_MS;
+  }
+
+  dueMs(): number | undefined {
+    return earliest([this.telemetryAtMs(), this.agedAtMs()]);
+  }
+
+  /** Deletes events that are too old, a limited number of rows per call. A failure must lead to `reload`. */
+  dropAged(turn: Turn): void {
+    const isAged = () => (this.#oldestAtMs ?? turn.now) + this.#host.retentionMs() <= turn.now;
+    for (let left: number = VHOST_BOUNDS.journalRowsPerLook; left > 0 && isAged(); left--)
+      this.#dropOldest(turn, 'aged');
+    if (!isAged()) this.#agedAtMs = turn.now;
+  }
+
+  #dropOldest(turn: Turn, why: 'aged' | 'over_limit'): void {
+    const { rows, bounds, count } = this.#host;
+    const oldest = rows.oldest();
+    if (!oldest) return;
+    rows.delete(turn, oldest.first);
+    count(turn, why, oldest.event_count);
+    if (this.#tail?.first === oldest.first && this.#bounds) {
+      this.#tail = undefined;
+      this.#bounds = { ...this.#bounds, last: this.#last };
+      bounds.set(turn, this.#bounds);
+    }
+    this.#useOldest();
+  }
+
+  #useOldest(): void {
+    const oldest = this.#host.rows.oldest();
+    this.#firstKept = oldest?.first ?? this.#last + 1;
+    this.#oldestAtMs = oldest?.latest_at_ms;
+    const tail = this.#tail;
+    this.#bytes = tail ? tail.bytesBefore + tail.bytes - (oldest?.bytes_before ?? 0) : 0;
+  }
+
+  // reading
+
+  /** Sequence of the last stored event. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** Reads stored events. A page may have fewer than `limit`: it is bounded in bytes, and in the rows that it reads. */
+  read({ after, limit, ...filter }: JournalQuery): JournalPage {
+    const [firstKept, last] = [this.#firstKept, this.#last];
+    const gap = after < firstKept - 1 && (after > 0 || firstKept > (this.#bounds?.begun ?? 0));
+    const events: JournalEvent[] = [];
+    let next = Math.max(after, firstKept - 1);
+    let chars = 0;
+    for (let rows: number = VHOST_BOUNDS.journalRowsPerRead; rows > 0 && next < last; rows--) {
+      const row = this.#host.rows.linesAt(next + 1);
+      if (!row) break;
+      for (const event of eventsOf(row)) {
+        if (event.sequence <= next) continue;
+        if (events.length >= limit || chars > VHOST_BOUNDS.journalPageChars)
+          return { events, next, firstKept, last, gap };
+        next = event.sequence;
+        if (!matches(filter, event)) continue;
+        events.push(event);
+        chars += event.body.length;
+      }
+    }
+    return { events, next, firstKept, last, gap };
+  }
+}

@@ -1,0 +1,97 @@
+/** Rows of the event journal: each has consecutive events, one line for each; lines are only appended. */
+import { boundedRow } from '../../object/row-size.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+
+export type JournalHead = {
+  /** The sequence of the first event. */
+  first: number;
+  event_count: number;
+  /** Time of the newest event. */
+  latest_at_ms: number;
+  byte_count: number;
+  /** Bytes of all rows before this one, since the journal began. */
+  bytes_before: number;
+};
+
+/** The newest row, to which lines are appended. */
+export type JournalTail = JournalHead & {
+  /** JSON: the last outbox sequence of each site that has an event in this row. */
+  sites: string;
+  /** All outbox sequences of the events up to this one are in the table `received` or `journaled`. */
+  covered: number;
+};
+
+export type JournalLines = { first: number; event_count: number; data: string };
+
+const HEAD = 'first, event_count, latest_at_ms, byte_count, bytes_before';
+/** The first of the rows from the one that has a sequence. */
+const HOLDS = 'first >= (SELECT coalesce(max(first), 0) FROM journal WHERE first <= ?)';
+
+export class JournalRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  oldest(): JournalHead | undefined {
+    return this.#sql.one<JournalHead>(`SELECT ${HEAD} FROM journal ORDER BY first LIMIT 1`);
+  }
+
+  newest(): (JournalTail & { chars: number }) | undefined {
+    return this.#sql.one<JournalTail & { chars: number }>(
+      `SELECT ${HEAD}, sites, covered, length(data) AS chars FROM journal ORDER BY first DESC LIMIT 1`,
+    );
+  }
+
+  /** The sites of the row that has this sequence, and of the later rows, in order. */
+  sitesFrom(sequence: number): string[] {
+    const query = `SELECT sites FROM journal WHERE ${HOLDS} ORDER BY first` as const;
+    return this.#sql.all<{ sites: string }>(query, sequence).map(({ sites }) => sites);
+  }
+
+  /** The row that has this sequence; the first row if the sequence is older, the last one if it is newer. */
+  linesAt(sequence: number): JournalLines | undefined {
+    const query =
+      `SELECT first, event_count, data FROM journal WHERE ${HOLDS} ORDER BY first LIMIT 1` as const;
+    return this.#sql.one<JournalLines>(query, sequence);
+  }
+
+  insert(turn: Turn, tail: JournalTail, lines: string): void {
+    turn.insert('journal', { ...tail, sites: boundedRow(tail.sites), data: boundedRow(lines) });
+  }
+
+  append(turn: Turn, tail: JournalTail, lines: string): void {
+    turn.write(
+      `UPDATE journal
+       SET event_count = ?, latest_at_ms = ?, byte_count = ?, sites = ?, covered = ?, data = data || ?
+       WHERE first = ?`,
+      tail.event_count,
+      tail.latest_at_ms,
+      tail.byte_count,
+      boundedRow(tail.sites),
+      tail.covered,
+      boundedRow(lines),
+      tail.first,
+    );
+  }
+
+  /** The table `journaled`: outbox sequences by site. */
+  journaled(): [siteId: string, sequence: number][] {
+    const rows = this.#sql.all<{ site_id: string; sequence: number }>('SELECT * FROM journaled');
+    return rows.map((row) => [row.site_id, row.sequence]);
+  }
+
+  setJournaled(turn: Turn, siteId: string, sequence: number): void {
+    turn.replace('journaled', { site_id: siteId, sequence });
+  }
+
+  deleteJournaled(turn: Turn, siteId: string): void {
+    turn.write('DELETE FROM journaled WHERE site_id = ?', siteId);
+  }
+
+  delete(turn: Turn, first: number): void {
+    turn.write('DELETE FROM journal WHERE first = ?', first);
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * The event streams of a key: hibernating sockets to Workers, which pull one page after another. A stream that has
+ * all events waits for the next turn that stores one; until then its object may sleep.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
+import { type StreamDown, type StreamFilter, streamUp } from '../../../protocol/link/stream.ts';
+import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Clock } from '../../object/clock.ts';
+import { endLink } from '../../object/sockets.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import type { EventJournal } from './journal.ts';
+
+const TAG = 'stream';
+const PAGE_EVENTS = 100;
+/** A Worker pings with each comment to its client. After two silent intervals its stream is closed. */
+const SILENT_MS = 2 * LIMIT.streamCommentMs;
+/** A Worker ends its stream in time; this is for one that has gone without a close event. */
+const LATEST_MS = LIMIT.streamMs + 60_000;
+
+/** What survives hibernation. */
+interface Attachment extends StreamFilter {
+  openedAtMs: number;
+  /** The sequence after which the stream waits for an event; null while the Worker has not asked for more. */
+  waitsAfter: number | null;
+}
+
+interface Stream extends Attachment {
+  socket: WebSocket;
+  askedAtMs: number;
+}
+
+export interface StreamsHost {
+  ctx: DurableObjectState;
+  clock: Clock;
+  turns: Turns;
+  journal: EventJournal;
+  keepAlive(work: Promise<void>): void;
+}
+
+export class Streams implements DueSource {
+  readonly name = 'event streams';
+  readonly #host: StreamsHost;
+  readonly #streams = new Map<WebSocket, Stream>();
+  #isShowing = false;
+
+  constructor(host: StreamsHost) {
+    this.#host = host;
+    for (const socket of host.ctx.getWebSockets(TAG)) {
+      const attachment = socket.deserializeAttachment() as Attachment | null;
+      if (attachment && socket.readyState === WebSocket.OPEN)
+        this.#streams.set(socket, { ...attachment, socket, askedAtMs: 0 });
+    }
+  }
+
+  /** Whether a stream waits for the next event. */
+  get isAwaited(): boolean {
+    for (const { waitsAfter } of this.#streams.values()) if (waitsAfter !== null) return true;
+    return false;
+  }
+
+  has(socket: WebSocket): boolean {
+    return this.#streams.has(socket);
+  }
+
+  /** Opens a stream and returns the Worker's end; undefined if the key has the maximum number of streams. */
+  open(filter: StreamFilter): WebSocket | undefined {
+    this.#closeSilent();
+    if (this.#streams.size >= LIMIT.streamsPerKey) return undefined;
+    const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
+    this.#host.ctx.acceptWebSocket(server, [TAG]);
+    const openedAtMs = this.#host.clock.now();
+    const stream: Stream = { ...filter, openedAtMs, waitsAfter: null, socket: server, askedAtMs: 0 };
+    this.#streams.set(server, stream);
+    this.#save(stream);
+    return client;
+  }
+
+  /** Handles a message of the Worker; closes the stream if it is not valid. */
+  receive(socket: WebSocket, message: string | ArrayBuffer): void {
+    const stream = this.#streams.get(socket);
+    const asked = streamUp.safeParse(typeof message === 'string' ? parsed(message) : undefined);
+    if (!stream) return;
+    if (!asked.success) {
+      this.#close(stream, CLOSE_CODES.protocolError, 'not a request for events');
+      return;
+    }
+    stream.askedAtMs = this.#host.clock.now();
+    stream.waitsAfter = asked.data.after;
+    if (!this.#serve(stream)) this.#save(stream);
+  }
+
+  /** The socket has closed. */
+  forget(socket: WebSocket): void {
+    this.#streams.delete(socket);
+  }
+
+  closeAll(turn: Turn, code: number, reason: string): void {
+    turn.send(() => {
+      for (const stream of [...this.#streams.values()]) this.#close(stream, code, reason);
+    });
+  }
+
+  /** Must be called after each turn: serves the streams that wait, and stores what they wait for. */
+  show(): void {
+    if (this.#streams.size === 0) return;
+    for (const stream of [...this.#streams.values()]) if (stream.waitsAfter !== null) this.#serve(stream);
+    if (this.#isShowing || !this.#host.journal.hasPending || !this.isAwaited) return;
+    this.#isShowing = true;
+    this.#host.keepAlive(this.#storeSoon());
+  }
+
+  // agenda
+
+  dueMs(): number | undefined {
+    const opened = earliest([...this.#streams.values()].map(({ openedAtMs }) => openedAtMs));
+    return opened === undefined ? undefined : opened + LATEST_MS;
+  }
+
+  run(turn: Turn): void {
+    turn.send(() => {
+      for (const stream of [...this.#streams.values()])
+        if (stream.openedAtMs + LATEST_MS <= turn.now)
+          this.#close(stream, CLOSE_CODES.takenOver, 'open too long');
+    });
+  }
+
+  /** Sends the next page to a stream that waits. False if there is nothing for it yet. */
+  #serve(stream: Stream): boolean {
+    const { journal } = this.#host;
+    const { kinds, siteIds } = stream;
+    let after = stream.waitsAfter ?? 0;
+    if (after >= journal.last) return false;
+    const page = journal.read({ after, limit: PAGE_EVENTS, kinds, siteIds });
+    const isNews = page.events.length > 0 || page.gap || page.next < journal.last;
+    after = page.next;
+    stream.waitsAfter = isNews ? null : after;
+    if (!isNews) return false;
+    const down: StreamDown = {
+      events: page.events.map(({ sequence, kind, body }) => ({ sequence, kind, body })),
+      next: page.next,
+      ...(page.gap ? { firstKept: page.firstKept } : {}),
+    };
+    try {
+      stream.socket.send(JSON.stringify(down));
+      this.#save(stream);
+    } catch {
+      // The socket has just closed: its close event forgets it, and the client resumes from its last event.
+      this.#streams.delete(stream.socket);
+    }
+    return true;
+  }
+
+  async #storeSoon(): Promise<void> {
+    const { clock, turns, journal } = this.#host;
+    try {
+      const waitMs = Math.max(0, journal.showAtMs - clock.now());
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    } finally {
+      this.#isShowing = false;
+    }
+    if (journal.hasPending) turns.run((turn) => journal.flush(turn, false));
+  }
+
+  #closeSilent(): void {
+    const { clock, ctx } = this.#host;
+    const oldest = clock.now() - SILENT_MS;
+    for (const stream of [...this.#streams.values()]) {
+      const { socket, openedAtMs, askedAtMs } = stream;
+      const pinged = ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+      if (Math.max(pinged, openedAtMs, askedAtMs) < oldest)
+        this.#close(stream, CLOSE_CODES.takenOver, 'no sign of life from the Worker');
+    }
+  }
+
+  #close({ socket }: Stream, code: number, reason: string): void {
+    this.#streams.delete(socket);
+    endLink(socket, code, reason);
+  }
+
+  #save({ socket, openedAtMs, waitsAfter, kinds, siteIds }: Stream): void {
+    socket.serializeAttachment({ openedAtMs, waitsAfter, kinds, siteIds } satisfies Attachment);
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * The link of an event stream between the Worker, which serves the client, and the Vhost, which has the journal. The
+ * Worker asks for events after a sequence; the Vhost answers with one page as soon as it has something, and is silent
+ * until then. So a slow client holds up only its own stream.
+ */
+import * as z from 'zod';
+import { EVENT_KINDS } from '../routing-keys.ts';
+
+/** The header in which the Worker passes the filter of a new stream, as JSON of `streamFilter`. */
+export const STREAM_HEADER = 'sitewire-stream';
+
+export const streamFilter = z.object({
+  kinds: z.array(z.enum(EVENT_KINDS)).optional(),
+  siteIds: z.array(z.string()).optional(),
+});
+export type StreamFilter = z.infer<typeof streamFilter>;
+
+/** Up: the Worker wants events after this sequence. */
+export const streamUp = z.object({ after: z.int().min(0) });
+
+/** Down: one page. */
+export const streamDown = z.object({
+  events: z.array(z.object({ sequence: z.int(), kind: z.enum(EVENT_KINDS), body: z.string() })),
+  /** The sequence to continue after. */
+  next: z.int(),
+  /** Set if events before this sequence are no longer kept, and the client has not had them. */
+  firstKept: z.int().optional(),
+});
+export type StreamDown = z.infer<typeof streamDown>;

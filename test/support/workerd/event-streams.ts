@@ -1,0 +1,79 @@
+/** A client of an event stream: it reads Server-Sent Events as they come. */
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { expect } from 'vitest';
+import worker from '../../../worker/index.ts';
+import { restRequest } from './rest.ts';
+
+export interface SentEvent {
+  id?: string;
+  event?: string;
+  data?: string;
+}
+
+export class StreamClient {
+  readonly response: Response;
+  readonly #leave = new AbortController();
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #decoder = new TextDecoder();
+  #text = '';
+  #blocks: string[] = [];
+
+  private constructor(response: Response, leave: AbortController) {
+    this.response = response;
+    this.#leave = leave;
+    this.#reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  }
+
+  /** `path` relative to /api/v1. */
+  static async open(
+    key: { key: string },
+    path = '/vcp/events/stream',
+    headers: Record<string, string> = {},
+  ): Promise<StreamClient> {
+    const leave = new AbortController();
+    const request = restRequest(`/api/v1${path}`, { key: key.key, headers, signal: leave.signal });
+    const response = await worker.fetch(request, env, createExecutionContext());
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    const client = new StreamClient(response, leave);
+    expect(await client.#block()).toBe('retry: 2000');
+    return client;
+  }
+
+  /** The next event; undefined at the end of the stream. Comments are left out. */
+  async next(): Promise<SentEvent | undefined> {
+    for (;;) {
+      const block = await this.#block();
+      if (block === undefined) return undefined;
+      const fields = block.split('\n').filter((line) => !line.startsWith(':'));
+      if (fields.length > 0) return Object.fromEntries(fields.map((line) => line.split(/: (.*)/, 2)));
+    }
+  }
+
+  async take(count: number): Promise<SentEvent[]> {
+    const events: SentEvent[] = [];
+    while (events.length < count) {
+      const event = await this.next();
+      if (!event) throw new Error(`the stream ended after ${events.length} of ${count} events`);
+      events.push(event);
+    }
+    return events;
+  }
+
+  /** The client goes away. */
+  leave(): void {
+    this.#leave.abort();
+  }
+
+  async #block(): Promise<string | undefined> {
+    while (this.#blocks.length === 0) {
+      const { done, value } = await this.#reader.read();
+      if (done) return undefined;
+      this.#text += this.#decoder.decode(value, { stream: true });
+      const parts = this.#text.split('\n\n');
+      this.#text = parts.pop() ?? '';
+      this.#blocks.push(...parts);
+    }
+    return this.#blocks.shift();
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * Serves an event stream as Server-Sent Events [C-12.3]. The Worker holds the client's connection and a socket to the
+ * object that has the events, and asks for the next page when the client has read the last one. Only the Worker sends
+ * the comments that keep the connection alive, so a stream without events leaves its object asleep.
+ */
+import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { PING } from '../../protocol/link/live.ts';
+import { STREAM_HEADER, type StreamDown, type StreamFilter, streamDown } from '../../protocol/link/stream.ts';
+
+export const EVENT_STREAM = 'text/event-stream';
+
+interface StreamRequest {
+  filter: StreamFilter;
+  /** The sequence of the last event that the client has. */
+  after: number;
+  /** Aborted when the client has gone. */
+  signal: AbortSignal;
+}
+
+/**
+ * Opens the stream at the object and returns the answer for the client; or the object's refusal, as it is.
+ */
+export async function openEventStream(
+  object: { fetch(request: Request): Promise<Response> },
+  { filter, after, signal }: StreamRequest,
+): Promise<Response> {
+  const headers = { upgrade: 'websocket', [STREAM_HEADER]: JSON.stringify(filter) };
+  const opened = await object.fetch(new Request('https://vhost/stream', { headers }));
+  const { webSocket } = opened;
+  if (!webSocket) return opened;
+  webSocket.accept();
+  const body = new EventStream(webSocket, after, signal).body;
+  return new Response(body, {
+    headers: {
+      'content-type': EVENT_STREAM,
+      'cache-control': 'no-store',
+      // A proxy that collects an answer before it passes it on would hold events back.
+      'x-accel-buffering': 'no',
+    },
+  });
+}
+
+class EventStream {
+  readonly body: ReadableStream<Uint8Array>;
+  readonly #socket: WebSocket;
+  readonly #encoder = new TextEncoder();
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  #after: number;
+  #isAsking = false;
+  #comments: number | null = null;
+  #end: number | null = null;
+
+  constructor(socket: WebSocket, after: number, signal: AbortSignal) {
+    this.#socket = socket;
+    this.#after = after;
+    socket.addEventListener('message', ({ data }) => this.#receive(data));
+    socket.addEventListener('close', () => this.#close());
+    socket.addEventListener('error', () => this.#close());
+    signal.addEventListener('abort', () => this.#close());
+    this.#comments = setInterval(() => this.#comment(), LIMIT.streamCommentMs);
+    this.#end = setTimeout(() => this.#close(), LIMIT.streamMs);
+    this.body = new ReadableStream({
+      start: (controller) => {
+        this.#controller = controller;
+        this.#write(`retry: ${LIMIT.streamRetryMs}\n\n`);
+      },
+      // Called when the client has read what was written.
+      pull: () => this.#ask(),
+      cancel: () => this.#close(),
+    });
+    if (signal.aborted) this.#close();
+  }
+
+  #ask(): void {
+    if (this.#isAsking || !this.#controller) return;
+    this.#isAsking = true;
+    this.#send(JSON.stringify({ after: this.#after }));
+  }
+
+  /** The object sends pages; anything else is its goodbye. */
+  #receive(data: unknown): void {
+    const page = streamDown.safeParse(parsed(data));
+    if (!page.success) {
+      this.#close();
+      return;
+    }
+    this.#isAsking = false;
+    this.#after = page.data.next;
+    const text = pageText(page.data);
+    if (text !== '') this.#write(text);
+    if ((this.#controller?.desiredSize ?? 0) > 0) this.#ask();
+  }
+
+  /** The comment also proves to the object that the Worker lives: the runtime answers the ping without waking it. */
+  #comment(): void {
+    this.#write(':\n\n');
+    this.#send(PING);
+  }
+
+  #write(text: string): void {
+    try {
+      this.#controller?.enqueue(this.#encoder.encode(text));
+    } catch {
+      // The client has gone.
+      this.#close();
+    }
+  }
+
+  #send(text: string): void {
+    try {
+      this.#socket.send(text);
+    } catch (error) {
+      console.warn('event stream lost its object, the client resumes', { reason: reasonOf(error) });
+      this.#close();
+    }
+  }
+
+  #close(): void {
+    const controller = this.#controller;
+    if (!controller) return;
+    this.#controller = undefined;
+    clearInterval(this.#comments);
+    clearTimeout(this.#end);
+    for (const close of [() => controller.close(), () => this.#socket.close(1000, 'stream ended')]) {
+      try {
+        close();
+      } catch {
+        // It is already closed.
+      }
+    }
+  }
+}
+
+function pageText({ events, firstKept }: StreamDown): string {
+  const gap =
+    firstKept === undefined
+      ? ''
+      : `id: ${firstKept - 1}\nevent: gap\ndata: ${JSON.stringify({ firstKept })}\n\n`;
+  const texts = events.map(
+    ({ sequence, kind, body }) => `id: ${sequence}\nevent: ${kind}\ndata: ${body}\n\n`,
+  );
+  return gap + texts.join('');
+}
+
+function parsed(data: unknown): unknown {
+  try {
+    return JSON.parse(String(data));
+  } catch {
+    return undefined;
+  }
+}
