@@ -52,6 +52,13 @@ const PARTNERS: Record<'partner.py' | 'partner.mjs' | 'Partner.java', Example> =
     missing: missingJava(),
   },
 };
+const STREAMS: Record<'stream.py' | 'stream.mjs', Example> = {
+  'stream.py': {
+    command: [PYTHON, partnerFile('stream.py'), '5'],
+    missing: missingUnless(succeeds(PYTHON, '--version'), 'install python3'),
+  },
+  'stream.mjs': { command: [process.execPath, partnerFile('stream.mjs'), '5'], missing: undefined },
+};
 const REST: Example = {
   command: ['bash', partnerFile('partner.sh')],
   missing: missingUnless(succeeds('curl', '--version'), 'install curl'),
@@ -92,6 +99,7 @@ let stack: Stack;
 let admin: AdminClient;
 let scenes: Scene[];
 let readmes: { partner: Run; rest: Run };
+let streams: Map<keyof typeof STREAMS, Run>;
 
 beforeAll(async () => {
   folder = newFolder();
@@ -100,6 +108,11 @@ beforeAll(async () => {
   const here = { SITEWIRE_DATA_DIR: folder };
   const partner = runExample(PARTNERS[PARTNERS['partner.py'].missing ? 'partner.mjs' : 'partner.py'], here);
   readmes = { partner, rest: runExample(REST, here) };
+  streams = new Map(
+    Object.entries(STREAMS)
+      .filter(([, { missing }]) => !missing)
+      .map(([name, example]) => [name as keyof typeof STREAMS, runExample(example, here)]),
+  );
   scenes = await Promise.all(PAIRS.map(async (pair, index) => await setUp(pair, index)));
 }, 90_000);
 afterAll(cleanUp);
@@ -214,6 +227,33 @@ describe('on a stack of npm start', () => {
   it('a partner connects, and the simulated plant completes its commands', async () => {
     await expectThreeCompleted(readmes.partner);
   }, 60_000);
+
+  it.for(Object.entries(STREAMS))(
+    '%s prints five events after it has verified them [C-12.3]',
+    { timeout: 60_000 },
+    async ([name, { missing }], { skip }) => {
+      if (missing) skip(missing);
+      const ran = streams.get(name as keyof typeof STREAMS) as Run;
+      expect(await ran.ended, ran.output()).toBe(0);
+      const lines = ran.output().trim().split('\n');
+      expect(lines).toHaveLength(5);
+      for (const line of lines) expect(line).toMatch(/^\d+ \d{4}-\S+Z (telemetry|ack|execution|alarm) \{/);
+    },
+  );
+
+  it.for(Object.entries(STREAMS))(
+    '%s prints why its key is refused, and exits with 1',
+    async ([, example], { skip }) => {
+      if (example.missing) skip(example.missing);
+      const elsewhere = newFolder();
+      const apiKey = { ...stack.apiKey, key: 'sw_x' };
+      writeFileSync(join(elsewhere, 'stack.json'), JSON.stringify({ ...stack, apiKey }));
+      const ran = runExample(example, { SITEWIRE_DATA_DIR: elsewhere });
+      expect(await ran.ended).toBe(1);
+      expect(ran.output()).toContain('UNAUTHORIZED');
+      expect(ran.output()).not.toMatch(/Traceback| {4}at /);
+    },
+  );
 
   it('partner.sh gets an answer to every read', async ({ skip }) => {
     if (REST.missing) skip(REST.missing);

@@ -35,7 +35,7 @@ describe('event streams', () => {
     const { status } = await stack.rest('/vcp/events/stream', keys[0]?.key);
     expect(status).toBe(409);
     leaveAll();
-    // A refused attempt takes no place, and one that is let in takes one for good.
+    // A refused attempt takes no place, and one that is let in keeps it.
     const left = keys.map(() => LIMIT.streamsPerKey);
     await eventually(async () => {
       for (const [index, { key }] of keys.entries())

@@ -31,7 +31,8 @@ interface Read {
   examples: (keyof typeof EVENTS)[];
 }
 
-const READS: Record<string, Read> = {
+/** The events, by the name of their message. */
+export const READS: Record<string, Read> = {
   acknowledgement: {
     kind: 'ack',
     summary: 'Acknowledgement of a published command, one for each message',

@@ -9,6 +9,7 @@ import { AMQP_SECURITY, AMQP_SERVERS, amqpChannels, amqpMessages, amqpOperations
 import { EXAMPLE_KEY } from './examples.ts';
 import { MQTT_SECURITY, MQTT_SERVERS, mqttChannels, mqttMessages, mqttOperations } from './mqtt.ts';
 import { type Json, SCHEMAS } from './schema.ts';
+import { STREAM_SECURITY, STREAM_SERVERS, streamChannels, streamOperations } from './stream.ts';
 
 export function asyncApiDocument(): Json {
   return {
@@ -17,14 +18,14 @@ export function asyncApiDocument(): Json {
       title: 'Sitewire messages',
       version: VCP_VERSION,
       description: [
-        "Partners use AMQP 0-9-1, devices MQTT 3.1.1. Actions are the platform's: you send what it receives.",
+        "Partners use AMQP 0-9-1 and, for events, Server-Sent Events; devices MQTT 3.1.1. Actions are the platform's: you send what it receives.",
         `All examples are signed with the key ${EXAMPLE_KEY}.`,
       ].join(' '),
     },
     defaultContentType: 'application/json',
-    servers: { ...AMQP_SERVERS, ...MQTT_SERVERS },
-    channels: { ...amqpChannels(), ...mqttChannels() },
-    operations: { ...amqpOperations(), ...mqttOperations() },
+    servers: { ...AMQP_SERVERS, ...STREAM_SERVERS, ...MQTT_SERVERS },
+    channels: { ...amqpChannels(), ...streamChannels(), ...mqttChannels() },
+    operations: { ...amqpOperations(), ...streamOperations(), ...mqttOperations() },
     components: {
       schemas: SCHEMAS,
       messages: { ...amqpMessages(), ...mqttMessages() },
@@ -32,7 +33,7 @@ export function asyncApiDocument(): Json {
         slug: { description: `The organization's slug: ${SLUG.source}` },
         deviceId: { description: "The device's id, a UUID" },
       },
-      securitySchemes: { ...AMQP_SECURITY, ...MQTT_SECURITY },
+      securitySchemes: { ...AMQP_SECURITY, ...STREAM_SECURITY, ...MQTT_SECURITY },
     },
   };
 }
