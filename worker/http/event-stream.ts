@@ -5,7 +5,7 @@
  */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { PING } from '../../protocol/link/live.ts';
+import { PING, PONG } from '../../protocol/link/live.ts';
 import { STREAM_HEADER, type StreamDown, type StreamFilter, streamDown } from '../../protocol/link/stream.ts';
 
 export const EVENT_STREAM = 'text/event-stream';
@@ -49,7 +49,8 @@ class EventStream {
   #after: number;
   #isAsking = false;
   #comments: number | null = null;
-  #end: number | null = null;
+  /** Time since the begin, in whole intervals of comments. */
+  #openMs = 0;
 
   constructor(socket: WebSocket, after: number, signal: AbortSignal) {
     this.#socket = socket;
@@ -59,7 +60,6 @@ class EventStream {
     socket.addEventListener('error', () => this.#close());
     signal.addEventListener('abort', () => this.#close());
     this.#comments = setInterval(() => this.#comment(), LIMIT.streamCommentMs);
-    this.#end = setTimeout(() => this.#close(), LIMIT.streamMs);
     this.body = new ReadableStream({
       start: (controller) => {
         this.#controller = controller;
@@ -78,8 +78,9 @@ class EventStream {
     this.#send(JSON.stringify({ after: this.#after }));
   }
 
-  /** The object sends pages; anything else is its goodbye. */
+  /** The object sends pages, and the runtime answers pings; anything else is the object's goodbye. */
   #receive(data: unknown): void {
+    if (data === PONG) return;
     const page = streamDown.safeParse(parsed(data));
     if (!page.success) {
       this.#close();
@@ -92,8 +93,16 @@ class EventStream {
     if ((this.#controller?.desiredSize ?? 0) > 0) this.#ask();
   }
 
-  /** The comment also proves to the object that the Worker lives: the runtime answers the ping without waking it. */
+  /**
+   * Called at each interval; ends the stream in time. The ping proves to the object that the Worker lives: the runtime
+   * answers it without waking the object.
+   */
   #comment(): void {
+    this.#openMs += LIMIT.streamCommentMs;
+    if (this.#openMs >= LIMIT.streamMs) {
+      this.#close();
+      return;
+    }
     this.#write(':\n\n');
     this.#send(PING);
   }
@@ -121,7 +130,6 @@ class EventStream {
     if (!controller) return;
     this.#controller = undefined;
     clearInterval(this.#comments);
-    clearTimeout(this.#end);
     for (const close of [() => controller.close(), () => this.#socket.close(1000, 'stream ended')]) {
       try {
         close();

@@ -13,6 +13,8 @@ export interface SentEvent {
 
 export class StreamClient {
   readonly response: Response;
+  /** Comments so far. */
+  comments = 0;
   readonly #leave = new AbortController();
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #decoder = new TextDecoder();
@@ -45,7 +47,9 @@ export class StreamClient {
     for (;;) {
       const block = await this.#block();
       if (block === undefined) return undefined;
-      const fields = block.split('\n').filter((line) => !line.startsWith(':'));
+      const lines = block.split('\n');
+      const fields = lines.filter((line) => !line.startsWith(':'));
+      this.comments += lines.length - fields.length;
       if (fields.length > 0) return Object.fromEntries(fields.map((line) => line.split(/: (.*)/, 2)));
     }
   }

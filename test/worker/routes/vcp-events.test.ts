@@ -231,6 +231,20 @@ describe('GET /vcp/events/stream', () => {
     expect((await stream.take(1)).map(numberOf)).toEqual([2]);
   });
 
+  it('stays open through its comments, and ends after 15 minutes [C-12.3]', async ({ source, plant }) => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const stream = await StreamClient.open(source);
+    for (const number of [1, 2, 3]) {
+      await vi.advanceTimersByTimeAsync(LIMIT.streamCommentMs);
+      await hand(source, plant.id, number, 1);
+      expect((await stream.take(1)).map(numberOf)).toEqual([number]);
+    }
+    expect(stream.comments).toBe(3);
+    await vi.advanceTimersByTimeAsync(LIMIT.streamMs);
+    expect(await stream.next()).toBeUndefined();
+    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(0));
+  });
+
   it('ends when its key is revoked, and cannot be opened again [C-12.3]', async ({ source, client }) => {
     const stream = await StreamClient.open(source);
     await vhostOf(source.id).revoke();
