@@ -40,7 +40,7 @@ export type CountKey =
   | `refused_dials/partner/${PartnerRefusal}`
   | `refused_dials/device/${DeviceRefusal}`
   | `answers/${number}`
-  | `journal_events/${(typeof JOURNAL_EVENTS)[number]}`
+  | `journal_deleted/${(typeof JOURNAL_DELETED)[number]}`
   | `left_out/${(typeof LEFT_OUT)[number]}`;
 
 /** Counts by key. During a deploy newer code may send keys that this code does not know. */
@@ -61,8 +61,8 @@ const PARTNER_REFUSALS = [
 const DEVICE_REFUSALS = ['bad credential', 'not active'] as const;
 /** What is dropped when a limit of the metrics object is reached. */
 const LEFT_OUT = ['report', 'queue', 'count'] as const;
-/** What happened to events of the journals: they were stored, or deleted for their age or the size of the journal. */
-const JOURNAL_EVENTS = ['stored', 'aged', 'over_limit'] as const;
+/** Why events of the journals were deleted: because of their age, or of the size of their journal. */
+const JOURNAL_DELETED = ['age', 'limit'] as const;
 const ENDED: readonly Ended[] = ['COMPLETED', 'DEVIATED', 'FAILED'];
 const ANSWERED = ACKNOWLEDGEMENT_STATUSES.filter((status) => status !== 'REJECTED');
 const GOOD = [200, 201, 202];
@@ -115,11 +115,11 @@ const COUNTS: readonly Omit<CountFamily, 'type'>[] = [
     values: STATUSES.map((status) => [String(status)]),
   },
   {
-    key: 'journal_events',
-    name: 'sitewire_edge_journal_events_total',
-    help: 'Events of the journals of all keys: stored, or deleted because of their age (aged) or the size of the journal (over_limit)',
-    labels: ['what'],
-    values: JOURNAL_EVENTS.map((what) => [what]),
+    key: 'journal_deleted',
+    name: 'sitewire_edge_journal_deleted_events_total',
+    help: 'Events deleted from the journals of all keys, by reason: age, or the size of the journal (limit)',
+    labels: ['reason'],
+    values: JOURNAL_DELETED.map((reason) => [reason]),
   },
   {
     key: 'left_out',

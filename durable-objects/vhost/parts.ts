@@ -127,7 +127,7 @@ export class VhostParts {
       retentionMs: () =>
         DAY_MS * (this.organization.record?.journalRetentionDays ?? LIMIT.journalRetentionDays),
       isAwaited: () => this.streams.isAwaited,
-      count: (turn, what, events) => this.counts.add(turn, `journal_events/${what}`, events),
+      countDeleted: (turn, why, events) => this.counts.add(turn, `journal_deleted/${why}`, events),
       bounds: {
         get: () => keyValues.get<JournalBounds>('journal'),
         set: (turn, bounds) => keyValues.set(turn, 'journal', bounds),

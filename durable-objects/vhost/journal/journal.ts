@@ -56,7 +56,11 @@ export interface JournalHost {
   retentionMs(): number;
   /** Whether a reader waits for the next event. */
   isAwaited(): boolean;
-  count(turn: Turn, what: 'stored' | 'aged' | 'over_limit', events: number): void;
+  /**
+   * Counts deleted events. Stored ones are not counted: the count would need an alarm for each telemetry event, which
+   * costs two rows.
+   */
+  countDeleted(turn: Turn, why: 'age' | 'limit', events: number): void;
   bounds: { get(): JournalBounds | undefined; set(turn: Turn, bounds: JournalBounds): void };
 }
 
@@ -215,9 +219,8 @@ export class EventJournal {
     if (pending.length === 0) return;
     for (let from = 0; from < pending.length; ) from = this.#storeFrom(turn, pending, from);
     this.#storedAtMs = turn.now;
-    this.#host.count(turn, 'stored', pending.length);
     while (this.#bytes > LIMIT.journalBytes && this.#firstKept < (this.#tail?.first ?? 0))
-      this.#dropOldest(turn, 'over_limit');
+      this.#dropOldest(turn, 'limit');
   }
 
   /**
@@ -295,16 +298,16 @@ export class EventJournal {
   dropAged(turn: Turn): void {
     const isAged = () => (this.#oldestAtMs ?? turn.now) + this.#host.retentionMs() <= turn.now;
     for (let left: number = VHOST_BOUNDS.journalRowsPerLook; left > 0 && isAged(); left--)
-      this.#dropOldest(turn, 'aged');
+      this.#dropOldest(turn, 'age');
     if (!isAged()) this.#agedAtMs = turn.now;
   }
 
-  #dropOldest(turn: Turn, why: 'aged' | 'over_limit'): void {
-    const { rows, bounds, count } = this.#host;
+  #dropOldest(turn: Turn, why: 'age' | 'limit'): void {
+    const { rows, bounds, countDeleted } = this.#host;
     const oldest = rows.oldest();
     if (!oldest) return;
     rows.delete(turn, oldest.first);
-    count(turn, why, oldest.event_count);
+    countDeleted(turn, why, oldest.event_count);
     if (this.#tail?.first === oldest.first && this.#bounds) {
       this.#tail = undefined;
       this.#bounds = { ...this.#bounds, last: this.#last };

@@ -267,7 +267,18 @@ describe('events that wait to be stored', () => {
     expect((await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0)).toBe(256);
   });
 
-  it('are stored at once if they are seldom telemetry, and by an alarm if they are frequent [C-12.1]', async () => {
+  it('set no alarm of their own if they are telemetry that comes rarely: each costs one row [C-12.1] [rule 10]', async () => {
+    const { key, siteId } = await consumer();
+    const alarm = () => runInDurableObject(vhostOf(key.id), (_, { storage }) => storage.getAlarm());
+    await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 1));
+    const before = await alarm();
+    vi.setSystemTime(Date.now() + 10_000);
+    await vhostOf(key.id).receivePassing(siteId, passingEvents(2, 1));
+    expect(await alarm()).toBe(before);
+    expect(before).toBeGreaterThan(Date.now() + 30_000);
+  });
+
+  it('are stored at once if they are telemetry that comes rarely, and by an alarm if it comes often [C-12.1]', async () => {
     const { key, siteId } = await newKey();
     const pass = (number: number) => vhostOf(key.id).receivePassing(siteId, passingEvents(number, 1));
     const stored = async () => (await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0);
