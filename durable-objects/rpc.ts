@@ -11,6 +11,7 @@ import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { BackupRpc } from './backup-rpc.ts';
+import type { DeadLetterRpc } from './dead-letter-rpc.ts';
 import type { JournalRpc } from './journal-rpc.ts';
 import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
 
@@ -262,7 +263,7 @@ export interface VhostGrant {
   signingKey: string;
 }
 
-export interface VhostRpc extends BackupRpc, JournalRpc {
+export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc {
   /** Makes this object the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void;
   /**

@@ -9,11 +9,10 @@ import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { STREAM_HEADER, streamFilter } from '../protocol/link/stream.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
-import { eventRoutingKey } from '../protocol/routing-keys.ts';
 import type { RestoreAnswer } from './backup-rpc.ts';
 import { type ClientDial, notFoundResponse, readDial, stateRefusal } from './dial.ts';
 import type { Env } from './env.ts';
-import type { JournalAnswer, JournalQuery } from './journal-rpc.ts';
+import type { JournalQuery } from './journal-rpc.ts';
 import { Reporter } from './metrics/report.ts';
 import { Agenda, AlarmClock, type DueSource } from './object/agenda.ts';
 import { closeQuietly } from './object/sockets.ts';
@@ -22,9 +21,11 @@ import { RestorableObject } from './restorable.ts';
 import type { OutboxEvent, PassingEvent, Receipt, VhostGrant, VhostRpc } from './rpc.ts';
 import { connectionRefusal, openStream } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
+import { answerJournal } from './vhost/journal/answer.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
+import { deleteDeadLetter, listDeadLetters, requeueDeadLetter } from './vhost/queue/dead-letters.ts';
 
 export class Vhost extends RestorableObject implements VhostRpc {
   readonly #vhost: VhostParts;
@@ -63,11 +64,7 @@ export class Vhost extends RestorableObject implements VhostRpc {
     const journal: DueSource = {
       name: 'event journal',
       dueMs: () => this.#vhost.journal.dueMs(),
-      run: (turn) => {
-        this.#vhost.undoBroker(turn);
-        this.#vhost.storeAll(turn);
-        this.#vhost.journal.dropAged(turn);
-      },
+      run: (turn) => this.#vhost.keepJournal(turn),
     };
     const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
     const sources = [key, ending, calls, silence, age, journal, this.#vhost.streams, counts, reporter];
@@ -141,18 +138,20 @@ export class Vhost extends RestorableObject implements VhostRpc {
     return isTaken ? 'taken' : 'gone';
   }
 
-  readJournal(query: JournalQuery): JournalAnswer {
-    const { key, journal, turns } = this.#vhost;
-    if (!key.record || this.#vhost.hasEnded())
-      return { refused: key.isRevoked || key.record ? 'ended' : 'none' };
-    // Readers get only stored events.
-    if (journal.hasPending) turns.run((turn) => journal.flush(turn, false));
-    const { events, ...page } = journal.read(query);
-    const { slug } = key.names;
-    const items = events.map(({ sequence, kind, body }) =>
-      JSON.stringify({ sequence, routingKey: eventRoutingKey(slug, kind), event: body }),
-    );
-    return { ...page, items: items.join(',') };
+  readJournal(query: JournalQuery) {
+    return answerJournal(this.#vhost, query);
+  }
+
+  listDeadLetters(after: string | null, limit: number) {
+    return listDeadLetters(this.#vhost, after, limit);
+  }
+
+  requeueDeadLetter(id: string) {
+    return requeueDeadLetter(this.#vhost, id);
+  }
+
+  deleteDeadLetter(id: string) {
+    return deleteDeadLetter(this.#vhost, id);
   }
 
   override restoreBackup(id: string, fenceId: string): RestoreAnswer {

@@ -13,6 +13,8 @@ export const AUDIT_EVENTS = [
   'api_key.bundle_acknowledged',
   'api_key.created',
   'api_key.creation_failed',
+  'api_key.dead_letter_deleted',
+  'api_key.dead_letter_requeued',
   'api_key.restored',
   'api_key.revoked',
   'api_key.test_connection',

@@ -1,6 +1,9 @@
 /** Events as the journal of a key returns them over HTTPS [C-12.2]. */
 import * as z from 'zod';
 
+/** The content type of a stream of events. */
+export const EVENT_STREAM = 'text/event-stream';
+
 export const journalEvent = z.strictObject({
   /** Grows by one and is never used twice. */
   sequence: z.int().min(1),

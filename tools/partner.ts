@@ -126,6 +126,12 @@ export class Partner {
   ): Promise<{ correlationId: string; messageId: string }> {
     const { slug, signingKey } = this.#options;
     const { envelope, routingKey, body } = signedPublish(slug, signingKey, family, siteId, payload, options);
+    await this.publishText(routingKey, body);
+    return envelope;
+  }
+
+  /** Publishes any text, and resolves at its confirm. */
+  async publishText(routingKey: string, body: string): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.channel.publish(
         EXCHANGE,
@@ -135,7 +141,6 @@ export class Partner {
         (error) => (error ? reject(error) : resolve()),
       );
     });
-    return envelope;
   }
 
   async close(): Promise<void> {

@@ -37,6 +37,7 @@ import { sessionRoutes } from './routes/identity/sessions.ts';
 import { operatorRoutes } from './routes/operator.ts';
 import { operatorEndRoutes } from './routes/operator-ends.ts';
 import { platformRoutes } from './routes/platform.ts';
+import { deadLetterRoutes } from './routes/vcp/dead-letters.ts';
 import { eventRoutes } from './routes/vcp/events.ts';
 import { siteRoutes } from './routes/vcp/sites.ts';
 import { telemetryRoutes } from './routes/vcp/telemetry.ts';
@@ -65,6 +66,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...apiKeyRoutes,
   ...alertRoutes,
   ...auditRoutes,
+  ...deadLetterRoutes,
   ...eventRoutes,
   ...siteRoutes,
   ...telemetryRoutes,

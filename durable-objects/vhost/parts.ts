@@ -130,7 +130,11 @@ export class VhostParts {
       countDeleted: (turn, why, events) => this.counts.add(turn, `journal_deleted/${why}`, events),
       bounds: {
         get: () => keyValues.get<JournalBounds>('journal'),
-        set: (turn, bounds) => keyValues.set(turn, 'journal', bounds),
+        set: (turn, bounds) => {
+          keyValues.set(turn, 'journal', bounds);
+          // A key that has no client yet has no copy of the organization's retention.
+          if (!this.organization.record) turn.send(() => this.organization.keepUp());
+        },
       },
     });
     this.streams = new Streams({ ctx, clock, turns: this.turns, journal: this.journal, keepAlive });
@@ -214,6 +218,14 @@ export class VhostParts {
     this.#broker.queues.flush(turn);
     this.intake.save(turn);
     this.journal.flush(turn, true);
+  }
+
+  /** Stores the journal's events that are only in memory, and deletes those that are too old. */
+  keepJournal(turn: Turn): void {
+    this.undoBroker(turn);
+    this.storeAll(turn);
+    if (!this.organization.record) turn.send(() => this.organization.keepUp());
+    this.journal.dropAged(turn, this.organization.record !== undefined);
   }
 
   /**

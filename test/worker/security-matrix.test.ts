@@ -8,10 +8,10 @@ import { CALLERS, type Caller, type Callers } from '#workerd/callers.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
+import { EVENT_STREAM } from '../../protocol/event-journal.ts';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
-import { EVENT_STREAM } from '../../worker/http/event-stream.ts';
 import { METRICS_PATH } from '../../worker/metrics/metrics.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
 

@@ -33,6 +33,7 @@ import { benchStrangers } from './strangers.ts';
 import { benchStrangersAccount } from './strangers-account.ts';
 import { benchStrangersConnections } from './strangers-connections.ts';
 import { benchStrangersRequests } from './strangers-requests.ts';
+import { benchStreams } from './streams.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   amqp: benchAmqp,
@@ -54,6 +55,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   identity: benchIdentity,
   oracle: benchOracle,
   devices: benchDeviceList,
+  streams: benchStreams,
   strangers: benchStrangers,
   'strangers-requests': benchStrangersRequests,
   'strangers-connections': benchStrangersConnections,

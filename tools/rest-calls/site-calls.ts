@@ -52,6 +52,28 @@ export const SITE_CALLS: readonly Call[] = [
     readsForSeconds: 1,
   },
   {
+    route: 'GET /api/v1/vcp/dead-letters',
+    as: 'key',
+    note: 'The partner has published text that is no JSON.',
+    prepare: async (world) => {
+      await world.publishBad();
+      return undefined;
+    },
+    save: { DEAD_LETTER: 'deadLetters.0.id' },
+  },
+  {
+    route: 'POST /api/v1/vcp/dead-letters/{id}/requeue',
+    as: 'key',
+    ids: { id: 'DEAD_LETTER' },
+  },
+  {
+    route: 'GET /api/v1/vcp/dead-letters',
+    as: 'key',
+    isHidden: true,
+    save: { DEAD_LETTER: 'deadLetters.0.id' },
+  },
+  { route: 'DELETE /api/v1/vcp/dead-letters/{id}', as: 'key', ids: { id: 'DEAD_LETTER' } },
+  {
     route: 'GET /api/v1/vcp/sites/{siteId}/schedules',
     ids: { siteId: 'PLANT' },
     query: 'from=$NOW&to=$IN_TWO_HOURS',

@@ -147,6 +147,11 @@ export class World {
     );
   }
 
+  /** Publishes text that is no envelope, so that the key has a dead letter. */
+  async publishBad(): Promise<void> {
+    await this.#partner?.publishText('northwind.command.device', 'nonsense');
+  }
+
   /** The fields of a request for a new token, signed with the secret of the device. */
   renewal(): Variables {
     const { DEVICE: deviceId = '', SECRET: secret = '' } = this.variables;

@@ -4,11 +4,10 @@
  * the comments that keep the connection alive, so a stream without events leaves its object asleep.
  */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { EVENT_STREAM } from '../../protocol/event-journal.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { PING, PONG } from '../../protocol/link/live.ts';
 import { STREAM_HEADER, type StreamDown, type StreamFilter, streamDown } from '../../protocol/link/stream.ts';
-
-export const EVENT_STREAM = 'text/event-stream';
 
 interface StreamRequest {
   filter: StreamFilter;

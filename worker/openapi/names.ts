@@ -6,6 +6,7 @@ import * as apiKey from '../../protocol/api-key-record.ts';
 import { auditEvent } from '../../protocol/audit.ts';
 import { ceilings, ceilingsChange } from '../../protocol/ceilings.ts';
 import { commandLogEntry } from '../../protocol/command-log.ts';
+import { deadLetter, requeued } from '../../protocol/dead-letter.ts';
 import * as device from '../../protocol/device-record.ts';
 import * as template from '../../protocol/device-template.ts';
 import { errorEnvelope } from '../../protocol/errors.ts';
@@ -42,6 +43,7 @@ const SCHEMAS = {
   ConnectionBundle: apiKey.connectionBundle,
   ConnectionTest: apiKey.connectionTest,
   Constraints: config.constraints,
+  DeadLetter: deadLetter,
   Deletion: plant.deletion,
   Device: device.deviceRecord,
   DeviceChange: device.deviceChange,
@@ -90,6 +92,7 @@ const SCHEMAS = {
   ReasonRequest: device.reasonRequest,
   RefreshRequest: user.refreshRequest,
   Registration: user.registration,
+  Requeued: requeued,
   RestCommand: device.restCommand,
   RestCommandRequest: device.restCommandRequest,
   RoleChange: user.roleChange,

@@ -22,6 +22,7 @@ export function openStream(vhost: VhostParts, filter: StreamFilter): Response {
   const { key, organization, streams } = vhost;
   if (!key.record || vhost.hasEnded()) return stateRefusal('The API key was revoked or has expired');
   if (organization.record?.isSuspended) return stateRefusal('The organization is suspended');
+  organization.keepUp();
   const socket = streams.open(filter);
   if (socket) return new Response(null, { status: 101, webSocket: socket });
   return refusalResponse(

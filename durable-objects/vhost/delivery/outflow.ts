@@ -6,6 +6,7 @@
  * waits end within a second and no timer keeps an idle object awake.
  */
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
+import type { Calls } from '../../object/calls.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { ClientSockets } from '../client/sockets.ts';
 import type { Broker } from './broker.ts';
@@ -47,6 +48,8 @@ export class Outflow {
   #storeWait: Wait | undefined;
   #settleWait: Wait | undefined;
   #isGoingOn = false;
+  /** Who waits for the answer to a publish that no connection sent, by the id in its place. */
+  readonly #callers = new Map<string, (frames: VhostLinkDown[]) => void>();
 
   constructor(host: OutflowHost) {
     this.#host = host;
@@ -58,6 +61,7 @@ export class Outflow {
     const frames = broker().links.takeFrames();
     const hasDeliveries = frames.size > 0;
     for (const [connectionId, first] of answers) {
+      this.#callers.get(connectionId)?.(first);
       const all = [...first, ...(frames.get(connectionId) ?? [])];
       frames.delete(connectionId);
       if (all.length > 0) sockets.send(connectionId, all);
@@ -67,6 +71,17 @@ export class Outflow {
     if (hasDeliveries) this.#host.taken();
     this.#scheduleFlush();
     if (!this.#isGoingOn && broker().hasDeliverable) this.#host.keepAlive(this.#goOn());
+  }
+
+  /** Resolves with the answer to a publish that is submitted under this id and not by a connection. */
+  async answerTo(id: string, deadlineMs: number, calls: Pick<Calls, 'until'>): Promise<VhostLinkDown[]> {
+    const { promise, resolve } = Promise.withResolvers<VhostLinkDown[]>();
+    this.#callers.set(id, resolve);
+    try {
+      return await calls.until(deadlineMs, promise);
+    } finally {
+      this.#callers.delete(id);
+    }
   }
 
   /**

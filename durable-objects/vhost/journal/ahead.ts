@@ -1,6 +1,6 @@
 /**
- * After a crash: how far the outbox of each site is in the journal, where that is further than the vhost remembers for
- * its queues. Sites then send events again that the journal has; it ignores these. A site is here until it has sent all
+ * After a crash: how far the outbox of each site is in the journal, where that is further than in the table `received`,
+ * which is for the queues, too. Sites then send events again that the journal has; it ignores these. A site is here until it has sent all
  * of them, so outside of a crash none is.
  */
 import type { Turn } from '../../object/turn.ts';
@@ -22,6 +22,7 @@ export class Ahead {
     this.#stored = new Set(this.#sequences.keys());
     const later = from === undefined ? [] : this.#rows.sitesFrom(from);
     for (const [siteId, sequence] of later.flatMap((text) => [...readSites(text)])) {
+      if (sequence <= this.#rows.receivedFrom(siteId)) continue;
       this.#sequences.set(siteId, sequence);
       this.#stored.delete(siteId);
     }

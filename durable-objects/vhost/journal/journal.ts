@@ -30,6 +30,13 @@ const TELEMETRY_MS = 8_000;
 const FREQUENT_EVENTS = 4;
 /** Pause between the turns that store events only because readers wait, so that frequent events share a row. */
 const SHOW_MS = 30;
+/**
+ * Telemetry is stored in time only for a journal that is read: of one that was not read for this long, an eviction may
+ * lose what is pending. A row for each telemetry event of every key that uses only AMQP would cost more than all else
+ * that the vhost does.
+ */
+const UNREAD_MS = 7 * 24 * 60 * 60_000;
+const READ_STEP_MS = 24 * 60 * 60_000;
 /** The shortest time between two deletions of events that are too old. */
 const AGED_STEP_MS = 60 * 60_000;
 
@@ -49,6 +56,8 @@ export interface JournalPage {
 export interface JournalBounds {
   begun: number;
   last?: number;
+  /** When the journal was read, exact to READ_STEP_MS. */
+  readAtMs?: number;
 }
 
 export interface JournalHost {
@@ -178,13 +187,19 @@ export class EventJournal {
       this.#pendingBytes >= journalPendingBytes
     )
       return true;
-    if (this.#telemetrySinceMs !== undefined && !this.#isTelemetryFrequent(now)) return true;
+    const hasTelemetry = this.#telemetrySinceMs !== undefined && this.#isRead(now);
+    if (hasTelemetry && !this.#isTelemetryFrequent(now)) return true;
     return this.#host.isAwaited() && this.showAtMs <= now;
   }
 
   /** From when on pending events are stored only because a reader waits. */
   get showAtMs(): number {
     return this.#storedAtMs + SHOW_MS;
+  }
+
+  #isRead(now: number): boolean {
+    const readAtMs = this.#bounds?.readAtMs;
+    return readAtMs !== undefined && now - readAtMs < UNREAD_MS;
   }
 
   #isTelemetryFrequent(now: number): boolean {
@@ -285,18 +300,22 @@ export class EventJournal {
     return Math.max(this.#oldestAtMs + this.#host.retentionMs(), this.#agedAtMs + AGED_STEP_MS);
   }
 
-  /** When telemetry must be stored; undefined if none is pending. */
+  /** When telemetry must be stored; undefined if none is pending, or if nobody reads the journal. */
   telemetryAtMs(): number | undefined {
-    return this.#telemetrySinceMs === undefined ? undefined : this.#telemetrySinceMs + TELEMETRY_MS;
+    const sinceMs = this.#telemetrySinceMs;
+    return sinceMs === undefined || !this.#isRead(sinceMs) ? undefined : sinceMs + TELEMETRY_MS;
   }
 
   dueMs(): number | undefined {
     return earliest([this.telemetryAtMs(), this.agedAtMs()]);
   }
 
-  /** Deletes events that are too old, a limited number of rows per call. A failure must lead to `reload`. */
-  dropAged(turn: Turn): void {
-    const isAged = () => (this.#oldestAtMs ?? turn.now) + this.#host.retentionMs() <= turn.now;
+  /**
+   * Deletes events that are too old, a limited number of rows per call. `isKnown`: the retention is known; if not, they
+   * stay for now. A failure must lead to `reload`.
+   */
+  dropAged(turn: Turn, isKnown: boolean): void {
+    const isAged = () => isKnown && (this.#oldestAtMs ?? turn.now) + this.#host.retentionMs() <= turn.now;
     for (let left: number = VHOST_BOUNDS.journalRowsPerLook; left > 0 && isAged(); left--)
       this.#dropOldest(turn, 'age');
     if (!isAged()) this.#agedAtMs = turn.now;
@@ -325,6 +344,17 @@ export class EventJournal {
   }
 
   // reading
+
+  /** Whether a read must be noted: none was in the last day. */
+  mustNoteRead(now: number): boolean {
+    return now - (this.#bounds?.readAtMs ?? 0) >= READ_STEP_MS;
+  }
+
+  /** Notes that the journal is read. A failure must lead to `reload`. */
+  noteRead(turn: Turn): void {
+    this.#bounds = { ...(this.#bounds ?? this.#begin(turn)), readAtMs: turn.now };
+    this.#host.bounds.set(turn, this.#bounds);
+  }
 
   /** Sequence of the last stored event. */
   get last(): number {

@@ -77,6 +77,12 @@ export class JournalRows {
     );
   }
 
+  /** The table `received`: the last outbox sequence of a site that journal and queues have. */
+  receivedFrom(siteId: string): number {
+    const query = 'SELECT sequence FROM received WHERE site_id = ?';
+    return this.#sql.one<{ sequence: number }>(query, siteId)?.sequence ?? 0;
+  }
+
   /** The table `journaled`: outbox sequences by site. */
   journaled(): [siteId: string, sequence: number][] {
     const rows = this.#sql.all<{ site_id: string; sequence: number }>('SELECT * FROM journaled');

@@ -4,6 +4,7 @@
  */
 
 import type { Envelope } from '../../../protocol/envelope.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env, SiteStub } from '../../env.ts';
@@ -23,6 +24,9 @@ import { confirms, judgeSignature, signatureHint, toSubmission, unknownSiteEvent
 
 /** Minimum age of the registry's copy before an unknown site triggers a new read. */
 const RETRY_MS = 1_000;
+
+/** A publish is confirmed or nacked in this time, unless the key ends. */
+const ANSWER_MS = LIMIT.confirmMs + 1_000;
 
 /** An authorized publish with a valid envelope. */
 export interface Publish {
@@ -64,6 +68,19 @@ export class Publisher implements LaneHost {
       ? this.#lanes.submit(siteId, this.#pending(connectionId, publish, now))
       : this.#resolve(connectionId, key, publish, now);
     if (work) keepAlive(work);
+  }
+
+  /** The same for a publish over HTTPS. False if it is not known to be recorded. */
+  async publishAndWait(key: KeyRecord, publish: Publish, now: number): Promise<boolean> {
+    const { outflow, calls } = this.#host;
+    const id = crypto.randomUUID();
+    const answered = outflow.answerTo(id, now + ANSWER_MS, calls);
+    this.publish(id, key, publish, now);
+    try {
+      return (await answered).every(({ kind }) => kind === 'stored');
+    } catch {
+      return false;
+    }
   }
 
   /** Resolves when no call to a Site is open. */

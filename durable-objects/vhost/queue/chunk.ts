@@ -90,6 +90,15 @@ export class Chunk {
     return this.#leases.findIndex((lease) => lease !== SETTLED);
   }
 
+  /** Whether the message is not settled. */
+  isOpen(index: number): boolean {
+    return this.#leases[index] !== undefined && this.#leases[index] !== SETTLED;
+  }
+
+  isLeased(index: number): boolean {
+    return (this.#leases[index] ?? SETTLED) > WAITING;
+  }
+
   wasOut(index: number): boolean {
     return (this.#history[index] ?? 0) % 2 === 1;
   }

@@ -55,6 +55,14 @@ export interface Taken {
   redelivered: boolean;
 }
 
+/** A message in its place; the places of all messages are in their order. */
+export interface Place {
+  position: number;
+  index: number;
+  message: Message;
+  isLeased: boolean;
+}
+
 export interface Lease {
   id: number;
   owner: Owner;
@@ -140,6 +148,26 @@ export class Queue {
 
   *leases(): Iterable<Lease> {
     for (const chunk of this.#chunks.all()) yield* chunk.held();
+  }
+
+  /** The messages that are not settled, from the one after a place on. */
+  *messagesAfter(position: number, index: number): Generator<Place> {
+    for (const chunk of this.#chunks.all()) {
+      if (chunk.position < position) continue;
+      for (let at = chunk.position === position ? index + 1 : 0; at < chunk.count; at++) {
+        const message = chunk.isOpen(at) ? this.#chunks.messageAt(chunk, at) : undefined;
+        if (message) yield { position: chunk.position, index: at, message, isLeased: chunk.isLeased(at) };
+      }
+    }
+  }
+
+  /** Removes a message that waits. */
+  remove({ position, index }: Pick<Place, 'position' | 'index'>): void {
+    for (const chunk of this.#chunks.all()) {
+      if (chunk.position !== position) continue;
+      this.#chunks.settle(chunk, index);
+      return;
+    }
   }
 
   // what is only in memory

@@ -71,6 +71,14 @@ export class Queues {
     return queue;
   }
 
+  /** An event queue or a partner queue by the name that partners use; undefined for any other name. */
+  byFullName(name: string): Queue | undefined {
+    const ours = QUEUE_NAMES.find(
+      (one) => one !== 'dead-letter' && fullQueueName(this.#slug(), one) === name,
+    );
+    return ours ? this.ours(ours) : this.partner.find(name)?.queue;
+  }
+
   /** The name that partners use. */
   fullName(key: QueueKey): string {
     const ours = QUEUE_NAMES.find((name) => name === key);

@@ -1,8 +1,8 @@
 /** Checks every answer of the Worker in the tests against the OpenAPI document. */
 import { Validator } from '@cfworker/json-schema';
+import { EVENT_STREAM } from '../../../protocol/event-journal.ts';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';
-import { EVENT_STREAM } from '../../../worker/http/event-stream.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
 import { openApiDocument } from '../../../worker/openapi/document.ts';
 import type { AnyRoute } from '../../../worker/route.ts';

@@ -22,8 +22,15 @@ const QUERIES: Record<string, (ids: Readonly<Record<string, string>>) => string>
     '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
   '/api/v1/plants/{id}/telemetry': () =>
     '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
+  '/api/v1/vcp/dead-letters': ofKey,
+  '/api/v1/vcp/dead-letters/{id}': ofKey,
+  '/api/v1/vcp/dead-letters/{id}/requeue': ofKey,
   '/api/v1/vcp/meter-state': ({ ean = '000000000000000000' }) => `?ean=${ean}`,
 };
+
+function ofKey({ 'api-keys': key = ABSENT }: Readonly<Record<string, string>>): string {
+  return key === '' ? '' : `?keyId=${key}`;
+}
 
 /** The path with an id for each noun; a noun without one gets an absent id. */
 export function pathWith({ path }: AnyRoute, ids: Readonly<Record<string, string>>): string {

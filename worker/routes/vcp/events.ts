@@ -1,7 +1,7 @@
 /** The events of an API key over HTTPS: pages of its journal, and the same as a stream [C-12.2], [C-12.3]. */
 import type { Context } from 'hono';
 import * as z from 'zod';
-import { eventPage } from '../../../protocol/event-journal.ts';
+import { EVENT_STREAM, eventPage } from '../../../protocol/event-journal.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -9,7 +9,7 @@ import { EVENT_KINDS } from '../../../protocol/routing-keys.ts';
 import { requireSite } from '../../auth/access.ts';
 import type { AppContext } from '../../env.ts';
 import { conflict, unauthorized } from '../../http/error-response.ts';
-import { EVENT_STREAM, openEventStream } from '../../http/event-stream.ts';
+import { openEventStream } from '../../http/event-stream.ts';
 import { integerParameter, invalidParameter } from '../../http/query.ts';
 import { route } from '../../route.ts';
 import { VCP_READ } from './vcp-read.ts';

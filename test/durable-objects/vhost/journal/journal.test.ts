@@ -167,6 +167,17 @@ describe('a page of the journal', () => {
 });
 
 describe('the sequences of the journal', () => {
+  it('need no table of their own after a sleep, because the vhost remembers how far each outbox is stored', async () => {
+    const { key, siteId } = await newKey();
+    await hand(key, siteId, 1, 2);
+    await hand(key, crypto.randomUUID(), 1, 2);
+    await settle(key);
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, siteId, 3, 1);
+    await settle(key);
+    expect(await vhostRows(key, 'SELECT * FROM journaled')).toEqual([]);
+  });
+
   it('go on after a sleep, in the same row [C-12.1]', async () => {
     const { key, siteId } = await newKey();
     await hand(key, siteId, 1, 2);
@@ -269,6 +280,7 @@ describe('events that wait to be stored', () => {
 
   it('set no alarm of their own if they are telemetry that comes rarely: each costs one row [C-12.1] [rule 10]', async () => {
     const { key, siteId } = await consumer();
+    await readJournal(key);
     const alarm = () => runInDurableObject(vhostOf(key.id), (_, { storage }) => storage.getAlarm());
     await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 1));
     const before = await alarm();
@@ -278,8 +290,29 @@ describe('events that wait to be stored', () => {
     expect(before).toBeGreaterThan(Date.now() + 30_000);
   });
 
+  it('wait for other events if they are telemetry and nobody has read the journal for a week [C-12.1]', async () => {
+    const { key, siteId } = await consumer();
+    const stored = async () => (await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0);
+    const pass = (number: number) => vhostOf(key.id).receivePassing(siteId, passingEvents(number, 1));
+    await pass(1);
+    expect(await stored()).toBe(0);
+    expect(numbersOf(await readJournal(key))).toEqual([1]);
+    await pass(2);
+    expect(await stored()).toBe(2);
+    await evictDurableObject(vhostOf(key.id));
+    await pass(3);
+    expect(await stored()).toBe(3);
+    vi.setSystemTime(Date.now() + 7 * DAY);
+    await pass(4);
+    expect(await stored()).toBe(3);
+    await hand(key, siteId, 5, 1);
+    await settle(key);
+    expect(await stored()).toBe(5);
+  });
+
   it('are stored at once if they are telemetry that comes rarely, and by an alarm if it comes often [C-12.1]', async () => {
     const { key, siteId } = await newKey();
+    await readJournal(key);
     const pass = (number: number) => vhostOf(key.id).receivePassing(siteId, passingEvents(number, 1));
     const stored = async () => (await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0);
     for (const number of [1, 2, 3]) {
@@ -318,6 +351,26 @@ describe('events that are too old or too many', () => {
     const { events, gap } = await readJournal(key, { after: last });
     expect([events.map(({ sequence }) => sequence), gap]).toEqual([[last + 1], false]);
   });
+
+  it.each([1, 30])(
+    'are kept for %i days if the organization wants it, also by a key that no client has ever used [C-12.1]',
+    async (days) => {
+      const key = await createKey(await createOrganization({ journalRetentionDays: days }));
+      await hand(key, crypto.randomUUID(), 1, 1);
+      await settle(key);
+      const countAt = async (ms: number) => {
+        vi.setSystemTime(START_MS + ms);
+        // The first alarm may read the settings, and an hour later the next one uses them.
+        for (const hours of [0, 2]) {
+          vi.setSystemTime(START_MS + ms + hours * 3_600_000);
+          await runDurableObjectAlarm(vhostOf(key.id));
+        }
+        return (await rowsOf(key)).length;
+      };
+      expect(await countAt((Math.min(days, 8) - 0.5) * DAY)).toBe(1);
+      expect(await countAt((days + 0.5) * DAY)).toBe(0);
+    },
+  );
 
   it('are deleted, the oldest first, when the journal has 256 MiB; the object wakes with the rest [C-12.1]', async () => {
     const { key, siteId } = await newKey();
