@@ -67,8 +67,11 @@ def on_event(fields):
         print("events were deleted before this program read them:", text)
     elif kind:
         event = json.loads(text)
-        verify(kind, text, event)
-        print(fields["id"], event["timestamp"], kind, json.dumps(event["payload"])[:120], flush=True)
+        # Only the events of an unsigned command whose correlationId contains | have no signature.
+        if "signature" in event:
+            verify(kind, text, event)
+        verified = "" if "signature" in event else " (not signed)"
+        print(f"{fields['id']}{verified}", event["timestamp"], kind, json.dumps(event["payload"])[:120], flush=True)
         if left is not None:
             left -= 1
     last = fields.get("id", last)
