@@ -1,6 +1,9 @@
 /** Dead letters over REST: publishes that were malformed, and events that no client took [C-12.5]. */
 import * as z from 'zod';
 
+/** The place of a dead letter in its queue, and its time. */
+export const DEAD_LETTER_ID = /^(\d{1,15})-(\d{1,9})-(\d{1,15})$/;
+
 export const deadLetter = z.strictObject({
   id: z.string(),
   reason: z.string(),

@@ -144,8 +144,8 @@ export class EventJournal {
   // adding
 
   /**
-   * Adds an event that is stored soon, or in this turn: if `isAtOnce`, and if it has no `safety`. One that the journal already has, because its site sends it again after a
-   * crash, is ignored.
+   * Adds an event that is stored soon; in this turn if `isAtOnce`, or if it has no `safety`. An event that the journal
+   * already has, because its site sends it again after a crash, is ignored.
    */
   add(
     turn: Turn,
@@ -172,7 +172,7 @@ export class EventJournal {
     return this.#pending.length > 0;
   }
 
-  /** The first outbox sequence of a site that is only in memory; undefined if there is none. */
+  /** The outbox sequence of a site's first pending event; undefined if none is pending. */
   firstPending(siteId: string): number | undefined {
     return this.#pendingSites.get(siteId);
   }

@@ -1,5 +1,10 @@
 /** The dead letters of a key over REST: reads them, puts them back and deletes them [C-12.5]. */
-import type { DeadLetter, DeadLetterRefusal, Requeued } from '../../../protocol/dead-letter.ts';
+import {
+  DEAD_LETTER_ID,
+  type DeadLetter,
+  type DeadLetterRefusal,
+  type Requeued,
+} from '../../../protocol/dead-letter.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../../protocol/publish-right.ts';
@@ -13,7 +18,6 @@ import type { Place, Queue } from './queue.ts';
 const QUEUE = 'dead-letter';
 /** A page ends after the dead letter with which it has this many characters. */
 const PAGE_CHARS = 512 * 1_024;
-const ID = /^(\d{1,15})-(\d{1,9})-(\d{1,15})$/;
 
 /** Position and index are used again when the queue is empty, so an id also has the time. */
 function idOf({ position, index, message }: Place): string {
@@ -30,7 +34,7 @@ export function listDeadLetters(
   limit: number,
 ): { deadLetters: DeadLetter[]; next: string | null } | DeadLetterRefusal {
   if (vhost.hasEnded()) return { refused: 'ended' };
-  const [position = -1, index = -1] = (ID.exec(after ?? '') ?? []).slice(1).map(Number);
+  const [position = -1, index = -1] = (DEAD_LETTER_ID.exec(after ?? '') ?? []).slice(1).map(Number);
   const deadLetters: DeadLetter[] = [];
   let chars = 0;
   for (const place of queueOf(vhost).messagesAfter(position, index)) {
@@ -120,7 +124,7 @@ async function publishAgain(
 /** A dead letter that no client has. */
 function find(vhost: VhostParts, id: string): Place | DeadLetterRefusal {
   if (vhost.hasEnded()) return { refused: 'ended' };
-  const [position, index, atMs] = (ID.exec(id) ?? []).slice(1).map(Number);
+  const [position, index, atMs] = (DEAD_LETTER_ID.exec(id) ?? []).slice(1).map(Number);
   if (position === undefined || index === undefined) return { refused: 'absent' };
   const [place] = queueOf(vhost).messagesAfter(position, index - 1);
   const isIt = place?.position === position && place.index === index && place.message.createdAtMs === atMs;

@@ -12,6 +12,7 @@ import {
 } from '#workerd/backups.ts';
 import { connect } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
+import { hand } from '#workerd/outbox-events.ts';
 import { Partner } from '#workerd/partner.ts';
 import { setClock, stopClock } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
@@ -169,6 +170,26 @@ describe('a backup of a key', () => {
     );
     expect(queues).toHaveLength(1);
     expect(await Partner.connect(organization, key)).toBeDefined();
+  });
+
+  it('has no event journal, and its restore leaves the journal, whose sequences go on [C-12.1]', async ({
+    key,
+  }) => {
+    const object = { object: 'key', id: key.id } as const;
+    const siteId = crypto.randomUUID();
+    const read = async () => await key.read<{ events: { sequence: number; event: string }[] }>('/vcp/events');
+    await hand(key, siteId, 1, 2);
+    const text = await backUp(object);
+    await hand(key, siteId, 3, 1);
+    const before = await read();
+    expect(before.events).toHaveLength(3);
+    expect(text).not.toContain(JSON.parse(before.events[0]?.event ?? '').messageId);
+    await restore(object, text);
+    expect(await read()).toEqual(before);
+    await hand(key, siteId, 4, 1);
+    const { events } = await read();
+    expect(events.slice(0, 3)).toEqual(before.events);
+    expect(events[3]?.sequence).toBe((before.events[2]?.sequence ?? 0) + 1);
   });
 
   it('cannot revive a revoked key, even if D1 does not know of the revocation', async ({ team }) => {

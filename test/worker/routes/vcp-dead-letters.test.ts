@@ -118,6 +118,7 @@ describe('GET /vcp/dead-letters', () => {
   it.for([
     ['limit', ['0', '101', 'x']],
     ['keyId', ['x', '']],
+    ['after', ['x', '', '1', '1-2', '-1-2-3', '1-2-x']],
   ] as const)('refuses %s with a wrong value', async ([name, values], { scene }) => {
     for (const value of values)
       await expectInvalid(await scene.client.call(`${PATH}?${name}=${value}`), name, value);

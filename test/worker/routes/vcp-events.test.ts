@@ -1,8 +1,9 @@
 /** The events of a key over HTTPS: pages of its journal, and streams [C-12.2], [C-12.3]. */
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { KeyClient } from '#workerd/client.ts';
 import { StreamClient } from '#workerd/event-streams.ts';
+import { operator } from '#workerd/operator.ts';
 import { hand, outboxEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
 import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
@@ -253,6 +254,31 @@ describe('GET /vcp/events/stream', () => {
     expect(await stream.next()).toBeUndefined();
     await expectError(await client.call('/vcp/events/stream'), 401, 'UNAUTHORIZED');
     await expectError(await client.call('/vcp/events'), 401, 'UNAUTHORIZED');
+  });
+
+  it('ends when its key expires [C-12.3]', async ({ organization }) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const key = await createKey(organization, { expiresAtMs: Date.now() + 60_000 });
+    const stream = await StreamClient.open(key);
+    vi.setSystemTime(Date.now() + 60_001);
+    await runDurableObjectAlarm(vhostOf(key.id));
+    expect(await stream.next()).toBeUndefined();
+  });
+
+  it('ends when its organization is suspended', async ({ ownTeam }) => {
+    const key = await createKey(ownTeam.organization);
+    const stream = await StreamClient.open(key);
+    const path = `/platform/organizations/${ownTeam.id}/suspend`;
+    expect((await operator.post(path, { reason: 'a test' })).status).toBe(200);
+    expect(await stream.next()).toBeUndefined();
+  });
+
+  it('is closed by its object after 16 minutes if its Worker has gone without a word', async ({ source }) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    await StreamClient.open(source);
+    vi.setSystemTime(Date.now() + LIMIT.streamMs + 60_001);
+    await runDurableObjectAlarm(vhostOf(source.id));
+    await vi.waitFor(async () => expect(await socketsOf(source)).toBe(0));
   });
 
   it('ends when its object crashes; the client resumes', async ({ source, plant }) => {

@@ -1,7 +1,12 @@
 /** The dead letters of a key: read, put back and deleted by its partner, or by an ADMIN of its organization [C-12.5]. */
 import type { Context } from 'hono';
 import * as z from 'zod';
-import { type DeadLetterRefusal, deadLetter, requeued } from '../../../protocol/dead-letter.ts';
+import {
+  DEAD_LETTER_ID,
+  type DeadLetterRefusal,
+  deadLetter,
+  requeued,
+} from '../../../protocol/dead-letter.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
@@ -24,7 +29,7 @@ export const deadLetterRoutes = [
     summary: 'List dead letters',
     who: WHO,
     query: z.object({
-      after: z.string().max(64).optional(),
+      after: z.string().regex(DEAD_LETTER_ID, 'must be `next` of an earlier page').optional(),
       limit: integerParameter(1, LIMIT.listRows, LIMIT.listRowsDefault),
       ...keyParameter,
     }),
@@ -50,7 +55,7 @@ export const deadLetterRoutes = [
         'QUEUED: an event is back in its queue. RECORDED: its Site has recorded the command. DEAD_LETTERED: it is malformed, and a dead letter again',
       body: requeued,
     },
-    errors: ['API_KEY_NOT_FOUND', 'NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'SERVICE_UNAVAILABLE'],
+    errors: ['API_KEY_NOT_FOUND', 'NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params: { id }, query }) => {
       const keyId = await keyOf(c, query.keyId);
       const answer = await vhostOf(c, keyId).requeueDeadLetter(id);
