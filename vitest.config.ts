@@ -30,7 +30,7 @@ const LONG = [
   'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',
   'test/conformance/{week,examples,clients,reference-devices,rest-calls}.test.ts',
   'test/conformance/amqp/*.test.ts',
-  'test/system/{agenda,api-key-ends,backlog,backup,check,closing,d1-rewound,data-keys,disk,docs-page,first-tenant,flood,kill-*,lanes,mail,slow,streams,takeovers,wake}.test.ts',
+  'test/system/{agenda,api-key-ends,backlog,backup,check,closing,d1-rewound,data-keys,disk,docs-page,first-tenant,flood,hostile-receivers,kill-*,lanes,mail,slow,streams,takeovers,wake,webhooks}.test.ts',
 ];
 const TESTS = process.env.SITEWIRE_TESTS ?? 'short';
 const EXCLUDED = [...configDefaults.exclude, ...(TESTS === 'short' ? LONG : [])];

@@ -84,6 +84,10 @@ export interface Env extends MetricsEnv {
    * SMTP_URL and EMAIL are absent.
    */
   MAIL_FOLDER?: Fetcher;
+  /** `allow`: webhooks may be sent to this machine, by http and on any port, for development [C-12.4]. */
+  WEBHOOK_PRIVATE?: string;
+  /** Sends the requests of webhooks. Absent: the runtime does, which on Cloudflare reaches public addresses only. */
+  WEBHOOK_EGRESS?: Fetcher;
   /** Requests per minute of one client address (IPv6: one /64 network); default 1 200 [C-14.2]. */
   ADDRESS_RATE_PER_MINUTE?: string;
 }

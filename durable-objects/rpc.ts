@@ -14,6 +14,7 @@ import type { BackupRpc } from './backup-rpc.ts';
 import type { DeadLetterRpc } from './dead-letter-rpc.ts';
 import type { JournalRpc } from './journal-rpc.ts';
 import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
+import type { WebhookRpc } from './webhook-rpc.ts';
 
 // a plant's Site
 
@@ -263,7 +264,7 @@ export interface VhostGrant {
   signingKey: string;
 }
 
-export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc {
+export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc, WebhookRpc {
   /** Makes this object the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void;
   /**

@@ -9,6 +9,7 @@ import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { STREAM_HEADER, streamFilter } from '../protocol/link/stream.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
+import type { WebhookQuestion } from '../protocol/webhook.ts';
 import type { RestoreAnswer } from './backup-rpc.ts';
 import { type ClientDial, notFoundResponse, readDial, stateRefusal } from './dial.ts';
 import type { Env } from './env.ts';
@@ -26,6 +27,7 @@ import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
 import { deleteDeadLetter, listDeadLetters, requeueDeadLetter } from './vhost/queue/dead-letters.ts';
+import { answerWebhook } from './vhost/webhook/answer.ts';
 
 export class Vhost extends RestorableObject implements VhostRpc {
   readonly #vhost: VhostParts;
@@ -67,7 +69,8 @@ export class Vhost extends RestorableObject implements VhostRpc {
       run: (turn) => this.#vhost.keepJournal(turn),
     };
     const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
-    const sources = [key, ending, calls, silence, age, journal, this.#vhost.streams, counts, reporter];
+    const readers = [this.#vhost.streams, this.#vhost.webhooks];
+    const sources = [key, ending, calls, silence, age, journal, ...readers, counts, reporter];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (this.waitsForFence()) return;
     this.#close(sockets.missing());
@@ -152,6 +155,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   deleteDeadLetter(id: string) {
     return deleteDeadLetter(this.#vhost, id);
+  }
+
+  askWebhook(id: string, question: WebhookQuestion) {
+    return answerWebhook(this.#vhost, id, question);
   }
 
   override restoreBackup(id: string, fenceId: string): RestoreAnswer {

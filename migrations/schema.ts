@@ -28,6 +28,8 @@ import {
   ROLES,
   SUB_DEVICE_STATUSES,
 } from '../protocol/enums.ts';
+import type { EventKind } from '../protocol/routing-keys.ts';
+import { WEBHOOK_REASONS, WEBHOOK_STATUSES } from '../protocol/webhook.ts';
 
 /** What a mailed token is for. */
 export const TOKEN_PURPOSES = ['VERIFY_EMAIL', 'RESET_PASSWORD', 'CHANGE_EMAIL'] as const;
@@ -574,6 +576,45 @@ export const alerts = sqliteTable(
     check('alerts_type', oneOf('type', ALERT_TYPES)),
     check('alerts_severity', oneOf('severity', ALERT_SEVERITIES)),
     check('alerts_status', oneOf('status', ALERT_STATUSES)),
+  ],
+);
+
+/**
+ * [C-12.4] Webhooks. The Vhost of the key has a copy of what it needs to post events; it stores how far they are
+ * delivered, and writes the status here.
+ */
+export const webhooks = sqliteTable(
+  'webhooks',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    keyId: text('key_id').notNull(),
+    url: text('url').notNull(),
+    types: text('types', { mode: 'json' }).$type<EventKind[]>().notNull(),
+    /** Null = every site that the key may see. */
+    siteIds: text('site_ids', { mode: 'json' }).$type<string[]>(),
+    description: text('description').notNull(),
+    secretSealed: text('secret_sealed').notNull(),
+    /** The secret before the last rotation, which signs, too, until `previousUntilMs`. */
+    previousSealed: text('previous_sealed'),
+    previousUntilMs: integer('previous_until_ms'),
+    status: text('status', { enum: WEBHOOK_STATUSES }).notNull(),
+    statusReason: text('status_reason', { enum: WEBHOOK_REASONS }),
+    statusAtMs: integer('status_at_ms').notNull(),
+    /** The alert that says that the webhook was disabled; null while it is not. */
+    alertId: text('alert_id'),
+    /** 1: the admins must get a mail that the webhook was disabled. */
+    mailDue: integer('mail_due'),
+    createdAtMs: integer('created_at_ms').notNull(),
+    updatedAtMs: integer('updated_at_ms').notNull(),
+  },
+  (table) => [
+    index('webhooks_organization').on(table.organizationId, table.createdAtMs),
+    index('webhooks_key').on(table.keyId),
+    index('webhooks_mail_due').on(table.statusAtMs).where(sql`"mail_due" IS NOT NULL`),
+    check('webhooks_status', oneOf('status', WEBHOOK_STATUSES)),
   ],
 );
 

@@ -17,7 +17,8 @@ export const ALERT_OPERATORS = ['GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT'] 
 export type AlertOperator = (typeof ALERT_OPERATORS)[number];
 export const ALERT_STATUSES = ['ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'] as const;
 export type AlertStatus = (typeof ALERT_STATUSES)[number];
-export const ALERT_TYPES = ['THRESHOLD', 'ABSENT'] as const;
+/** `WEBHOOK`: a webhook was disabled [C-12.4]; the others are of rules. */
+export const ALERT_TYPES = ['THRESHOLD', 'ABSENT', 'WEBHOOK'] as const;
 export type AlertType = (typeof ALERT_TYPES)[number];
 
 const seconds = z.int().min(0).max(LIMIT.alertSecondsMax);

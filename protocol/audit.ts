@@ -71,6 +71,14 @@ export const AUDIT_EVENTS = [
   'user.login_failed',
   'user.password_changed',
   'user.password_reset',
+  'webhook.created',
+  'webhook.deleted',
+  'webhook.disabled',
+  'webhook.enabled',
+  'webhook.recovered',
+  'webhook.secret_rotated',
+  'webhook.tested',
+  'webhook.updated',
 ] as const;
 export type AuditEventName = (typeof AUDIT_EVENTS)[number];
 

@@ -1,8 +1,7 @@
 /**
- * All limits, lifetimes and retention periods that clients can observe, except the ceilings (`ceilings.ts`):
- * value, unit, clause (`ours` if neither spec nor contract has one) and, if any, the organization setting that
- * overrides the value. Code reads the numbers from `LIMIT`. Internal bounds are defined in the code that
- * enforces them. `npm run docs` prints the entries.
+ * All limits, lifetimes and retention periods that clients can observe, except the ceilings (`ceilings.ts`): value, unit,
+ * clause (`ours` if neither spec nor contract has one) and, if any, the organization setting that overrides the value.
+ * Code reads them from `LIMIT`, and `npm run docs` prints them. Code that enforces internal bounds defines them.
  */
 
 /** [value, unit, clause, organization setting] */
@@ -21,21 +20,20 @@ export const LIMITS = {
   commandsPage: [1_000_000, 'pages', 'ours'],
   commandsPageCharacters: [4 * MIB, 'characters', 'ours'],
   pendingCommands: [100, 'commands', 'spec: Limits'],
-  // The number of rows that `page` can reach; further rows of longer lists need a cursor. A list's total is
-  // counted only up to one more than this.
+  // The rows that `page` can reach; later ones need a cursor. A total is counted only up to one more than this.
   listTotal: [10_000, 'rows', 'C-14.3'],
   listRows: [100, 'rows', 'spec: Limits'],
   listRowsDefault: [20, 'rows', 'spec: Limits'],
   addressRequestsPerMinute: [1_200, 'requests', 'C-14.2'],
   requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
-  // Maximum size of the body for routes that need no credential.
+  // For routes that need no credential.
   publicBodyBytes: [64 * KIB, 'bytes', 'ours'],
   restBodyDepth: [64, 'levels', 'ours'],
   schedulesWindowMs: [7 * DAY, 'ms', 'spec: Limits'],
   lastUsedStepMs: [MINUTE, 'ms', 'ours'],
 
-  // the event journal of a key
+  // the event journal of a key, and its webhooks
   journalBytes: [256 * MIB, 'bytes', 'C-12.1'],
   journalRetentionDays: [7, 'days', 'C-12.1', 'journalRetentionDays'],
   journalRetentionDaysMin: [1, 'days', 'C-12.1'],
@@ -46,6 +44,16 @@ export const LIMITS = {
   streamMs: [15 * MINUTE, 'ms', 'C-12.3'],
   streamCommentMs: [15 * SECOND, 'ms', 'C-12.3'],
   streamRetryMs: [2 * SECOND, 'ms', 'C-12.3'],
+  webhooksPerKey: [16, 'webhooks', 'C-12.4'],
+  webhookUrlCharacters: [2_048, 'characters', 'ours'],
+  webhookSites: [100, 'sites', 'ours'],
+  webhookDescriptionCharacters: [200, 'characters', 'ours'],
+  webhookAttemptsUnderWay: [8, 'attempts', 'C-12.4'],
+  webhookAnswerMs: [20 * SECOND, 'ms', 'C-12.4'],
+  webhookAnswerBytes: [KIB, 'bytes', 'C-12.4'],
+  webhookAttemptsKept: [200, 'attempts', 'C-12.4'],
+  webhookSecretGraceMs: [DAY, 'ms', 'C-12.4'],
+  webhookTestsPerMinute: [30, 'requests', 'ours'],
 
   // users and organizations
   passwordMinCharacters: [10, 'characters', 'C-1.4'],
@@ -97,7 +105,6 @@ export const LIMITS = {
   fallbackAfterSeconds: [300, 'seconds', 'C-2.3'],
   fallbackAfterSecondsMin: [30, 'seconds', 'C-2.3'],
   fallbackAfterSecondsMax: [3_600, 'seconds', 'C-2.3'],
-
   scheduleSlots: [672, 'slots', 'C-7.9'],
   scheduleSlotMinutes: [15, 'minutes', 'C-7.9'],
   scheduleSlotMinutesMin: [1, 'minutes', 'C-7.9'],

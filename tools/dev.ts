@@ -72,6 +72,8 @@ const edge = await startEdge({
     ...(REGISTRATION === undefined ? {} : { REGISTRATION }),
     // The edge listens on this machine only, so a forged address harms nobody else.
     CLIENT_ADDRESS: 'platform',
+    // Webhooks may be sent to a receiver on this machine.
+    WEBHOOK_PRIVATE: 'allow',
     ADDRESS_RATE_PER_MINUTE: process.env.ADDRESS_RATE_PER_MINUTE ?? '60000',
   },
 }).catch(refuse);

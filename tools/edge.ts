@@ -124,6 +124,15 @@ function assetsWorker() {
   };
 }
 
+/**
+ * Where webhooks may be sent: as on Cloudflare only to public addresses, whatever a name resolves to, unless the stack
+ * allows this machine.
+ */
+function webhookEgress(mayBePrivate: boolean) {
+  const allow = mayBePrivate ? ['public', 'private'] : ['public'];
+  return { network: { allow, tlsOptions: { trustBrowserCas: true } } };
+}
+
 function bindingsOf(options: EdgeOptions): Record<string, string> {
   const { bridgeSecret, dataKeys, tokenKeys, sessionSecret, metricsToken, operatorToken } = options.secrets;
   return {
@@ -154,6 +163,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     bindings: bindingsOf(options),
     serviceBindings: {
       ASSETS: 'assets',
+      WEBHOOK_EGRESS: webhookEgress(options.bindings?.WEBHOOK_PRIVATE === 'allow'),
       ...(options.mail && 'folder' in options.mail ? { MAIL_FOLDER: intoFolder(options.mail.folder) } : {}),
     },
   };

@@ -42,6 +42,8 @@ import { eventRoutes } from './routes/vcp/events.ts';
 import { siteRoutes } from './routes/vcp/sites.ts';
 import { telemetryRoutes } from './routes/vcp/telemetry.ts';
 import { VCP_READ } from './routes/vcp/vcp-read.ts';
+import { webhookDeliveryRoutes } from './routes/webhooks/delivery.ts';
+import { webhookRoutes } from './routes/webhooks/webhooks.ts';
 
 export const ROUTES: readonly AnyRoute[] = [
   ...platformRoutes,
@@ -64,6 +66,8 @@ export const ROUTES: readonly AnyRoute[] = [
   ...deviceTelemetryRoutes,
   ...templateRoutes,
   ...apiKeyRoutes,
+  ...webhookRoutes,
+  ...webhookDeliveryRoutes,
   ...alertRoutes,
   ...auditRoutes,
   ...deadLetterRoutes,

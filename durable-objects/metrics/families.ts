@@ -41,6 +41,8 @@ export type CountKey =
   | `refused_dials/device/${DeviceRefusal}`
   | `answers/${number}`
   | `journal_deleted/${(typeof JOURNAL_DELETED)[number]}`
+  | `webhook_attempts/${(typeof WEBHOOK_ATTEMPTS)[number]}`
+  | `webhooks_disabled/${(typeof WEBHOOKS_DISABLED)[number]}`
   | `left_out/${(typeof LEFT_OUT)[number]}`;
 
 /** Counts by key. During a deploy newer code may send keys that this code does not know. */
@@ -63,6 +65,8 @@ const DEVICE_REFUSALS = ['bad credential', 'not active'] as const;
 const LEFT_OUT = ['report', 'queue', 'count'] as const;
 /** Why events of the journals were deleted: because of their age, or of the size of their journal. */
 const JOURNAL_DELETED = ['age', 'limit'] as const;
+const WEBHOOK_ATTEMPTS = ['delivered', 'failed'] as const;
+const WEBHOOKS_DISABLED = ['GONE', 'ATTEMPTS_FAILED'] as const;
 const ENDED: readonly Ended[] = ['COMPLETED', 'DEVIATED', 'FAILED'];
 const ANSWERED = ACKNOWLEDGEMENT_STATUSES.filter((status) => status !== 'REJECTED');
 const GOOD = [200, 201, 202];
@@ -120,6 +124,20 @@ const COUNTS: readonly Omit<CountFamily, 'type'>[] = [
     help: 'Events deleted from the journals of all keys, by reason: age, or the size of the journal (limit)',
     labels: ['reason'],
     values: JOURNAL_DELETED.map((reason) => [reason]),
+  },
+  {
+    key: 'webhook_attempts',
+    name: 'sitewire_edge_webhook_attempts_total',
+    help: 'POSTs to the receivers of webhooks, by result: delivered (answered with 2xx) or failed',
+    labels: ['result'],
+    values: WEBHOOK_ATTEMPTS.map((result) => [result]),
+  },
+  {
+    key: 'webhooks_disabled',
+    name: 'sitewire_edge_webhooks_disabled_total',
+    help: 'Webhooks that the platform disabled, by reason: GONE (the receiver answered 410) or ATTEMPTS_FAILED',
+    labels: ['reason'],
+    values: WEBHOOKS_DISABLED.map((reason) => [reason]),
   },
   {
     key: 'left_out',

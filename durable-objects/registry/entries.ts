@@ -32,7 +32,8 @@ export interface StatusChange {
 export interface AlertEntry {
   id: string;
   organizationId: string;
-  ruleId: string;
+  /** Null: no rule opened it. */
+  ruleId: string | null;
   plantId: string | null;
   deviceId: string | null;
   type: AlertType;

@@ -1,14 +1,27 @@
 /**
- * A Vhost's copy of the registry: the plants and settings of its organization. The Vhost finds the site of a
- * command here. Stubs are created only for ids from this copy, because a stub with any other name would
- * create an object (rule 9).
+ * A Vhost's copy of the registry: the plants and settings of its organization, and the webhooks of its key. The Vhost
+ * finds the site of a command here. Stubs are created only for ids from this copy, because a stub with any other name
+ * would create an object (rule 9).
  */
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { organizations, plants } from '../../migrations/schema.ts';
+import { organizations, plants, webhooks } from '../../migrations/schema.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
+import type { EventKind } from '../../protocol/routing-keys.ts';
 import type { RegistryCopy } from './copy.ts';
+
+/** A webhook of the Vhost's key [C-12.4]. */
+export interface WebhookCopy {
+  id: string;
+  url: string;
+  types: EventKind[];
+  siteIds: string[] | null;
+  /** Sealed for the purpose `webhook:<id>`. */
+  secretSealed: string;
+  previousSealed: string | null;
+  previousUntilMs: number | null;
+}
 
 export interface OrganizationRecord {
   version: number;
@@ -20,6 +33,8 @@ export interface OrganizationRecord {
   /** Absent in copies of earlier code. */
   journalRetentionDays?: number;
   plants: { id: string; externalPlantId: string | null }[];
+  /** Absent in copies of earlier code. */
+  webhooks?: WebhookCopy[];
 }
 
 export type OrganizationCopy = RegistryCopy<OrganizationRecord>;
@@ -43,10 +58,12 @@ export function findSite(
 
 export async function readOrganization(
   database: D1Database,
-  organizationId: string,
+  { organizationId, keyId }: { organizationId: string; keyId: string },
 ): Promise<OrganizationRecord> {
   const db = drizzle(database);
-  const [[organization], rows] = await db.batch([
+  const { id, url, types, siteIds, secretSealed, previousSealed, previousUntilMs } = webhooks;
+  const webhookColumns = { id, url, types, siteIds, secretSealed, previousSealed, previousUntilMs };
+  const [[organization], rows, ofKey] = await db.batch([
     db
       .select({
         settings: organizations.settings,
@@ -59,6 +76,7 @@ export async function readOrganization(
       .select({ id: plants.id, externalPlantId: plants.externalPlantId })
       .from(plants)
       .where(eq(plants.organizationId, organizationId)),
+    db.select(webhookColumns).from(webhooks).where(eq(webhooks.keyId, keyId)).orderBy(webhooks.id),
   ]);
   const settings = organizationSettings.parse(organization?.settings ?? {});
   const { requireSignedCommands, publishRatePerSecond, signatureHints, journalRetentionDays } = settings;
@@ -68,5 +86,6 @@ export async function readOrganization(
     ...{ version, isSuspended, requireSignedCommands, publishRatePerSecond, signatureHints },
     journalRetentionDays,
     plants: rows,
+    webhooks: ofKey,
   };
 }

@@ -27,7 +27,10 @@ function statementsOf(db: DrizzleD1Database, write: RegistryWrite): BatchItem<'s
  * Inserts an alert. If the organization has the maximum number of alerts, the resolved alert with the earliest
  * `resolvedAt` is deleted, or the oldest alert if none is resolved.
  */
-function begunAlert(db: DrizzleD1Database, alert: AlertEntry): BatchItem<'sqlite'>[] {
+export function begunAlert(
+  db: DrizzleD1Database,
+  alert: AlertEntry,
+): [BatchItem<'sqlite'>, BatchItem<'sqlite'>] {
   const { organizationId } = alert;
   const isFull = sql`(SELECT ${organizations.alertCount} FROM ${organizations} WHERE ${organizations.id} = ${organizationId})
     >= ${LIMIT.alertsKept}`;

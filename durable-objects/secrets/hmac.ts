@@ -1,8 +1,9 @@
 /**
- * HMAC-SHA256 and SHA-256 in lower-case hex. Synchronous, so there is no await between a check and the write
- * that depends on it.
+ * HMAC-SHA256 in hex or base64, and SHA-256 in lower-case hex. Synchronous, so there is no await between a check and
+ * the write that depends on it.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { base64 } from './base64.ts';
 import { MAX_SHORT_CHARS, ShortHmac } from './short-hmac.ts';
 
 const MAX_SHORT_KEY_BYTES = 64;
@@ -15,6 +16,10 @@ const knownBytes = new WeakMap<Uint8Array, ShortHmac>();
 export function hmacHex(key: string | Uint8Array, text: string): string {
   const short = text.length <= MAX_SHORT_CHARS ? shortHmac(key) : undefined;
   return short ? short.hex(text) : createHmac('sha256', key).update(text).digest('hex');
+}
+
+export function hmacBase64(key: Uint8Array, text: string): string {
+  return base64(createHmac('sha256', key).update(text).digest());
 }
 
 /** Undefined for a key that is too long. */

@@ -105,6 +105,26 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     CREATE TABLE IF NOT EXISTS journaled (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
     `,
   },
+  {
+    lowest: 1,
+    sql: `
+    -- How far the events are delivered to each webhook; a restore leaves it with the journal.
+    CREATE TABLE IF NOT EXISTS webhook (
+      id TEXT PRIMARY KEY,
+      -- See EndpointState.
+      state TEXT NOT NULL,
+      -- JSON: the newest attempts.
+      recent TEXT NOT NULL
+    ) WITHOUT ROWID;
+    -- Older attempts, many in a row.
+    CREATE TABLE IF NOT EXISTS webhook_attempts (
+      position INTEGER PRIMARY KEY,
+      webhook_id TEXT NOT NULL,
+      attempt_count INTEGER NOT NULL,
+      data TEXT NOT NULL
+    );
+    `,
+  },
 ];
 
 /** The current key and registry data are valid, whatever the backup has. */
@@ -113,5 +133,5 @@ export const VHOST_BACKUP: BackupKind = {
   migrations: VHOST_MIGRATIONS,
   kept: [{ table: 'fact', key: 'name', names: ['key'] }],
   unrestored: ['registry', 'registryReadAt', 'revoked', 'ending', 'journal'],
-  apart: ['journal', 'journaled'],
+  apart: ['journal', 'journaled', 'webhook', 'webhook_attempts'],
 };

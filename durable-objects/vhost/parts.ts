@@ -12,9 +12,11 @@ import type { Fence } from '../object/fence.ts';
 import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import { Sql } from '../object/sql.ts';
+import { Streams } from '../object/streams.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { RegistryCopy } from '../registry/copy.ts';
 import { type OrganizationCopy, readOrganization } from '../registry/organization-copy.ts';
+import { type WebhookStatusChange, writeWebhookStatus } from '../registry/webhook-status.ts';
 import { markUsed, writeRevoked } from '../registry/writes.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { ClientSockets } from './client/sockets.ts';
@@ -25,7 +27,6 @@ import { EventIntake } from './event/intake.ts';
 import { EventStore } from './event/store.ts';
 import { EventJournal, type JournalBounds } from './journal/journal.ts';
 import { JournalRows } from './journal/rows.ts';
-import { Streams } from './journal/streams.ts';
 import { Ending } from './key/ending.ts';
 import { Key, type VhostFact } from './key/key.ts';
 import { PublishRate } from './publish/publish-rate.ts';
@@ -33,6 +34,8 @@ import { Publisher } from './publish/publisher.ts';
 import { PartnerQueueRows } from './queue/partner-queues.ts';
 import { Queues } from './queue/queues.ts';
 import { type Message, QueueRows, type Safety } from './queue/rows.ts';
+import { WebhookRows } from './webhook/rows.ts';
+import { Webhooks } from './webhook/webhooks.ts';
 
 /** The tables whose rows are deleted when the key ends, besides `received`, which `EventIntake` deletes. */
 const KEY_TABLES = [
@@ -45,6 +48,8 @@ const KEY_TABLES = [
   'binding',
   'journal',
   'journaled',
+  'webhook',
+  'webhook_attempts',
 ];
 const DAY_MS = 24 * 60 * 60_000;
 
@@ -59,6 +64,7 @@ export class VhostParts {
   readonly organization: OrganizationCopy;
   readonly journal: EventJournal;
   readonly streams: Streams;
+  readonly webhooks: Webhooks;
   readonly intake: EventIntake;
   readonly outflow: Outflow;
   readonly store: EventStore;
@@ -90,6 +96,7 @@ export class VhostParts {
     const ended = () => {
       this.counts.report();
       this.streams.show();
+      this.webhooks.show();
       onChange();
     };
     this.turns = new Turns(ctx, clock, { ending: (turn) => this.save(turn), ended }, fence);
@@ -101,7 +108,8 @@ export class VhostParts {
       ...{ clock, calls: this.calls, keepAlive, changed: onChange },
       report: (counts) => metricsOf(env).add(counts),
     });
-    this.key = new Key(keyValues, new SecretBox(env.DATA_KEYS), onKeyEnd);
+    const secrets = new SecretBox(env.DATA_KEYS);
+    this.key = new Key(keyValues, secrets, onKeyEnd);
     this.ending = new Ending(keyValues, {
       clock,
       turns: this.turns,
@@ -113,9 +121,10 @@ export class VhostParts {
     this.organization = new RegistryCopy(keyValues, {
       clock,
       turns: this.turns,
-      read: () => this.key.record && readOrganization(env.DB, this.key.record.organizationId),
+      read: () => this.key.record && readOrganization(env.DB, this.key.record),
       keepAlive,
       onChange: (turn, record) => {
+        if (record?.webhooks && !this.hasEnded()) this.webhooks.use(turn, record.webhooks);
         if (!record?.isSuspended) return;
         this.closeConnections(turn, this.sockets.ids(), CLOSE_CODES.revoked, 'organization suspended');
         this.streams.closeAll(turn, CLOSE_CODES.revoked, 'organization suspended');
@@ -127,6 +136,7 @@ export class VhostParts {
       retentionMs: () =>
         DAY_MS * (this.organization.record?.journalRetentionDays ?? LIMIT.journalRetentionDays),
       isAwaited: () => this.streams.isAwaited,
+      hasWebhooks: () => this.webhooks.hasAny,
       countDeleted: (turn, why, events) => this.counts.add(turn, `journal_deleted/${why}`, events),
       bounds: {
         get: () => keyValues.get<JournalBounds>('journal'),
@@ -137,7 +147,22 @@ export class VhostParts {
         },
       },
     });
-    this.streams = new Streams({ ctx, clock, turns: this.turns, journal: this.journal, keepAlive });
+    this.streams = new Streams({
+      ...{ ctx, clock, turns: this.turns, source: this.journal, keepAlive },
+      most: LIMIT.streamsPerKey,
+    });
+    const webhooksHost = {
+      ...{ clock, turns: this.turns, calls: this.calls, counts: this.counts, journal: this.journal },
+      ...{ rows: new WebhookRows(sql), secrets, mayBePrivate: env.WEBHOOK_PRIVATE === 'allow', keepAlive },
+      fetch: (url: string, init: RequestInit) =>
+        env.WEBHOOK_EGRESS ? env.WEBHOOK_EGRESS.fetch(url, init) : fetch(url, init),
+      mayDeliver: () => this.organization.record?.isSuspended === false && !this.hasEnded(),
+      keepUp: () => this.organization.keepUp(),
+      report: (change: WebhookStatusChange) =>
+        writeWebhookStatus(env.DB, this.key.record?.organizationId ?? '', change),
+      changed: onChange,
+    };
+    this.webhooks = new Webhooks(webhooksHost, this.organization.record?.webhooks ?? []);
     const queues = {
       push: (turn: Turn, queue: QueueName, message: Message, safety: Safety | undefined) =>
         this.#broker.publish(turn, queue, message, safety),
@@ -267,6 +292,7 @@ export class VhostParts {
     this.intake.clear(turn);
     this.#broker = this.#readBroker();
     this.journal.reload();
+    this.webhooks.clear();
   }
 
   #readBroker(): Broker {

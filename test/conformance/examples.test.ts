@@ -52,12 +52,18 @@ const PARTNERS: Record<'partner.py' | 'partner.mjs' | 'Partner.java', Example> =
     missing: missingJava(),
   },
 };
-const STREAMS: Record<'stream.py' | 'stream.mjs', Example> = {
+/** Programs that get events over HTTPS, and end after some. */
+const STREAMS: Record<'stream.py' | 'stream.mjs' | 'webhook.py' | 'webhook.mjs', Example> = {
   'stream.py': {
     command: [PYTHON, partnerFile('stream.py'), '5'],
     missing: missingUnless(succeeds(PYTHON, '--version'), 'install python3'),
   },
   'stream.mjs': { command: [process.execPath, partnerFile('stream.mjs'), '5'], missing: undefined },
+  'webhook.py': {
+    command: [PYTHON, partnerFile('webhook.py'), '5'],
+    missing: missingUnless(succeeds(PYTHON, '--version'), 'install python3'),
+  },
+  'webhook.mjs': { command: [process.execPath, partnerFile('webhook.mjs'), '5'], missing: undefined },
 };
 const REST: Example = {
   command: ['bash', partnerFile('partner.sh')],

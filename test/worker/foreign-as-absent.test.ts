@@ -4,6 +4,7 @@
  * in `thingsOf`, a new field with an id one in `FIELDS`.
  */
 import { env } from 'cloudflare:workers';
+import { beforeEach, vi } from 'vitest';
 import * as z from 'zod';
 import { fireAlert } from '#workerd/alerts.ts';
 import { operator } from '#workerd/operator.ts';
@@ -11,6 +12,7 @@ import { Outsiders } from '#workerd/outsiders.ts';
 import { Partner, publishOf } from '#workerd/partner.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
+import { addWebhook } from '#workerd/webhooks.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
 import { createKey, randomEan, vhostOf } from '#workerd/world.ts';
 import { ERROR_STATUS } from '../../protocol/errors.ts';
@@ -41,7 +43,10 @@ const FIELDS: Record<string, string> = {
   ean: 'ean',
   siteId: 'plants',
   keyId: 'api-keys',
+  siteIds: 'plants',
 };
+/** Fields with an id without which a route refuses every body. */
+const NEEDED: Record<string, string> = { 'POST /api/v1/partner/webhooks': 'keyId' };
 /** Fields that are called like ids, and are names that an organization chooses for its own things. */
 const CHOSEN = ['externalId', 'externalPlantId', 'partnerId', 'eanCons', 'eanProd'];
 /** Headers that differ between two equal answers. */
@@ -81,6 +86,7 @@ async function thingsOf(owner: Team): Promise<Things> {
     commands: cmdId,
     'dead-letters': deadLetter,
     'device-templates': (await owner.newTemplate()).id,
+    webhooks: await addWebhook(owner.organization, key),
     ean,
   };
 }
@@ -139,6 +145,8 @@ async function lookWith(
     return await seenOf(await callRoute(route, url.pathname + url.search, headers));
   }
   const others = Object.entries(bodyOf(route) ?? {}).filter(([name]) => !(name in FIELDS));
+  const needed = NEEDED[nameOf(route)];
+  if (needed) others.push([needed, own[FIELDS[needed] ?? '']]);
   const body = { ...Object.fromEntries(others), [field]: field.endsWith('s') ? [id] : id };
   return await seenOf(await callRoute(route, url.pathname, headers, body));
 }
@@ -196,9 +204,8 @@ function expectAbsent({ who }: AnyRoute, { status, text }: Seen): void {
 async function rowsOf({ id }: Team): Promise<unknown[]> {
   const ofPlants =
     'SELECT s.* FROM sub_devices s JOIN plants p ON p.id = s.plant_id WHERE p.organization_id = ?';
-  const tables = ['plants', 'devices', 'memberships', 'invitations', 'alerts', 'alert_rules'].map(
-    (table) => `SELECT * FROM ${table} WHERE organization_id = ?`,
-  );
+  const names = ['plants', 'devices', 'memberships', 'invitations', 'alerts', 'alert_rules', 'webhooks'];
+  const tables = names.map((table) => `SELECT * FROM ${table} WHERE organization_id = ?`);
   // Callers log in where the route could end their session.
   const audit = `SELECT * FROM audit_events WHERE organization_id = ? AND event <> 'user.logged_in'`;
   const keys =
@@ -214,6 +221,11 @@ function accepts({ who }: AnyRoute, caller: string): boolean {
   if (caller === 'a key with the scope') return 'scope' in who && who.scope !== undefined;
   return caller === 'an ORG_ADMIN' && who.door !== 'api-key';
 }
+
+// The receivers of webhooks.
+beforeEach(() => {
+  vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response('thanks'));
+});
 
 const named = (routes: readonly AnyRoute[]) => routes.map((route) => [nameOf(route), route] as const);
 

@@ -34,6 +34,7 @@ import { benchStrangersAccount } from './strangers-account.ts';
 import { benchStrangersConnections } from './strangers-connections.ts';
 import { benchStrangersRequests } from './strangers-requests.ts';
 import { benchStreams } from './streams.ts';
+import { benchWebhooks } from './webhooks.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   amqp: benchAmqp,
@@ -56,6 +57,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   oracle: benchOracle,
   devices: benchDeviceList,
   streams: benchStreams,
+  webhooks: benchWebhooks,
   strangers: benchStrangers,
   'strangers-requests': benchStrangersRequests,
   'strangers-connections': benchStrangersConnections,

@@ -13,6 +13,8 @@ const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 const INSTANT = /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z/g;
 /** 32 random bytes as base64url. */
 const SECRET = /(?<![\w-])[\w-]{43}(?![\w-])/g;
+/** Fields with a sequence of the journal. */
+const SEQUENCES = ['sequence', 'next', 'firstKept', 'deliveredUpTo', 'lastSequence'];
 const CURSOR = Buffer.from(JSON.stringify([BEGIN_MS, 'id of the last row'])).toString('base64url');
 /** Ids that a call chose itself, and those of the platform's templates. */
 const KEPT = /^(6f1c2f0a-|5f7e0000-)/;
@@ -37,7 +39,7 @@ export class Placeholders {
     if (key === 'durationMs') return 42;
     if (key === 'ts') return BEGIN_MS;
     if (key === 'rows') return 1_204;
-    if (['sequence', 'next', 'firstKept'].includes(key) && typeof value === 'number') return BEGIN_MS;
+    if (SEQUENCES.includes(key) && typeof value === 'number') return BEGIN_MS;
     if (key === 'text') return '{"sitewire":"backup",…}\n…';
     if (key === 'next' && typeof value === 'string') return CURSOR;
     if (key === 'port') return this.#port(value);
@@ -60,11 +62,13 @@ export class Placeholders {
     return text
       .replace(/\b(try again in) \d+ s\b/, '$1 42 s')
       .replaceAll(baseUrl, 'https://api.example.com')
+      .replace(/http:\/\/127\.0\.0\.1:\d+(?=\/sitewire)/g, 'https://hooks.example.com')
       .replaceAll(`${amqp.host}:${amqp.port}`, 'amqp.example.com:5671')
       .replace(/^mqtts:\/\/.*$/, 'mqtts://mqtt.example.com:8885')
       .replace(/^(localhost|127\.0\.0\.1)$/, 'amqp.example.com')
       .replace(/-----BEGIN ([A-Z ]+)-----[\s\S]*?-----END \1-----/g, '-----BEGIN $1-----…-----END $1-----')
       .replace(/eyJ[\w-]+\.[\w-]+\.[\w-]+/g, 'eyJhbGciOiJFZERTQSJ9.e30.c2lnbmF0dXJl')
+      .replace(/\bwhsec_[\w+/]{43}=/g, 'whsec_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gAeU2iO4tN6vB=')
       .replace(/\bsw_[\w-]{20,}/g, 'sw_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gA')
       .replace(/\bsw_[\w-]{1,19}(?![\w-])/g, 'sw_kR7vQ2mX')
       .replace(/\bsupport_[\w-]{20,}/g, 'support_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gA')

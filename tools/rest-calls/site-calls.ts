@@ -1,4 +1,4 @@
-/** Calls about API keys, and what partners read with them; alerts; and what the operator does. */
+/** Calls about API keys, what partners read with them, and webhooks; alerts; and what the operator does. */
 import { PASSWORD } from './account-calls.ts';
 import type { Call } from './call.ts';
 
@@ -136,6 +136,39 @@ export const ALERT_CALLS: readonly Call[] = [
     route: 'GET /api/v1/vcp/sites/{siteId}/config',
     ids: { siteId: 'PLANT' },
   },
+];
+
+export const WEBHOOK_CALLS: readonly Call[] = [
+  {
+    route: 'POST /api/v1/partner/webhooks',
+    note: '`RECEIVER` is the URL of your receiver. It answers every message with 200.',
+    prepare: async (world) => ({ RECEIVER: await world.startReceiver() }),
+    body: {
+      url: '$RECEIVER',
+      keyId: '$KEY_ID',
+      types: ['ack', 'execution', 'alarm'],
+      description: 'Trading desk',
+    },
+    save: { WEBHOOK: 'webhook.id' },
+    finish: (world) => world.webhookIsEnabled(),
+  },
+  { route: 'GET /api/v1/partner/webhooks', query: 'keyId=$KEY_ID' },
+  { route: 'GET /api/v1/partner/webhooks/{id}', ids: { id: 'WEBHOOK' } },
+  {
+    route: 'PATCH /api/v1/partner/webhooks/{id}',
+    ids: { id: 'WEBHOOK' },
+    body: { types: ['ack', 'execution'], siteIds: ['$PLANT'] },
+  },
+  { route: 'POST /api/v1/partner/webhooks/{id}/test', ids: { id: 'WEBHOOK' } },
+  { route: 'GET /api/v1/partner/webhooks/{id}/attempts', ids: { id: 'WEBHOOK' } },
+  { route: 'POST /api/v1/partner/webhooks/{id}/rotate-secret', ids: { id: 'WEBHOOK' } },
+  {
+    route: 'POST /api/v1/partner/webhooks/{id}/recover',
+    ids: { id: 'WEBHOOK' },
+    body: { since: '$AN_HOUR_AGO' },
+  },
+  { route: 'POST /api/v1/partner/webhooks/{id}/enable', ids: { id: 'WEBHOOK' } },
+  { route: 'DELETE /api/v1/partner/webhooks/{id}', ids: { id: 'WEBHOOK' } },
 ];
 
 export const OPERATOR_CALLS: readonly Call[] = [

@@ -1,6 +1,11 @@
-/** What happens around the calls of the REST reference: mails, a gateway over MQTT, and commands over AMQP. */
+/**
+ * What happens around the calls of the REST reference: mails, a gateway over MQTT, commands over AMQP, and a receiver of
+ * webhooks.
+ */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { CommandFamily } from '../../protocol/routing-keys.ts';
 import { renewalSigningString } from '../../protocol/signing.ts';
@@ -27,6 +32,7 @@ export class World {
   readonly variables: Variables;
   #gateway: Gateway | undefined;
   #partner: Partner | undefined;
+  #receiver: Server | undefined;
 
   constructor(stack: Stack, variables: Variables) {
     this.stack = stack;
@@ -152,6 +158,24 @@ export class World {
     await this.#partner?.publishText('northwind.command.device', 'nonsense');
   }
 
+  /** Starts a receiver of webhooks on this machine that answers every message with 200, and returns its URL. */
+  async startReceiver(): Promise<string> {
+    const receiver = createServer((request, response) => {
+      request.resume().on('end', () => response.end('thanks'));
+    });
+    this.#receiver = receiver;
+    await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+    return `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/sitewire`;
+  }
+
+  /** Waits until the receiver of the webhook has agreed, and the registry has its status. */
+  async webhookIsEnabled(): Promise<void> {
+    await until(async () => {
+      const { data } = await this.#read<{ data: { status: string }[] }>('/partner/webhooks');
+      return data.every(({ status }) => status === 'ENABLED') ? true : undefined;
+    });
+  }
+
   /** The fields of a request for a new token, signed with the secret of the device. */
   renewal(): Variables {
     const { DEVICE: deviceId = '', SECRET: secret = '' } = this.variables;
@@ -165,8 +189,11 @@ export class World {
   async close(): Promise<void> {
     await this.#gateway?.stop();
     await this.#partner?.close();
+    this.#receiver?.closeAllConnections();
+    this.#receiver?.close();
     this.#gateway = undefined;
     this.#partner = undefined;
+    this.#receiver = undefined;
   }
 }
 

@@ -17,6 +17,7 @@ import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
 import { endPlantlessSessions, eraseRemains } from './organization-end.ts';
 import { announceDue } from './registry-change.ts';
+import { mailDisabledWebhooks } from './webhook.ts';
 
 /**
  * Maximum number of rows of each kind that one round deletes. Of accounts a round deletes fewer, because
@@ -33,6 +34,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
     ['invitations', () => dropOldInvitations(env.DB, now, ROWS_PER_ROUND)],
     ['alert mails', () => mailAlerts(env, now)],
+    ['webhook mails', () => mailDisabledWebhooks(env, now)],
     ['mails', () => deliverMails(env, now)],
     ['account tokens', () => dropOldTokens(env.DB, now, ROWS_PER_ROUND)],
     ['unproved accounts', () => dropUnproved(env.DB, now, ACCOUNTS_PER_ROUND)],

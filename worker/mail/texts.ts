@@ -16,7 +16,8 @@ export type MailKind =
   | 'password-reset'
   | 'email-change'
   | 'email-change-notice'
-  | 'alert';
+  | 'alert'
+  | 'webhook-disabled';
 
 /** What the recipient does with a token: opens a page, if the deployment has a public URL, or calls the API. */
 interface Use {
@@ -111,6 +112,23 @@ export function alertMail(
       ...lines,
       ...(more > 0 ? [`And ${more} more: GET /api/v1/alerts lists all.`] : []),
       'An alert rule names you as a recipient. An OPERATOR can change that: PATCH /api/v1/alerts/{id}, field mailTo.',
+    ),
+  };
+}
+
+/** `webhook`: how the mail names it; `why`: the cause as part of a sentence. */
+export function webhookDisabledMail(
+  to: string,
+  { organization, webhook, why, id }: { organization: string; webhook: string; why: string; id: string },
+): Mail {
+  return {
+    kind: 'webhook-disabled',
+    to,
+    subject: 'A webhook on Sitewire is disabled',
+    text: textOf(
+      `The webhook ${webhook} of the organization "${organization}" is disabled: ${why}.`,
+      `Its last attempts: GET /api/v1/partner/webhooks/${id}/attempts`,
+      `When the receiver works again, call POST /api/v1/partner/webhooks/${id}/enable. The events that are still kept follow in order.`,
     ),
   };
 }

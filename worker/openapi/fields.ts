@@ -3,11 +3,13 @@
  * text here; `own-fields.ts` has those that mean something else in one schema.
  */
 import { MEASURED_FIELDS } from './measured-fields.ts';
+import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 const TIME = 'ISO 8601 in UTC';
 
 export const FIELDS: Readonly<Record<string, string>> = {
   ...MEASURED_FIELDS,
+  ...WEBHOOK_FIELDS,
   'If-Match': 'The `ETag` of the version that you change; if it is not the current one, the answer is 412.',
   'If-None-Match':
     'The `ETag` of the version that you have; if it is the current one, the answer is 304 without a body.',
@@ -75,12 +77,13 @@ export const FIELDS: Readonly<Record<string, string>> = {
   currentPassword: 'Your present password.',
   data: 'The rows of the page.',
   dataQuality: 'How complete and fresh the values are.',
+  deadLetter:
+    'The queue of your malformed publishes, and of messages that you rejected or requeued 20 times.',
   deadLetteredAt: `When it was dead-lettered, ${TIME}.`,
   deadLetters: 'The dead letters, oldest first.',
   decision: 'The check that decided about the command, and the facts it used.',
-  deadLetter:
-    'The queue of your malformed publishes, and of messages that you rejected or requeued 20 times.',
   deleted: 'Always true.',
+  description: 'What the webhook is for, as people read it.',
   detail: 'What is wrong.',
   details: 'More about the event or error.',
   deviceId: 'The id of the device.',
@@ -95,9 +98,9 @@ export const FIELDS: Readonly<Record<string, string>> = {
   effectiveScopes: 'The granted scopes: a connect scope without others includes every `vcp:write:*`.',
   email: 'The e-mail address, in lower case.',
   enabled: 'Whether the rule is evaluated.',
+  ended: 'Always true: the session has ended.',
   endOthers: 'True: all other tokens of the device end, and a session that was opened with one.',
   endTime: `The end, ${TIME}.`,
-  ended: 'Always true: the session has ended.',
   enum: 'The only values that are valid.',
   error: 'The name of the HTTP status.',
   event: 'The name of the event.',
@@ -163,8 +166,8 @@ export const FIELDS: Readonly<Record<string, string>> = {
   min: 'The smallest valid value.',
   minutes: 'After this time the fence ends by itself.',
   mode: 'The operating mode.',
-  modeOverride: 'A mode that ends at a certain time; null: none.',
   model: 'The model of the device.',
+  modeOverride: 'A mode that ends at a certain time; null: none.',
   mqtt: 'Where the device connects.',
   mqttToken: 'The password of the MQTT login. It is shown only once.',
   name: 'The name, for people.',
@@ -212,8 +215,8 @@ export const FIELDS: Readonly<Record<string, string>> = {
   refreshToken: 'The token for `POST /auth/refresh`, valid once.',
   rejectionCode: 'Why the command was rejected.',
   requeuedFrom: 'The id of the dead letter.',
-  requireSignedCommands: 'Whether every command must be signed.',
   required: 'Whether a command must have the parameter.',
+  requireSignedCommands: 'Whether every command must be signed.',
   resolvedAt: `When the alert ended, ${TIME}.`,
   resolvedBy:
     'The id of the user or API key that resolved the alert; null: the alert is open, or it ended by itself.',
@@ -241,16 +244,16 @@ export const FIELDS: Readonly<Record<string, string>> = {
   signals: 'The signals that the device reports.',
   signatureAlgorithm: 'The algorithm of signatures.',
   signatureHints: 'Whether the answer to a wrong signature has the text that should have been signed.',
-  sites: 'The plants that the key may see, at most 100; `GET /vcp/sites` lists all.',
   siteId: 'The id of the site, which is the id of the plant.',
+  sites: 'The plants that the key may see, at most 100; `GET /vcp/sites` lists all.',
   slotCount: 'How many slots the schedule has.',
   slotDurationMinutes: 'The length of a slot in minutes.',
   slotIndex: 'The number of the slot, from 0.',
   slots: 'The slots of the schedule.',
   slug: 'The short name of the organization, part of queue names and routing keys. It never changes.',
   stage: 'The check that decided.',
-  startTime: `The start, ${TIME}.`,
   startedAt: `When the device began, ${TIME}.`,
+  startTime: `The start, ${TIME}.`,
   states: 'The values that a signal of kind STATE can have.',
   status: 'The present status.',
   statusCode: 'The HTTP status.',
@@ -258,8 +261,8 @@ export const FIELDS: Readonly<Record<string, string>> = {
   subDevices: 'The assets of the plant.',
   success: 'Always true.',
   supportedCommands: 'The commands that the plant can execute.',
-  suspendReason: 'Why the device is suspended.',
   suspendedAt: `When it was suspended, ${TIME}.`,
+  suspendReason: 'Why the device is suspended.',
   telemetryIntervalSeconds: 'How often partners get telemetry of a site, in seconds.',
   templateId: 'The device template; null: none.',
   text: 'A part of a backup: lines of JSON.',

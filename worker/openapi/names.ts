@@ -22,6 +22,7 @@ import * as config from '../../protocol/site-config.ts';
 import { supportSession } from '../../protocol/support.ts';
 import * as telemetry from '../../protocol/telemetry.ts';
 import * as user from '../../protocol/user.ts';
+import * as webhook from '../../protocol/webhook.ts';
 
 const SCHEMAS = {
   Accepted: account.accepted,
@@ -117,6 +118,13 @@ const SCHEMAS = {
   TokenRenewal: device.tokenRenewal,
   TokenRequest: device.tokenRequest,
   User: user.userRecord,
+  Webhook: webhook.webhookRecord,
+  WebhookAttempt: webhook.webhookAttempt,
+  WebhookChange: webhook.webhookChange,
+  WebhookCreated: webhook.createdWebhook,
+  WebhookDelivery: webhook.webhookDelivery,
+  WebhookItem: webhook.webhookItem,
+  WebhookRequest: webhook.webhookRequest,
 } satisfies Record<string, z.ZodType>;
 
 export type SchemaName = keyof typeof SCHEMAS;

@@ -31,7 +31,8 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'Alert.count': 'How often the condition began while the alert was open.',
   'Alert.kind': 'Always ALERT.',
   'Alert.lastSeenAt': `The last reading that met the condition, ${TIME}.`,
-  'Alert.type': 'THRESHOLD: a value crossed the threshold. ABSENT: no value came.',
+  'Alert.type':
+    'THRESHOLD: a value crossed the threshold. ABSENT: no value came. WEBHOOK: a webhook was disabled.',
   'Alert.value': 'The value of the last reading that met the condition.',
   'DeadLetter.body': 'The message as it was sent.',
   'DeadLetter.encoding': '`base64` if the message is no text, else `utf8`.',
@@ -144,4 +145,40 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'TemplateSignal.name': 'The name in a message, without the sub-device.',
   'TemplateSignal.states.value': 'The value that stands for the state.',
   'TokenAnswer.token': 'The password of the MQTT login.',
+  'getPartnerWebhooks.keyId': 'Only the webhooks of this API key.',
+  'postPartnerWebhooksRecover.since':
+    'The time from which on events are delivered again, ISO 8601 in UTC or with an offset.',
+  'Webhook.id': 'The id of the webhook.',
+  'Webhook.keyId': 'The id of the API key whose events are posted.',
+  'Webhook.siteIds': 'Only events of these sites; null: of all sites that the key may see.',
+  'Webhook.status':
+    'PENDING: the receiver has not answered `webhook.verify` with 2xx yet. ENABLED: events are posted. DISABLED: see `statusReason`.',
+  'Webhook.types': 'The types of events that are posted.',
+  'Webhook.url': 'The URL of the receiver.',
+  'WebhookAttempt.answer': 'The first KiB of the body of the answer; null: it has none.',
+  'WebhookAttempt.durationMs': 'How long the attempt took, in milliseconds.',
+  'WebhookAttempt.error': 'Why the message counts as not delivered; null if it is delivered.',
+  'WebhookAttempt.messageId': 'The header `webhook-id`: of an event its `messageId`.',
+  'WebhookAttempt.sequence': 'The sequence of the event; null: the message is no event.',
+  'WebhookAttempt.status': 'The HTTP status of the answer; null: none came.',
+  'WebhookAttempt.type': 'The type of the event, `webhook.verify` or `webhook.test`.',
+  'WebhookChange.siteIds': 'Only events of these sites; null: of all sites that the key may see.',
+  'WebhookChange.types': 'The types of events that are posted.',
+  'WebhookChange.url': 'The URL of the receiver. Another one must answer `webhook.verify` first.',
+  'WebhookCreated.secret':
+    'The secret that signs the messages, as Standard Webhooks writes it. It is shown only once.',
+  'WebhookItem.id': 'The id of the webhook.',
+  'WebhookItem.keyId': 'The id of the API key whose events are posted.',
+  'WebhookItem.siteIds': 'Only events of these sites; null: of all sites that the key may see.',
+  'WebhookItem.status':
+    'PENDING: the receiver has not answered `webhook.verify` with 2xx yet. ENABLED: events are posted. DISABLED: see `statusReason`.',
+  'WebhookItem.types': 'The types of events that are posted.',
+  'WebhookItem.url': 'The URL of the receiver.',
+  'WebhookRequest.keyId':
+    'The id of the API key whose events are posted. It needs vcp:read or a connect scope.',
+  'WebhookRequest.siteIds': 'Only events of these sites; null or omitted: of all sites that the key may see.',
+  'WebhookRequest.types': 'The types of events that are posted.',
+  'WebhookRequest.url':
+    'The URL of the receiver: https, a host name, port 443 or 8443. It must answer `webhook.verify` with 2xx first.',
+  'postPartnerWebhooksRotateSecret.secret': 'The new secret. It is shown only once.',
 };

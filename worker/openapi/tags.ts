@@ -45,6 +45,11 @@ export const TAGS: readonly Tag[] = [
     paths: ['/partner/api-keys'],
   },
   {
+    name: 'Webhooks',
+    description: 'URLs to which the events of an API key are posted. Only an ORG_ADMIN manages them.',
+    paths: ['/partner/webhooks'],
+  },
+  {
     name: 'Alerts',
     description: 'Alert rules on telemetry, and the alerts that they open.',
     paths: ['/alerts'],

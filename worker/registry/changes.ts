@@ -24,10 +24,14 @@ export interface RegistryChange {
 /** How long a change is reserved for the request that announces it. After that another request may announce it. */
 const HELD_MS = 10_000;
 
-/** The targets of a change: Sites by id or all of the organization, and the Vhosts of its keys that may connect. */
+/**
+ * The targets of a change: Sites by id or all of the organization, the Vhosts of its keys that may connect, and the
+ * Vhosts of single keys.
+ */
 export interface ChangeTargets {
   sites?: 'all' | string[];
   vhosts?: boolean;
+  keys?: string[];
 }
 
 /**
@@ -110,7 +114,7 @@ export async function commitChangeOf(
   return isEmpty(results.at(-2)) ? 'gone' : change;
 }
 
-function targetsOf(organizationId: string, { sites = [], vhosts = false }: ChangeTargets) {
+function targetsOf(organizationId: string, { sites = [], vhosts = false, keys = [] }: ChangeTargets) {
   const named = JSON.stringify(sites === 'all' ? [] : sites);
   return sql`(SELECT json_group_array(target) FROM (
     SELECT 'vhost:' || id AS target FROM api_keys
@@ -118,7 +122,8 @@ function targetsOf(organizationId: string, { sites = [], vhosts = false }: Chang
       AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value IN (${CONNECT_SCOPES[0]}, ${CONNECT_SCOPES[1]}))
     UNION ALL SELECT 'site:' || id FROM plants
       WHERE ${sites === 'all' ? 1 : 0} AND organization_id = ${organizationId}
-    UNION ALL SELECT 'site:' || value FROM json_each(${named})))`;
+    UNION ALL SELECT 'site:' || value FROM json_each(${named})
+    UNION ALL SELECT 'vhost:' || value FROM json_each(${JSON.stringify(keys)})))`;
 }
 
 /**

@@ -21,6 +21,7 @@ import {
   registryChanges,
   subDevices,
   supportSessions,
+  webhooks,
 } from '../../migrations/schema.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { commitChangeOf, type RegistryChange } from './changes.ts';
@@ -163,6 +164,7 @@ export async function deleteRest(database: D1Database, id: string, most: number)
     db.delete(alertRules).where(eq(alertRules.organizationId, id)),
     db.delete(deviceTemplates).where(eq(deviceTemplates.organizationId, id)),
     db.delete(registryChanges).where(eq(registryChanges.organizationId, id)),
+    db.delete(webhooks).where(eq(webhooks.organizationId, id)),
     db
       .update(organizations)
       .set({ name: '', settings: {}, ceilings: {}, deviceCount: 0 })

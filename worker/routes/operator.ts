@@ -17,7 +17,8 @@ import { hashPassword } from '../auth/password.ts';
 import type { Env } from '../env.ts';
 import { ApiError, conflict } from '../http/error-response.ts';
 import { idParameter } from '../http/query.ts';
-import { announce } from '../lifecycle/registry-change.ts';
+import { announce, announceLater } from '../lifecycle/registry-change.ts';
+import { sealWebhooksAgain } from '../lifecycle/webhook.ts';
 import { changeCeilings, organizationRecordOf } from '../registry/organizations.ts';
 import { objectsAfter, type SealedObject } from '../registry/sealed.ts';
 import { membershipsOf, registerUser, userRecordOf } from '../registry/users.ts';
@@ -144,8 +145,11 @@ export const operatorRoutes = [
     handler: async (c, { query }) => {
       const objects = await objectsAfter(c.env.DB, query.after ?? '', OBJECTS_PER_PAGE);
       const counts = await Promise.all(objects.map((one) => sealedBy(c.env, one)));
+      const keyIds = objects.filter(({ kind }) => kind === 'vhost').map(({ id }) => id);
+      const ofWebhooks = await sealWebhooksAgain(c.env, keyIds, Date.now());
+      for (const change of ofWebhooks.changes) announceLater(c, change);
       const versions: Record<string, number> = {};
-      for (const [version, count] of counts.flatMap((one) => Object.entries(one)))
+      for (const [version, count] of [...counts, ofWebhooks.versions].flatMap((one) => Object.entries(one)))
         versions[version] = (versions[version] ?? 0) + count;
       const last = objects.length < OBJECTS_PER_PAGE ? undefined : objects.at(-1);
       return { versions, next: last?.id ?? null };

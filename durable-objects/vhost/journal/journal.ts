@@ -1,6 +1,6 @@
 /**
  * The event journal of a key: every event that the key may see, in order, each with a sequence that grows by one and
- * is never used twice [C-12.1]. Polls and streams read it; queues are separate.
+ * is never used twice [C-12.1]. Polls, streams and webhooks read it; queues are separate.
  *
  *   add ─► pending, in memory ─► stored (flush) ─► read
  *
@@ -65,6 +65,8 @@ export interface JournalHost {
   retentionMs(): number;
   /** Whether a reader waits for the next event. */
   isAwaited(): boolean;
+  /** Whether a webhook reads the journal. */
+  hasWebhooks(): boolean;
   /**
    * Counts deleted events. Stored ones are not counted: the count would need an alarm for each telemetry event, which
    * costs two rows.
@@ -198,6 +200,7 @@ export class EventJournal {
   }
 
   #isRead(now: number): boolean {
+    if (this.#host.hasWebhooks()) return true;
     const readAtMs = this.#bounds?.readAtMs;
     return readAtMs !== undefined && now - readAtMs < UNREAD_MS;
   }
@@ -359,6 +362,11 @@ export class EventJournal {
   /** Sequence of the last stored event. */
   get last(): number {
     return this.#last;
+  }
+
+  /** The sequence from which on events of this time or later are stored; undefined if there are none. */
+  firstSince(atMs: number): number | undefined {
+    return this.#host.rows.firstSince(atMs);
   }
 
   /** Reads stored events. A page may have fewer than `limit`: it is bounded in bytes, and in the rows that it reads. */

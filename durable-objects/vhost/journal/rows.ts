@@ -39,6 +39,12 @@ export class JournalRows {
     return this.#sql.one<JournalHead>(`SELECT ${HEAD} FROM journal ORDER BY first LIMIT 1`);
   }
 
+  /** The first sequence of the first row with an event of this time or later. */
+  firstSince(atMs: number): number | undefined {
+    const query = 'SELECT first FROM journal WHERE latest_at_ms >= ? ORDER BY first LIMIT 1';
+    return this.#sql.one<{ first: number }>(query, atMs)?.first;
+  }
+
   newest(): (JournalTail & { chars: number }) | undefined {
     return this.#sql.one<JournalTail & { chars: number }>(
       `SELECT ${HEAD}, sites, covered, length(data) AS chars FROM journal ORDER BY first DESC LIMIT 1`,

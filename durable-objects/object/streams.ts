@@ -1,15 +1,15 @@
 /**
- * The event streams of a key: hibernating sockets to Workers, which pull one page after another. A stream that has
- * all events waits for the next turn that stores one; until then its object may sleep.
+ * The event streams of a key or a plant: hibernating sockets to Workers, which pull one page after another. A stream
+ * that has all events waits for the next turn that has one; until then its object may sleep.
  */
-import { LIMIT } from '../../../protocol/limits.ts';
-import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { type StreamDown, type StreamFilter, streamUp } from '../../../protocol/link/stream.ts';
-import { type DueSource, earliest } from '../../object/agenda.ts';
-import type { Clock } from '../../object/clock.ts';
-import { endLink } from '../../object/sockets.ts';
-import type { Turn, Turns } from '../../object/turn.ts';
-import type { EventJournal } from './journal.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { CLOSE_CODES } from '../../protocol/link/live.ts';
+import { type StreamDown, type StreamFilter, streamUp } from '../../protocol/link/stream.ts';
+import type { EventKind } from '../../protocol/routing-keys.ts';
+import { type DueSource, earliest } from './agenda.ts';
+import type { Clock } from './clock.ts';
+import { endLink } from './sockets.ts';
+import type { Turn, Turns } from './turn.ts';
 
 const TAG = 'stream';
 const PAGE_EVENTS = 100;
@@ -30,12 +30,37 @@ interface Stream extends Attachment {
   askedAtMs: number;
 }
 
+/** What streams show. */
+export interface StreamSource {
+  /** Sequence of the last event that may be shown. */
+  readonly last: number;
+  /** Whether events wait that must be stored before they are shown, from `showAtMs` on. */
+  readonly hasPending: boolean;
+  readonly showAtMs: number;
+  flush(turn: Turn, isCovered: false): void;
+  read(query: { after: number; limit: number } & StreamFilter): {
+    events: { sequence: number; kind: EventKind; body: string }[];
+    /** The sequence to continue after. */
+    next: number;
+    firstKept: number;
+    /** Whether events after `after` are no longer kept. */
+    gap: boolean;
+  };
+}
+
 export interface StreamsHost {
   ctx: DurableObjectState;
   clock: Clock;
   turns: Turns;
-  journal: EventJournal;
+  source: StreamSource;
+  /** Maximum number of open streams. */
+  most: number;
   keepAlive(work: Promise<void>): void;
+  /**
+   * Called when the object is loaded: the sequence after which a stream waits that was waiting before. Absent: the same
+   * one, because the events are stored.
+   */
+  waitsAgain?(after: number): number;
 }
 
 export class Streams implements DueSource {
@@ -48,8 +73,10 @@ export class Streams implements DueSource {
     this.#host = host;
     for (const socket of host.ctx.getWebSockets(TAG)) {
       const attachment = socket.deserializeAttachment() as Attachment | null;
-      if (attachment && socket.readyState === WebSocket.OPEN)
-        this.#streams.set(socket, { ...attachment, socket, askedAtMs: 0 });
+      if (!attachment || socket.readyState !== WebSocket.OPEN) continue;
+      const { waitsAfter } = attachment;
+      const again = waitsAfter === null ? null : (host.waitsAgain?.(waitsAfter) ?? waitsAfter);
+      this.#streams.set(socket, { ...attachment, waitsAfter: again, socket, askedAtMs: 0 });
     }
   }
 
@@ -63,10 +90,14 @@ export class Streams implements DueSource {
     return this.#streams.has(socket);
   }
 
-  /** Opens a stream and returns the Worker's end; undefined if the key has the maximum number of streams. */
+  get count(): number {
+    return this.#streams.size;
+  }
+
+  /** Opens a stream and returns the Worker's end; undefined if the maximum number is open. */
   open(filter: StreamFilter): WebSocket | undefined {
     this.#closeSilent();
-    if (this.#streams.size >= LIMIT.streamsPerKey) return undefined;
+    if (this.#streams.size >= this.#host.most) return undefined;
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.#host.ctx.acceptWebSocket(server, [TAG]);
     const openedAtMs = this.#host.clock.now();
@@ -105,7 +136,7 @@ export class Streams implements DueSource {
   show(): void {
     if (this.#streams.size === 0) return;
     for (const stream of [...this.#streams.values()]) if (stream.waitsAfter !== null) this.#serve(stream);
-    if (this.#isShowing || !this.#host.journal.hasPending || !this.isAwaited) return;
+    if (this.#isShowing || !this.#host.source.hasPending || !this.isAwaited) return;
     this.#isShowing = true;
     this.#host.keepAlive(this.#storeSoon());
   }
@@ -127,12 +158,12 @@ export class Streams implements DueSource {
 
   /** Sends the next page to a stream that waits. False if there is nothing for it yet. */
   #serve(stream: Stream): boolean {
-    const { journal } = this.#host;
+    const { source } = this.#host;
     const { kinds, siteIds } = stream;
     let after = stream.waitsAfter ?? 0;
-    if (after >= journal.last) return false;
-    const page = journal.read({ after, limit: PAGE_EVENTS, kinds, siteIds });
-    const isNews = page.events.length > 0 || page.gap || page.next < journal.last;
+    if (after >= source.last) return false;
+    const page = source.read({ after, limit: PAGE_EVENTS, kinds, siteIds });
+    const isNews = page.events.length > 0 || page.gap || page.next < source.last;
     after = page.next;
     stream.waitsAfter = isNews ? null : after;
     if (!isNews) return false;
@@ -152,14 +183,14 @@ export class Streams implements DueSource {
   }
 
   async #storeSoon(): Promise<void> {
-    const { clock, turns, journal } = this.#host;
+    const { clock, turns, source } = this.#host;
     try {
-      const waitMs = Math.max(0, journal.showAtMs - clock.now());
+      const waitMs = Math.max(0, source.showAtMs - clock.now());
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     } finally {
       this.#isShowing = false;
     }
-    if (journal.hasPending) turns.run((turn) => journal.flush(turn, false));
+    if (source.hasPending) turns.run((turn) => source.flush(turn, false));
   }
 
   #closeSilent(): void {

@@ -1,0 +1,386 @@
+/**
+ * The webhooks of a key [C-12.4]: posts the stored events of the journal, and stores how far each webhook is delivered.
+ *
+ *   turn that stores events ─► show ─► attempts under way ─► state in memory ─► stored together, within a second
+ *
+ * An event is posted again if the object ends before it has stored that the event is delivered. Each attempt has a
+ * deadline on the agenda, so an object that ends in between wakes and goes on.
+ */
+
+import { formatInstant } from '../../../protocol/ids.ts';
+import { TEST_TYPE, VERIFY_TYPE, type WebhookAttempt } from '../../../protocol/webhook.ts';
+import type { OwnCounts } from '../../metrics/counts.ts';
+import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Calls } from '../../object/calls.ts';
+import type { Clock } from '../../object/clock.ts';
+import { reasonOf } from '../../object/reason.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import type { WebhookCopy } from '../../registry/organization-copy.ts';
+import type { WebhookStatusChange } from '../../registry/webhook-status.ts';
+import { webhookUrlFault } from '../../registry/webhook-url.ts';
+import { bytesOf } from '../../secrets/base64.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
+import type { EventJournal } from '../journal/journal.ts';
+import type { JournalEvent } from '../journal/line.ts';
+import { AttemptLog } from './attempt-log.ts';
+import { Endpoint, type EndpointState } from './endpoint.ts';
+import { notPosted, type Posted, post, type WebhookMessage } from './post.ts';
+import type { WebhookRows } from './rows.ts';
+
+/** How long the state of a webhook may be only in memory. */
+const STORE_MS = 1_000;
+/** With so many attempts since the last store, all are stored at once: after a crash no more than these are repeated. */
+const MAX_UNSTORED = 200;
+/** Attempts that one call or alarm begins. Cloudflare limits the requests of each; the next alarm goes on. */
+const ATTEMPTS_PER_RUN = 500;
+const REPORT_MS = 5_000;
+const REPORT_RETRY_MS = 60_000;
+const COPY_RETRY_MS = 60_000;
+/** After so many events that a webhook does not want, its cursor is stored. */
+const PASSED_EVENTS = 256;
+
+export interface WebhooksHost {
+  clock: Clock;
+  turns: Turns;
+  calls: Calls;
+  counts: OwnCounts;
+  journal: EventJournal;
+  rows: WebhookRows;
+  secrets: SecretBox;
+  /** Whether URLs of this machine are allowed. */
+  mayBePrivate: boolean;
+  fetch(url: string, init: RequestInit): Promise<Response>;
+  /** Whether the key and its organization get events now. False while the Vhost has no copy of the registry. */
+  mayDeliver(): boolean;
+  /** Reads the copy of the registry again in the background if it is old, or absent. */
+  keepUp(): void;
+  /** Writes the status of a webhook to D1. */
+  report(change: WebhookStatusChange): Promise<void>;
+  keepAlive(work: Promise<void>): void;
+  /** Due times may have changed. */
+  changed(): void;
+}
+
+interface Live {
+  endpoint: Endpoint;
+  log: AttemptLog;
+  /** The cursor that is stored. */
+  storedCursor: number;
+  isTesting: boolean;
+  isReporting: boolean;
+}
+
+/** How many more attempts a call or alarm may begin. */
+interface Run {
+  left: number;
+}
+
+export class Webhooks implements DueSource {
+  readonly name = 'webhooks';
+  readonly #host: WebhooksHost;
+  readonly #live = new Map<string, Live>();
+  readonly #dirty = new Set<string>();
+  #isStoring = false;
+  /** The turn that stores states begins no attempts: they belong to the run of the attempts before. */
+  #isOwnTurn = false;
+  #reportAtMs = 0;
+  /** When to read the copy of the registry: webhooks are stored, but the copy is not. Undefined: it is there. */
+  #copyAtMs: number | undefined;
+  /** A run has begun as many attempts as it may. */
+  #mustGoOn = false;
+  #attempts = { delivered: 0, failed: 0 };
+  #disabled = { GONE: 0, ATTEMPTS_FAILED: 0 };
+
+  /** `webhooks`: those of the stored copy of the registry. */
+  constructor(host: WebhooksHost, webhooks: readonly WebhookCopy[]) {
+    this.#host = host;
+    const stored = host.rows.all();
+    for (const { id, state, recent } of stored) {
+      const webhook = webhooks.find((one) => one.id === id);
+      if (webhook) this.#add(new Endpoint(webhook, state), recent);
+    }
+    if (stored.length > this.#live.size) this.#copyAtMs = 0;
+  }
+
+  /** Whether a webhook reads the journal. */
+  get hasAny(): boolean {
+    return this.#live.size > 0;
+  }
+
+  get(id: string): Pick<Live, 'endpoint' | 'log'> | undefined {
+    return this.#live.get(id);
+  }
+
+  /** Takes over the webhooks of the registry. A new one gets the events from now on. */
+  use(turn: Turn, webhooks: readonly WebhookCopy[]): void {
+    const { rows, journal } = this.#host;
+    const known = new Map(this.#live);
+    turn.undo(() => {
+      this.#live.clear();
+      for (const [id, live] of known) this.#live.set(id, live);
+    });
+    const stored = rows.all();
+    for (const { id } of stored) {
+      if (webhooks.some((webhook) => webhook.id === id)) continue;
+      rows.delete(turn, id);
+      this.#live.delete(id);
+    }
+    for (const webhook of webhooks) {
+      const row = stored.find(({ id }) => id === webhook.id);
+      const live = this.#live.get(webhook.id);
+      if (live) {
+        live.endpoint.use(webhook, turn.now);
+        this.#dirty.add(webhook.id);
+        continue;
+      }
+      const state = row?.state ?? Endpoint.begin(webhook.url, journal.last, turn.now);
+      const { endpoint, log } = this.#add(new Endpoint(webhook, state), row?.recent ?? []);
+      rows.set(turn, webhook.id, endpoint.state, log.recent);
+    }
+    this.#copyAtMs = undefined;
+    if (this.#dirty.size > 0) turn.send(() => this.#storeLater());
+  }
+
+  /** Forgets all webhooks after their tables were deleted. */
+  clear(): void {
+    this.#live.clear();
+    this.#dirty.clear();
+    this.#copyAtMs = undefined;
+  }
+
+  /** Must be called after each turn: begins the attempts that are due. */
+  show(): void {
+    const { clock, mayDeliver, keepUp } = this.#host;
+    if (this.#isOwnTurn || (this.#live.size === 0 && this.#copyAtMs === undefined)) return;
+    if (this.#copyAtMs !== undefined) this.#copyAtMs = clock.now() + COPY_RETRY_MS;
+    keepUp();
+    if (!mayDeliver()) return;
+    const run: Run = { left: ATTEMPTS_PER_RUN };
+    this.#mustGoOn = false;
+    for (const live of [...this.#live.values()]) {
+      this.#begin(live, run);
+      this.#report(live);
+      this.#storePassed(live);
+    }
+  }
+
+  /** Posts a message that is no event. Undefined: such a test is under way. */
+  async test(id: string): Promise<WebhookAttempt | undefined> {
+    const live = this.#live.get(id);
+    if (!live || live.isTesting) return undefined;
+    live.isTesting = true;
+    try {
+      return this.#note(live, ...(await this.#post(live.endpoint.webhook, this.#ownMessage(TEST_TYPE, id))));
+    } finally {
+      live.isTesting = false;
+    }
+  }
+
+  /** Stores the state of a webhook that the organization has changed, and begins its attempts. */
+  changed(id: string): void {
+    this.#dirty.add(id);
+    this.#store();
+    this.show();
+    this.#host.changed();
+  }
+
+  // agenda
+
+  dueMs(): number | undefined {
+    if (this.#copyAtMs !== undefined) return this.#copyAtMs;
+    if (this.#live.size === 0 || !this.#host.mayDeliver()) return undefined;
+    const all = [...this.#live.values()];
+    const last = this.#host.journal.last;
+    const attempts = this.#mustGoOn ? [0] : all.map(({ endpoint }) => endpoint.dueMs(last));
+    const isUnreported = all.some((live) => !live.endpoint.state.isReported && !live.isReporting);
+    return earliest([...attempts, ...(isUnreported ? [this.#reportAtMs] : [])]);
+  }
+
+  /** `show`, which follows each turn, does what is due. */
+  run(): void {}
+
+  // attempts
+
+  #add(endpoint: Endpoint, recent: WebhookAttempt[]): Live {
+    const { id } = endpoint.webhook;
+    const log = new AttemptLog(this.#host.rows, id, recent);
+    const storedCursor = endpoint.state.cursor;
+    const live = { endpoint, log, storedCursor, isTesting: false, isReporting: false };
+    this.#live.set(id, live);
+    return live;
+  }
+
+  #begin(live: Live, run: Run): void {
+    const { clock, journal, mayDeliver } = this.#host;
+    const { endpoint } = live;
+    if (!mayDeliver()) return;
+    const now = clock.now();
+    if (endpoint.mustVerify(now))
+      this.#attempt(live, this.#ownMessage(VERIFY_TYPE, endpoint.webhook.id), run);
+    for (; run.left > 0; ) {
+      const event = endpoint.next(now, (query) => journal.read(query));
+      if (!event) return;
+      this.#attempt(live, messageOf(event), run);
+    }
+    this.#mustGoOn = true;
+  }
+
+  #attempt(live: Live, message: WebhookMessage, run: Run): void {
+    run.left -= 1;
+    this.#host.keepAlive(this.#tryOnce(live, message, run));
+  }
+
+  async #tryOnce(live: Live, message: WebhookMessage, run: Run): Promise<void> {
+    const { endpoint } = live;
+    const begun = endpoint.begin(message.sequence);
+    const [atMs, sent, posted] = await this.#post(endpoint.webhook, message);
+    const now = this.#host.clock.now();
+    const hasStatusChanged = endpoint.settle(begun, posted, now);
+    this.#note(live, atMs, sent, posted);
+    if (this.#live.get(endpoint.webhook.id) !== live) return;
+    if (hasStatusChanged) {
+      const { disabled } = endpoint.state;
+      if (disabled !== null) this.#disabled[disabled] += 1;
+      this.#store();
+      this.#report(live);
+    }
+    this.#begin(live, run);
+    this.#host.changed();
+  }
+
+  async #post(webhook: WebhookCopy, message: WebhookMessage): Promise<[number, WebhookMessage, Posted]> {
+    const { clock, calls, secrets, mayBePrivate, fetch } = this.#host;
+    const atMs = clock.now();
+    // The deployment may allow less than when the webhook was created.
+    const fault = webhookUrlFault(webhook.url, mayBePrivate);
+    if (fault !== undefined) return [atMs, message, notPosted(`url: ${fault}`)];
+    const host = {
+      now: () => clock.now(),
+      until: <Value>(deadlineMs: number, work: PromiseLike<Value>) => calls.until(deadlineMs, work),
+      fetch,
+    };
+    try {
+      return [atMs, message, await post(host, webhook.url, openSecrets(secrets, webhook, atMs), message)];
+    } catch (error) {
+      console.error('webhook not posted, the next attempt follows after a pause', {
+        webhookId: webhook.id,
+        reason: reasonOf(error),
+      });
+      return [atMs, message, notPosted('internal error: the operator of the platform sees its cause')];
+    }
+  }
+
+  /** Adds an attempt to the log. */
+  #note(live: Live, atMs: number, message: WebhookMessage, posted: Posted): WebhookAttempt {
+    const { id: messageId, type, sequence } = message;
+    const { outcome, status, answer, error } = posted;
+    const isDelivered = outcome === 'delivered';
+    this.#attempts[isDelivered ? 'delivered' : 'failed'] += 1;
+    const durationMs = Math.max(0, this.#host.clock.now() - atMs);
+    const at = formatInstant(atMs);
+    const attempt = { at, type, messageId, sequence, isDelivered, status, durationMs, answer, error };
+    live.log.add(attempt);
+    const { id } = live.endpoint.webhook;
+    if (this.#live.get(id) === live) {
+      this.#dirty.add(id);
+      if (this.#attempts.delivered + this.#attempts.failed >= MAX_UNSTORED) this.#store();
+      else this.#storeLater();
+    }
+    return attempt;
+  }
+
+  #ownMessage(type: string, webhookId: string): WebhookMessage {
+    const timestamp = formatInstant(this.#host.clock.now());
+    const data = JSON.stringify({ webhookId });
+    return { id: `msg_${crypto.randomUUID()}`, type, sequence: null, timestamp, data };
+  }
+
+  // storing
+
+  #storeLater(): void {
+    if (this.#isStoring) return;
+    this.#isStoring = true;
+    const stored = new Promise<void>((resolve) => setTimeout(resolve, STORE_MS)).then(() => {
+      this.#isStoring = false;
+      if (this.#dirty.size > 0) this.#store();
+    });
+    this.#host.keepAlive(stored);
+  }
+
+  /** Events that are not wanted move the cursor, too: after many it is stored, so that a wake does not read them again. */
+  #storePassed({ endpoint, storedCursor }: Live): void {
+    if (endpoint.state.cursor - storedCursor < PASSED_EVENTS) return;
+    this.#dirty.add(endpoint.webhook.id);
+    this.#storeLater();
+  }
+
+  #store(): void {
+    this.#isOwnTurn = true;
+    try {
+      this.#host.turns.run((turn) => this.#storeDirty(turn));
+    } finally {
+      this.#isOwnTurn = false;
+    }
+  }
+
+  #storeDirty(turn: Turn): void {
+    const { rows, counts } = this.#host;
+    for (const id of this.#dirty) {
+      const live = this.#live.get(id);
+      if (!live) continue;
+      live.log.store(turn);
+      rows.set(turn, id, live.endpoint.state, live.log.recent);
+      live.storedCursor = live.endpoint.state.cursor;
+    }
+    this.#dirty.clear();
+    for (const outcome of ['delivered', 'failed'] as const)
+      counts.add(turn, `webhook_attempts/${outcome}`, this.#attempts[outcome]);
+    this.#attempts = { delivered: 0, failed: 0 };
+    for (const reason of ['GONE', 'ATTEMPTS_FAILED'] as const)
+      counts.add(turn, `webhooks_disabled/${reason}`, this.#disabled[reason]);
+    this.#disabled = { GONE: 0, ATTEMPTS_FAILED: 0 };
+  }
+
+  /** Writes a changed status to D1, until D1 has it. */
+  #report(live: Live): void {
+    const { endpoint } = live;
+    if (endpoint.state.isReported || live.isReporting || this.#host.clock.now() < this.#reportAtMs) return;
+    live.isReporting = true;
+    this.#host.keepAlive(this.#reportOnce(live, { ...endpoint.state }));
+  }
+
+  async #reportOnce(live: Live, state: EndpointState): Promise<void> {
+    const { clock, calls, report, changed } = this.#host;
+    const { webhook, status } = live.endpoint;
+    const { url, disabled: reason, statusAtMs: atMs } = state;
+    try {
+      const change = { id: webhook.id, url, status, reason, atMs };
+      await calls.until(clock.now() + REPORT_MS, report(change));
+      if (live.endpoint.state.statusAtMs === state.statusAtMs) live.endpoint.reported();
+      if (this.#live.get(webhook.id) === live) this.#dirty.add(webhook.id);
+    } catch (error) {
+      this.#reportAtMs = clock.now() + REPORT_RETRY_MS;
+      console.warn('status of a webhook not confirmed by the registry, its vhost will retry', {
+        webhookId: webhook.id,
+        reason: reasonOf(error),
+      });
+    } finally {
+      live.isReporting = false;
+    }
+    this.#storeLater();
+    changed();
+  }
+}
+
+function messageOf({ kind, sequence, body }: JournalEvent): WebhookMessage {
+  const { messageId, timestamp } = JSON.parse(body) as { messageId: string; timestamp: string };
+  return { id: messageId, type: kind, sequence, timestamp, data: body };
+}
+
+/** The keys that sign: the current one, and for a time after a rotation the one before. */
+function openSecrets(box: SecretBox, webhook: WebhookCopy, now: number): Uint8Array[] {
+  const { id, secretSealed, previousSealed, previousUntilMs } = webhook;
+  const isPreviousValid = previousSealed !== null && (previousUntilMs ?? 0) > now;
+  const sealed = [secretSealed, ...(isPreviousValid ? [previousSealed] : [])];
+  return sealed.map((text) => bytesOf(box.open(`webhook:${id}`, text).replace('whsec_', '')));
+}

@@ -1,0 +1,160 @@
+/** How the events of a webhook are delivered: their progress, attempts, tests and repeats [C-12.4]. */
+import type { Context } from 'hono';
+import * as z from 'zod';
+import { formatInstant, parseInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import {
+  type WebhookQuestion,
+  type WebhookRecord,
+  webhookAttempt,
+  webhookAttempts,
+  webhookItem,
+} from '../../../protocol/webhook.ts';
+import type { AppContext } from '../../env.ts';
+import { conflict, invalidBody } from '../../http/error-response.ts';
+import { idParameter } from '../../http/query.ts';
+import { requireShare } from '../../http/rate.ts';
+import { askVhost } from '../../lifecycle/webhook.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import { markEnabled, type OwnedWebhook, webhookRecordOf } from '../../registry/webhooks.ts';
+import { route } from '../../route.ts';
+import {
+  entryOf,
+  keyEnded,
+  ORG_ADMIN,
+  requireWebhook,
+  type WebhookEvent,
+  webhookNotFound,
+} from './webhook-of.ts';
+
+export const webhookDeliveryRoutes = [
+  route('GET /api/v1/partner/webhooks/{id}', {
+    summary: 'Get a webhook',
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: { description: 'The webhook, and how far its events are delivered', body: webhookItem },
+    errors: ['NOT_FOUND'],
+    handler: async (c, { params: { id } }) => {
+      const found = await requireWebhook(c, id);
+      const record = webhookRecordOf(found, Date.now());
+      const answer = await askVhost(c.env, found.row, { kind: 'state' });
+      if ('refused' in answer) return { ...record, delivery: null };
+      return { ...withStatus(record, answer), delivery: answer.delivery };
+    },
+  }),
+  route('POST /api/v1/partner/webhooks/{id}/test', {
+    summary: 'Post a test message to the receiver of a webhook',
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: {
+      description: 'The attempt. It changes nothing else, whatever the receiver answers',
+      body: webhookAttempt,
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'TOO_MANY_REQUESTS'],
+    handler: async (c, { params: { id } }) => {
+      const { row } = await requireWebhook(c, id);
+      const { organizationId } = c.get('tenant');
+      const what = 'tests of webhooks of the organization';
+      await requireShare(c, `webhook-tests:${organizationId}`, LIMIT.webhookTestsPerMinute, what);
+      const { attempts } = await ask(c, row, { kind: 'test' });
+      const [attempt] = attempts;
+      if (!attempt) throw new Error('the Vhost answered a test without its attempt');
+      const { isDelivered, status } = attempt;
+      await note(c, 'webhook.tested', id, { isDelivered, status });
+      return attempt;
+    },
+  }),
+  route('GET /api/v1/partner/webhooks/{id}/attempts', {
+    summary: 'List the last attempts of a webhook',
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: { description: 'The last 200 attempts, newest first', body: webhookAttempts },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params: { id } }) => {
+      const { row } = await requireWebhook(c, id);
+      const { attempts } = await ask(c, row, { kind: 'attempts' });
+      return { attempts: attempts.toReversed() };
+    },
+  }),
+  route('POST /api/v1/partner/webhooks/{id}/recover', {
+    summary: 'Deliver events again',
+    who: ORG_ADMIN,
+    params: idParameter,
+    body: z.strictObject({ since: z.string() }),
+    examples: { body: { since: '2026-01-15T10:00:00Z' } },
+    answer: {
+      description:
+        'How far the events are delivered now: all events since then that are still kept follow again, in order and with the same ids',
+      body: webhookItem,
+    },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params: { id }, body }) => {
+      const found = await requireWebhook(c, id);
+      const now = Date.now();
+      const sinceMs = requirePast(body.since, now);
+      const answer = await ask(c, found.row, { kind: 'recover', sinceMs });
+      await note(c, 'webhook.recovered', id, { since: formatInstant(sinceMs) });
+      return { ...withStatus(webhookRecordOf(found, now), answer), delivery: answer.delivery };
+    },
+  }),
+  route('POST /api/v1/partner/webhooks/{id}/enable', {
+    summary: 'Enable a webhook that was disabled, or try again at once',
+    who: ORG_ADMIN,
+    params: idParameter,
+    answer: {
+      description: 'The webhook. Its events follow from where it stopped, as far as they are still kept',
+      body: webhookItem,
+    },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params: { id } }) => {
+      const found = await requireWebhook(c, id);
+      const now = Date.now();
+      const answer = await ask(c, found.row, { kind: 'enable' });
+      await markEnabled(c.env.DB, found.row, answer, entryOf(c, 'webhook.enabled', id, {}), now);
+      return { ...withStatus(webhookRecordOf(found, now), answer), delivery: answer.delivery };
+    },
+  }),
+];
+
+function requirePast(since: string, now: number): number {
+  const sinceMs = parseInstant(since);
+  if (sinceMs === undefined)
+    throw invalidBody(
+      'since: must be an ISO 8601 instant with a time zone, for example 2026-01-15T10:00:00Z',
+    );
+  if (sinceMs > now) throw invalidBody(`since: ${since} must be in the past`);
+  return sinceMs;
+}
+
+async function ask(c: Context<AppContext>, row: OwnedWebhook['row'], question: WebhookQuestion) {
+  const answer = await askVhost(c.env, row, question);
+  if (!('refused' in answer)) return answer;
+  switch (answer.refused) {
+    case 'ended':
+      throw keyEnded();
+    case 'busy':
+      throw conflict('A test of this webhook is under way: wait for its answer');
+    case 'absent':
+      throw webhookNotFound();
+  }
+}
+
+function withStatus(
+  record: WebhookRecord,
+  {
+    status,
+    reason,
+    statusAtMs,
+  }: { status: WebhookRecord['status']; reason: WebhookRecord['statusReason']; statusAtMs: number },
+): WebhookRecord {
+  return { ...record, status, statusReason: reason, statusAt: formatInstant(statusAtMs) };
+}
+
+async function note(
+  c: Context<AppContext>,
+  event: WebhookEvent,
+  id: string,
+  details: Record<string, unknown>,
+): Promise<void> {
+  await writeAudit(c.env.DB, entryOf(c, event, id, details), Date.now());
+}
