@@ -10,7 +10,6 @@ import { type DeviceDial, notFoundResponse, readDial } from './dial.ts';
 import type { Env } from './env.ts';
 import { Agenda, AlarmClock } from './object/agenda.ts';
 import { closeQuietly } from './object/sockets.ts';
-import type { AuditEntry } from './registry/entries.ts';
 import { RestorableObject } from './restorable.ts';
 import type {
   ConfigPut,
@@ -19,13 +18,13 @@ import type {
   Diagnosis,
   OutboxEvent,
   RefusedLogin,
-  RestCommandSubmission,
   SiteRpc,
   SubmissionBatch,
   SubmitAnswer,
 } from './rpc.ts';
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
+import { openWatcher } from './site/event/watchers.ts';
 import { SITE_BACKUP } from './site/migrations.ts';
 import * as telemetry from './site/telemetry/answers.ts';
 
@@ -39,8 +38,8 @@ export class Site extends RestorableObject implements SiteRpc {
     super(ctx, env, SITE_BACKUP);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     this.#site = assembleSite(ctx, env, this.guard, (dueMs) => this.#agenda.arm(dueMs));
-    const { clock, turns, sessions, presence, dueSources } = this.#site;
-    this.#agenda = new Agenda(dueSources, turns, new AlarmClock(ctx.storage, clock));
+    const { clock, turns, sessions, presence } = this.#site;
+    this.#agenda = new Agenda(this.#site.dueSources, turns, new AlarmClock(ctx.storage, clock));
     if (this.waitsForFence()) return;
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));
@@ -54,13 +53,8 @@ export class Site extends RestorableObject implements SiteRpc {
     this.#site.turns.attempt((turn) => this.#site.devices.adopt(turn, grant));
   }
 
-  setDeviceStatus(
-    id: string,
-    status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED',
-    reason: string | null = null,
-    audit?: AuditEntry,
-  ) {
-    return this.#site.lifecycle.setStatus(id, status, reason, audit);
+  setDeviceStatus(...change: Parameters<SiteRpc['setDeviceStatus']>) {
+    return this.#site.lifecycle.setStatus(...change);
   }
 
   async erase(): Promise<void> {
@@ -73,8 +67,8 @@ export class Site extends RestorableObject implements SiteRpc {
     this.#site.lifecycle.forget(id);
   }
 
-  rotateSecret(id: string, hmacSecret: string, audit?: AuditEntry) {
-    return this.#site.lifecycle.rotateSecret(id, hmacSecret, audit);
+  rotateSecret(...rotation: Parameters<SiteRpc['rotateSecret']>) {
+    return this.#site.lifecycle.rotateSecret(...rotation);
   }
 
   sealedBy() {
@@ -110,8 +104,8 @@ export class Site extends RestorableObject implements SiteRpc {
     this.#site.lifecycle.drop(id);
   }
 
-  submitRestCommand(id: string, submission: RestCommandSubmission, audit?: AuditEntry) {
-    return this.#site.turns.run((turn) => this.#site.restCommands.submit(turn, id, submission, audit));
+  submitRestCommand(...command: Parameters<SiteRpc['submitRestCommand']>) {
+    return this.#site.turns.run((turn) => this.#site.restCommands.submit(turn, ...command));
   }
 
   pageRestCommands(id: string, page: number, limit: number) {
@@ -151,9 +145,8 @@ export class Site extends RestorableObject implements SiteRpc {
     identity.be(batch.siteId);
     await registry.fresh();
     // The Vhost has nacked these publishes or is about to: they must not take effect.
-    if (clock.now() > batch.notAfterMs) {
+    if (clock.now() > batch.notAfterMs)
       return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
-    }
     outbox.noteSeen(batch.keyId, batch.received, batch.seen);
     const events: OutboxEvent[] = [];
     const outcomes = turns.run(
@@ -206,21 +199,27 @@ export class Site extends RestorableObject implements SiteRpc {
     return { ...this.#site.diagnostics.read(id), rowsWritten: this.#site.turns.rowsWritten };
   }
 
-  /** The upgrade of an authenticated device. */
+  /** The upgrade of an authenticated device, or of a Worker that serves an event stream. */
   protected override async dialed(request: Request): Promise<Response> {
+    if (this.#isErased) return notFoundResponse();
+    const watcher = openWatcher(this.#site, request);
+    if (watcher) return watcher;
     const dial = readDial<DeviceDial>(request);
-    if (!dial || this.#isErased) return notFoundResponse();
+    if (!dial) return notFoundResponse();
+    // No await after this one, so the checks are still true when the socket is accepted.
     if (dial.plantId) await this.#ready(dial.siteId);
-    // No await from here on, so the checks are still true when the socket is accepted.
     return this.#site.link.accept(dial);
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    if (!this.#isErased) this.#site.link.receive(socket, message);
+    const { link, watchers } = this.#site;
+    if (watchers.has(socket)) watchers.receive(socket, message);
+    else if (!this.#isErased) link.receive(socket, message);
   }
 
   override webSocketClose(socket: WebSocket): void {
     closeQuietly(socket, 1000, '');
+    this.#site.watchers.forget(socket);
     const { sessions, presence, turns } = this.#site;
     if (this.#isErased || !sessions.current(socket)) return;
     turns.run((turn) => {

@@ -41,6 +41,7 @@ export const LIMITS = {
   eventsPerPage: [500, 'events', 'C-12.2'],
   eventsPerPageDefault: [100, 'events', 'C-12.2'],
   streamsPerKey: [10, 'streams', 'C-12.3'],
+  streamsPerPlant: [50, 'streams', 'ours'],
   streamMs: [15 * MINUTE, 'ms', 'C-12.3'],
   streamCommentMs: [15 * SECOND, 'ms', 'C-12.3'],
   streamRetryMs: [2 * SECOND, 'ms', 'C-12.3'],

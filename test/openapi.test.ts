@@ -133,6 +133,7 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/plants/{id}/schedules': 'VIEWER',
   'get /api/v1/plants/{id}/telemetry': 'VIEWER',
   'get /api/v1/plants/{id}/telemetry/latest': 'VIEWER',
+  'get /api/v1/plants/{id}/stream': 'VIEWER',
   'get /api/v1/plants/{id}/config': 'VIEWER, key with config:read',
   'put /api/v1/plants/{id}/config': 'ADMIN, key with config:write',
   'post /api/v1/devices': 'OPERATOR, key with plants:write',

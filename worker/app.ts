@@ -25,6 +25,7 @@ import { deviceRoutes } from './routes/devices/devices.ts';
 import { deviceTelemetryRoutes } from './routes/devices/telemetry.ts';
 import { templateRoutes } from './routes/devices/templates.ts';
 import { plantConfigRoutes } from './routes/fleet/plant-config.ts';
+import { plantStreamRoutes } from './routes/fleet/plant-stream.ts';
 import { plantRoutes } from './routes/fleet/plants.ts';
 import { subDeviceRoutes } from './routes/fleet/sub-devices.ts';
 import { acceptanceRoutes } from './routes/identity/accept-invitation.ts';
@@ -60,6 +61,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...plantRoutes,
   ...subDeviceRoutes,
   ...plantConfigRoutes,
+  ...plantStreamRoutes,
   ...deviceRoutes,
   ...credentialRoutes,
   ...deviceCommandRoutes,

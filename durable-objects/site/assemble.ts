@@ -14,6 +14,7 @@ import { Clock } from '../object/clock.ts';
 import type { Fence } from '../object/fence.ts';
 import { KeyValues } from '../object/key-values.ts';
 import { Sql } from '../object/sql.ts';
+import { Streams } from '../object/streams.ts';
 import { Turns } from '../object/turn.ts';
 import { PlantCopy, readPlant, type SubDevice } from '../registry/plant-copy.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
@@ -39,6 +40,7 @@ import { CommandSender } from './dispatch/sender.ts';
 import { destinationOf } from './event/destinations.ts';
 import { Events } from './event/events.ts';
 import { Outbox } from './event/outbox.ts';
+import { PlantEvents } from './event/plant-events.ts';
 import { OutboxRows } from './event/rows.ts';
 import { SiteIdentity } from './identity.ts';
 import { Lifecycle } from './lifecycle/lifecycle.ts';
@@ -92,6 +94,7 @@ export function assembleSite(
       ended: () => {
         sender.flush();
         outbox.drainWritten();
+        watchers.show();
         counts.report();
         onChange();
       },
@@ -109,8 +112,18 @@ export function assembleSite(
     vhosts: env.VHOST,
     siteId: () => identity.known ?? '',
   });
+  const plantEvents: PlantEvents = new PlantEvents({
+    ...{ clock, siteId: () => identity.known ?? '' },
+    watchers: () => watchers.count,
+  });
+  const watchers: Streams = new Streams({
+    ...{ ctx, clock, turns, source: plantEvents, most: LIMIT.streamsPerPlant, keepAlive },
+    waitsAgain: () => plantEvents.last,
+  });
   const outboxRows = new OutboxRows(sql);
-  const outbox = new Outbox(outboxRows, { clock, turns, calls, destination, keepAlive, changed: onChange });
+  const outbox = new Outbox(outboxRows, {
+    ...{ clock, turns, calls, destination, keepAlive, plantEvents, changed: onChange },
+  });
   const registry: PlantCopy = new PlantCopy(keyValues, {
     ...{ clock, turns, keepAlive },
     read: () => (identity.known ? readPlant(env.DB, identity.known, clock.now()) : undefined),
@@ -154,7 +167,7 @@ export function assembleSite(
   });
   const alerts = new Alerts({ registry, journal, outbox });
   const feed = new TelemetryFeed({
-    ...{ clock, identity, registry, journal, sessions, destination, keepAlive },
+    ...{ clock, identity, registry, journal, sessions, destination, keepAlive, plantEvents },
     operatingMode: (now) => configurationState.operatingMode(now),
   });
   const view = viewOncePerTurn({
@@ -230,11 +243,24 @@ export function assembleSite(
   /** The due sources of the site; an alarm runs them in this order. */
   const dueSources: DueSource[] = [
     ...[sessions, secrets, movedNonces, tokens, plan, dispatches, presence, alerts, feed, calls, outbox],
-    ...[store, retention, counts, new Reporter(ctx, env, reported, onChange)],
+    ...[watchers, store, retention, counts, new Reporter(ctx, env, reported, onChange)],
   ];
 
   return {
-    ...{ clock, turns, identity, registry, outbox, devices, secrets, sessions, diagnostics, presence },
+    ...{
+      clock,
+      turns,
+      identity,
+      registry,
+      outbox,
+      watchers,
+      plantEvents,
+      devices,
+      secrets,
+      sessions,
+      diagnostics,
+      presence,
+    },
     ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
     ...{ lifecycle, link, tokens, alerts, feed, dueSources },
   };

@@ -59,6 +59,9 @@ export const SITE_BOUNDS = {
    * slots.
    */
   nonces: 1_000_000,
+  /** Events of the plant that are in memory while it has a stream. */
+  plantEvents: 500,
+  plantEventChars: MIB,
   /**
    * About how many rows one alarm deletes from each table over its limit. If more rows are over it, the next
    * alarm follows immediately.

@@ -1,7 +1,7 @@
 /**
- * The link of an event stream between the Worker, which serves the client, and the Vhost, which has the journal. The
- * Worker asks for events after a sequence; the Vhost answers with one page as soon as it has something, and is silent
- * until then. So a slow client holds up only its own stream.
+ * The link of an event stream between the Worker, which serves the client, and the Vhost or Site, which has the events.
+ * The Worker asks for events after a sequence; the object answers with one page as soon as it has something, and is
+ * silent until then. So a slow client holds up only its own stream.
  */
 import * as z from 'zod';
 import { EVENT_KINDS } from '../routing-keys.ts';
@@ -14,6 +14,9 @@ export const streamFilter = z.object({
   siteIds: z.array(z.string()).optional(),
 });
 export type StreamFilter = z.infer<typeof streamFilter>;
+
+/** The header in which a Site answers the sequence of its last event to the Worker that opens a stream. */
+export const STREAM_LAST_HEADER = 'sitewire-stream-last';
 
 /** Up: the Worker wants events after this sequence. */
 export const streamUp = z.object({ after: z.int().min(0) });

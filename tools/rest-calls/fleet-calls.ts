@@ -52,6 +52,13 @@ export const PLANT_CALLS: readonly Call[] = [
     },
   },
   { route: 'GET /api/v1/plants/{id}/config', ids: { id: 'PLANT' } },
+  {
+    route: 'GET /api/v1/plants/{id}/stream',
+    note: 'The stream stays open; `-m 1` ends it after a second, in which there was no event.',
+    ids: { id: 'PLANT' },
+    query: 'type=alarm',
+    readsForSeconds: 1,
+  },
 ];
 
 export const DEVICE_CALLS: readonly Call[] = [

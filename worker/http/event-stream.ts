@@ -7,14 +7,23 @@ import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { EVENT_STREAM } from '../../protocol/event-journal.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { PING, PONG } from '../../protocol/link/live.ts';
-import { STREAM_HEADER, type StreamDown, type StreamFilter, streamDown } from '../../protocol/link/stream.ts';
+import {
+  STREAM_HEADER,
+  STREAM_LAST_HEADER,
+  type StreamDown,
+  type StreamFilter,
+  streamDown,
+} from '../../protocol/link/stream.ts';
+import { invalidParameter } from './query.ts';
 
 interface StreamRequest {
   filter: StreamFilter;
-  /** The sequence of the last event that the client has. */
-  after: number;
+  /** The sequence of the last event that the client has; absent: the stream begins with the next event. */
+  after?: number | undefined;
   /** Aborted when the client has gone. */
   signal: AbortSignal;
+  /** Whether the caller may still see the events; asked with each comment. Absent: the object closes the stream. */
+  isAllowed?(): Promise<boolean>;
 }
 
 /**
@@ -22,14 +31,19 @@ interface StreamRequest {
  */
 export async function openEventStream(
   object: { fetch(request: Request): Promise<Response> },
-  { filter, after, signal }: StreamRequest,
+  { filter, after, signal, isAllowed }: StreamRequest,
 ): Promise<Response> {
   const headers = { upgrade: 'websocket', [STREAM_HEADER]: JSON.stringify(filter) };
-  const opened = await object.fetch(new Request('https://vhost/stream', { headers }));
+  const opened = await object.fetch(new Request('https://object/stream', { headers }));
   const { webSocket } = opened;
   if (!webSocket) return opened;
   webSocket.accept();
-  const body = new EventStream(webSocket, after, signal).body;
+  const last = Number(opened.headers.get(STREAM_LAST_HEADER) ?? 0);
+  if (after !== undefined && last > 0 && after > last) {
+    webSocket.close(1000, 'refused');
+    throw invalidParameter(`after: ${after} is after the last event, ${last}`);
+  }
+  const body = new EventStream(webSocket, after ?? last, signal, isAllowed).body;
   return new Response(body, {
     headers: {
       'content-type': EVENT_STREAM,
@@ -43,6 +57,7 @@ export async function openEventStream(
 class EventStream {
   readonly body: ReadableStream<Uint8Array>;
   readonly #socket: WebSocket;
+  readonly #isAllowed: (() => Promise<boolean>) | undefined;
   readonly #encoder = new TextEncoder();
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #after: number;
@@ -51,8 +66,14 @@ class EventStream {
   /** Time since the begin, in whole intervals of comments. */
   #openMs = 0;
 
-  constructor(socket: WebSocket, after: number, signal: AbortSignal) {
+  constructor(
+    socket: WebSocket,
+    after: number,
+    signal: AbortSignal,
+    isAllowed: (() => Promise<boolean>) | undefined,
+  ) {
     this.#socket = socket;
+    this.#isAllowed = isAllowed;
     this.#after = after;
     socket.addEventListener('message', ({ data }) => this.#receive(data));
     socket.addEventListener('close', () => this.#close());
@@ -104,6 +125,17 @@ class EventStream {
     }
     this.#write(':\n\n');
     this.#send(PING);
+    void this.#check();
+  }
+
+  async #check(): Promise<void> {
+    try {
+      if ((await this.#isAllowed?.()) === false) this.#close();
+    } catch (error) {
+      console.warn('access to an event stream not checked, the next comment repeats it', {
+        reason: reasonOf(error),
+      });
+    }
   }
 
   #write(text: string): void {

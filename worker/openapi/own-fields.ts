@@ -15,6 +15,9 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'getDeviceTemplates.level': 'Only templates of this level.',
   'getDevices.plantId': 'Only the devices of this plant.',
   'getOrganizationsInvitations.status': 'Only invitations with this status.',
+  'getPlantsStream.after':
+    'The `id` of an event: the stream continues after it. The header `Last-Event-ID` goes first. Omitted: only new events.',
+  'getPlantsStream.type': 'Only events of this type.',
   'getPlatformOrganizations.slug': 'Only the organization with this slug.',
   'getVcpDeadLetters.after': 'The `next` of the last answer: the list goes on there.',
   'getVcpEvents.after':

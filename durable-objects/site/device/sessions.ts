@@ -54,7 +54,8 @@ export class DeviceSessions implements DueSource {
     this.#onEnd = onEnd;
     for (const socket of ctx.getWebSockets()) {
       const attachment = socket.deserializeAttachment() as Attachment | null;
-      if (attachment && this.#isNewest(attachment)) {
+      // Event streams have no deviceId.
+      if (attachment?.deviceId && this.#isNewest(attachment)) {
         this.#newest.set(attachment.deviceId, { socket, attachment, lastFrameMs: 0 });
       }
     }

@@ -10,9 +10,9 @@ import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import type { OutboxEvent } from '../../rpc.ts';
+import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import type { DestinationOf } from './destinations.ts';
-import { toEvent } from './event-rows.ts';
+import { REGISTRY_LANE, toEvent } from './event-rows.ts';
 import type { NewOutboxRow, OutboxRow, OutboxRows } from './rows.ts';
 
 const BATCH_ROWS = 256;
@@ -44,6 +44,8 @@ export interface OutboxHost {
   calls: Calls;
   destination: DestinationOf;
   keepAlive(work: Promise<void>): void;
+  /** Gets each event of a turn that was committed while the plant has a stream, once for each key. */
+  plantEvents: { readonly isWatched: boolean; add(event: PassingEvent): void };
   /** Called with the next due time when a call has ended. */
   changed(dueMs: number | undefined): void;
 }
@@ -74,6 +76,12 @@ export class Outbox implements DueSource {
       this.#emitted.length = before;
     });
     this.#emitted.push(...rows.filter(({ lane }) => lane !== NOBODY));
+    const { plantEvents } = this.#host;
+    if (!plantEvents.isWatched) return;
+    const events = rows.filter(({ lane }) => lane !== REGISTRY_LANE);
+    turn.remember(() => {
+      for (const event of events) plantEvents.add(toEvent({ ...event, sequence: 0 }));
+    });
   }
 
   /**

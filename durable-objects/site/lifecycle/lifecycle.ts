@@ -82,7 +82,7 @@ export class Lifecycle {
   setStatus(
     deviceId: string,
     status: DeviceRow['status'],
-    reason: string | null,
+    reason: string | null = null,
     audit?: AuditEntry,
   ): RegistryWrite[] | undefined {
     const { devices, turns } = this.#host;

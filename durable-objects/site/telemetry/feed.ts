@@ -30,6 +30,8 @@ export interface FeedHost {
   destination: DestinationOf;
   operatingMode(now: number): OperatingMode;
   keepAlive(work: Promise<void>): void;
+  /** Gets each event while the plant has a stream. */
+  plantEvents: { readonly isWatched: boolean; add(event: PassingEvent): void };
 }
 
 export class TelemetryFeed implements DueSource {
@@ -57,9 +59,10 @@ export class TelemetryFeed implements DueSource {
 
   /** Sends the current values to every key that may see the plant. */
   emit(now: number): void {
-    const { identity, registry, keepAlive } = this.#host;
+    const { identity, registry, keepAlive, plantEvents } = this.#host;
     if (!identity.known || !registry.record?.plantId) return;
     const event = telemetryEvent(this.#payload(now), now);
+    if (plantEvents.isWatched) plantEvents.add(event);
     for (const keyId of registry.keyIds) keepAlive(this.#pass(keyId, event));
   }
 

@@ -29,12 +29,17 @@ export class StreamClient {
 
   /** `path` relative to /api/v1. */
   static async open(
-    key: { key: string },
+    caller: { key: string } | { accessToken: string },
     path = '/vcp/events/stream',
     headers: Record<string, string> = {},
   ): Promise<StreamClient> {
     const leave = new AbortController();
-    const request = restRequest(`/api/v1${path}`, { key: key.key, headers, signal: leave.signal });
+    const credential: Record<string, string> =
+      'key' in caller ? { 'x-api-key': caller.key } : { authorization: `Bearer ${caller.accessToken}` };
+    const request = restRequest(`/api/v1${path}`, {
+      headers: { ...credential, ...headers },
+      signal: leave.signal,
+    });
     const response = await worker.fetch(request, env, createExecutionContext());
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     const client = new StreamClient(response, leave);

@@ -8,27 +8,17 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { EVENT_KINDS } from '../../../protocol/routing-keys.ts';
 import { requireSite } from '../../auth/access.ts';
 import type { AppContext } from '../../env.ts';
+import { afterParameter, lastEventId } from '../../http/after-parameter.ts';
 import { conflict, unauthorized } from '../../http/error-response.ts';
 import { openEventStream } from '../../http/event-stream.ts';
 import { integerParameter, invalidParameter } from '../../http/query.ts';
 import { route } from '../../route.ts';
 import { VCP_READ } from './vcp-read.ts';
 
-/** Sequences begin at the clock's milliseconds and grow by one for each event. */
-const MAX_SEQUENCE = 999_999_999_999_999;
-const SEQUENCE = /^\d{1,15}$/;
-const SEQUENCE_FAULT = 'must be the sequence of an event, or 0';
-
 const filterParameters = {
   type: z.enum(EVENT_KINDS).optional(),
   siteId: uuid.optional(),
 };
-
-const afterParameter = z
-  .string()
-  .regex(SEQUENCE, SEQUENCE_FAULT)
-  .transform(Number)
-  .meta({ parameter: { type: 'integer', minimum: 0, maximum: MAX_SEQUENCE } });
 
 export const eventRoutes = [
   route('GET /api/v1/vcp/events', {
@@ -93,14 +83,6 @@ async function readFilter(
 ) {
   if (siteId !== undefined) await requireSite(c, siteId);
   return { ...(type ? { kinds: [type] } : {}), ...(siteId ? { siteIds: [siteId] } : {}) };
-}
-
-/** The header with which a client resumes a stream. */
-function lastEventId(c: Context<AppContext>): number | undefined {
-  const text = c.req.header('last-event-id');
-  if (text === undefined || text === '') return undefined;
-  if (!SEQUENCE.test(text)) throw invalidParameter(`Last-Event-ID: ${SEQUENCE_FAULT}`);
-  return Number(text);
 }
 
 function requireNotAhead(name: string, after: number, last: number): void {
