@@ -26,7 +26,7 @@ import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
 import { benchHistory } from './p6-history.ts';
 import { benchRecovery } from './p7-recovery.ts';
-import { benchCost } from './p8-cost.ts';
+import { benchCost, benchCostWithReaders } from './p8-cost.ts';
 import { benchBoundary } from './p9-boundary.ts';
 import { benchSoak } from './soak.ts';
 import { benchStrangers } from './strangers.ts';
@@ -48,6 +48,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   p6: benchGrowth,
   'p6-history': benchHistory,
   p8: benchCost,
+  'p8-readers': benchCostWithReaders,
   p9: benchBoundary,
   start: benchColdStart,
   soak: benchSoak,
