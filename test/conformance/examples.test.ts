@@ -52,13 +52,14 @@ const PARTNERS: Record<'partner.py' | 'partner.mjs' | 'Partner.java', Example> =
     missing: missingJava(),
   },
 };
-/** Programs that get events over HTTPS, and end after some. */
-const STREAMS: Record<'stream.py' | 'stream.mjs' | 'webhook.py' | 'webhook.mjs', Example> = {
+const STREAMS: Record<'stream.py' | 'stream.mjs', Example> = {
   'stream.py': {
     command: [PYTHON, partnerFile('stream.py'), '5'],
     missing: missingUnless(succeeds(PYTHON, '--version'), 'install python3'),
   },
   'stream.mjs': { command: [process.execPath, partnerFile('stream.mjs'), '5'], missing: undefined },
+};
+const WEBHOOKS: Record<'webhook.py' | 'webhook.mjs', Example> = {
   'webhook.py': {
     command: [PYTHON, partnerFile('webhook.py'), '5'],
     missing: missingUnless(succeeds(PYTHON, '--version'), 'install python3'),
@@ -105,7 +106,8 @@ let stack: Stack;
 let admin: AdminClient;
 let scenes: Scene[];
 let readmes: { partner: Run; rest: Run };
-let streams: Map<keyof typeof STREAMS, Run>;
+/** The programs that end after five events. */
+let readers: Map<string, Run>;
 
 beforeAll(async () => {
   folder = newFolder();
@@ -114,10 +116,10 @@ beforeAll(async () => {
   const here = { SITEWIRE_DATA_DIR: folder };
   const partner = runExample(PARTNERS[PARTNERS['partner.py'].missing ? 'partner.mjs' : 'partner.py'], here);
   readmes = { partner, rest: runExample(REST, here) };
-  streams = new Map(
-    Object.entries(STREAMS)
+  readers = new Map(
+    Object.entries({ ...STREAMS, ...WEBHOOKS })
       .filter(([, { missing }]) => !missing)
-      .map(([name, example]) => [name as keyof typeof STREAMS, runExample(example, here)]),
+      .map(([name, example]) => [name, runExample(example, here)]),
   );
   scenes = await Promise.all(PAIRS.map(async (pair, index) => await setUp(pair, index)));
 }, 90_000);
@@ -239,11 +241,29 @@ describe('on a stack of npm start', () => {
     { timeout: 60_000 },
     async ([name, { missing }], { skip }) => {
       if (missing) skip(missing);
-      const ran = streams.get(name as keyof typeof STREAMS) as Run;
+      const ran = readers.get(name) as Run;
       expect(await ran.ended, ran.output()).toBe(0);
       const lines = ran.output().trim().split('\n');
       expect(lines).toHaveLength(5);
       for (const line of lines) expect(line).toMatch(/^\d+ \d{4}-\S+Z (telemetry|ack|execution|alarm) \{/);
+    },
+  );
+
+  it.for(Object.entries(WEBHOOKS))(
+    '%s prints the messages that it has verified, and deletes its webhook after five events [C-12.4]',
+    async ([name, { missing }], { skip }) => {
+      if (missing) skip(missing);
+      const ran = readers.get(name) as Run;
+      expect(await ran.ended, ran.output()).toBe(0);
+      const lines = ran.output().trim().split('\n');
+      const messages = lines.filter((line) => !line.startsWith('listening on port'));
+      const form = /^[\w-]{36,40} \d{4}-\S+Z (webhook\.verify|telemetry|ack|execution|alarm) \{/;
+      for (const line of messages) expect(line).toMatch(form);
+      expect(messages[0]).toContain('webhook.verify');
+      expect(new Set(messages.map((line) => line.split(' ')[0])).size).toBeGreaterThanOrEqual(6);
+      const { data } = await admin.call<{ data: { description: string }[] }>('GET', '/partner/webhooks');
+      const own = name === 'webhook.py' ? name : 'npm run webhook';
+      expect(data.map(({ description }) => description)).not.toContain(own);
     },
   );
 
