@@ -17,8 +17,11 @@ export const ALERT_OPERATORS = ['GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT'] 
 export type AlertOperator = (typeof ALERT_OPERATORS)[number];
 export const ALERT_STATUSES = ['ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'] as const;
 export type AlertStatus = (typeof ALERT_STATUSES)[number];
-/** `WEBHOOK`: a webhook was disabled [C-12.4]; the others are of rules. */
-export const ALERT_TYPES = ['THRESHOLD', 'ABSENT', 'WEBHOOK'] as const;
+/** The types of the alerts that rules open: their alarms are events of partners, too. */
+export const RULE_ALERT_TYPES = ['THRESHOLD', 'ABSENT'] as const;
+export type RuleAlertType = (typeof RULE_ALERT_TYPES)[number];
+/** `WEBHOOK`: a webhook was disabled [C-12.4]. */
+export const ALERT_TYPES = [...RULE_ALERT_TYPES, 'WEBHOOK'] as const;
 export type AlertType = (typeof ALERT_TYPES)[number];
 
 const seconds = z.int().min(0).max(LIMIT.alertSecondsMax);

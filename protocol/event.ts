@@ -1,6 +1,6 @@
 /** Events: their envelope and payloads (spec: Events; [C-7.5], [C-8.3]). */
 import * as z from 'zod';
-import { ALERT_TYPES } from './alert.ts';
+import { RULE_ALERT_TYPES } from './alert.ts';
 import {
   ACKNOWLEDGEMENT_STATUSES,
   DEVICE_COMMAND_TYPES,
@@ -62,7 +62,7 @@ export const alarm = z.strictObject({
   alarmId: z.string(),
   /** ALERT: an alert rule of the organization caused it [C-9]; absent: the platform did. */
   kind: z.literal('ALERT').optional(),
-  type: z.enum([...ALARM_TYPES, ...ALERT_TYPES]),
+  type: z.enum([...ALARM_TYPES, ...RULE_ALERT_TYPES]),
   severity: z.enum(['INFO', 'WARNING', 'CRITICAL']),
   status: z.enum(['RAISED', 'CLEARED']),
   message: z.string(),

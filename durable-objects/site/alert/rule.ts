@@ -6,7 +6,7 @@
  *     ▲ false          │ false                                      │ false for forSeconds, or resolved by a user
  *     └────────────────┴─────────────────── cooldown ◄──────────────┘
  */
-import type { AlertOperator, AlertSeverity, AlertType } from '../../../protocol/alert.ts';
+import type { AlertOperator, AlertSeverity, RuleAlertType } from '../../../protocol/alert.ts';
 
 /** An open alert whose condition is true again, or still, is reported at most this often. */
 const AGAIN_MS = 60_000;
@@ -28,7 +28,7 @@ export interface OpenAlert {
   /** When it was last reported to D1 that the condition is true. */
   reportedMs: number;
   /** Of the rule when the alert began: its end is reported even if the rule is gone. */
-  type: AlertType;
+  type: RuleAlertType;
   severity: AlertSeverity;
 }
 
@@ -77,7 +77,7 @@ function openAlert({ operator, severity }: Rule, id: string, firstSeenMs: number
   return { id, firstSeenMs, count: 1, reportedMs: now, type: typeOf(operator), severity };
 }
 
-function typeOf(operator: AlertOperator): AlertType {
+function typeOf(operator: AlertOperator): RuleAlertType {
   return operator === 'ABSENT' ? 'ABSENT' : 'THRESHOLD';
 }
 
