@@ -5,8 +5,10 @@
 import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceDiagnostics, RestCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceType } from '../protocol/enums.ts';
+import type { Acknowledgement } from '../protocol/event.ts';
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
 import type { MeterReading } from '../protocol/meter.ts';
+import type { CommandAnswer, PublishRefusal } from '../protocol/rest-publish.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
@@ -94,10 +96,21 @@ export interface Submission {
   signatureHint?: string;
   /** Identifies the publish: a lane that retries the publish sends the same value. */
   publishId?: string;
+  /** The caller needs the acknowledgement itself, not only its event. */
+  wantsResult?: boolean;
+}
+
+/** What a submission was answered with. `isRepeated`: an earlier submission with this messageId got it first. */
+export interface SubmissionResult {
+  /** The id of its row in the command log. */
+  commandId: string;
+  acknowledgement: Acknowledgement;
+  isRepeated: boolean;
 }
 
 export interface SubmissionBatch {
   siteId: string;
+  /** Empty: a person of the organization sent it [C-13.5]. */
   keyId: string;
   keyPrefix: string;
   /**
@@ -112,11 +125,17 @@ export interface SubmissionBatch {
   /** An earlier call with this batch had no answer: some of its submissions may already be recorded. */
   isRepeated: boolean;
   submissions: Submission[];
+  /** The audit event of each submission that is recorded for the first time; `details` also get its commandId. */
+  audit?: AuditEntry;
 }
 
-/** The answer to a submit: the outcome of each submission, and the events that the Vhost does not have yet. */
+/**
+ * The answer to a submit: the outcome of each submission, and the events that the Vhost does not have yet. `results`: if
+ * a submission wants one, one for each; null: the submission is not recorded.
+ */
 export interface SubmitAnswer {
   outcomes: ('recorded' | 'failed')[];
+  results?: (SubmissionResult | null)[];
   events: OutboxEvent[];
 }
 
@@ -207,7 +226,8 @@ export interface SiteRpc extends BackupRpc {
   submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
   /** JSON of `SiteConfigSnapshot`. */
   readConfig(siteId: string): Promise<string>;
-  readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage>;
+  /** `isMember`: members of the organization see which of them sent a command. */
+  readCommands(siteId: string, page: number, pageSize: number, isMember?: boolean): Promise<CommandLogPage>;
   readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
   readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk>;
   readMeterState(siteId: string): Promise<MeterReading | null>;
@@ -265,6 +285,12 @@ export interface VhostGrant {
 }
 
 export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc, WebhookRpc {
+  /** A publish of a partner over HTTPS [C-13.5]. `siteId`: the site of the request, which the key may see. */
+  publishOverHttps(
+    siteId: string,
+    routingKey: string,
+    message: string,
+  ): Promise<CommandAnswer | PublishRefusal>;
   /** Makes this object the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void;
   /**

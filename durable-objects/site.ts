@@ -16,7 +16,6 @@ import type {
   DeviceGrant,
   DevicePack,
   Diagnosis,
-  OutboxEvent,
   RefusedLogin,
   SiteRpc,
   SubmissionBatch,
@@ -24,6 +23,7 @@ import type {
 } from './rpc.ts';
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
+import { submitBatch } from './site/command/submit.ts';
 import { openWatcher } from './site/event/watchers.ts';
 import { SITE_BACKUP } from './site/migrations.ts';
 import * as telemetry from './site/telemetry/answers.ts';
@@ -140,20 +140,8 @@ export class Site extends RestorableObject implements SiteRpc {
     this.#site.turns.run((turn) => this.#site.alerts.end(turn, alertId));
   }
 
-  async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
-    const { identity, registry, clock, outbox, turns, submissions } = this.#site;
-    identity.be(batch.siteId);
-    await registry.fresh();
-    // The Vhost has nacked these publishes or is about to: they must not take effect.
-    if (clock.now() > batch.notAfterMs)
-      return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
-    outbox.noteSeen(batch.keyId, batch.received, batch.seen);
-    const events: OutboxEvent[] = [];
-    const outcomes = turns.run(
-      (turn) => submissions.recordBatch(turn, batch),
-      () => events.push(...outbox.handOver(batch.keyId)),
-    );
-    return { outcomes, events };
+  submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
+    return submitBatch(this.#site, batch);
   }
 
   // RPC: reads
@@ -163,9 +151,9 @@ export class Site extends RestorableObject implements SiteRpc {
     return this.#site.configuration.snapshot(siteId, this.#site.clock.now()).text;
   }
 
-  async readCommands(siteId: string, page: number, pageSize: number) {
+  async readCommands(siteId: string, page: number, pageSize: number, isMember = false) {
     await this.#ready(siteId);
-    return readCommands(this.#site.commandRows, siteId, page, pageSize);
+    return readCommands(this.#site.commandRows, siteId, { page, pageSize, isMember });
   }
 
   async readLatestTelemetry(siteId: string) {

@@ -26,6 +26,7 @@ import { answerJournal } from './vhost/journal/answer.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
+import { publishOverHttps } from './vhost/publish/https.ts';
 import { deleteDeadLetter, listDeadLetters, requeueDeadLetter } from './vhost/queue/dead-letters.ts';
 import { answerWebhook } from './vhost/webhook/answer.ts';
 
@@ -155,6 +156,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   deleteDeadLetter(id: string) {
     return deleteDeadLetter(this.#vhost, id);
+  }
+
+  publishOverHttps(siteId: string, routingKey: string, message: string) {
+    return publishOverHttps(this.#vhost, siteId, routingKey, message);
   }
 
   askWebhook(id: string, question: WebhookQuestion) {

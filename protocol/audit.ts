@@ -49,6 +49,7 @@ export const AUDIT_EVENTS = [
   'partner.connected',
   'partner.connection_refused',
   'plant.backed_up',
+  'plant.command_sent',
   'plant.config_updated',
   'plant.created',
   'plant.deleted',

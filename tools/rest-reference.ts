@@ -43,7 +43,7 @@ Ids, times and secrets differ from run to run; here they are examples.
 
 \`\`\`sh
 URL=http://127.0.0.1:8787                              # npm start
-AN_HOUR_AGO=$(date -u -d '-1 hour' +%FT%TZ); IN_AN_HOUR=$(date -u -d '+1 hour' +%FT%TZ)
+NOW=$(date -u +%FT%TZ); AN_HOUR_AGO=$(date -u -d '-1 hour' +%FT%TZ); IN_AN_HOUR=$(date -u -d '+1 hour' +%FT%TZ)
 \`\`\`
 
 Each call says which variables its answer sets, and later calls use them.

@@ -24,6 +24,7 @@ import { credentialRoutes } from './routes/devices/credentials.ts';
 import { deviceRoutes } from './routes/devices/devices.ts';
 import { deviceTelemetryRoutes } from './routes/devices/telemetry.ts';
 import { templateRoutes } from './routes/devices/templates.ts';
+import { plantCommandRoutes } from './routes/fleet/plant-commands.ts';
 import { plantConfigRoutes } from './routes/fleet/plant-config.ts';
 import { plantStreamRoutes } from './routes/fleet/plant-stream.ts';
 import { plantRoutes } from './routes/fleet/plants.ts';
@@ -38,6 +39,7 @@ import { sessionRoutes } from './routes/identity/sessions.ts';
 import { operatorRoutes } from './routes/operator.ts';
 import { operatorEndRoutes } from './routes/operator-ends.ts';
 import { platformRoutes } from './routes/platform.ts';
+import { publishRoutes } from './routes/vcp/commands.ts';
 import { deadLetterRoutes } from './routes/vcp/dead-letters.ts';
 import { eventRoutes } from './routes/vcp/events.ts';
 import { siteRoutes } from './routes/vcp/sites.ts';
@@ -61,6 +63,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...plantRoutes,
   ...subDeviceRoutes,
   ...plantConfigRoutes,
+  ...plantCommandRoutes,
   ...plantStreamRoutes,
   ...deviceRoutes,
   ...credentialRoutes,
@@ -75,6 +78,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...deadLetterRoutes,
   ...eventRoutes,
   ...siteRoutes,
+  ...publishRoutes,
   ...telemetryRoutes,
 ];
 

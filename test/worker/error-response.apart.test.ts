@@ -82,8 +82,10 @@ describe('another method than GET', () => {
     '%s with a key gets 405 with the code BAD_REQUEST on every path of the partner surface [C-10]',
     async (method, { secret, existing }) => {
       for (const path of existing) {
+        const takesCommands = new URL(path, 'https://a.example').pathname.endsWith('/commands');
+        if (method === 'POST' && takesCommands) continue;
         const response = await send(path, { method, key: secret });
-        expect(response.headers.get('allow')).toBe('GET, HEAD');
+        expect(response.headers.get('allow')).toBe(takesCommands ? 'GET, HEAD, POST' : 'GET, HEAD');
         const body = await expectError(response, 405, 'BAD_REQUEST');
         expect(body.error).toBe('Method Not Allowed');
       }

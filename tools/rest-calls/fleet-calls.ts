@@ -53,6 +53,18 @@ export const PLANT_CALLS: readonly Call[] = [
   },
   { route: 'GET /api/v1/plants/{id}/config', ids: { id: 'PLANT' } },
   {
+    route: 'POST /api/v1/plants/{id}/commands',
+    ids: { id: 'PLANT' },
+    body: {
+      family: 'site-setpoint',
+      payload: {
+        ...{ type: 'POWER', targetValueKw: 20, direction: 'IMPORT', includeConsumption: true },
+        ...{ priority: 'NORMAL', validFrom: '$IN_AN_HOUR' },
+      },
+      idempotencyKey: 'morning-peak',
+    },
+  },
+  {
     route: 'GET /api/v1/plants/{id}/stream',
     note: 'The stream stays open; `-m 1` ends it after a second, in which there was no event.',
     ids: { id: 'PLANT' },

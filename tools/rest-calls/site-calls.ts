@@ -3,6 +3,17 @@ import { PASSWORD } from './account-calls.ts';
 import type { Call } from './call.ts';
 
 const CHARGE = { commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_STOP' }] };
+const MESSAGE = JSON.stringify({
+  version: '1.1',
+  messageId: '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a12',
+  timestamp: '$NOW',
+  source: 'acme-trader',
+  siteId: '$PLANT',
+  payload: {
+    ...{ type: 'POWER', targetValueKw: 20, direction: 'IMPORT', includeConsumption: true },
+    ...{ priority: 'NORMAL', validFrom: '$IN_AN_HOUR' },
+  },
+});
 const RANGE = 'from=$AN_HOUR_AGO&to=$IN_AN_HOUR';
 
 export const KEY_CALLS: readonly Call[] = [
@@ -11,7 +22,15 @@ export const KEY_CALLS: readonly Call[] = [
     body: {
       name: 'Trading desk',
       partnerId: 'acme-trader',
-      scopes: ['vcp:connect', 'vcp:read', 'vcp:write:device-command', 'vcp:write:schedule'],
+      scopes: [
+        ...[
+          'vcp:connect',
+          'vcp:read',
+          'vcp:write:setpoint',
+          'vcp:write:device-command',
+          'vcp:write:schedule',
+        ],
+      ],
     },
     save: { KEY: 'key', SIGNING_KEY: 'signingKey', KEY_ID: 'apiKey.id', VHOST: 'apiKey.vhost' },
   },
@@ -43,6 +62,12 @@ export const SITE_CALLS: readonly Call[] = [
     },
     ids: { siteId: 'PLANT' },
     query: 'page=2&pageSize=1',
+  },
+  {
+    route: 'POST /api/v1/vcp/sites/{siteId}/commands',
+    note: 'The message is the JSON text that AMQP would carry; this one needs no signature.',
+    ids: { siteId: 'PLANT' },
+    body: { routingKey: 'northwind.command.site-setpoint', message: MESSAGE },
   },
   { route: 'GET /api/v1/vcp/events', query: 'type=ack&limit=1' },
   {

@@ -17,6 +17,7 @@ import * as meter from '../../protocol/meter.ts';
 import * as organization from '../../protocol/organization.ts';
 import { plantSubDevice, plantSummary } from '../../protocol/plant.ts';
 import * as plant from '../../protocol/plant-record.ts';
+import * as restPublish from '../../protocol/rest-publish.ts';
 import * as schedule from '../../protocol/schedule.ts';
 import * as config from '../../protocol/site-config.ts';
 import { supportSession } from '../../protocol/support.ts';
@@ -39,7 +40,9 @@ const SCHEMAS = {
   CertificateRequest: device.certificateRequest,
   Ceilings: ceilings,
   CeilingsChange: ceilingsChange,
+  CommandAnswer: restPublish.commandAnswer,
   CommandLogEntry: commandLogEntry,
+  CommandRequest: restPublish.personCommandRequest,
   CommandResult: commandResult,
   ConnectionBundle: apiKey.connectionBundle,
   ConnectionTest: apiKey.connectionTest,

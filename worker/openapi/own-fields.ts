@@ -184,4 +184,13 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'WebhookRequest.url':
     'The URL of the receiver: https, a host name, port 443 or 8443. It must answer `webhook.verify` with 2xx first.',
   'postPartnerWebhooksRotateSecret.secret': 'The new secret. It is shown only once.',
+  'CommandAnswer.acknowledgement': 'The acknowledgement, as its event has it.',
+  'CommandAnswer.commandId': 'The id of the command in the command log.',
+  'CommandAnswer.repeated': 'Always true: an earlier request got this acknowledgement first.',
+  'CommandRequest.family': 'The family of the command, as in its routing key.',
+  'CommandRequest.idempotencyKey':
+    'A text of your choice: a request with the same one for the same plant is the same command.',
+  'CommandRequest.payload': 'The payload of the command, as partners publish it.',
+  'postVcpSitesCommands.message': 'The text of the message that AMQP would carry: an envelope as JSON.',
+  'postVcpSitesCommands.routingKey': 'The routing key with which the message would be published.',
 };

@@ -11,19 +11,27 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
 import type { CommandRow, CommandRows } from './rows.ts';
 
+/** How the source of a person's command begins, followed by the id of the user; partners see ORGANIZATION in its place. */
+const PERSON = 'user:';
+const ORGANIZATION = 'organization';
+
 export function readCommands(
   commands: CommandRows,
   siteId: string,
-  page: number,
-  pageSize: number,
+  { page, pageSize, isMember }: { page: number; pageSize: number; isMember: boolean },
 ): CommandLogPage {
-  return { items: logEntries(siteId, commands.page(page, pageSize)).text, total: commands.total() };
+  return { items: logEntries(siteId, commands.page(page, pageSize), isMember).text, total: commands.total() };
 }
 
-/** Formats the rows of one page: JSON of `CommandLogEntry[]`. */
-export function logEntries(siteId: string, rows: readonly CommandRow[]): JsonText {
+/** Formats the rows of one page: JSON of `CommandLogEntry[]`. `isMember`: it shows who sent a command of a person. */
+export function logEntries(siteId: string, rows: readonly CommandRow[], isMember = false): JsonText {
   const payloads = new PagePayloads();
-  return jsonArray(rows.map((row) => logEntry(siteId, row, payloads)));
+  return jsonArray(
+    rows.map((row) => {
+      const isOfPerson = row.key_id === '' && row.source.startsWith(PERSON);
+      return logEntry(siteId, isOfPerson && !isMember ? { ...row, source: ORGANIZATION } : row, payloads);
+    }),
+  );
 }
 
 /** Formats one row as a `CommandLogEntry`; undefined fields are omitted. */

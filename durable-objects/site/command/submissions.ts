@@ -9,7 +9,7 @@ import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { type CommandType, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { Submission, SubmissionBatch } from '../../rpc.ts';
+import type { Submission, SubmissionBatch, SubmissionResult } from '../../rpc.ts';
 import { type PlannedDispatch, windowOf } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { EventSubject } from '../event/event-rows.ts';
@@ -54,38 +54,53 @@ export class Submissions {
    * Records the submissions in their order, each in a separate step. If a step fails, only its own submission
    * is not recorded.
    */
-  recordBatch(turn: Turn, batch: SubmissionBatch): ('recorded' | 'failed')[] {
-    return batch.submissions.map((submission) =>
-      turn.step(() => this.#record(turn, batch, submission)) ? 'recorded' : 'failed',
-    );
+  recordBatch(
+    turn: Turn,
+    batch: SubmissionBatch,
+  ): { outcomes: ('recorded' | 'failed')[]; results: (SubmissionResult | null)[] } {
+    const results: (SubmissionResult | null)[] = [];
+    const outcomes = batch.submissions.map((submission) => {
+      let result: SubmissionResult | null = null;
+      const isRecorded = turn.step(() => {
+        result = this.#record(turn, batch, submission);
+      });
+      results.push(isRecorded ? result : null);
+      return isRecorded ? 'recorded' : 'failed';
+    });
+    return { outcomes, results };
   }
 
-  #record(turn: Turn, sender: Sender, submission: Submission): void {
+  #record(turn: Turn, sender: Sender, submission: Submission): SubmissionResult {
     const { rows, messageIds, events, view } = this.#host;
     const rejected = sender.isRepeated && submission.publishId && rows.ofPublish(submission.publishId);
     if (rejected) {
       // This publish was rejected before, so it gets the same rejection again, even if it would be valid now.
-      events.acknowledgeAgain(turn, subjectOf(sender, submission, rejected.id), rejectionOf(rejected));
-      return;
+      const rejection = rejectionOf(rejected);
+      events.acknowledgeAgain(turn, subjectOf(sender, submission, rejected.id), rejection);
+      return { commandId: rejected.id, acknowledgement: rejection, isRepeated: true };
     }
     const received = receive(submission);
     const row = messageIds.find(sender.keyId, submission.messageId);
     const judgement = judge(received, row && earlierMessage(row), view(turn), turn.now);
     switch (judgement.verdict) {
       case 'repeat': {
-        const about = subjectOf(sender, submission, row?.command_id ?? '');
-        events.acknowledgeAgain(turn, about, judgement.acknowledgement);
-        return;
+        const commandId = row?.command_id ?? '';
+        events.acknowledgeAgain(turn, subjectOf(sender, submission, commandId), judgement.acknowledgement);
+        return { commandId, acknowledgement: judgement.acknowledgement, isRepeated: true };
       }
       case 'rejected':
-        this.#recordRejection(turn, sender, received, judgement);
-        return;
+        return this.#recordRejection(turn, sender, received, judgement);
       case 'valid':
-        this.#recordCommand(turn, sender, received, judgement.command, judgement);
+        return this.#recordCommand(turn, sender, received, judgement.command, judgement);
     }
   }
 
-  #recordRejection(turn: Turn, sender: Sender, received: Received, judgement: Judged<'rejected'>): void {
+  #recordRejection(
+    turn: Turn,
+    sender: Sender,
+    received: Received,
+    judgement: Judged<'rejected'>,
+  ): SubmissionResult {
     const { rows, events, view } = this.#host;
     const { submission, payloadText } = received;
     const acknowledgement = rejection(submission, judgement);
@@ -104,6 +119,7 @@ export class Submissions {
     if (judgement.binding) this.#bind(turn, sender, received, { id: entry.id, sequence }, acknowledgement);
     const about = subjectOf(sender, submission, entry.id);
     events.acknowledged(turn, about, acknowledgement, judgement.violations);
+    return { commandId: entry.id, acknowledgement, isRepeated: false };
   }
 
   #recordCommand<Type extends CommandType>(
@@ -112,7 +128,7 @@ export class Submissions {
     received: Received,
     command: CommandOf<Type>,
     { items, violations }: Judged<'valid'>,
-  ): void {
+  ): SubmissionResult {
     const { rows, events, dispatches } = this.#host;
     const kind = kindOf(command);
     const owner = this.#host.owners[command.commandType];
@@ -154,6 +170,7 @@ export class Submissions {
     // 4. the dispatches that are sent to the plant now, and those that wait
     owner.recorded(turn, { ...accepted, sequence, id });
     if (waiting.length > 0) dispatches.makeRoom(turn);
+    return { commandId: id, acknowledgement, isRepeated: false };
   }
 
   #bind(

@@ -7,7 +7,7 @@
 
 import { LIMIT } from '../../../protocol/limits.ts';
 import { reasonOf } from '../../object/reason.ts';
-import type { Submission } from '../../rpc.ts';
+import type { Submission, SubmissionResult } from '../../rpc.ts';
 
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
@@ -28,6 +28,8 @@ export interface Pending {
   /** The publishing connection, which gets the confirm. */
   connectionId: string;
   seq: number;
+  /** Called with the Site's answer. */
+  onResult?(result: SubmissionResult): void;
 }
 
 /** One attempt to submit a batch to its Site. */

@@ -14,6 +14,7 @@ import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
 import { FRESH_MS } from '../../registry/copy.ts';
 import { findSite, type OrganizationCopy } from '../../registry/organization-copy.ts';
+import type { SubmissionResult } from '../../rpc.ts';
 
 import type { Outflow } from '../delivery/outflow.ts';
 import type { EventIntake } from '../event/intake.ts';
@@ -33,6 +34,8 @@ export interface Publish {
   frame: PublishFrame;
   family: CommandFamily;
   envelope: Envelope;
+  /** Called with the Site's answer, before the publish is confirmed. */
+  onResult?(result: SubmissionResult): void;
 }
 
 export interface PublisherHost {
@@ -106,6 +109,10 @@ export class Publisher implements LaneHost {
     const call = { siteId, submissions, notAfterMs, isRepeated, keyId, keyPrefix, received, seen };
     const answer = await this.#sites.call(siteId, (site) => calls.until(giveUpAtMs, site.submit(call)));
     const answers = confirms(batch, (index) => answer.outcomes[index] === 'recorded');
+    batch.forEach(({ onResult }, index) => {
+      const result = answer.results?.[index];
+      if (result) onResult?.(result);
+    });
     await store.store((turn) => intake.store(turn, siteId, answer.events), answers);
   }
 
@@ -156,7 +163,8 @@ export class Publisher implements LaneHost {
   }
 
   /** Needs the copy of the registry, because the organization's settings decide whether a signature is required. */
-  #pending(connectionId: string, { frame, family, envelope }: Publish, acceptedAtMs: number): Pending {
+  #pending(connectionId: string, publish: Publish, acceptedAtMs: number): Pending {
+    const { frame, family, envelope, onResult } = publish;
     const { organization, key } = this.#host;
     const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
     const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
@@ -166,7 +174,8 @@ export class Publisher implements LaneHost {
       ...toSubmission(envelope, frame.routingKey, family, verdict),
       publishId,
       ...(isHinted && { signatureHint: signatureHint(envelope, frame.routingKey) }),
+      ...(onResult && { wantsResult: true }),
     };
-    return { submission, acceptedAtMs, connectionId, seq: frame.seq };
+    return { submission, acceptedAtMs, connectionId, seq: frame.seq, ...(onResult && { onResult }) };
   }
 }

@@ -21,7 +21,13 @@ interface SiteRead<Query, Answer> {
   answer: { description: string; body: z.ZodType<Answer> };
   /** Throws if the parameters do not fit together, before the site is looked up. */
   check?(query: Query): void;
-  read(site: SiteStub, siteId: string, query: Query): Promise<Answer | JsonText | ReadableStream<Uint8Array>>;
+  /** `isMember`: the caller is a member of the organization, and not a partner. */
+  read(
+    site: SiteStub,
+    siteId: string,
+    query: Query,
+    isMember: boolean,
+  ): Promise<Answer | JsonText | ReadableStream<Uint8Array>>;
 }
 
 /** The routes of a read. `name`: the path below the site. */
@@ -38,7 +44,7 @@ export function siteRead<Query, Answer>(name: string, definition: SiteRead<Query
       errors: ['SITE_NOT_FOUND'],
       handler: async (c, { params: { siteId }, query: given }) => {
         check?.(given);
-        return await read(await requireSite(c, siteId), siteId, given);
+        return await read(await requireSite(c, siteId), siteId, given, false);
       },
     }),
     route(`GET /api/v1/plants/{id}/${name}`, {
@@ -51,7 +57,7 @@ export function siteRead<Query, Answer>(name: string, definition: SiteRead<Query
       handler: async (c, { params, query: given }) => {
         check?.(given);
         const { id } = await requirePlant(c, params.id);
-        return await read(siteById(c.env, id), id, given);
+        return await read(siteById(c.env, id), id, given, true);
       },
     }),
   ];

@@ -87,8 +87,8 @@ export const siteRoutes = [
         total: z.int().min(0),
       }),
     },
-    read: async (site, siteId, { page, pageSize }) => {
-      const { items, total } = await site.readCommands(siteId, page, pageSize);
+    read: async (site, siteId, { page, pageSize }, isMember) => {
+      const { items, total } = await site.readCommands(siteId, page, pageSize, isMember);
       return jsonObject({ items: new JsonText(items), page, pageSize, total });
     },
   }),

@@ -1,0 +1,39 @@
+/** Commands over HTTPS, of partners and of people [C-13.5]. */
+import * as z from 'zod';
+import { acknowledgement } from './event.ts';
+import { LIMIT } from './limits.ts';
+import { plainText } from './text.ts';
+
+/** A publish of a partner: the text that AMQP would carry. */
+export const publishRequest = z.strictObject({
+  routingKey: z.string().min(1).max(255),
+  message: z.string().min(1).max(LIMIT.amqpBodyBytes),
+});
+
+/** The families that people send. */
+export const PERSON_FAMILIES = ['site-setpoint', 'device', 'mode', 'emergency'] as const;
+
+/** A command of a person; the same `idempotencyKey` for the same plant is the same command. */
+export const personCommandRequest = z.strictObject({
+  family: z.enum(PERSON_FAMILIES),
+  payload: z.record(z.string(), z.unknown()),
+  idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters),
+});
+
+export const commandAnswer = z.strictObject({
+  acknowledgement,
+  /** The id of the command in the command log. */
+  commandId: z.string(),
+  /** An earlier request got this acknowledgement first. */
+  repeated: z.literal(true).optional(),
+});
+export type CommandAnswer = z.infer<typeof commandAnswer>;
+
+/**
+ * Why a publish over HTTPS has no acknowledgement. `ended`: the key has ended, or has no Vhost; `elsewhere`: the message
+ * names another site; `paced`: the key's publish rate is exceeded; `unstored`: it is not known to be recorded.
+ */
+export interface PublishRefusal {
+  refused: 'ended' | 'forbidden' | 'malformed' | 'elsewhere' | 'paced' | 'unstored';
+  text?: string;
+}
