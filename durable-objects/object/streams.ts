@@ -18,16 +18,26 @@ const SILENT_MS = 2 * LIMIT.streamCommentMs;
 /** A Worker ends its stream in time; this is for one that has gone without a close event. */
 const LATEST_MS = LIMIT.streamMs + 60_000;
 
+/**
+ * A stream that sends often stores its place only so often. After a hibernation it may then send again what the Worker
+ * has, which ignores it.
+ */
+const SAVE_MS = 1_000;
+
 /** What survives hibernation. */
 interface Attachment extends StreamFilter {
   openedAtMs: number;
-  /** The sequence after which the stream waits for an event; null while the Worker has not asked for more. */
+  /** The sequence after which the stream waits for an event; null before the Worker has asked. */
   waitsAfter: number | null;
+  /** Characters that the Worker still wants. Absent in attachments of earlier code: one page if the stream waits. */
+  credit?: number;
 }
 
 interface Stream extends Attachment {
+  credit: number;
   socket: WebSocket;
   askedAtMs: number;
+  savedAtMs: number;
 }
 
 /** What streams show. */
@@ -76,13 +86,17 @@ export class Streams implements DueSource {
       if (!attachment || socket.readyState !== WebSocket.OPEN) continue;
       const { waitsAfter } = attachment;
       const again = waitsAfter === null ? null : (host.waitsAgain?.(waitsAfter) ?? waitsAfter);
-      this.#streams.set(socket, { ...attachment, waitsAfter: again, socket, askedAtMs: 0 });
+      const { credit = again === null ? 0 : 1 } = attachment;
+      this.#streams.set(socket, {
+        ...{ ...attachment, waitsAfter: again, credit, socket },
+        ...{ askedAtMs: 0, savedAtMs: 0 },
+      });
     }
   }
 
   /** Whether a stream waits for the next event. */
   get isAwaited(): boolean {
-    for (const { waitsAfter } of this.#streams.values()) if (waitsAfter !== null) return true;
+    for (const { credit } of this.#streams.values()) if (credit > 0) return true;
     return false;
   }
 
@@ -101,7 +115,10 @@ export class Streams implements DueSource {
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.#host.ctx.acceptWebSocket(server, [TAG]);
     const openedAtMs = this.#host.clock.now();
-    const stream: Stream = { ...filter, openedAtMs, waitsAfter: null, socket: server, askedAtMs: 0 };
+    const stream: Stream = {
+      ...{ ...filter, openedAtMs, waitsAfter: null, credit: 0, socket: server },
+      ...{ askedAtMs: 0, savedAtMs: 0 },
+    };
     this.#streams.set(server, stream);
     this.#save(stream);
     return client;
@@ -117,8 +134,11 @@ export class Streams implements DueSource {
       return;
     }
     stream.askedAtMs = this.#host.clock.now();
-    stream.waitsAfter = asked.data.after;
-    if (!this.#serve(stream)) this.#save(stream);
+    // The Worker may have asked before it got the last page.
+    stream.waitsAfter = Math.max(stream.waitsAfter ?? 0, asked.data.after);
+    stream.credit = asked.data.chars ?? 1;
+    this.#serve(stream);
+    this.#save(stream);
   }
 
   /** The socket has closed. */
@@ -135,7 +155,8 @@ export class Streams implements DueSource {
   /** Must be called after each turn: serves the streams that wait, and stores what they wait for. */
   show(): void {
     if (this.#streams.size === 0) return;
-    for (const stream of [...this.#streams.values()]) if (stream.waitsAfter !== null) this.#serve(stream);
+    for (const stream of [...this.#streams.values()])
+      if (this.#serve(stream) && this.#host.clock.now() - stream.savedAtMs >= SAVE_MS) this.#save(stream);
     if (this.#isShowing || !this.#host.source.hasPending || !this.isAwaited) return;
     this.#isShowing = true;
     this.#host.keepAlive(this.#storeSoon());
@@ -156,30 +177,38 @@ export class Streams implements DueSource {
     });
   }
 
-  /** Sends the next page to a stream that waits. False if there is nothing for it yet. */
+  /** Sends the next pages to a stream that waits, as many as its Worker wants. False if there is none for it. */
   #serve(stream: Stream): boolean {
+    let isServed = false;
+    while (this.#sendPage(stream)) isServed = true;
+    return isServed;
+  }
+
+  #sendPage(stream: Stream): boolean {
     const { source } = this.#host;
-    const { kinds, siteIds } = stream;
-    let after = stream.waitsAfter ?? 0;
-    if (after >= source.last) return false;
+    const { kinds, siteIds, waitsAfter: after } = stream;
+    if (after === null || stream.credit <= 0 || after >= source.last) return false;
     const page = source.read({ after, limit: PAGE_EVENTS, kinds, siteIds });
-    const isNews = page.events.length > 0 || page.gap || page.next < source.last;
-    after = page.next;
-    stream.waitsAfter = isNews ? null : after;
-    if (!isNews) return false;
+    stream.waitsAfter = page.next;
+    const isEmpty = page.events.length === 0 && !page.gap;
+    if (isEmpty && page.next >= source.last) return false;
+    const chars = page.events.reduce((sum, { body }) => sum + body.length, 0);
+    // After many events of other types or sites the Worker asks again, so that one stream does not hold up the object.
+    stream.credit = isEmpty ? 0 : Math.max(0, stream.credit - Math.max(1, chars));
     const down: StreamDown = {
       events: page.events.map(({ sequence, kind, body }) => ({ sequence, kind, body })),
       next: page.next,
       ...(page.gap ? { firstKept: page.firstKept } : {}),
+      left: stream.credit,
     };
     try {
       stream.socket.send(JSON.stringify(down));
-      this.#save(stream);
+      return true;
     } catch {
       // The socket has just closed: its close event forgets it, and the client resumes from its last event.
       this.#streams.delete(stream.socket);
+      return false;
     }
-    return true;
   }
 
   async #storeSoon(): Promise<void> {
@@ -209,8 +238,10 @@ export class Streams implements DueSource {
     endLink(socket, code, reason);
   }
 
-  #save({ socket, openedAtMs, waitsAfter, kinds, siteIds }: Stream): void {
-    socket.serializeAttachment({ openedAtMs, waitsAfter, kinds, siteIds } satisfies Attachment);
+  #save(stream: Stream): void {
+    const { socket, openedAtMs, waitsAfter, credit, kinds, siteIds } = stream;
+    stream.savedAtMs = this.#host.clock.now();
+    socket.serializeAttachment({ openedAtMs, waitsAfter, credit, kinds, siteIds } satisfies Attachment);
   }
 }
 

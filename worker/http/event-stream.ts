@@ -8,6 +8,7 @@ import { EVENT_STREAM } from '../../protocol/event-journal.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { PING, PONG } from '../../protocol/link/live.ts';
 import {
+  STREAM_CHARS,
   STREAM_HEADER,
   STREAM_LAST_HEADER,
   type StreamDown,
@@ -61,7 +62,8 @@ class EventStream {
   readonly #encoder = new TextEncoder();
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #after: number;
-  #isAsking = false;
+  /** How many characters are left that the object may send without being asked again. */
+  #left = 0;
   #comments: number | null = null;
   /** Time since the begin, in whole intervals of comments. */
   #openMs = 0;
@@ -92,10 +94,11 @@ class EventStream {
     if (signal.aborted) this.#close();
   }
 
+  /** Asks for more when the client has read what there was, and the object may not send much more by itself. */
   #ask(): void {
-    if (this.#isAsking || !this.#controller) return;
-    this.#isAsking = true;
-    this.#send(JSON.stringify({ after: this.#after }));
+    if (this.#left > STREAM_CHARS / 2 || (this.#controller?.desiredSize ?? 0) <= 0) return;
+    this.#left = STREAM_CHARS;
+    this.#send(JSON.stringify({ after: this.#after, chars: STREAM_CHARS }));
   }
 
   /** The object sends pages, and the runtime answers pings; anything else is the object's goodbye. */
@@ -106,11 +109,11 @@ class EventStream {
       this.#close();
       return;
     }
-    this.#isAsking = false;
-    this.#after = page.data.next;
-    const text = pageText(page.data);
+    this.#left = page.data.left ?? 0;
+    const text = pageText(page.data, this.#after);
+    this.#after = Math.max(this.#after, page.data.next);
     if (text !== '') this.#write(text);
-    if ((this.#controller?.desiredSize ?? 0) > 0) this.#ask();
+    this.#ask();
   }
 
   /**
@@ -171,14 +174,15 @@ class EventStream {
   }
 }
 
-function pageText({ events, firstKept }: StreamDown): string {
+/** What is new for a client that has the events up to `after`: an object that hibernated may send some again. */
+function pageText({ events, firstKept }: StreamDown, after: number): string {
   const gap =
-    firstKept === undefined
+    firstKept === undefined || firstKept - 1 <= after
       ? ''
       : `id: ${firstKept - 1}\nevent: gap\ndata: ${JSON.stringify({ firstKept })}\n\n`;
-  const texts = events.map(
-    ({ sequence, kind, body }) => `id: ${sequence}\nevent: ${kind}\ndata: ${body}\n\n`,
-  );
+  const texts = events
+    .filter(({ sequence }) => sequence > after)
+    .map(({ sequence, kind, body }) => `id: ${sequence}\nevent: ${kind}\ndata: ${body}\n\n`);
   return gap + texts.join('');
 }
 

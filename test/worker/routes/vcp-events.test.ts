@@ -234,6 +234,30 @@ describe('GET /vcp/events/stream', () => {
     expect((await stream.take(1)).map(numberOf)).toEqual([2]);
   });
 
+  it('sends each event once, even if its object sleeps before it has stored how far the stream is', async ({
+    source,
+    plant,
+  }) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    const stream = await StreamClient.open(source);
+    for (let number = 1; number <= 20; number++) await hand(source, plant.id, number, 1);
+    expect((await stream.take(20)).map(numberOf)).toEqual(range(1, 20));
+    await evictDurableObject(vhostOf(source.id));
+    await hand(source, plant.id, 21, 3);
+    expect((await stream.take(3)).map(numberOf)).toEqual([21, 22, 23]);
+  });
+
+  it('sends everything that the filter wants after many events that it does not want', async ({
+    source,
+    plant,
+  }) => {
+    const stream = await StreamClient.open(source, '/vcp/events/stream?after=0&type=alarm');
+    for (let batch = 0; batch < 12; batch++)
+      await hand(source, plant.id, 1 + 250 * batch, 250, { chars: 1_000 });
+    await hand(source, plant.id, 3_001, 2, { kind: 'alarm' });
+    expect((await stream.take(2)).map(numberOf)).toEqual([3_001, 3_002]);
+  });
+
   it('stays open through its comments, and ends after 15 minutes [C-12.3]', async ({ source, plant }) => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     const stream = await StreamClient.open(source);
