@@ -125,7 +125,7 @@ export interface SubmissionBatch {
   /** An earlier call with this batch had no answer: some of its submissions may already be recorded. */
   isRepeated: boolean;
   submissions: Submission[];
-  /** The audit event of each submission that is recorded for the first time; `details` also get its commandId. */
+  /** The audit event of each command; `details` also get its commandId. */
   audit?: AuditEntry;
 }
 

@@ -207,6 +207,7 @@ export class Site extends RestorableObject implements SiteRpc {
 
   override webSocketClose(socket: WebSocket): void {
     closeQuietly(socket, 1000, '');
+    if (this.#site.watchers.has(socket)) this.#site.plantEvents.left();
     this.#site.watchers.forget(socket);
     const { sessions, presence, turns } = this.#site;
     if (this.#isErased || !sessions.current(socket)) return;

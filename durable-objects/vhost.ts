@@ -158,8 +158,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
     return deleteDeadLetter(this.#vhost, id);
   }
 
-  publishOverHttps(siteId: string, routingKey: string, message: string) {
-    return publishOverHttps(this.#vhost, siteId, routingKey, message);
+  async publishOverHttps(siteId: string, routingKey: string, message: string) {
+    // Behind a fence the answer of the Site could not be stored.
+    if (this.guard.state) return { refused: 'unstored' as const };
+    return await publishOverHttps(this.#vhost, siteId, routingKey, message);
   }
 
   askWebhook(id: string, question: WebhookQuestion) {
@@ -239,8 +241,6 @@ export class Vhost extends RestorableObject implements VhostRpc {
       turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }
-
-  // shared
 
   #close(ids: readonly string[], code?: number, reason?: string): void {
     if (ids.length === 0) return;

@@ -1,13 +1,24 @@
 /** Commands over HTTPS, of partners and of people [C-13.5]. */
 import * as z from 'zod';
+import { isDeeperThan } from './compact-json.ts';
 import { acknowledgement } from './event.ts';
 import { LIMIT } from './limits.ts';
-import { plainText } from './text.ts';
+import { plainObject, plainText } from './text.ts';
+import { utf8Length } from './utf8.ts';
+
+const LONE_SURROGATE = /\p{Cs}/u;
 
 /** A publish of a partner: the text that AMQP would carry. */
 export const publishRequest = z.strictObject({
   routingKey: z.string().min(1).max(255),
-  message: z.string().min(1).max(LIMIT.amqpBodyBytes),
+  message: z
+    .string()
+    .min(1)
+    .refine(
+      (text) => utf8Length(text) <= LIMIT.amqpBodyBytes,
+      `must have at most ${LIMIT.amqpBodyBytes} bytes`,
+    )
+    .refine((text) => !LONE_SURROGATE.test(text), 'must not have lone surrogates'),
 });
 
 /** The families that people send. */
@@ -16,7 +27,10 @@ export const PERSON_FAMILIES = ['site-setpoint', 'device', 'mode', 'emergency'] 
 /** A command of a person; the same `idempotencyKey` for the same plant is the same command. */
 export const personCommandRequest = z.strictObject({
   family: z.enum(PERSON_FAMILIES),
-  payload: z.record(z.string(), z.unknown()),
+  payload: plainObject(LIMIT.amqpBodyBytes).refine(
+    (payload) => !isDeeperThan(JSON.stringify(payload), LIMIT.envelopeDepth),
+    `must not be nested deeper than ${LIMIT.envelopeDepth}`,
+  ),
   idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters),
 });
 

@@ -85,7 +85,7 @@ export const webhookDelivery = z.strictObject({
 });
 export type WebhookDelivery = z.infer<typeof webhookDelivery>;
 
-/** `delivery` is null if the key has ended. */
+/** `delivery` is null if the key has ended, or its Vhost does not know the webhook yet. */
 export const webhookItem = webhookRecord.extend({ delivery: webhookDelivery.nullable() });
 
 const secret = z.string();

@@ -85,10 +85,12 @@ export class Streams implements DueSource {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || socket.readyState !== WebSocket.OPEN) continue;
       const { waitsAfter } = attachment;
-      const again = waitsAfter === null ? null : (host.waitsAgain?.(waitsAfter) ?? waitsAfter);
-      const { credit = again === null ? 0 : 1 } = attachment;
+      const { credit = waitsAfter === null ? 0 : 1 } = attachment;
+      // A stream whose Worker had not asked for more may have missed events.
+      const isWaiting = waitsAfter !== null && credit > 0;
+      const after = isWaiting ? (host.waitsAgain?.(waitsAfter) ?? waitsAfter) : waitsAfter;
       this.#streams.set(socket, {
-        ...{ ...attachment, waitsAfter: again, credit, socket },
+        ...{ ...attachment, waitsAfter: after, credit, socket },
         ...{ askedAtMs: 0, savedAtMs: 0 },
       });
     }
@@ -156,7 +158,7 @@ export class Streams implements DueSource {
   show(): void {
     if (this.#streams.size === 0) return;
     for (const stream of [...this.#streams.values()])
-      if (this.#serve(stream) && this.#host.clock.now() - stream.savedAtMs >= SAVE_MS) this.#save(stream);
+      if (this.#serve(stream) && this.#mustSave(stream)) this.#save(stream);
     if (this.#isShowing || !this.#host.source.hasPending || !this.isAwaited) return;
     this.#isShowing = true;
     this.#host.keepAlive(this.#storeSoon());
@@ -236,6 +238,11 @@ export class Streams implements DueSource {
   #close({ socket }: Stream, code: number, reason: string): void {
     this.#streams.delete(socket);
     endLink(socket, code, reason);
+  }
+
+  /** A stream that waits no longer is stored at once: after a hibernation it must not seem to have everything. */
+  #mustSave({ credit, savedAtMs }: Stream): boolean {
+    return credit === 0 || this.#host.clock.now() - savedAtMs >= SAVE_MS;
   }
 
   #save(stream: Stream): void {

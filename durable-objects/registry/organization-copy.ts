@@ -21,6 +21,9 @@ export interface WebhookCopy {
   secretSealed: string;
   previousSealed: string | null;
   previousUntilMs: number | null;
+  createdAtMs: number;
+  /** When the status in D1 changed. */
+  statusAtMs: number;
 }
 
 export interface OrganizationRecord {
@@ -62,7 +65,9 @@ export async function readOrganization(
 ): Promise<OrganizationRecord> {
   const db = drizzle(database);
   const { id, url, types, siteIds, secretSealed, previousSealed, previousUntilMs } = webhooks;
-  const webhookColumns = { id, url, types, siteIds, secretSealed, previousSealed, previousUntilMs };
+  const { createdAtMs, statusAtMs } = webhooks;
+  const sealed = { secretSealed, previousSealed, previousUntilMs };
+  const webhookColumns = { id, url, types, siteIds, ...sealed, createdAtMs, statusAtMs };
   const [[organization], rows, ofKey] = await db.batch([
     db
       .select({

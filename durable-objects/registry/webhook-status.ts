@@ -2,7 +2,7 @@
  * The status of a webhook in D1, which its Vhost writes [C-12.4]. A webhook that is disabled is an alert, an audit event
  * and a mail to the organization's admins, which the scheduled task sends.
  */
-import { and, eq, lte, ne, sql } from 'drizzle-orm';
+import { and, eq, lt, lte, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { alerts, webhooks } from '../../migrations/schema.ts';
 import type { WebhookReason, WebhookStatus } from '../../protocol/webhook.ts';
@@ -16,7 +16,7 @@ const ACTOR = { type: 'SYSTEM', id: 'webhooks', name: 'webhooks' } as const;
 /** Why, as people read it in alerts and mails. */
 export const REASON_TEXTS: Record<WebhookReason, string> = {
   GONE: 'its receiver answered 410 Gone',
-  ATTEMPTS_FAILED: 'all attempts to deliver an event failed',
+  ATTEMPTS_FAILED: 'all attempts to reach its receiver failed',
   KEY_ENDED: 'its API key was revoked or has expired',
 };
 
@@ -45,7 +45,7 @@ export async function writeWebhookStatus(
     await db.batch([
       db
         .update(webhooks)
-        .set({ ...change, alertId: null })
+        .set({ ...change, alertId: null, mailDue: null })
         .where(isMeant),
       resolvedAlert(db, row.alertId, null, atMs),
     ]);
@@ -68,14 +68,15 @@ export async function writeWebhookStatus(
     ...{ firstSeenAtMs: atMs, lastSeenAtMs: atMs },
     message: `The webhook ${nameOf(url, row.description)} is disabled: ${REASON_TEXTS[reason ?? 'ATTEMPTS_FAILED']}`,
   };
-  const isOther = sql`${webhooks.status} <> 'DISABLED'`;
+  const isWritten = sql`EXISTS (SELECT 1 FROM ${webhooks} WHERE ${webhooks.id} = ${id} AND ${webhooks.alertId} = ${alert.id})`;
   await db.batch([
     db
       .update(webhooks)
       .set({ ...change, alertId: alert.id, mailDue: 1 })
-      .where(and(isMeant, isOther)),
+      .where(and(isMeant, lt(webhooks.statusAtMs, atMs))),
     auditRowIfChanged(db, audit, atMs),
-    ...begunAlert(db, alert),
+    // Only of a status that was written: the webhook may have changed meanwhile.
+    ...begunAlert(db, alert, isWritten),
   ]);
 }
 

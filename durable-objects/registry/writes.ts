@@ -2,7 +2,7 @@
  * What objects write to D1: a Site its updates, a Vhost the use and the revocation of its key. The Worker, too,
  * writes the use of keys. Idempotent.
  */
-import { and, eq, isNull, lt, lte, ne, or, sql } from 'drizzle-orm';
+import { and, eq, isNull, lt, lte, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { alerts, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
@@ -25,11 +25,12 @@ function statementsOf(db: DrizzleD1Database, write: RegistryWrite): BatchItem<'s
 
 /**
  * Inserts an alert. If the organization has the maximum number of alerts, the resolved alert with the earliest
- * `resolvedAt` is deleted, or the oldest alert if none is resolved.
+ * `resolvedAt` is deleted, or the oldest alert if none is resolved. `only`: a condition for it.
  */
 export function begunAlert(
   db: DrizzleD1Database,
   alert: AlertEntry,
+  only: SQL = sql`TRUE`,
 ): [BatchItem<'sqlite'>, BatchItem<'sqlite'>] {
   const { organizationId } = alert;
   const isFull = sql`(SELECT ${organizations.alertCount} FROM ${organizations} WHERE ${organizations.id} = ${organizationId})
@@ -44,13 +45,15 @@ export function begunAlert(
   return [
     db
       .delete(alerts)
-      .where(sql`${alerts.id} = iif(${isFull} AND ${isNew}, coalesce(${resolved}, ${oldest}), NULL)`),
+      .where(
+        sql`${alerts.id} = iif(${isFull} AND ${isNew} AND ${only}, coalesce(${resolved}, ${oldest}), NULL)`,
+      ),
     // In the order of the schema's columns, as Drizzle requires.
     db
       .insert(alerts)
       .select(sql`SELECT ${id}, ${organizationId}, ${ruleId}, ${plantId}, ${deviceId}, ${type}, ${severity}, 'ACTIVE',
       ${message}, ${value}, ${threshold}, ${alert.firstSeenAtMs}, ${alert.lastSeenAtMs}, ${alert.count},
-      NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT ${isFull}`)
+      NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT ${isFull} AND ${only}`)
       .onConflictDoNothing(),
   ];
 }

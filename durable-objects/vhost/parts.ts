@@ -162,7 +162,7 @@ export class VhostParts {
         writeWebhookStatus(env.DB, this.key.record?.organizationId ?? '', change),
       changed: onChange,
     };
-    this.webhooks = new Webhooks(webhooksHost, this.organization.record?.webhooks ?? []);
+    this.webhooks = new Webhooks(webhooksHost, this.organization.record?.webhooks);
     const queues = {
       push: (turn: Turn, queue: QueueName, message: Message, safety: Safety | undefined) =>
         this.#broker.publish(turn, queue, message, safety),

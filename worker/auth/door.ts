@@ -38,7 +38,12 @@ import { supportTenant } from './support.ts';
 export type Who =
   | { door: 'public' }
   /** The partner's routes: only API keys. */
-  | { door: 'api-key'; scope: ApiKeyScope }
+  | {
+      door: 'api-key';
+      scope: ApiKeyScope;
+      /** The handler counts the request toward the rate of the key, because it knows which ones are never refused. */
+      isUncounted?: true;
+    }
   /** A user, also one who has not proved their e-mail address: only for the user's own account [C-14.1]. */
   | { door: 'account' }
   | { door: 'user' }
@@ -99,7 +104,7 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
     case 'public':
       return;
     case 'api-key':
-      await openToKey(c, who.scope);
+      await openToKey(c, who.scope, who.isUncounted);
       return;
     case 'account':
       return await openToAccount(c);
@@ -121,15 +126,20 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
   }
 }
 
-async function openToKey(c: Context<AppContext>, scope: ApiKeyScope): Promise<ApiKey> {
+async function openToKey(c: Context<AppContext>, scope: ApiKeyScope, isUncounted = false): Promise<ApiKey> {
   const apiKey = await requireKey(c);
-  await requireRate(c, `key:${apiKey.id}`, apiKey.settings.restRatePerMinute);
+  if (!isUncounted) await requireKeyRate(c, apiKey);
   if (!apiKey.scopes.has(scope))
     throw forbidden(`The API key lacks the scope "${scope}": use a key that has it`);
   c.set('apiKey', apiKey);
   c.set('tenant', keyTenant(apiKey));
   noteUse(c, apiKey);
   return apiKey;
+}
+
+/** Counts a request of a key; throws 429 over its rate. */
+export async function requireKeyRate(c: Context<AppContext>, { id, settings }: ApiKey): Promise<void> {
+  await requireRate(c, `key:${id}`, settings.restRatePerMinute);
 }
 
 async function openToAccount(c: Context<AppContext>): Promise<void> {

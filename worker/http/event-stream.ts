@@ -85,7 +85,8 @@ class EventStream {
     this.body = new ReadableStream({
       start: (controller) => {
         this.#controller = controller;
-        this.#write(`retry: ${LIMIT.streamRetryMs}\n\n`);
+        // With an id, a client that has had no event yet resumes here, too.
+        this.#write(`retry: ${LIMIT.streamRetryMs}\nid: ${after}\n\n`);
       },
       // Called when the client has read what was written.
       pull: () => this.#ask(),

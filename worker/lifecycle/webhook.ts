@@ -1,4 +1,5 @@
 /** Secrets of webhooks, what their Vhosts answer about them, and the mails about those that were disabled [C-12.4]. */
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { nameOf, REASON_TEXTS } from '../../durable-objects/registry/webhook-status.ts';
 import { base64 } from '../../durable-objects/secrets/base64.ts';
 import { countOfVersions, SecretBox } from '../../durable-objects/secrets/secret-box.ts';
@@ -40,22 +41,32 @@ export async function sealWebhooksAgain(
   const box = new SecretBox(env.DATA_KEYS);
   const changes: RegistryChange[] = [];
   const sealed: string[] = [];
+  let unreadable = 0;
   for (const row of await sealedWebhooks(env.DB, keyIds)) {
-    const again = (text: string) => sealSecret(env, row.id, box.open(`webhook:${row.id}`, text));
-    const previous = (row.previousUntilMs ?? 0) > now ? row.previousSealed : null;
-    const isOld =
-      box.isOld(row.secretSealed) || (row.previousSealed !== null && box.isOld(row.previousSealed));
-    const current = isOld
-      ? {
-          secretSealed: again(row.secretSealed),
-          previousSealed: previous === null ? null : again(previous),
-          previousUntilMs: previous === null ? null : row.previousUntilMs,
-        }
-      : row;
-    if (isOld) changes.push(await replaceSealed(env.DB, row, current, now));
-    sealed.push(current.secretSealed, ...(current.previousSealed === null ? [] : [current.previousSealed]));
+    try {
+      const again = (text: string) => sealSecret(env, row.id, box.open(`webhook:${row.id}`, text));
+      const previous = (row.previousUntilMs ?? 0) > now ? row.previousSealed : null;
+      const isOld =
+        box.isOld(row.secretSealed) || (row.previousSealed !== null && box.isOld(row.previousSealed));
+      const current = isOld
+        ? {
+            secretSealed: again(row.secretSealed),
+            previousSealed: previous === null ? null : again(previous),
+            previousUntilMs: previous === null ? null : row.previousUntilMs,
+          }
+        : row;
+      if (isOld) changes.push(await replaceSealed(env.DB, row, current, now));
+      sealed.push(current.secretSealed, ...(current.previousSealed === null ? [] : [current.previousSealed]));
+    } catch (error) {
+      unreadable += 1;
+      console.error('secret of a webhook not sealed again, it counts as one unreadable value', {
+        webhookId: row.id,
+        reason: reasonOf(error),
+      });
+    }
   }
-  return { changes, versions: countOfVersions(sealed) };
+  const versions = { ...countOfVersions(sealed), ...(unreadable > 0 ? { unreadable } : {}) };
+  return { changes, versions };
 }
 
 /** Asks the Vhost of the webhook's key. */

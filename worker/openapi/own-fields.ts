@@ -186,7 +186,8 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'postPartnerWebhooksRotateSecret.secret': 'The new secret. It is shown only once.',
   'CommandAnswer.acknowledgement': 'The acknowledgement, as its event has it.',
   'CommandAnswer.commandId': 'The id of the command in the command log.',
-  'CommandAnswer.repeated': 'Always true: an earlier request got this acknowledgement first.',
+  'CommandAnswer.repeated':
+    'Always true: the site had the command already, from an earlier request or an earlier try of this one.',
   'CommandRequest.family': 'The family of the command, as in its routing key.',
   'CommandRequest.idempotencyKey':
     'A text of your choice: a request with the same one for the same plant is the same command.',

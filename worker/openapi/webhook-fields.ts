@@ -5,7 +5,7 @@ const TIME = 'ISO 8601 in UTC';
 export const WEBHOOK_FIELDS: Readonly<Record<string, string>> = {
   attempts: 'The attempts, newest first.',
   deliveredUpTo: 'All events up to this sequence are delivered, or of other types or sites.',
-  delivery: 'How far the events are delivered; null: the key has ended.',
+  delivery: 'How far the events are delivered; null: the key has ended, or does not know the webhook yet.',
   failingSince: `When the attempts for the oldest event began to fail, ${TIME}; null: they do not.`,
   failures: 'Failed attempts in a row for the oldest event that is not delivered.',
   isDelivered: 'Whether the receiver answered with 2xx.',

@@ -94,7 +94,7 @@ export async function createWebhook(
 /** A webhook with another URL is PENDING until its receiver has answered. */
 export async function changeWebhook(
   database: D1Database,
-  { id, organizationId, keyId, url, alertId }: WebhookRow,
+  { id, organizationId, keyId, url, alertId, secretSealed }: WebhookRow,
   columns: WebhookChange & Partial<Pick<WebhookRow, 'secretSealed' | 'previousSealed' | 'previousUntilMs'>>,
   audit: AuditEntry,
   now: number,
@@ -116,7 +116,8 @@ export async function changeWebhook(
       db
         .update(webhooks)
         .set({ ...columns, ...(isMoved ? status : {}), updatedAtMs: now })
-        .where(eq(webhooks.id, id))
+        // Of two rotations at once the second one fails, because its caller could not know the previous secret.
+        .where(and(eq(webhooks.id, id), eq(webhooks.secretSealed, secretSealed)))
         .returning(),
       auditRowIfChanged(db, audit, now),
       ...(isMoved ? [resolvedAlert(db, alertId, audit.actor.id, now)] : []),
@@ -128,11 +129,12 @@ export async function changeWebhook(
 
 export async function deleteWebhook(
   database: D1Database,
-  { id, organizationId, keyId }: WebhookRow,
+  { id, organizationId, keyId, alertId }: WebhookRow,
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'gone'> {
   return await commitChangeOf(database, organizationId, { keys: [keyId] }, audit, now, (db) => [
+    resolvedAlert(db, alertId, audit.actor.id, now),
     db.delete(webhooks).where(eq(webhooks.id, id)).returning({ id: webhooks.id }),
   ]);
 }
@@ -221,8 +223,11 @@ export async function queueWebhookMails(
 ): Promise<void> {
   const db = drizzle(database);
   const isReported = and(eq(webhooks.id, id), eq(webhooks.statusAtMs, statusAtMs));
+  // Another round may have queued them, and the webhook may be enabled again.
+  const isDue = sql`EXISTS (SELECT 1 FROM ${webhooks} WHERE ${webhooks.id} = ${id}
+    AND ${webhooks.statusAtMs} = ${statusAtMs} AND ${webhooks.mailDue} IS NOT NULL)`;
   await runBatch(db, [
-    ...mails.map((mail) => queuedMail(db, mail)),
+    ...mails.map((mail) => queuedMail(db, mail, isDue)),
     db.update(webhooks).set({ mailDue: null }).where(isReported),
   ]);
 }

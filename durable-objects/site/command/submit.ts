@@ -35,7 +35,8 @@ export async function submitBatch(
       const { outcomes, results } = submissions.recordBatch(turn, batch);
       if (audit)
         for (const result of results) {
-          if (!result || result.isRepeated) continue;
+          // Also for a repeat, whose first answer may have come from earlier code; D1 stores one event for a command.
+          if (!result) continue;
           const { commandId } = result;
           const entry = { ...audit, details: { ...audit.details, commandId } };
           outbox.emit(turn, auditRow(`${audit.event}|${commandId}`, entry, turn.now));

@@ -59,6 +59,11 @@ export class PlantEvents implements StreamSource {
     return now - this.#watchedAtMs < KEPT_MS;
   }
 
+  /** Must be called when a stream has closed. */
+  left(): void {
+    this.#watchedAtMs = this.#host.clock.now();
+  }
+
   /** Must be called before a stream opens: if none was open, events may have gone by. */
   begin(): void {
     if (this.isWatched) return;

@@ -74,7 +74,9 @@ export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
   #takeEffect(turn: Turn, command: CommandRow, payload: ModeChange): void {
     const { plan, configuration, dispatches } = this.#host;
     const { mode, reason, validUntil } = payload;
-    const { id: commandId, sequence, key_prefix: setBy } = command;
+    const { id: commandId, sequence, key_prefix: keyPrefix } = command;
+    // A person has no key.
+    const setBy = keyPrefix === '' ? 'organization' : keyPrefix;
     if (validUntil === undefined) configuration.setMode(turn, mode);
     else {
       const validFrom = formatInstant(turn.now);

@@ -10,6 +10,9 @@ import type { SubmissionResult } from '../../rpc.ts';
 import type { VhostParts } from '../parts.ts';
 import { readEnvelope } from './publish.ts';
 
+/** Minimum age of the copy of the registry before an unknown site triggers a new read. */
+const RETRY_MS = 1_000;
+
 /** `siteId`: the site of the request's path, which the key may see. */
 export async function publishOverHttps(
   vhost: VhostParts,
@@ -31,13 +34,17 @@ export async function publishOverHttps(
   };
   const envelope = readEnvelope(frame);
   if (!envelope.ok) return { refused: 'malformed', text: envelope.refusal };
+  const find = () => findSite(organization.record, record.allowedPlantIds, envelope.value.siteId);
   try {
     await organization.refresh(FRESH_MS);
+    if (find() === undefined) await organization.refresh(RETRY_MS);
   } catch (error) {
     return { refused: 'unstored', text: reasonOf(error) };
   }
-  if (findSite(organization.record, record.allowedPlantIds, envelope.value.siteId) !== siteId)
-    return { refused: 'elsewhere' };
+  // Unknown here: perhaps the copy of the registry is old. The request named a site that D1 has.
+  const found = find();
+  if (found !== siteId)
+    return { refused: found === undefined && envelope.value.siteId === siteId ? 'unstored' : 'elsewhere' };
   let result: SubmissionResult | undefined;
   const publish = {
     ...{ frame, family, envelope: envelope.value },

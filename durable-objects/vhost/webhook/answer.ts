@@ -1,6 +1,7 @@
 /** Answers the organization's questions about a webhook [C-12.4]. */
-import { formatInstant, parseInstant } from '../../../protocol/ids.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
 import type { WebhookAnswer, WebhookAttempt, WebhookQuestion } from '../../../protocol/webhook.ts';
+import { sequenceBefore } from '../journal/since.ts';
 import type { VhostParts } from '../parts.ts';
 import type { Endpoint } from './endpoint.ts';
 
@@ -24,7 +25,7 @@ export async function answerWebhook(
     attempts = [attempt];
   }
   if (question.kind === 'enable') endpoint.enable(clock.now());
-  if (question.kind === 'recover') endpoint.recover(sequenceBefore(vhost, question.sinceMs));
+  if (question.kind === 'recover') endpoint.recover(sequenceBefore(vhost.journal, question.sinceMs));
   if (question.kind === 'enable' || question.kind === 'recover') webhooks.changed(id);
   return { ...stateOf(endpoint, vhost.journal.last), attempts };
 }
@@ -45,17 +46,4 @@ function stateOf(endpoint: Endpoint, lastSequence: number) {
       missedBefore,
     },
   };
-}
-
-/** The sequence before the first event since a time: after the journal's last event if there is none. */
-function sequenceBefore({ journal }: VhostParts, sinceMs: number): number {
-  const first = journal.firstSince(sinceMs);
-  if (first === undefined) return journal.last;
-  // The row has earlier events, too.
-  const { events, next } = journal.read({ after: first - 1, limit: Number.MAX_SAFE_INTEGER });
-  const event = events.find(({ body }) => {
-    const { timestamp } = JSON.parse(body) as { timestamp: string };
-    return (parseInstant(timestamp) ?? 0) >= sinceMs;
-  });
-  return event ? event.sequence - 1 : next;
 }

@@ -18,12 +18,12 @@ import type { Turn, Turns } from '../../object/turn.ts';
 import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import type { WebhookStatusChange } from '../../registry/webhook-status.ts';
 import { webhookUrlFault } from '../../registry/webhook-url.ts';
-import { bytesOf } from '../../secrets/base64.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { EventJournal } from '../journal/journal.ts';
-import type { JournalEvent } from '../journal/line.ts';
+import { sequenceBefore } from '../journal/since.ts';
 import { AttemptLog } from './attempt-log.ts';
 import { Endpoint, type EndpointState } from './endpoint.ts';
+import { messageOf, openSecrets, ownMessage } from './message.ts';
 import { notPosted, type Posted, post, type WebhookMessage } from './post.ts';
 import type { WebhookRows } from './rows.ts';
 
@@ -33,6 +33,13 @@ const STORE_MS = 1_000;
 const MAX_UNSTORED = 200;
 /** Attempts that one call or alarm begins. Cloudflare limits the requests of each; the next alarm goes on. */
 const ATTEMPTS_PER_RUN = 500;
+/**
+ * Posts of all webhooks of a key at once: Cloudflare lets so many requests of an object wait for the head of their answer.
+ * One webhook leaves a place to the others.
+ */
+const POSTS_AT_ONCE = 6;
+const POSTS_OF_ONE = 5;
+const INTERNAL_PAUSE_MS = 60_000;
 const REPORT_MS = 5_000;
 const REPORT_RETRY_MS = 60_000;
 const COPY_RETRY_MS = 60_000;
@@ -66,6 +73,8 @@ interface Live {
   log: AttemptLog;
   /** The cursor that is stored. */
   storedCursor: number;
+  /** Posts under way. */
+  posting: number;
   isTesting: boolean;
   isReporting: boolean;
 }
@@ -88,15 +97,17 @@ export class Webhooks implements DueSource {
   #copyAtMs: number | undefined;
   /** A run has begun as many attempts as it may. */
   #mustGoOn = false;
+  /** Posts under way of all webhooks, besides tests. */
+  #posting = 0;
   #attempts = { delivered: 0, failed: 0 };
   #disabled = { GONE: 0, ATTEMPTS_FAILED: 0 };
 
-  /** `webhooks`: those of the stored copy of the registry. */
-  constructor(host: WebhooksHost, webhooks: readonly WebhookCopy[]) {
+  /** `webhooks`: those of the stored copy of the registry; undefined: there is no copy, or earlier code stored it. */
+  constructor(host: WebhooksHost, webhooks: readonly WebhookCopy[] | undefined) {
     this.#host = host;
     const stored = host.rows.all();
     for (const { id, state, recent } of stored) {
-      const webhook = webhooks.find((one) => one.id === id);
+      const webhook = webhooks?.find((one) => one.id === id);
       if (webhook) this.#add(new Endpoint(webhook, state), recent);
     }
     if (stored.length > this.#live.size) this.#copyAtMs = 0;
@@ -111,7 +122,7 @@ export class Webhooks implements DueSource {
     return this.#live.get(id);
   }
 
-  /** Takes over the webhooks of the registry. A new one gets the events from now on. */
+  /** Takes over the webhooks of the registry. A new one gets the events since its creation. */
   use(turn: Turn, webhooks: readonly WebhookCopy[]): void {
     const { rows, journal } = this.#host;
     const known = new Map(this.#live);
@@ -133,7 +144,8 @@ export class Webhooks implements DueSource {
         this.#dirty.add(webhook.id);
         continue;
       }
-      const state = row?.state ?? Endpoint.begin(webhook.url, journal.last, turn.now);
+      const state =
+        row?.state ?? Endpoint.begin(webhook.url, sequenceBefore(journal, webhook.createdAtMs), turn.now);
       const { endpoint, log } = this.#add(new Endpoint(webhook, state), row?.recent ?? []);
       rows.set(turn, webhook.id, endpoint.state, log.recent);
     }
@@ -170,7 +182,10 @@ export class Webhooks implements DueSource {
     if (!live || live.isTesting) return undefined;
     live.isTesting = true;
     try {
-      return this.#note(live, ...(await this.#post(live.endpoint.webhook, this.#ownMessage(TEST_TYPE, id))));
+      return this.#note(
+        live,
+        ...(await this.#post(live.endpoint.webhook, ownMessage(TEST_TYPE, id, this.#host.clock.now()))),
+      );
     } finally {
       live.isTesting = false;
     }
@@ -191,7 +206,9 @@ export class Webhooks implements DueSource {
     if (this.#live.size === 0 || !this.#host.mayDeliver()) return undefined;
     const all = [...this.#live.values()];
     const last = this.#host.journal.last;
-    const attempts = this.#mustGoOn ? [0] : all.map(({ endpoint }) => endpoint.dueMs(last));
+    // Without a place, the end of a post begins what is due.
+    const isFull = this.#posting >= POSTS_AT_ONCE;
+    const attempts = this.#mustGoOn ? [0] : isFull ? [] : all.map(({ endpoint }) => endpoint.dueMs(last));
     const isUnreported = all.some((live) => !live.endpoint.state.isReported && !live.isReporting);
     return earliest([...attempts, ...(isUnreported ? [this.#reportAtMs] : [])]);
   }
@@ -205,7 +222,7 @@ export class Webhooks implements DueSource {
     const { id } = endpoint.webhook;
     const log = new AttemptLog(this.#host.rows, id, recent);
     const storedCursor = endpoint.state.cursor;
-    const live = { endpoint, log, storedCursor, isTesting: false, isReporting: false };
+    const live = { endpoint, log, storedCursor, posting: 0, isTesting: false, isReporting: false };
     this.#live.set(id, live);
     return live;
   }
@@ -215,14 +232,18 @@ export class Webhooks implements DueSource {
     const { endpoint } = live;
     if (!mayDeliver()) return;
     const now = clock.now();
-    if (endpoint.mustVerify(now))
-      this.#attempt(live, this.#ownMessage(VERIFY_TYPE, endpoint.webhook.id), run);
-    for (; run.left > 0; ) {
+    if (this.#posting < POSTS_AT_ONCE && endpoint.mustVerify(now))
+      this.#attempt(live, ownMessage(VERIFY_TYPE, endpoint.webhook.id, now), run);
+    for (; run.left > 0 && this.#hasPlace(live); ) {
       const event = endpoint.next(now, (query) => journal.read(query));
       if (!event) return;
       this.#attempt(live, messageOf(event), run);
     }
-    this.#mustGoOn = true;
+    if (run.left <= 0) this.#mustGoOn = true;
+  }
+
+  #hasPlace({ posting }: Live): boolean {
+    return posting < POSTS_OF_ONE && this.#posting < POSTS_AT_ONCE;
   }
 
   #attempt(live: Live, message: WebhookMessage, run: Run): void {
@@ -233,40 +254,52 @@ export class Webhooks implements DueSource {
   async #tryOnce(live: Live, message: WebhookMessage, run: Run): Promise<void> {
     const { endpoint } = live;
     const begun = endpoint.begin(message.sequence);
+    this.#posting += 1;
+    live.posting += 1;
     const [atMs, sent, posted] = await this.#post(endpoint.webhook, message);
+    this.#posting -= 1;
+    live.posting -= 1;
     const now = this.#host.clock.now();
     const hasStatusChanged = endpoint.settle(begun, posted, now);
     this.#note(live, atMs, sent, posted);
-    if (this.#live.get(endpoint.webhook.id) !== live) return;
-    if (hasStatusChanged) {
+    const isThere = this.#live.get(endpoint.webhook.id) === live;
+    if (isThere && hasStatusChanged) {
       const { disabled } = endpoint.state;
       if (disabled !== null) this.#disabled[disabled] += 1;
       this.#store();
       this.#report(live);
     }
-    this.#begin(live, run);
+    // Others may have waited for the place.
+    for (const one of [...this.#live.values()]) this.#begin(one, run);
     this.#host.changed();
   }
 
   async #post(webhook: WebhookCopy, message: WebhookMessage): Promise<[number, WebhookMessage, Posted]> {
-    const { clock, calls, secrets, mayBePrivate, fetch } = this.#host;
+    const { clock } = this.#host;
     const atMs = clock.now();
+    return [atMs, message, await this.#postNow(webhook, message, atMs)];
+  }
+
+  async #postNow(webhook: WebhookCopy, message: WebhookMessage, atMs: number): Promise<Posted> {
+    const { clock, calls, secrets, mayBePrivate, fetch } = this.#host;
     // The deployment may allow less than when the webhook was created.
     const fault = webhookUrlFault(webhook.url, mayBePrivate);
-    if (fault !== undefined) return [atMs, message, notPosted(`url: ${fault}`)];
+    if (fault !== undefined) return notPosted(`url: ${fault}`);
     const host = {
       now: () => clock.now(),
       until: <Value>(deadlineMs: number, work: PromiseLike<Value>) => calls.until(deadlineMs, work),
       fetch,
     };
     try {
-      return [atMs, message, await post(host, webhook.url, openSecrets(secrets, webhook, atMs), message)];
+      return await post(host, webhook.url, openSecrets(secrets, webhook, atMs), message);
     } catch (error) {
       console.error('webhook not posted, the next attempt follows after a pause', {
         webhookId: webhook.id,
         reason: reasonOf(error),
       });
-      return [atMs, message, notPosted('internal error: the operator of the platform sees its cause')];
+      // Not the receiver's fault, so it uses up no attempt.
+      const failed = notPosted('internal error: the operator of the platform sees its cause');
+      return { ...failed, laterMs: INTERNAL_PAUSE_MS };
     }
   }
 
@@ -287,12 +320,6 @@ export class Webhooks implements DueSource {
       else this.#storeLater();
     }
     return attempt;
-  }
-
-  #ownMessage(type: string, webhookId: string): WebhookMessage {
-    const timestamp = formatInstant(this.#host.clock.now());
-    const data = JSON.stringify({ webhookId });
-    return { id: `msg_${crypto.randomUUID()}`, type, sequence: null, timestamp, data };
   }
 
   // storing
@@ -370,17 +397,4 @@ export class Webhooks implements DueSource {
     this.#storeLater();
     changed();
   }
-}
-
-function messageOf({ kind, sequence, body }: JournalEvent): WebhookMessage {
-  const { messageId, timestamp } = JSON.parse(body) as { messageId: string; timestamp: string };
-  return { id: messageId, type: kind, sequence, timestamp, data: body };
-}
-
-/** The keys that sign: the current one, and for a time after a rotation the one before. */
-function openSecrets(box: SecretBox, webhook: WebhookCopy, now: number): Uint8Array[] {
-  const { id, secretSealed, previousSealed, previousUntilMs } = webhook;
-  const isPreviousValid = previousSealed !== null && (previousUntilMs ?? 0) > now;
-  const sealed = [secretSealed, ...(isPreviousValid ? [previousSealed] : [])];
-  return sealed.map((text) => bytesOf(box.open(`webhook:${id}`, text).replace('whsec_', '')));
 }

@@ -13,6 +13,8 @@ export interface SentEvent {
 
 export class StreamClient {
   readonly response: Response;
+  /** The id that the stream begins with, before its first event. */
+  begin = 0;
   /** Comments so far. */
   comments = 0;
   readonly #leave = new AbortController();
@@ -43,7 +45,10 @@ export class StreamClient {
     const response = await worker.fetch(request, env, createExecutionContext());
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     const client = new StreamClient(response, leave);
-    expect(await client.#block()).toBe('retry: 2000');
+    // With an id, from which a client without an event resumes.
+    const begin = await client.#block();
+    expect(begin).toMatch(/^retry: 2000\nid: \d+$/);
+    client.begin = Number(begin?.split('id: ')[1]);
     return client;
   }
 

@@ -19,7 +19,7 @@ type End = Outcome['outcome'];
 export function webhookCopy(changes: Partial<WebhookCopy> = {}): WebhookCopy {
   return {
     ...{ id: 'w', url: URL_A, types: ['ack'], siteIds: null },
-    ...{ secretSealed: '', previousSealed: null, previousUntilMs: null },
+    ...{ secretSealed: '', previousSealed: null, previousUntilMs: null, createdAtMs: 0, statusAtMs: 0 },
     ...changes,
   };
 }

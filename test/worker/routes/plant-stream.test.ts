@@ -3,6 +3,7 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { StreamClient } from '#workerd/event-streams.ts';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
+import { operator } from '#workerd/operator.ts';
 import { publish } from '#workerd/site-devices.ts';
 import { powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import type { Team } from '#workerd/team.ts';
@@ -10,6 +11,7 @@ import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { createKey, createPlant, LIMITED, siteOf } from '#workerd/world.ts';
 import { SITE_BOUNDS } from '../../../durable-objects/site/bounds.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { STREAM_HEADER, STREAM_LAST_HEADER, type StreamDown } from '../../../protocol/link/stream.ts';
 
 /** A plant of a team, and a partner whose commands are rejected, each with one acknowledgement. */
 async function scene(team: Team) {
@@ -148,6 +150,63 @@ describe('GET /plants/{id}/stream', () => {
     await vi.advanceTimersByTimeAsync(LIMIT.streamCommentMs);
     expect(await stream.next()).toBeUndefined();
     expect(stream.comments).toBeGreaterThan(0);
+  });
+
+  it('ends at the next comment when the organization is suspended', async ({
+    watched: { open },
+    ownTeam,
+  }) => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const stream = await open();
+    await operator.post(`/platform/organizations/${ownTeam.id}/suspend`, { reason: 'test' });
+    await vi.advanceTimersByTimeAsync(LIMIT.streamCommentMs);
+    expect(await stream.next()).toBeUndefined();
+  });
+
+  it('gives a client that has had no event an id from which it resumes', async ({
+    watched: { partner, open },
+  }) => {
+    const first = await open();
+    const { begin } = first;
+    first.leave();
+    const sent = await reject(partner);
+    const again = await open('', { 'last-event-id': String(begin) });
+    expect((await again.take(1)).map(correlationOf)).toEqual(sent);
+  });
+
+  it('keeps events for a minute after the last stream, even if that was open for long without one', async ({
+    watched: { plant, partner, open },
+  }) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    const first = await open();
+    await reject(partner);
+    const [event] = await first.take(1);
+    vi.advanceTimersByTime(120_000);
+    first.leave();
+    await vi.waitFor(async () => expect(await sockets(plant.id)).toBe(0));
+    const sent = await reject(partner);
+    const again = await open('', { 'last-event-id': event?.id ?? '' });
+    expect((await again.take(1)).map(correlationOf)).toEqual(sent);
+  });
+
+  it('says gap to a Worker that asks again after the object has slept and forgotten events', async ({
+    watched: { plant, partner },
+  }) => {
+    const headers = { upgrade: 'websocket', [STREAM_HEADER]: '{}' };
+    const { webSocket, headers: answer } = await siteOf(plant.id).fetch('https://site/stream', { headers });
+    const link = webSocket as WebSocket;
+    link.accept();
+    const pages: StreamDown[] = [];
+    link.addEventListener('message', ({ data }) => pages.push(JSON.parse(String(data))));
+    // One page only, as earlier code asks for it.
+    link.send(JSON.stringify({ after: Number(answer.get(STREAM_LAST_HEADER)) }));
+    await reject(partner);
+    await vi.waitFor(() => expect(pages).toHaveLength(1));
+    await reject(partner, 2);
+    await evictDurableObject(siteOf(plant.id));
+    link.send(JSON.stringify({ after: pages[0]?.next }));
+    await vi.waitFor(() => expect(pages).toHaveLength(2));
+    expect(pages[1]?.firstKept).toBeGreaterThan(pages[0]?.next ?? 0);
   });
 
   it('refuses the stream over the limit of the plant, and frees it when clients leave', async ({

@@ -1,6 +1,8 @@
 /** Commands over HTTPS, of partners and of people: the same judgement, log and events as over AMQP [C-13.5]. */
 import { vi } from 'vitest';
+import { lower, raise } from '#workerd/backups.ts';
 import { bodyOf as jsonOf, KeyClient } from '#workerd/client.ts';
+import { runSql } from '#workerd/d1.ts';
 import { auditRows } from '#workerd/door.ts';
 import { connectPartner, publishFrame } from '#workerd/links.ts';
 import { publishAll } from '#workerd/publishes.ts';
@@ -295,6 +297,52 @@ describe('POST /vcp/sites/{siteId}/commands', () => {
     expect(statuses.filter((status) => status === 200)).toHaveLength(200);
     expect(new Set(statuses)).toEqual(new Set([200, 429]));
     expect((await of('emergency', { type: 'HOLD' })).status).toBe(200);
+  });
+
+  it('answers 503 at once behind a fence of the key, and the command has no effect', async ({
+    organization,
+    source,
+    client,
+    limited,
+  }) => {
+    const object = { object: 'key', id: source.id } as const;
+    const fence = await raise(object);
+    const frame = publishFrame(organization, source, limited.id, 'site-setpoint', setpoint(20));
+    const refused = await client.post(`/vcp/sites/${limited.id}/commands`, bodyOf(frame));
+    await expectError(refused, 503, 'SERVICE_UNAVAILABLE');
+    await lower(object, fence);
+    expect(await log(source, limited.id)).toEqual([]);
+  });
+
+  it('never refuses an emergency for the request rate of the key [C-6.5]', async ({
+    limited,
+    organization,
+  }) => {
+    await runSql(
+      `UPDATE organizations SET settings = json_set(settings, '$.restRatePerMinute', 60) WHERE id = ?`,
+      organization.id,
+    );
+    const key = await createKey(organization);
+    const client = new KeyClient(key);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    while ((await client.call('/vcp/sites')).status === 200);
+    const path = `/vcp/sites/${limited.id}/commands`;
+    const of = (family: CommandFamily, payload: object) =>
+      client.post(path, bodyOf(publishFrame(organization, key, limited.id, family, payload)));
+    await expectError(await of('mode', { mode: 'STANDARD' }), 429, 'TOO_MANY_REQUESTS');
+    expect((await of('emergency', { type: 'HOLD' })).status).toBe(200);
+  });
+
+  it('refuses a message of too many bytes, and one that is no valid Unicode', async ({
+    organization,
+    source,
+    client,
+    limited,
+  }) => {
+    const path = `/vcp/sites/${limited.id}/commands`;
+    const { routingKey } = publishFrame(organization, source, limited.id, 'mode', {});
+    for (const message of ['€'.repeat(90_000), 'a\ud800b'])
+      await expectError(await client.post(path, { routingKey, message }), 400, 'VALIDATION_ERROR');
   });
 
   it('refuses a revoked key, whatever D1 says [rule 6]', async ({

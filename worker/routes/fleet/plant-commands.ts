@@ -10,7 +10,8 @@ import { idParameter } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
 import { route } from '../../route.ts';
 
-const OPERATOR: Who = { door: 'member', role: 'OPERATOR' };
+/** Urgent: the changes of other members must not hold up an emergency. */
+const OPERATOR: Who = { door: 'member', role: 'OPERATOR', isUrgent: true };
 /** A site that has not recorded the command by then must not record it later. */
 const RECORD_MS = 9_000;
 const RETRY_SECONDS = 5;

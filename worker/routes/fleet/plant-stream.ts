@@ -46,8 +46,10 @@ async function maySeeStill(c: Context<AppContext>, plantId: string): Promise<boo
   const { organizationId } = c.get('tenant');
   try {
     const support = await supportTenant(c);
-    const memberships = support ? [support] : (await requireUser(c)).memberships;
-    if (!memberships.some((one) => one.organizationId === organizationId)) return false;
+    if (support) return support.organizationId === organizationId;
+    const { memberships } = await requireUser(c);
+    const membership = memberships.find((one) => one.organizationId === organizationId);
+    if (!membership || membership.suspendedAtMs !== null) return false;
     await requirePlant(c, plantId);
     return true;
   } catch (error) {

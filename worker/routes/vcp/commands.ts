@@ -1,7 +1,8 @@
 /** Commands of partners over HTTPS [C-13.5]: the same pipeline as over AMQP, answered with the acknowledgement. */
 import { commandAnswer, type PublishRefusal, publishRequest } from '../../../protocol/rest-publish.ts';
+import { isEmergencyKey } from '../../../protocol/routing-keys.ts';
 import { requireSite } from '../../auth/access.ts';
-import type { Who } from '../../auth/door.ts';
+import { requireKeyRate, type Who } from '../../auth/door.ts';
 import {
   ApiError,
   conflict,
@@ -13,7 +14,7 @@ import {
 import { route } from '../../route.ts';
 import { siteParameters } from './vcp-read.ts';
 
-const CONNECTS: Who = { door: 'api-key', scope: 'vcp:connect' };
+const CONNECTS: Who = { door: 'api-key', scope: 'vcp:connect', isUncounted: true };
 const RETRY_SECONDS = 5;
 const EXAMPLE = {
   routingKey: 'acme.command.site-setpoint',
@@ -36,6 +37,8 @@ export const publishRoutes = [
     },
     errors: ['SITE_NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params: { siteId }, body: { routingKey, message } }) => {
+      // An emergency is never refused for a rate.
+      if (!isEmergencyKey(routingKey)) await requireKeyRate(c, c.get('apiKey'));
       await requireSite(c, siteId);
       const vhost = c.env.VHOST.get(c.env.VHOST.idFromName(c.get('apiKey').id));
       const answer = await vhost.publishOverHttps(siteId.toLowerCase(), routingKey, message);

@@ -2,7 +2,6 @@
 import type { Context } from 'hono';
 import * as z from 'zod';
 import { formatInstant, parseInstant } from '../../../protocol/ids.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import {
   type WebhookQuestion,
   type WebhookRecord,
@@ -13,7 +12,6 @@ import {
 import type { AppContext } from '../../env.ts';
 import { conflict, invalidBody } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
-import { requireShare } from '../../http/rate.ts';
 import { askVhost } from '../../lifecycle/webhook.ts';
 import { writeAudit } from '../../registry/audit.ts';
 import { markEnabled, type OwnedWebhook, webhookRecordOf } from '../../registry/webhooks.ts';
@@ -22,6 +20,7 @@ import {
   entryOf,
   keyEnded,
   ORG_ADMIN,
+  requirePostRate,
   requireWebhook,
   type WebhookEvent,
   webhookNotFound,
@@ -53,9 +52,7 @@ export const webhookDeliveryRoutes = [
     errors: ['NOT_FOUND', 'CONFLICT', 'TOO_MANY_REQUESTS'],
     handler: async (c, { params: { id } }) => {
       const { row } = await requireWebhook(c, id);
-      const { organizationId } = c.get('tenant');
-      const what = 'tests of webhooks of the organization';
-      await requireShare(c, `webhook-tests:${organizationId}`, LIMIT.webhookTestsPerMinute, what);
+      await requirePostRate(c);
       const { attempts } = await ask(c, row, { kind: 'test' });
       const [attempt] = attempts;
       if (!attempt) throw new Error('the Vhost answered a test without its attempt');
@@ -109,6 +106,7 @@ export const webhookDeliveryRoutes = [
     handler: async (c, { params: { id } }) => {
       const found = await requireWebhook(c, id);
       const now = Date.now();
+      await requirePostRate(c);
       const answer = await ask(c, found.row, { kind: 'enable' });
       await markEnabled(c.env.DB, found.row, answer, entryOf(c, 'webhook.enabled', id, {}), now);
       return { ...withStatus(webhookRecordOf(found, now), answer), delivery: answer.delivery };

@@ -32,7 +32,14 @@ import {
   webhookRecordOf,
 } from '../../registry/webhooks.ts';
 import { route } from '../../route.ts';
-import { entryOf, keyEnded, ORG_ADMIN, requireWebhook, webhookNotFound } from './webhook-of.ts';
+import {
+  entryOf,
+  keyEnded,
+  ORG_ADMIN,
+  requirePostRate,
+  requireWebhook,
+  webhookNotFound,
+} from './webhook-of.ts';
 
 export const webhookRoutes = [
   route('POST /api/v1/partner/webhooks', {
@@ -57,6 +64,7 @@ export const webhookRoutes = [
     handler: async (c, { body }) => {
       const { organizationId } = c.get('tenant');
       requireUrl(c, body.url);
+      await requirePostRate(c);
       const key = await requireKeyWithEvents(c, body.keyId);
       await requireSites(c, key, body.siteIds);
       const now = Date.now();
@@ -99,7 +107,10 @@ export const webhookRoutes = [
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params: { id }, body }) => {
       const found = await requireWebhook(c, id);
-      if (body.url !== undefined) requireUrl(c, body.url);
+      if (body.url !== undefined) {
+        requireUrl(c, body.url);
+        await requirePostRate(c);
+      }
       const key = await requireKeyWithEvents(c, found.row.keyId);
       await requireSites(c, key, body.siteIds ?? null);
       const now = Date.now();
@@ -150,7 +161,7 @@ export const webhookRoutes = [
       };
       const audit = entryOf(c, 'webhook.secret_rotated', id, {});
       const changed = await changeWebhook(c.env.DB, row, columns, audit, now);
-      if (changed === 'gone') throw webhookNotFound();
+      if (changed === 'gone') throw conflict('Another request has changed the webhook: try again');
       announceLater(c, changed.change);
       return { secret, previousSecretUntil: formatInstant(previousUntilMs) };
     },

@@ -67,7 +67,7 @@ describe('the webhook of a suspended organization', () => {
     await suspend(scene, true);
     await receiver.release(key);
     await passTime(scene, HOUR);
-    expect(receiver.numbers).toEqual(range(1, 8));
+    expect(receiver.numbers).toEqual(range(1, 5));
     receiver.answerWith(200);
     await evict(scene);
     await suspend(scene, false);
@@ -162,7 +162,7 @@ describe('a webhook with a new URL', () => {
     await until(key, () => next.delivered.length === 10);
     await passTime({ key, receiver: next }, HOUR);
     expect(next.delivered.toSorted((a, b) => a - b)).toEqual(range(1, 10));
-    expect(receiver.numbers).toEqual(range(1, 8));
+    expect(receiver.numbers).toEqual(range(1, 5));
     expect(await stateOf(scene)).toMatchObject({ status: 'ENABLED' });
   });
 

@@ -55,14 +55,14 @@ describe('a crash of the object', () => {
     await hand(key, siteId, 1, 12);
     await quiet(scene);
     const first = receiver.events.map(({ id }) => id);
-    expect(receiver.numbers).toEqual(range(1, 8));
+    expect(receiver.numbers).toEqual(range(1, 5));
     await crash(key);
     receiver.answerWith(200);
     vi.setSystemTime(Date.now() + 20 * SECOND);
     expect(await runDurableObjectAlarm(vhostOf(key.id))).toBe(true);
     await until(key, () => receiver.delivered.length === 12);
     expect(receiver.delivered).toEqual(range(1, 12));
-    expect(receiver.events.slice(8, 16).map(({ id }) => id)).toEqual(first);
+    expect(receiver.events.slice(5, 10).map(({ id }) => id)).toEqual(first);
     expect(receiver.faults).toEqual([]);
   });
 
@@ -194,7 +194,7 @@ describe('a backup of the key', () => {
     vi.clearAllTimers();
     receiver.answerWith(200);
     await readParts(object, fence);
-    expect(receiver.numbers).toEqual(range(1, 8));
+    expect(receiver.numbers).toEqual(range(1, 5));
     await lower(object, fence);
     await passTime(scene, MINUTE);
     expect(receiver.delivered).toEqual(range(1, 12));

@@ -1,6 +1,6 @@
 /** Webhooks of a key in its object: which events are posted, how, in which order, and when again after a failure. */
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { hand, range } from '#workerd/outbox-events.ts';
 import { isSigned, PostReceiver } from '#workerd/post-receiver.ts';
 import {
@@ -96,6 +96,7 @@ describe('the events of a webhook', () => {
     const earlier = await openHook();
     const { organization, key, siteId } = earlier;
     await hand(key, siteId, 1, 3);
+    vi.setSystemTime(Date.now() + 1);
     const receiver = new PostReceiver();
     await addHook(organization, key, { url: receiver.url });
     await hand(key, siteId, 4, 2);
@@ -106,17 +107,17 @@ describe('the events of a webhook', () => {
     ]);
   });
 
-  it('have at most eight attempts under way [C-12.4]', async () => {
+  it('have at most five attempts under way, so that other webhooks have a place [C-12.4]', async () => {
     const scene = await openHook();
     const { key, siteId, receiver } = scene;
     await trust(scene);
     receiver.hold();
     await hand(key, siteId, 1, 30);
     await quiet(scene);
-    expect(receiver.numbers).toEqual(range(1, 8));
+    expect(receiver.numbers).toEqual(range(1, 5));
     await receiver.release(key, 1);
     await quiet(scene);
-    expect(receiver.numbers).toEqual(range(1, 9));
+    expect(receiver.numbers).toEqual(range(1, 6));
   });
 
   it('are only those of its types and sites [C-12.4]', async () => {
