@@ -44,8 +44,8 @@ interface Stream extends Attachment {
 export interface StreamSource {
   /** Sequence of the last event that may be shown. */
   readonly last: number;
-  /** Whether events wait that must be stored before they are shown, from `showAtMs` on. */
-  readonly hasPending: boolean;
+  /** The kinds of the events that wait and must be stored before they are shown, from `showAtMs` on. */
+  readonly pendingKinds: ReadonlySet<EventKind>;
   readonly showAtMs: number;
   flush(turn: Turn, isCovered: false): void;
   read(query: { after: number; limit: number } & StreamFilter): {
@@ -96,9 +96,11 @@ export class Streams implements DueSource {
     }
   }
 
-  /** Whether a stream waits for the next event. */
-  get isAwaited(): boolean {
-    for (const { credit } of this.#streams.values()) if (credit > 0) return true;
+  /** Whether a stream waits for an event of one of these kinds. */
+  isAwaited(kinds: ReadonlySet<EventKind>): boolean {
+    if (kinds.size === 0) return false;
+    for (const { credit, kinds: wanted } of this.#streams.values())
+      if (credit > 0 && (wanted?.some((kind) => kinds.has(kind)) ?? true)) return true;
     return false;
   }
 
@@ -159,7 +161,7 @@ export class Streams implements DueSource {
     if (this.#streams.size === 0) return;
     for (const stream of [...this.#streams.values()])
       if (this.#serve(stream) && this.#mustSave(stream)) this.#save(stream);
-    if (this.#isShowing || !this.#host.source.hasPending || !this.isAwaited) return;
+    if (this.#isShowing || !this.isAwaited(this.#host.source.pendingKinds)) return;
     this.#isShowing = true;
     this.#host.keepAlive(this.#storeSoon());
   }
@@ -221,7 +223,7 @@ export class Streams implements DueSource {
     } finally {
       this.#isShowing = false;
     }
-    if (source.hasPending) turns.run((turn) => source.flush(turn, false));
+    if (source.pendingKinds.size > 0) turns.run((turn) => source.flush(turn, false));
   }
 
   #closeSilent(): void {

@@ -135,8 +135,8 @@ export class VhostParts {
       rows: new JournalRows(sql),
       retentionMs: () =>
         DAY_MS * (this.organization.record?.journalRetentionDays ?? LIMIT.journalRetentionDays),
-      isAwaited: () => this.streams.isAwaited,
-      hasWebhooks: () => this.webhooks.hasAny,
+      isAwaited: (kinds) => this.streams.isAwaited(kinds),
+      hasWebhooks: () => this.webhooks.wantTelemetry,
       countDeleted: (turn, why, events) => this.counts.add(turn, `journal_deleted/${why}`, events),
       bounds: {
         get: () => keyValues.get<JournalBounds>('journal'),

@@ -30,7 +30,7 @@ export interface PlantEventsHost {
 }
 
 export class PlantEvents implements StreamSource {
-  readonly hasPending = false;
+  readonly pendingKinds: ReadonlySet<EventKind> = new Set();
   readonly showAtMs = 0;
   readonly #host: PlantEventsHost;
   #events: PlantEvent[] = [];

@@ -7,7 +7,9 @@ export function answerJournal(vhost: VhostParts, query: JournalQuery): JournalAn
   const { key, journal, turns } = vhost;
   if (!key.record || vhost.hasEnded()) return { refused: key.isRevoked || key.record ? 'ended' : 'none' };
   vhost.organization.keepUp();
-  const mustNote = journal.mustNoteRead(vhost.clock.now());
+  // A reader of other events needs no telemetry, which is then stored with them.
+  const wantsTelemetry = query.kinds?.includes('telemetry') ?? true;
+  const mustNote = wantsTelemetry && journal.mustNoteRead(vhost.clock.now());
   // Readers get only stored events.
   if (journal.hasPending || mustNote)
     turns.run((turn) => {

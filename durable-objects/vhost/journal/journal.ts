@@ -63,9 +63,9 @@ export interface JournalBounds {
 export interface JournalHost {
   rows: JournalRows;
   retentionMs(): number;
-  /** Whether a reader waits for the next event. */
-  isAwaited(): boolean;
-  /** Whether a webhook reads the journal. */
+  /** Whether a reader waits for an event of one of these kinds. */
+  isAwaited(kinds: ReadonlySet<EventKind>): boolean;
+  /** Whether a webhook wants telemetry. */
   hasWebhooks(): boolean;
   /**
    * Counts deleted events. Stored ones are not counted: the count would need an alarm for each telemetry event, which
@@ -109,6 +109,7 @@ export class EventJournal {
 
   #pending: Pending[] = [];
   #pendingBytes = 0;
+  readonly pendingKinds = new Set<EventKind>();
   /** The first pending outbox sequence of each site. */
   readonly #pendingSites = new Map<string, number>();
   #mustStoreAtOnce = false;
@@ -161,6 +162,7 @@ export class EventJournal {
     const bytes = utf8Length(line);
     this.#pending.push({ line, bytes, atMs: turn.now, safety });
     this.#pendingBytes += bytes;
+    this.pendingKinds.add(event.kind);
     if (kept && !this.#pendingSites.has(kept.siteId)) this.#pendingSites.set(kept.siteId, kept.sequence);
     if (safety !== 'passing') {
       this.#mustStoreAtOnce ||= isAtOnce || safety === undefined;
@@ -191,7 +193,7 @@ export class EventJournal {
       return true;
     const hasTelemetry = this.#telemetrySinceMs !== undefined && this.#isRead(now);
     if (hasTelemetry && !this.#isTelemetryFrequent(now)) return true;
-    return this.#host.isAwaited() && this.showAtMs <= now;
+    return this.showAtMs <= now && this.#host.isAwaited(this.pendingKinds);
   }
 
   /** From when on pending events are stored only because a reader waits. */
@@ -215,6 +217,7 @@ export class EventJournal {
     const pending = this.#pending;
     this.#pending = [];
     this.#pendingBytes = 0;
+    this.pendingKinds.clear();
     this.#pendingSites.clear();
     this.#mustStoreAtOnce = false;
     this.#telemetrySinceMs = undefined;

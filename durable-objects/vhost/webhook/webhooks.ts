@@ -113,9 +113,8 @@ export class Webhooks implements DueSource {
     if (stored.length > this.#live.size) this.#copyAtMs = 0;
   }
 
-  /** Whether a webhook reads the journal. */
-  get hasAny(): boolean {
-    return this.#live.size > 0;
+  get wantTelemetry(): boolean {
+    return [...this.#live.values()].some(({ endpoint }) => endpoint.webhook.types.includes('telemetry'));
   }
 
   get(id: string): Pick<Live, 'endpoint' | 'log'> | undefined {

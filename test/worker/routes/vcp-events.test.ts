@@ -4,8 +4,9 @@ import { vi } from 'vitest';
 import { KeyClient } from '#workerd/client.ts';
 import { StreamClient } from '#workerd/event-streams.ts';
 import { operator } from '#workerd/operator.ts';
-import { hand, outboxEvents, range } from '#workerd/outbox-events.ts';
+import { hand, outboxEvents, passingEvents, range } from '#workerd/outbox-events.ts';
 import { vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
 import { describe, expect, expectError, expectInvalid, test } from '#workerd/worker-test.ts';
 import { createKey, createOrganization, createPlant, type Key, type Plant, vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -245,6 +246,20 @@ describe('GET /vcp/events/stream', () => {
     await evictDurableObject(vhostOf(source.id));
     await hand(source, plant.id, 21, 3);
     expect((await stream.take(3)).map(numberOf)).toEqual([21, 22, 23]);
+  });
+
+  it('stores no telemetry for a stream that waits for alarms only [rule 10]', async ({
+    organization,
+    plant,
+  }) => {
+    const { key, partner } = await openPartner({ organization });
+    await partner.consume('event.telemetry', { noAck: true });
+    const stream = await StreamClient.open(key, '/vcp/events/stream?type=alarm');
+    await vhostOf(key.id).receivePassing(plant.id, passingEvents(1, 1));
+    await partner.delivered(1);
+    expect(await vhostRows(key, 'SELECT first FROM journal')).toEqual([]);
+    await hand(key, plant.id, 1, 1, { kind: 'alarm' });
+    expect((await stream.take(1)).map(({ event }) => event)).toEqual(['alarm']);
   });
 
   it('sends everything that the filter wants after many events that it does not want', async ({

@@ -61,7 +61,7 @@ export const eventRoutes = [
       const filter = await readFilter(c, parameters);
       const vhost = vhostOf(c);
       // One read before the stream: its refusals are answers with a status.
-      const answer = await vhost.readJournal({ after: after ?? 0, limit: 0 });
+      const answer = await vhost.readJournal({ after: after ?? 0, limit: 0, ...filter });
       if ('refused' in answer) throw refused(answer.refused);
       requireNotAhead('after', after ?? 0, answer.last);
       if (c.req.method === 'HEAD') return new Response(null, { headers: { 'content-type': EVENT_STREAM } });

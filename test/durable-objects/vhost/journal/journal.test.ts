@@ -290,6 +290,16 @@ describe('events that wait to be stored', () => {
     expect(before).toBeGreaterThan(Date.now() + 30_000);
   });
 
+  it('wait for other events if they are telemetry and all reads want other kinds [C-12.1]', async () => {
+    const { key, siteId } = await consumer();
+    await readJournal(key, { kinds: ['alarm', 'ack'] });
+    await vhostOf(key.id).receivePassing(siteId, passingEvents(1, 1));
+    expect(await rowsOf(key)).toEqual([]);
+    await readJournal(key, { kinds: ['telemetry'] });
+    await vhostOf(key.id).receivePassing(siteId, passingEvents(2, 1));
+    expect(await rowsOf(key)).toMatchObject([{ event_count: 2 }]);
+  });
+
   it('wait for other events if they are telemetry and nobody has read the journal for a week [C-12.1]', async () => {
     const { key, siteId } = await consumer();
     const stored = async () => (await rowsOf(key)).reduce((sum, { event_count: count }) => sum + count, 0);
