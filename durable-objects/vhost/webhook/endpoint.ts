@@ -179,9 +179,14 @@ export class Endpoint {
     return this.status !== before;
   }
 
-  /** When this endpoint needs a turn; undefined: when an attempt ends, or an event is stored. `last`: of the journal. */
-  dueMs(last: number): number | undefined {
+  /**
+   * When this endpoint needs a turn; undefined: when an attempt ends, or an event is stored. `last`: of the journal. Reads
+   * on first: events that are not wanted need no turn.
+   */
+  dueMs(last: number, read: (query: JournalQuery) => JournalPage): number | undefined {
     if (this.status === 'DISABLED' || this.#isVerifying || this.#underWay.size > 0) return undefined;
+    const mayRead = this.status === 'ENABLED' && this.#state.nextAtMs === null;
+    if (mayRead && this.#ahead.length === 0 && this.#readTo < last) this.#readOn(read);
     const hasWork = this.status === 'PENDING' || this.#ahead.length > 0 || this.#readTo < last;
     return hasWork ? (this.#state.nextAtMs ?? 0) : undefined;
   }

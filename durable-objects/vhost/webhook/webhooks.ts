@@ -204,10 +204,11 @@ export class Webhooks implements DueSource {
     if (this.#copyAtMs !== undefined) return this.#copyAtMs;
     if (this.#live.size === 0 || !this.#host.mayDeliver()) return undefined;
     const all = [...this.#live.values()];
-    const last = this.#host.journal.last;
+    const { journal } = this.#host;
+    const dueOf = ({ endpoint }: Live) => endpoint.dueMs(journal.last, (query) => journal.read(query));
     // Without a place, the end of a post begins what is due.
     const isFull = this.#posting >= POSTS_AT_ONCE;
-    const attempts = this.#mustGoOn ? [0] : isFull ? [] : all.map(({ endpoint }) => endpoint.dueMs(last));
+    const attempts = this.#mustGoOn ? [0] : isFull ? [] : all.map(dueOf);
     const isUnreported = all.some((live) => !live.endpoint.state.isReported && !live.isReporting);
     return earliest([...attempts, ...(isUnreported ? [this.#reportAtMs] : [])]);
   }

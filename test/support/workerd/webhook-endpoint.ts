@@ -50,6 +50,11 @@ export class Delivery {
     return this.kinds.length;
   }
 
+  /** When the endpoint needs a turn. */
+  dueMs(): number | undefined {
+    return this.endpoint.dueMs(this.last, (query) => this.#read(query));
+  }
+
   get state(): Readonly<EndpointState> {
     return this.endpoint.state;
   }

@@ -106,7 +106,7 @@ class Model {
       delivery.begin();
       this.check();
       if (delivery.underWay.length > 0) this.#end(turn * 7, 'delivered', null);
-      else if (delivery.endpoint.dueMs(delivery.last) === undefined) break;
+      else if (delivery.dueMs() === undefined) break;
       else delivery.wait();
     }
     expect(delivery.state).toMatchObject({ cursor: delivery.last, done: [], failures: 0 });

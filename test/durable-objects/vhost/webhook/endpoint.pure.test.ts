@@ -61,9 +61,9 @@ describe('the window of a healthy webhook', () => {
     const delivery = new Delivery(3);
     expect(delivery.begin()).toEqual([1, 2, 3]);
     delivery.endAll();
-    expect([delivery.state.cursor, delivery.endpoint.dueMs(delivery.last)]).toEqual([3, undefined]);
+    expect([delivery.state.cursor, delivery.dueMs()]).toEqual([3, undefined]);
     delivery.add(2);
-    expect(delivery.endpoint.dueMs(delivery.last)).toBe(0);
+    expect(delivery.dueMs()).toBe(0);
     expect(delivery.begin()).toEqual([4, 5]);
   });
 
@@ -158,7 +158,7 @@ describe('a failure', () => {
     ]);
     expect(delivery.posted.filter((sequence) => sequence === 1)).toHaveLength(ATTEMPTS);
     expect(delivery.state).toMatchObject({ disabled: 'ATTEMPTS_FAILED', isReported: false, nextAtMs: null });
-    expect([delivery.begin(), delivery.endpoint.dueMs(delivery.last)]).toEqual([[], undefined]);
+    expect([delivery.begin(), delivery.dueMs()]).toEqual([[], undefined]);
   });
 
   it('and a success begin the schedule from its start, and the window is full at once [C-12.4]', () => {
@@ -177,7 +177,7 @@ describe('a failure', () => {
     const { nextAtMs } = delivery.state;
     delivery.restart();
     expect(delivery.begin()).toEqual([]);
-    expect(delivery.endpoint.dueMs(delivery.last)).toBe(nextAtMs);
+    expect(delivery.dueMs()).toBe(nextAtMs);
     delivery.wait();
     expect(delivery.begin()).toEqual([1]);
   });
@@ -228,7 +228,7 @@ describe('410 Gone', () => {
     expect(delivery.end(2, 'gone')).toBe(false);
     const disabled = { disabled: 'GONE', statusAtMs: START_MS + 1, failures: 0, isReported: false };
     expect(delivery.state).toMatchObject(disabled);
-    expect([delivery.begin(), delivery.endpoint.dueMs(delivery.last)]).toEqual([[], undefined]);
+    expect([delivery.begin(), delivery.dueMs()]).toEqual([[], undefined]);
   });
 
   it('of an attempt that began before a failure disables the webhook, too [C-12.4]', () => {
@@ -255,7 +255,7 @@ describe('the first message', () => {
     const delivery = new Delivery(5, { verifiedUrl: null });
     expect(delivery.endpoint.status).toBe('PENDING');
     expect(delivery.begin()).toEqual([0]);
-    expect([delivery.begin(), delivery.endpoint.dueMs(delivery.last)]).toEqual([[], undefined]);
+    expect([delivery.begin(), delivery.dueMs()]).toEqual([[], undefined]);
     expect(delivery.end(null)).toBe(true);
     expect(delivery.state).toMatchObject({ verifiedUrl: URL_A, isReported: false });
     expect(delivery.begin()).toEqual([1, 2, 3, 4, 5]);
@@ -265,7 +265,7 @@ describe('the first message', () => {
     const delivery = new Delivery(5, { verifiedUrl: null });
     for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
       delivery.tryOnce('failed');
-      expect(delivery.endpoint.dueMs(delivery.last)).toBe(delivery.state.nextAtMs);
+      expect(delivery.dueMs()).toBe(delivery.state.nextAtMs);
       delivery.wait();
     }
     expect(delivery.endpoint.status).toBe('PENDING');
