@@ -166,7 +166,7 @@ describe('a webhook with a new URL', () => {
     expect(await stateOf(scene)).toMatchObject({ status: 'ENABLED' });
   });
 
-  it('while eight attempts are under way and only the types change loses no event [C-12.4]', async () => {
+  it('while five attempts are under way and only the types change loses no event [C-12.4]', async () => {
     const scene = await openHook();
     const { key, siteId, receiver } = scene;
     await trust(scene);
