@@ -36,7 +36,8 @@ const PIECES = [
     '\t',
     '\u007f',
     'č',
-    '\ud800',
+    // Not half a surrogate pair: JSON.parse of Node 24 leaves out a member with such a name when it parses it again.
+    // device-message.test.ts has it.
   ],
   ...[
     '0',
