@@ -49,7 +49,9 @@ export const LIMITS = {
   webhookUrlCharacters: [2_048, 'characters', 'ours'],
   webhookSites: [100, 'sites', 'ours'],
   webhookDescriptionCharacters: [200, 'characters', 'ours'],
-  webhookAttemptsUnderWay: [8, 'attempts', 'C-12.4'],
+  webhookWindow: [8, 'events', 'C-12.4'],
+  webhookPosts: [5, 'requests', 'ours'],
+  webhookPostsOfKey: [6, 'requests', 'ours'],
   webhookAnswerMs: [20 * SECOND, 'ms', 'C-12.4'],
   webhookAnswerBytes: [KIB, 'bytes', 'C-12.4'],
   webhookAttemptsKept: [200, 'attempts', 'C-12.4'],
@@ -129,8 +131,7 @@ export const LIMITS = {
   openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
   violationDampingMs: [10 * SECOND, 'ms', 'C-8.3'],
   settlingMs: [MINUTE, 'ms', 'C-7.8'],
-  // The allowed deviation from a setpoint: this fraction of its target, but at least this much power or
-  // energy. A larger deviation is DEVIATED.
+  // The allowed deviation from a setpoint: this fraction of its target, but at least this much power or energy.
   verdictTolerance: [0.05, 'fraction', 'C-7.8'],
   verdictToleranceKw: [0.5, 'kW', 'C-7.8'],
   verdictToleranceKwh: [0.1, 'kWh', 'C-7.8'],
@@ -277,8 +278,7 @@ export const LIMITS = {
   alertSecondsMax: [86_400, 'seconds', 'ours'],
   alertAbsentSeconds: [300, 'seconds', 'C-9'],
   alertCooldownSeconds: [300, 'seconds', 'C-9'],
-  // At least a minute, so that a condition that quickly becomes true and false again does not open an alert
-  // each time.
+  // At least a minute, so that a condition that becomes true again and again does not open an alert each time.
   alertCooldownSecondsMin: [60, 'seconds', 'ours'],
   alertsKept: [20_000, 'alerts', 'ours'],
   alertRecipients: [20, 'members', 'ours'],

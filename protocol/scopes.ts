@@ -39,9 +39,11 @@ export function mayConnect(scopes: ReadonlySet<ApiKeyScope>): boolean {
   return CONNECT_SCOPES.some((scope) => scopes.has(scope));
 }
 
-/** Whether a key with these scopes gets events: through AMQP, or over HTTPS from its journal [C-12.1]. */
+/** A key with one of these gets events: through AMQP, or over HTTPS from its journal [C-12.1]. */
+export const EVENT_SCOPES: readonly ApiKeyScope[] = [...CONNECT_SCOPES, 'vcp:read'];
+
 export function getsEvents(scopes: ReadonlySet<ApiKeyScope>): boolean {
-  return mayConnect(scopes) || scopes.has('vcp:read');
+  return EVENT_SCOPES.some((scope) => scopes.has(scope));
 }
 
 /** Whether the scope only opens the AMQP listener. */

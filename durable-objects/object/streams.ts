@@ -19,8 +19,8 @@ const SILENT_MS = 2 * LIMIT.streamCommentMs;
 const LATEST_MS = LIMIT.streamMs + 60_000;
 
 /**
- * A stream that sends often stores its place only so often. After a hibernation it may then send again what the Worker
- * has, which ignores it.
+ * A stream stores its place at most once in this time. After a hibernation it may send events again; the Worker ignores
+ * those that it has.
  */
 const SAVE_MS = 1_000;
 
@@ -181,7 +181,7 @@ export class Streams implements DueSource {
     });
   }
 
-  /** Sends the next pages to a stream that waits, as many as its Worker wants. False if there is none for it. */
+  /** Sends the next pages to a stream that waits, as many as its Worker wants. Returns false if it sent none. */
   #serve(stream: Stream): boolean {
     let isServed = false;
     while (this.#sendPage(stream)) isServed = true;

@@ -9,7 +9,10 @@ import { organizations, plants, webhooks } from '../../migrations/schema.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { EventKind } from '../../protocol/routing-keys.ts';
-import type { RegistryCopy } from './copy.ts';
+import { FRESH_MS, type RegistryCopy } from './copy.ts';
+
+/** Minimum age of the copy before an unknown site triggers a new read. */
+const RETRY_MS = 1_000;
 
 /** A webhook of the Vhost's key [C-12.4]. */
 export interface WebhookCopy {
@@ -57,6 +60,21 @@ export function findSite(
   );
   if (!plant || (allowedPlantIds && !allowedPlantIds.includes(plant.id))) return undefined;
   return plant.id;
+}
+
+/**
+ * The same after the copy was read again, if it is too old or does not have the site. Rejects if the registry does not
+ * answer in time.
+ */
+export async function findSiteAgain(
+  organization: OrganizationCopy,
+  allowedPlantIds: readonly string[] | null,
+  siteId: string,
+): Promise<string | undefined> {
+  const find = () => findSite(organization.record, allowedPlantIds, siteId);
+  await organization.refresh(FRESH_MS);
+  if (find() === undefined) await organization.refresh(RETRY_MS);
+  return find();
 }
 
 export async function readOrganization(

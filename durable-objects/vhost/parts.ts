@@ -136,7 +136,7 @@ export class VhostParts {
       retentionMs: () =>
         DAY_MS * (this.organization.record?.journalRetentionDays ?? LIMIT.journalRetentionDays),
       isAwaited: (kinds) => this.streams.isAwaited(kinds),
-      hasWebhooks: () => this.webhooks.wantTelemetry,
+      wantsTelemetry: () => this.webhooks.wantTelemetry,
       countDeleted: (turn, why, events) => this.counts.add(turn, `journal_deleted/${why}`, events),
       bounds: {
         get: () => keyValues.get<JournalBounds>('journal'),

@@ -28,9 +28,6 @@ async function polled(stack: TestStack, key: string): Promise<string[]> {
   }
 }
 
-/** So many posts of one webhook wait for their answer at once. */
-const POSTS_OF_ONE = 5;
-
 function idOf(event: string): string {
   return (JSON.parse(event) as { messageId: string }).messageId;
 }
@@ -53,7 +50,7 @@ function expectInOrder(messages: readonly ReceivedMessage[], events: readonly st
   expect(ordered.map(({ id }) => id)).toEqual(events.map(idOf));
   const before = new Set<string>();
   for (const message of arrived) {
-    const earlier = events.slice(0, Math.max(0, placeOf(message) - LIMIT.webhookAttemptsUnderWay + 1));
+    const earlier = events.slice(0, Math.max(0, placeOf(message) - LIMIT.webhookWindow + 1));
     expect(earlier.filter((event) => !before.has(event))).toEqual([]);
     before.add(message.data);
   }
@@ -196,7 +193,7 @@ describe('a webhook', () => {
       await allDelivered(id);
       receiver.script = () => isHeld.promise;
       await vhost.events('alarm', 20, 10);
-      const started = 1 + POSTS_OF_ONE;
+      const started = 1 + LIMIT.webhookPosts;
       await eventually(() => receiver.events.length >= started || undefined);
       // What begins later than these would have begun by now.
       expect((await routes().item(id)).delivery?.failures).toBe(0);

@@ -38,7 +38,7 @@ export async function benchCost(minutes: number = MINUTES): Promise<void> {
   await runCost(minutes, false);
 }
 
-/** The same with an idle event stream and an idle webhook of the key: they wait for alarms, and there is none. */
+/** The same with an idle event stream and an idle webhook of the key: they wait for alarms, and no alarm comes. */
 export async function benchCostWithReaders(minutes: number = MINUTES): Promise<void> {
   await runCost(minutes, true);
 }

@@ -80,14 +80,17 @@ export async function askVhost(
 
 /** Mails the admins of the organizations whose webhooks were disabled. */
 export async function mailDisabledWebhooks(env: Env, now: number): Promise<void> {
-  for (const { row, organization } of await dueWebhookMails(env.DB, MAILS_PER_ROUND)) {
-    const { organizationId, url, description, statusReason } = row;
-    const webhook = nameOf(url, description);
-    const why = REASON_TEXTS[statusReason ?? 'ATTEMPTS_FAILED'];
-    const mails = (await adminsOf(env.DB, organizationId)).flatMap(({ id: userId, email }) => {
-      const mail = webhookDisabledMail(email, { organization, webhook, why, id: row.id });
-      return mailRow(env, mail, { organizationId, userId }, now) ?? [];
-    });
-    await queueWebhookMails(env.DB, row, mails);
+  const due = await dueWebhookMails(env.DB, MAILS_PER_ROUND);
+  for (const [organizationId, own] of Map.groupBy(due, ({ row }) => row.organizationId)) {
+    const admins = await adminsOf(env.DB, organizationId);
+    for (const { row, organization } of own) {
+      const webhook = nameOf(row.url, row.description);
+      const why = REASON_TEXTS[row.statusReason ?? 'ATTEMPTS_FAILED'];
+      const mails = admins.flatMap(({ id: userId, email }) => {
+        const mail = webhookDisabledMail(email, { organization, webhook, why, id: row.id });
+        return mailRow(env, mail, { organizationId, userId }, now) ?? [];
+      });
+      await queueWebhookMails(env.DB, row, mails);
+    }
   }
 }

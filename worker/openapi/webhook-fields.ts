@@ -13,7 +13,7 @@ export const WEBHOOK_FIELDS: Readonly<Record<string, string>> = {
   missedBefore:
     'Events before this sequence were no longer kept when it was their turn, perhaps of other types; null: all were kept.',
   nextAttemptAt: `When the next attempt is due, ${TIME}; null: none waits.`,
-  previousSecretUntil: `Until when the previous secret signs, too, ${TIME}; null: there is none.`,
+  previousSecretUntil: `Until this time the previous secret signs, too, ${TIME}; null: only the present secret signs.`,
   statusAt: `When the status changed, ${TIME}.`,
   statusReason:
     'Why it is DISABLED: GONE (the receiver answered 410), ATTEMPTS_FAILED, or KEY_ENDED; else null.',

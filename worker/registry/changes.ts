@@ -8,8 +8,8 @@ import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { organizations, registryChanges } from '../../migrations/schema.ts';
-import { type ApiKeyScope, CONNECT_SCOPES } from '../../protocol/scopes.ts';
-import { isEmpty, runBatch, type Statement } from './d1.ts';
+import { EVENT_SCOPES } from '../../protocol/scopes.ts';
+import { isAmong, isEmpty, runBatch, type Statement } from './d1.ts';
 
 /** `site:<plant id>` or `vhost:<key id>`. */
 export type Target = `site:${string}` | `vhost:${string}`;
@@ -114,15 +114,12 @@ export async function commitChangeOf(
   return isEmpty(results.at(-2)) ? 'gone' : change;
 }
 
-/** A key with this scope gets events, too, over HTTPS. */
-const READ: ApiKeyScope = 'vcp:read';
-
 function targetsOf(organizationId: string, { sites = [], vhosts = false, keys = [] }: ChangeTargets) {
   const named = JSON.stringify(sites === 'all' ? [] : sites);
   return sql`(SELECT json_group_array(target) FROM (
     SELECT 'vhost:' || id AS target FROM api_keys
       WHERE ${vhosts ? 1 : 0} AND organization_id = ${organizationId} AND revoked_at_ms IS NULL
-      AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value IN (${CONNECT_SCOPES[0]}, ${CONNECT_SCOPES[1]}, ${READ}))
+      AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE ${isAmong(sql`value`, EVENT_SCOPES)})
     UNION ALL SELECT 'site:' || id FROM plants
       WHERE ${sites === 'all' ? 1 : 0} AND organization_id = ${organizationId}
     UNION ALL SELECT 'site:' || value FROM json_each(${named})

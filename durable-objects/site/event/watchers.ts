@@ -5,7 +5,7 @@ import { refusalResponse } from '../../dial.ts';
 import type { Streams } from '../../object/streams.ts';
 import type { PlantEvents } from './plant-events.ts';
 
-/** The answer to the upgrade of a stream; undefined if the request is none. */
+/** Answers a request that opens a stream; undefined for any other request. */
 export function openWatcher(
   { watchers, plantEvents }: { watchers: Streams; plantEvents: PlantEvents },
   { headers }: Request,

@@ -1,7 +1,7 @@
 /**
  * After a crash: how far the outbox of each site is in the journal, where that is further than in the table `received`,
- * which is for the queues, too. Sites then send events again that the journal has; it ignores these. A site is here until it has sent all
- * of them, so outside of a crash none is.
+ * which is for the queues, too. Sites then send events again that the journal has, and it ignores them. A site is here
+ * until it has sent all of them. Without a crash no site is here.
  */
 import type { Turn } from '../../object/turn.ts';
 import type { JournalRows } from './rows.ts';

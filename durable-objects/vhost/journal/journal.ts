@@ -66,7 +66,7 @@ export interface JournalHost {
   /** Whether a reader waits for an event of one of these kinds. */
   isAwaited(kinds: ReadonlySet<EventKind>): boolean;
   /** Whether a webhook wants telemetry. */
-  hasWebhooks(): boolean;
+  wantsTelemetry(): boolean;
   /**
    * Counts deleted events. Stored ones are not counted: the count would need an alarm for each telemetry event, which
    * costs two rows.
@@ -202,7 +202,7 @@ export class EventJournal {
   }
 
   #isRead(now: number): boolean {
-    if (this.#host.hasWebhooks()) return true;
+    if (this.#host.wantsTelemetry()) return true;
     const readAtMs = this.#bounds?.readAtMs;
     return readAtMs !== undefined && now - readAtMs < UNREAD_MS;
   }

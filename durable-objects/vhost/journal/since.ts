@@ -2,7 +2,7 @@
 import { parseInstant } from '../../../protocol/ids.ts';
 import type { EventJournal } from './journal.ts';
 
-/** The sequence before the first event since a time: after the journal's last event if there is none. */
+/** The sequence before the first event since a time. Without such an event: the sequence of the journal's last event. */
 export function sequenceBefore(journal: EventJournal, sinceMs: number): number {
   const first = journal.firstSince(sinceMs);
   if (first === undefined) return journal.last;

@@ -4,14 +4,10 @@ import { authorizePublish } from '../../../protocol/publish-right.ts';
 import type { CommandAnswer, PublishRefusal } from '../../../protocol/rest-publish.ts';
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { reasonOf } from '../../object/reason.ts';
-import { FRESH_MS } from '../../registry/copy.ts';
-import { findSite } from '../../registry/organization-copy.ts';
+import { findSiteAgain } from '../../registry/organization-copy.ts';
 import type { SubmissionResult } from '../../rpc.ts';
 import type { VhostParts } from '../parts.ts';
 import { readEnvelope } from './publish.ts';
-
-/** Minimum age of the copy of the registry before an unknown site triggers a new read. */
-const RETRY_MS = 1_000;
 
 /** `siteId`: the site of the request's path, which the key may see. */
 export async function publishOverHttps(
@@ -20,29 +16,28 @@ export async function publishOverHttps(
   routingKey: string,
   message: string,
 ): Promise<CommandAnswer | PublishRefusal> {
-  const { key, organization, clock } = vhost;
+  const { key, organization, clock, rate } = vhost;
   const { record } = key;
   if (!record || vhost.hasEnded()) return { refused: 'ended' };
   const allowed = authorizePublish(key.names, key.scopes, EXCHANGE, routingKey);
   if (!allowed.ok) return { refused: 'forbidden', text: allowed.refusal.text };
   const family = allowed.value;
   // Emergencies are never held [C-6.5].
-  if (family !== 'emergency' && !isPaced(vhost)) return { refused: 'paced' };
+  if (family !== 'emergency' && !rate.takeNow(vhost.publishesPerSecond, clock.now()))
+    return { refused: 'paced' };
   const frame: PublishFrame = {
     ...{ kind: 'publish', seq: 1, exchange: EXCHANGE, routingKey, body: message, encoding: 'utf8' },
     properties: '',
   };
   const envelope = readEnvelope(frame);
   if (!envelope.ok) return { refused: 'malformed', text: envelope.refusal };
-  const find = () => findSite(organization.record, record.allowedPlantIds, envelope.value.siteId);
+  let found: string | undefined;
   try {
-    await organization.refresh(FRESH_MS);
-    if (find() === undefined) await organization.refresh(RETRY_MS);
+    found = await findSiteAgain(organization, record.allowedPlantIds, envelope.value.siteId);
   } catch (error) {
     return { refused: 'unstored', text: reasonOf(error) };
   }
   // Unknown here: perhaps the copy of the registry is old. The request named a site that D1 has.
-  const found = find();
   if (found !== siteId)
     return { refused: found === undefined && envelope.value.siteId === siteId ? 'unstored' : 'elsewhere' };
   let result: SubmissionResult | undefined;
@@ -54,14 +49,6 @@ export async function publishOverHttps(
   };
   const isRecorded = await vhost.publisher.publishAndWait(record, publish, clock.now());
   return isRecorded && result ? answerOf(result) : { refused: 'unstored' };
-}
-
-/** Whether the publish is within the key's rate. Over HTTPS none is held. */
-function isPaced({ rate, publishesPerSecond, clock }: VhostParts): boolean {
-  const id = crypto.randomUUID();
-  const isTaken = rate.take(id, 1, publishesPerSecond, clock.now()) === 'taken';
-  rate.forget(id);
-  return isTaken;
 }
 
 function answerOf({ acknowledgement, commandId, isRepeated }: SubmissionResult): CommandAnswer {

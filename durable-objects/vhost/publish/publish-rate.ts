@@ -23,8 +23,7 @@ export class PublishRate {
     const waiting = this.#waiting.get(connectionId) ?? [];
     const first = waiting[0];
     const isNext = first === undefined || seq <= first;
-    const burst = Math.max(LIMIT.publishesBurst, perSecond);
-    if (isNext && this.#bucket.take(1, perSecond, burst, now)) {
+    if (isNext && this.takeNow(perSecond, now)) {
       if (seq === first) waiting.shift();
       if (waiting.length === 0) this.#waiting.delete(connectionId);
       return 'taken';
@@ -35,6 +34,11 @@ export class PublishRate {
     waiting.sort((left, right) => left - right);
     this.#waiting.set(connectionId, waiting);
     return 'waits';
+  }
+
+  /** The same for a publish that nobody can hold: whether it is accepted now. */
+  takeNow(perSecond: number, now: number): boolean {
+    return this.#bucket.take(1, perSecond, Math.max(LIMIT.publishesBurst, perSecond), now);
   }
 
   /**

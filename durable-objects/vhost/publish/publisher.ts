@@ -12,8 +12,7 @@ import type { OwnCounts } from '../../metrics/counts.ts';
 import { type Calls, Stubs } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
-import { FRESH_MS } from '../../registry/copy.ts';
-import { findSite, type OrganizationCopy } from '../../registry/organization-copy.ts';
+import { findSite, findSiteAgain, type OrganizationCopy } from '../../registry/organization-copy.ts';
 import type { SubmissionResult } from '../../rpc.ts';
 
 import type { Outflow } from '../delivery/outflow.ts';
@@ -22,9 +21,6 @@ import type { EventStore } from '../event/store.ts';
 import type { Key, KeyRecord } from '../key/key.ts';
 import { type Attempt, type LaneHost, Lanes, type Pending } from './lanes.ts';
 import { confirms, judgeSignature, signatureHint, toSubmission, unknownSiteEvent } from './publish.ts';
-
-/** Minimum age of the registry's copy before an unknown site triggers a new read. */
-const RETRY_MS = 1_000;
 
 /** A publish is confirmed or nacked in this time, unless the key ends. */
 const ANSWER_MS = LIMIT.confirmMs + 1_000;
@@ -134,11 +130,9 @@ export class Publisher implements LaneHost {
   ): Promise<void> {
     const { organization, store, intake, counts } = this.#host;
     const wanted = publish.envelope.siteId;
+    let siteId: string | undefined;
     try {
-      await organization.refresh(FRESH_MS);
-      if (!findSite(organization.record, key.allowedPlantIds, wanted)) {
-        await organization.refresh(RETRY_MS);
-      }
+      siteId = await findSiteAgain(organization, key.allowedPlantIds, wanted);
     } catch (error) {
       console.warn('publish nacked because the registry was not read: its client has to send it again', {
         reason: reasonOf(error),
@@ -149,7 +143,6 @@ export class Publisher implements LaneHost {
     }
     if (this.hasEnded()) return;
     const pending = this.#pending(connectionId, publish, acceptedAtMs);
-    const siteId = findSite(organization.record, key.allowedPlantIds, wanted);
     if (siteId) {
       await this.#lanes.submit(siteId, pending);
       return;

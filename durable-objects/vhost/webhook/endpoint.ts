@@ -143,7 +143,7 @@ export class Endpoint {
     if (this.status !== 'ENABLED' || !this.#mayBegin(now)) return undefined;
     const { failures, done } = this.#state;
     const isTrusted = failures === 0 && now - this.#deliveredAtMs < TRUSTED_MS;
-    const most = isTrusted ? LIMIT.webhookAttemptsUnderWay - done.length : 1;
+    const most = isTrusted ? LIMIT.webhookWindow - done.length : 1;
     // The oldest event may always be tried: events after it may have been delivered while it was read again.
     if (this.#underWay.size > 0 && this.#underWay.size >= most) return undefined;
     if (this.#ahead.length === 0) this.#readOn(read);

@@ -8,55 +8,40 @@
  */
 
 import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { TEST_TYPE, VERIFY_TYPE, type WebhookAttempt } from '../../../protocol/webhook.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
-import type { Calls } from '../../object/calls.ts';
-import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import type { WebhookStatusChange } from '../../registry/webhook-status.ts';
-import { webhookUrlFault } from '../../registry/webhook-url.ts';
-import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { EventJournal } from '../journal/journal.ts';
 import { sequenceBefore } from '../journal/since.ts';
 import { AttemptLog } from './attempt-log.ts';
 import { Endpoint, type EndpointState } from './endpoint.ts';
-import { messageOf, openSecrets, ownMessage } from './message.ts';
-import { notPosted, type Posted, post, type WebhookMessage } from './post.ts';
+import { messageOf, ownMessage } from './message.ts';
+import type { Posted, WebhookMessage } from './post.ts';
 import type { WebhookRows } from './rows.ts';
+import { type SenderHost, send } from './sender.ts';
 
 /** How long the state of a webhook may be only in memory. */
 const STORE_MS = 1_000;
-/** With so many attempts since the last store, all are stored at once: after a crash no more than these are repeated. */
+/** When so many attempts are not stored, all are stored at once. A crash repeats no more than these. */
 const MAX_UNSTORED = 200;
 /** Attempts that one call or alarm begins. Cloudflare limits the requests of each; the next alarm goes on. */
 const ATTEMPTS_PER_RUN = 500;
-/**
- * Posts of all webhooks of a key at once: Cloudflare lets so many requests of an object wait for the head of their answer.
- * One webhook leaves a place to the others.
- */
-const POSTS_AT_ONCE = 6;
-const POSTS_OF_ONE = 5;
-const INTERNAL_PAUSE_MS = 60_000;
 const REPORT_MS = 5_000;
 const REPORT_RETRY_MS = 60_000;
 const COPY_RETRY_MS = 60_000;
 /** After so many events that a webhook does not want, its cursor is stored. */
 const PASSED_EVENTS = 256;
 
-export interface WebhooksHost {
-  clock: Clock;
+export interface WebhooksHost extends SenderHost {
   turns: Turns;
-  calls: Calls;
   counts: OwnCounts;
   journal: EventJournal;
   rows: WebhookRows;
-  secrets: SecretBox;
-  /** Whether URLs of this machine are allowed. */
-  mayBePrivate: boolean;
-  fetch(url: string, init: RequestInit): Promise<Response>;
   /** Whether the key and its organization get events now. False while the Vhost has no copy of the registry. */
   mayDeliver(): boolean;
   /** Reads the copy of the registry again in the background if it is old, or absent. */
@@ -181,10 +166,9 @@ export class Webhooks implements DueSource {
     if (!live || live.isTesting) return undefined;
     live.isTesting = true;
     try {
-      return this.#note(
-        live,
-        ...(await this.#post(live.endpoint.webhook, ownMessage(TEST_TYPE, id, this.#host.clock.now()))),
-      );
+      const atMs = this.#host.clock.now();
+      const message = ownMessage(TEST_TYPE, id, atMs);
+      return this.#note(live, atMs, message, await send(this.#host, live.endpoint.webhook, message));
     } finally {
       live.isTesting = false;
     }
@@ -207,7 +191,7 @@ export class Webhooks implements DueSource {
     const { journal } = this.#host;
     const dueOf = ({ endpoint }: Live) => endpoint.dueMs(journal.last, (query) => journal.read(query));
     // Without a place, the end of a post begins what is due.
-    const isFull = this.#posting >= POSTS_AT_ONCE;
+    const isFull = this.#posting >= LIMIT.webhookPostsOfKey;
     const attempts = this.#mustGoOn ? [0] : isFull ? [] : all.map(dueOf);
     const isUnreported = all.some((live) => !live.endpoint.state.isReported && !live.isReporting);
     return earliest([...attempts, ...(isUnreported ? [this.#reportAtMs] : [])]);
@@ -232,7 +216,7 @@ export class Webhooks implements DueSource {
     const { endpoint } = live;
     if (!mayDeliver()) return;
     const now = clock.now();
-    if (this.#posting < POSTS_AT_ONCE && endpoint.mustVerify(now))
+    if (this.#posting < LIMIT.webhookPostsOfKey && endpoint.mustVerify(now))
       this.#attempt(live, ownMessage(VERIFY_TYPE, endpoint.webhook.id, now), run);
     for (; run.left > 0 && this.#hasPlace(live); ) {
       const event = endpoint.next(now, (query) => journal.read(query));
@@ -242,8 +226,11 @@ export class Webhooks implements DueSource {
     if (run.left <= 0) this.#mustGoOn = true;
   }
 
+  /**
+   * Cloudflare lets six requests of an object wait for the head of their answer. One webhook leaves a place to the others.
+   */
   #hasPlace({ posting }: Live): boolean {
-    return posting < POSTS_OF_ONE && this.#posting < POSTS_AT_ONCE;
+    return posting < LIMIT.webhookPosts && this.#posting < LIMIT.webhookPostsOfKey;
   }
 
   #attempt(live: Live, message: WebhookMessage, run: Run): void {
@@ -256,12 +243,13 @@ export class Webhooks implements DueSource {
     const begun = endpoint.begin(message.sequence);
     this.#posting += 1;
     live.posting += 1;
-    const [atMs, sent, posted] = await this.#post(endpoint.webhook, message);
+    const { clock } = this.#host;
+    const atMs = clock.now();
+    const posted = await send(this.#host, endpoint.webhook, message);
     this.#posting -= 1;
     live.posting -= 1;
-    const now = this.#host.clock.now();
-    const hasStatusChanged = endpoint.settle(begun, posted, now);
-    this.#note(live, atMs, sent, posted);
+    const hasStatusChanged = endpoint.settle(begun, posted, clock.now());
+    this.#note(live, atMs, message, posted);
     const isThere = this.#live.get(endpoint.webhook.id) === live;
     if (isThere && hasStatusChanged) {
       const { disabled } = endpoint.state;
@@ -272,35 +260,6 @@ export class Webhooks implements DueSource {
     // Others may have waited for the place.
     for (const one of [...this.#live.values()]) this.#begin(one, run);
     this.#host.changed();
-  }
-
-  async #post(webhook: WebhookCopy, message: WebhookMessage): Promise<[number, WebhookMessage, Posted]> {
-    const { clock } = this.#host;
-    const atMs = clock.now();
-    return [atMs, message, await this.#postNow(webhook, message, atMs)];
-  }
-
-  async #postNow(webhook: WebhookCopy, message: WebhookMessage, atMs: number): Promise<Posted> {
-    const { clock, calls, secrets, mayBePrivate, fetch } = this.#host;
-    // The deployment may allow less than when the webhook was created.
-    const fault = webhookUrlFault(webhook.url, mayBePrivate);
-    if (fault !== undefined) return notPosted(`url: ${fault}`);
-    const host = {
-      now: () => clock.now(),
-      until: <Value>(deadlineMs: number, work: PromiseLike<Value>) => calls.until(deadlineMs, work),
-      fetch,
-    };
-    try {
-      return await post(host, webhook.url, openSecrets(secrets, webhook, atMs), message);
-    } catch (error) {
-      console.error('webhook not posted, the next attempt follows after a pause', {
-        webhookId: webhook.id,
-        reason: reasonOf(error),
-      });
-      // Not the receiver's fault, so it uses up no attempt.
-      const failed = notPosted('internal error: the operator of the platform sees its cause');
-      return { ...failed, laterMs: INTERNAL_PAUSE_MS };
-    }
   }
 
   /** Adds an attempt to the log. */

@@ -18,7 +18,7 @@ export interface Post {
   body: string;
   init: RequestInit;
   atMs: number;
-  /** The status of the answer; undefined while there is none. */
+  /** The status of the answer; undefined before the answer comes. */
   status: number | undefined;
 }
 

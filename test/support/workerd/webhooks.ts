@@ -1,4 +1,4 @@
-/** An ORG_ADMIN who manages webhooks over REST, and a receiver in the place of the network. */
+/** An ORG_ADMIN who manages webhooks over REST, and a receiver that stands for the network. */
 
 import { env } from 'cloudflare:workers';
 import { createHmac } from 'node:crypto';

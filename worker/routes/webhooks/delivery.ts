@@ -3,8 +3,8 @@ import type { Context } from 'hono';
 import * as z from 'zod';
 import { formatInstant, parseInstant } from '../../../protocol/ids.ts';
 import {
+  type WebhookAnswer,
   type WebhookQuestion,
-  type WebhookRecord,
   webhookAttempt,
   webhookAttempts,
   webhookItem,
@@ -35,10 +35,11 @@ export const webhookDeliveryRoutes = [
     errors: ['NOT_FOUND'],
     handler: async (c, { params: { id } }) => {
       const found = await requireWebhook(c, id);
-      const record = webhookRecordOf(found, Date.now());
+      const now = Date.now();
       const answer = await askVhost(c.env, found.row, { kind: 'state' });
-      if ('refused' in answer) return { ...record, delivery: null };
-      return { ...withStatus(record, answer), delivery: answer.delivery };
+      return 'refused' in answer
+        ? { ...webhookRecordOf(found, now), delivery: null }
+        : itemOf(found, answer, now);
     },
   }),
   route('POST /api/v1/partner/webhooks/{id}/test', {
@@ -91,7 +92,7 @@ export const webhookDeliveryRoutes = [
       const sinceMs = requirePast(body.since, now);
       const answer = await ask(c, found.row, { kind: 'recover', sinceMs });
       await note(c, 'webhook.recovered', id, { since: formatInstant(sinceMs) });
-      return { ...withStatus(webhookRecordOf(found, now), answer), delivery: answer.delivery };
+      return itemOf(found, answer, now);
     },
   }),
   route('POST /api/v1/partner/webhooks/{id}/enable', {
@@ -109,7 +110,7 @@ export const webhookDeliveryRoutes = [
       await requirePostRate(c);
       const answer = await ask(c, found.row, { kind: 'enable' });
       await markEnabled(c.env.DB, found.row, answer, entryOf(c, 'webhook.enabled', id, {}), now);
-      return { ...withStatus(webhookRecordOf(found, now), answer), delivery: answer.delivery };
+      return itemOf(found, answer, now);
     },
   }),
 ];
@@ -137,15 +138,14 @@ async function ask(c: Context<AppContext>, row: OwnedWebhook['row'], question: W
   }
 }
 
-function withStatus(
-  record: WebhookRecord,
-  {
-    status,
-    reason,
-    statusAtMs,
-  }: { status: WebhookRecord['status']; reason: WebhookRecord['statusReason']; statusAtMs: number },
-): WebhookRecord {
-  return { ...record, status, statusReason: reason, statusAt: formatInstant(statusAtMs) };
+/** A webhook with the status that its Vhost knows, which may be newer than the one in D1. */
+function itemOf(
+  found: OwnedWebhook,
+  { status, reason, statusAtMs, delivery }: Extract<WebhookAnswer, { delivery: unknown }>,
+  now: number,
+) {
+  const ofVhost = { status, statusReason: reason, statusAt: formatInstant(statusAtMs) };
+  return { ...webhookRecordOf(found, now), ...ofVhost, delivery };
 }
 
 async function note(

@@ -95,7 +95,7 @@ class Model {
     const events = this.delivery.sequences.filter((sequence) => sequence !== null);
     expect(new Set(events).size).toBe(events.length);
     // The oldest event may be tried beside a full window of delivered ones.
-    expect(events.length + done.length).toBeLessThanOrEqual(LIMIT.webhookAttemptsUnderWay + 1);
+    expect(events.length + done.length).toBeLessThanOrEqual(LIMIT.webhookWindow + 1);
   }
 
   /** A receiver that works again gets all events; the object has turns only when it says that it is due. */
