@@ -25,6 +25,8 @@ const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.
  */
 const LONG = [
   'test/durable-objects/site/plan/model-*.test.ts',
+  'test/durable-objects/site/explain/dry-run-walk.test.ts',
+  'test/worker/routes/both-ways-walk.test.ts',
   'test/durable-objects/site/schedule/bounds.test.ts',
   'test/durable-objects/vhost/queue/partner-queue-limits.test.ts',
   'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',

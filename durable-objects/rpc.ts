@@ -12,6 +12,7 @@ import type { CommandAnswer, PublishRefusal } from '../protocol/rest-publish.ts'
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import type { SiteQuestion, VhostAskRpc } from './ask-rpc.ts';
 import type { BackupRpc } from './backup-rpc.ts';
 import type { DeadLetterRpc } from './dead-letter-rpc.ts';
 import type { JournalRpc } from './journal-rpc.ts';
@@ -91,6 +92,8 @@ export interface Submission {
   routingKey: string;
   family: CommandFamily;
   payloadText: string;
+  /** When the platform got the publish, by the clock of the object that got it. */
+  publishedAtMs?: number;
   signature: SignatureVerdict;
   /** Explanation of a mismatch for the rejection, if the organization has `signatureHints`. */
   signatureHint?: string;
@@ -224,6 +227,12 @@ export interface SiteRpc extends BackupRpc {
   registryChanged(siteId: string, version: number): Promise<void>;
   /** Records a batch of publishes of one key in order, in one transaction. */
   submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
+  /**
+   * What the submissions would be answered, each after those before it [C-13.1]: JSON of a `DryRunAnswer` for each.
+   * `isMember`: a member of the organization asks, who sees the ids of all commands.
+   */
+  dryRun(batch: SubmissionBatch, isMember: boolean): Promise<string[]>;
+  ask(question: SiteQuestion): Promise<string | null>;
   /** JSON of `SiteConfigSnapshot`. */
   readConfig(siteId: string): Promise<string>;
   /** `isMember`: members of the organization see which of them sent a command. */
@@ -284,7 +293,7 @@ export interface VhostGrant {
   signingKey: string;
 }
 
-export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc, WebhookRpc {
+export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc, WebhookRpc, VhostAskRpc {
   /** A publish of a partner over HTTPS [C-13.5]. `siteId`: the site of the request, which the key may see. */
   publishOverHttps(
     siteId: string,

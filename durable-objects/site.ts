@@ -6,6 +6,7 @@ import type { TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceQuery, HistoryQuery } from '../protocol/history.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
+import type { SiteQuestion } from './ask-rpc.ts';
 import { type DeviceDial, notFoundResponse, readDial } from './dial.ts';
 import type { Env } from './env.ts';
 import { Agenda, AlarmClock } from './object/agenda.ts';
@@ -25,6 +26,8 @@ import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
 import { submitBatch } from './site/command/submit.ts';
 import { openWatcher } from './site/event/watchers.ts';
+import { dryRun } from './site/explain/dry-run.ts';
+import { answer } from './site/explain/questions.ts';
 import { SITE_BACKUP } from './site/migrations.ts';
 import * as telemetry from './site/telemetry/answers.ts';
 
@@ -142,6 +145,14 @@ export class Site extends RestorableObject implements SiteRpc {
 
   submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
     return submitBatch(this.#site, batch);
+  }
+
+  dryRun(...asked: Parameters<SiteRpc['dryRun']>) {
+    return dryRun(this.#site, ...asked);
+  }
+
+  ask(question: SiteQuestion) {
+    return answer(this.#site, question);
   }
 
   // RPC: reads

@@ -3,7 +3,6 @@
  * entry point for RPC, upgrades, WebSocket events and the alarm; the logic is in vhost/. The object has the
  * authority over its clients: a key that is revoked here stays revoked, whatever D1 says (rule 6).
  */
-
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
@@ -26,7 +25,7 @@ import { answerJournal } from './vhost/journal/answer.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
-import { publishOverHttps } from './vhost/publish/https.ts';
+import { dryRunOverHttps, publishOverHttps, UNSTORED } from './vhost/publish/https.ts';
 import { deleteDeadLetter, listDeadLetters, requeueDeadLetter } from './vhost/queue/dead-letters.ts';
 import { answerWebhook } from './vhost/webhook/answer.ts';
 
@@ -158,10 +157,13 @@ export class Vhost extends RestorableObject implements VhostRpc {
     return deleteDeadLetter(this.#vhost, id);
   }
 
-  async publishOverHttps(siteId: string, routingKey: string, message: string) {
+  async publishOverHttps(...publish: Parameters<VhostRpc['publishOverHttps']>) {
     // Behind a fence the answer of the Site could not be stored.
-    if (this.guard.state) return { refused: 'unstored' as const };
-    return await publishOverHttps(this.#vhost, siteId, routingKey, message);
+    return this.guard.state ? UNSTORED : await publishOverHttps(this.#vhost, ...publish);
+  }
+
+  async dryRunOverHttps(...asked: Parameters<VhostRpc['dryRunOverHttps']>) {
+    return this.guard.state ? { ...UNSTORED, place: 0 } : await dryRunOverHttps(this.#vhost, ...asked);
   }
 
   askWebhook(id: string, question: WebhookQuestion) {
@@ -206,10 +208,7 @@ export class Vhost extends RestorableObject implements VhostRpc {
     const connectionId = sockets.current(socket);
     if (connectionId === undefined || !key.record) return;
     const now = clock.now();
-    if (key.hasEnded(now)) {
-      turns.run((turn) => this.#end(turn));
-      return;
-    }
+    if (key.hasEnded(now)) return void turns.run((turn) => this.#end(turn));
     const frames = parseFrames(vhostLinkUp, message);
     if (!frames.ok) {
       this.#close([connectionId], CLOSE_CODES.protocolError, frames.refusal);

@@ -102,6 +102,7 @@ export const LIMITS = {
   commandIntervalMinutes: [7 * 24 * 60, 'minutes', 'ours'],
   commandReasonCharacters: [500, 'characters', 'spec: Limits'],
   envelopeDepth: [32, 'levels', 'ours'],
+  dryRunCommands: [20, 'commands', 'C-13.1'],
   rejectedPayloadCharacters: [4 * KIB, 'characters', 'ours'],
   envelopeTextCharacters: [256, 'characters', 'C-7.1'],
   constraintMagnitude: [1e9, 'kW', 'C-7.4'],
@@ -115,7 +116,6 @@ export const LIMITS = {
   // Over these limits the oldest open schedule ends FAILED, and the oldest ended schedule is deleted.
   openSchedules: [100, 'schedules', 'ours'],
   schedulesKept: [4_000, 'schedules', 'ours'],
-
   // Faults that are reported for one invalid payload, body or envelope, and the length of each.
   faultsReported: [20, 'faults', 'ours'],
   faultCharacters: [200, 'characters', 'ours'],

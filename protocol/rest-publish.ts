@@ -34,6 +34,9 @@ export const personCommandRequest = z.strictObject({
   idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters),
 });
 
+/** The same for a dry run, which needs no idempotencyKey. */
+export const personDryRunRequest = personCommandRequest.partial({ idempotencyKey: true });
+
 export const commandAnswer = z.strictObject({
   acknowledgement,
   /** The id of the command in the command log. */

@@ -69,7 +69,7 @@ const RULES = [
   rules.floors('a folder of durable-objects/site imports only from folders below it', {
     in: 'durable-objects/site/',
     floors:
-      'assemble.ts migrations.ts view.ts link lifecycle config plan schedule rest-command command dispatch presence alert device telemetry retention.ts event identity.ts bounds.ts refusal.ts stored.ts site-view.ts',
+      'assemble.ts migrations.ts view.ts explain link lifecycle config plan schedule rest-command command dispatch presence alert device telemetry retention.ts event identity.ts bounds.ts refusal.ts stored.ts site-view.ts',
     up: ['plan -> config'],
   }),
   rules.neverImport('only durable-objects/site.ts imports the assembled site', {

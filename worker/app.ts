@@ -41,7 +41,9 @@ import { operatorEndRoutes } from './routes/operator-ends.ts';
 import { platformRoutes } from './routes/platform.ts';
 import { publishRoutes } from './routes/vcp/commands.ts';
 import { deadLetterRoutes } from './routes/vcp/dead-letters.ts';
+import { dryRunRoutes } from './routes/vcp/dry-run.ts';
 import { eventRoutes } from './routes/vcp/events.ts';
+import { explainRoutes } from './routes/vcp/explain.ts';
 import { siteRoutes } from './routes/vcp/sites.ts';
 import { telemetryRoutes } from './routes/vcp/telemetry.ts';
 import { VCP_READ } from './routes/vcp/vcp-read.ts';
@@ -79,6 +81,8 @@ export const ROUTES: readonly AnyRoute[] = [
   ...eventRoutes,
   ...siteRoutes,
   ...publishRoutes,
+  ...dryRunRoutes,
+  ...explainRoutes,
   ...telemetryRoutes,
 ];
 

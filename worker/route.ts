@@ -102,7 +102,7 @@ export function errorsOf({ who, params, query, body, fieldCodes = {}, errors }: 
 }
 
 function pathCode({ door }: Who): 'VALIDATION_ERROR' | 'INVALID_UUID' {
-  return door === 'api-key' || door === 'public' ? 'VALIDATION_ERROR' : 'INVALID_UUID';
+  return ['api-key', 'key-or-member', 'public'].includes(door) ? 'VALIDATION_ERROR' : 'INVALID_UUID';
 }
 
 /** Registers the routes. A known path answers 405 to other methods, after its access check. */

@@ -34,6 +34,7 @@ type DeviceRefusal = (typeof DEVICE_REFUSALS)[number];
 export type CountKey =
   | `acknowledgements/${Answered}/`
   | `acknowledgements/REJECTED/${RejectionCode}`
+  | `dry_runs/${Acknowledgement['status']}`
   | `executions/${Ended}`
   | `alarms/${Alarm['type']}`
   | `device_dropped/${DeviceDropReason}`
@@ -79,6 +80,13 @@ const COUNTS: readonly Omit<CountFamily, 'type'>[] = [
     help: "Acknowledgements of partners' commands, by status and, if REJECTED, by code; a repeated acknowledgement counts once",
     labels: ['status', 'code'],
     values: [...ANSWERED.map((status) => [status, '']), ...REJECTION_CODES.map((code) => ['REJECTED', code])],
+  },
+  {
+    key: 'dry_runs',
+    name: 'sitewire_edge_dry_runs_total',
+    help: 'Commands of dry runs, by the status of the acknowledgement that they would get',
+    labels: ['status'],
+    values: ACKNOWLEDGEMENT_STATUSES.map((status) => [status]),
   },
   {
     key: 'executions',

@@ -115,12 +115,18 @@ export class Turn {
   }
 }
 
+/** Ends the transaction of a rehearsal, which stores nothing. */
+const DISCARDED = new Error('the rehearsal ends here');
+
 export interface TurnHooks {
   /** Writes collected changes; the last work in every transaction. */
   ending(turn: Turn): void;
   /** Called after the sends: sets the alarm for the agenda and starts work that waited for the end of the turn. */
   ended(): void;
 }
+
+/** More turns than an object can run in a millisecond, so a sequence that begins at the clock is higher than all before. */
+const SEQUENCES_PER_MS = 1_000;
 
 /** Creates all turns of an object, one at a time. */
 export class Turns {
@@ -130,6 +136,7 @@ export class Turns {
   readonly #fence: Pick<Fence, 'check'> | undefined;
   #isRunning = false;
   #rowsWritten = 0;
+  #sequence: number;
 
   constructor(
     ctx: DurableObjectState,
@@ -141,6 +148,12 @@ export class Turns {
     this.#clock = clock;
     this.#hooks = hooks;
     this.#fence = fence;
+    this.#sequence = clock.now() * SEQUENCES_PER_MS;
+  }
+
+  /** Increases with each turn, also over restarts of the object. Rehearsals leave it as it is. */
+  get sequence(): number {
+    return this.#sequence;
   }
 
   /** Rows written since the object was loaded; Cloudflare bills them. */
@@ -173,6 +186,7 @@ export class Turns {
       this.#isRunning = false;
     }
     this.#rowsWritten += turn.rowsWritten;
+    this.#sequence += 1;
     for (const change of turn.takeMemories()) change();
     for (const send of turn.takeSends()) sendQuietly(send);
     try {
@@ -181,6 +195,28 @@ export class Turns {
       this.#hooks.ended();
     }
     return value;
+  }
+
+  /**
+   * Runs work in a turn that is thrown away: its writes, its changes of memory and its sends are undone, so only the
+   * result is left. Rolls back after every rehearsal, therefore no hook runs.
+   */
+  rehearse<Value>(work: (turn: Turn) => Value): Value {
+    if (this.#isRunning) throw new Error('a rehearsal began inside a turn');
+    this.#fence?.check();
+    const turn = new Turn(this.#ctx.storage, this.#clock.now());
+    const done: Value[] = [];
+    this.#isRunning = true;
+    try {
+      const failure = turn.tryStep(() => {
+        done.push(work(turn));
+        throw DISCARDED;
+      });
+      if (failure?.error !== DISCARDED) throw failure?.error;
+    } finally {
+      this.#isRunning = false;
+    }
+    return done[0] as Value;
   }
 
   /**

@@ -42,6 +42,8 @@ import { Events } from './event/events.ts';
 import { Outbox } from './event/outbox.ts';
 import { PlantEvents } from './event/plant-events.ts';
 import { OutboxRows } from './event/rows.ts';
+import { PlanJournal } from './explain/plan-journal.ts';
+import { PlanChangeRows } from './explain/rows.ts';
 import { SiteIdentity } from './identity.ts';
 import { Lifecycle } from './lifecycle/lifecycle.ts';
 import { DeviceLink } from './link/device-link.ts';
@@ -89,6 +91,7 @@ export function assembleSite(
     {
       ending: (turn) => {
         plan.applyChanges(turn);
+        planJournal.note(turn);
         outbox.write(turn);
       },
       ended: () => {
@@ -155,15 +158,17 @@ export function assembleSite(
   const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal);
 
   // stored state that the rules see
-  const configurationState = new ConfigurationState(keyValues);
+  const planChanged = () => planJournal.touch();
+  const configurationState = new ConfigurationState(keyValues, planChanged);
   const demands = new BatteryDemands(keyValues);
   const commandRows = new CommandRows(sql);
   const messageIds = new MessageIdRows(sql);
   const scheduleRows = new ScheduleRows(sql);
-  const planState = new PlanState(sql, keyValues, configurationState, scheduleRows);
+  const planState = new PlanState(sql, keyValues, configurationState, scheduleRows, planChanged);
   const presence: Presence = new Presence({
     ...{ values: keyValues, devices, sessions, registry, journal, outbox, events },
     config: () => configurationState.config,
+    changed: planChanged,
   });
   const alerts = new Alerts({ registry, journal, outbox });
   const feed = new TelemetryFeed({
@@ -180,9 +185,11 @@ export function assembleSite(
   const dispatches: Dispatches = new Dispatches({
     ...{ rows: new DispatchRows(sql), devices, sessions, sender, view, log: commandRows },
     owner: (name) => owners[name],
+    planMoved: planChanged,
   });
   const commands: Commands = new Commands({
     ...{ rows: commandRows, events, dispatches },
+    spansOf: (sequence, now) => planState.spansOf(sequence, now),
     forget: (turn, sequence) => {
       for (const type of COMMAND_TYPES) owners[type].forget(turn, sequence);
     },
@@ -209,10 +216,15 @@ export function assembleSite(
     RELEASE: new ReleaseOwner(host),
     SCHEDULE: new ScheduleOwner(host),
     CONFIG: new ConfigOwner({ ...host, configuration }),
-    PLAN: new PlanOwner(host),
+    PLAN: new PlanOwner({ ...host, unanswered: (turn) => planJournal.unanswered(turn) }),
     REST_COMMAND: restCommands,
   };
   const submissions = new Submissions({ rows: commandRows, messageIds, dispatches, events, owners, view });
+
+  const planJournal: PlanJournal = new PlanJournal({
+    ...{ rows: new PlanChangeRows(sql), state: planState, commands, dispatches: dispatches.rows },
+    ...{ schedules: scheduleRows, configuration, devices, presence, view },
+  });
 
   // devices that connect, leave and move
   const lifecycle: Lifecycle = new Lifecycle({
@@ -232,7 +244,10 @@ export function assembleSite(
   const keptMs = (setting: RetentionSetting) =>
     (registry.record?.settings[setting] ?? LIMIT[setting]) * 24 * 60 * 60_000;
   const retention = new Retention(
-    siteBudgets({ journalRows, commandRows, messageIds }, store.budgets(keptMs)),
+    siteBudgets(
+      { journalRows, commandRows, messageIds, planChanges: planJournal.rows },
+      store.budgets(keptMs),
+    ),
     outboxRows,
   );
   /**
@@ -261,7 +276,8 @@ export function assembleSite(
       diagnostics,
       presence,
     },
-    ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
+    ...{ journal, store, commandRows, schedules, scheduleRows, submissions, configuration, restCommands },
+    ...{ commands, dispatches, plan, owners, view, planJournal, messageIds },
     ...{ lifecycle, link, tokens, alerts, feed, dueSources },
   };
 }

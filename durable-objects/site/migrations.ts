@@ -264,6 +264,26 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     );
     ${COMMAND_TABLES}${SCHEDULE_TABLES}${DEVICE_TABLES}${TELEMETRY_TABLES}`,
   },
+  {
+    lowest: 1,
+    sql: `
+    -- When the platform got the command, and when the device began to execute it: see DEVICE_STARTED.
+    ALTER TABLE command ADD COLUMN published_at_ms INTEGER;
+    ALTER TABLE command ADD COLUMN device_started_at_ms INTEGER;
+    -- When the plant followed a setpoint, until its command ended. JSON of [from, to) pairs, epoch milliseconds.
+    ALTER TABLE command ADD COLUMN spans TEXT;
+    CREATE INDEX command_id ON command (id);
+
+    -- The plan journal: one row for each change. sequence: the time in ms times 1000, or the next free number.
+    CREATE TABLE plan_change (
+      sequence INTEGER PRIMARY KEY,
+      at_ms INTEGER NOT NULL,
+      -- JSON of PlanFacts.
+      facts TEXT NOT NULL,
+      starts_at INTEGER NOT NULL,
+      size INTEGER NOT NULL
+    );`,
+  },
 ];
 
 /** The current devices, secrets and registry data are valid, whatever the backup has. */

@@ -7,6 +7,8 @@ export interface Refusal {
   message: string;
   /** The violated limit; also raised as an alarm. */
   violation?: Violation;
+  /** The refusals that this one combines. */
+  parts?: readonly Refusal[];
 }
 
 export interface Violation {
@@ -32,7 +34,8 @@ export function refusal(rejectionCode: RejectionCode, message: string): Refusal 
 export function together(refusals: readonly (Refusal | undefined)[]): Refusal | undefined {
   const found = refusals.filter((one) => one !== undefined);
   const [first] = found;
-  return first && { ...first, message: faultsText(found.map(({ message }) => message)) };
+  if (!first || found.length === 1) return first;
+  return { ...first, message: faultsText(found.map(({ message }) => message)), parts: found };
 }
 
 /** Describes a violation, for example `51 kW exceeds maxChargeKw 50 kW`. */

@@ -47,15 +47,16 @@ export interface Budget {
 
 /** The tables that are limited by bytes, with their budgets. `levels`: those of the telemetry. */
 export function siteBudgets(
-  tables: { journalRows: Trimmable; commandRows: Trimmable; messageIds: Trimmable },
+  tables: { journalRows: Trimmable; commandRows: Trimmable; messageIds: Trimmable; planChanges: Trimmable },
   levels: readonly Budget[],
 ): Budget[] {
-  const { journalBytes, journalMs, commandLogBytes, messageIdBytes } = SITE_BOUNDS;
+  const { journalBytes, journalMs, commandLogBytes, messageIdBytes, planJournalBytes } = SITE_BOUNDS;
   const messageIdMs = LIMIT.messageIdMemoryMs;
   return [
     { name: 'journal', table: tables.journalRows, bytes: journalBytes, ageMs: () => journalMs },
     ...levels,
     { name: 'command log', table: tables.commandRows, bytes: commandLogBytes },
+    { name: 'plan journal', table: tables.planChanges, bytes: planJournalBytes },
     { name: 'messageIds', table: tables.messageIds, bytes: messageIdBytes, ageMs: () => messageIdMs },
   ];
 }

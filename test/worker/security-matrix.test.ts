@@ -102,6 +102,21 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
     'a key with the scope and a foreign x-org-id': byKey('403 ORG_MEMBERSHIP_REQUIRED'),
     'a foreign key with the scope': byKey('elsewhere'),
   },
+  // The handler checks the scopes of a key.
+  'key-or-member': {
+    ...everyCaller(UNAUTHORIZED),
+    ...MEMBERS,
+    'an ORG_ADMIN without x-org-id': 'in',
+    'a stranger without x-org-id': 'elsewhere',
+    'a stranger with their own x-org-id': 'elsewhere',
+    'a stranger with this x-org-id': '403 ORG_MEMBERSHIP_REQUIRED',
+    'an unproved ORG_ADMIN': '403 FORBIDDEN',
+    'a member of nothing': '403 ORG_MEMBERSHIP_REQUIRED',
+    'a key with the scope': 'in',
+    'a key with every scope but that': 'in',
+    'a key with the scope and a foreign x-org-id': '403 ORG_MEMBERSHIP_REQUIRED',
+    'a foreign key with the scope': 'elsewhere',
+  },
 };
 const DOOR_CODES = ['ORGANIZATION_NOT_FOUND', 'ORG_CONTEXT_REQUIRED'];
 
@@ -160,7 +175,7 @@ async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Prom
   if (response.status === 503 && NEEDS_MAIL.test(route.path)) return 'in';
   if (![200, 201, 202, 400, 404, 409].includes(response.status)) return `${response.status} out of the blue`;
   const isForeign = caller.startsWith('a stranger') || caller.startsWith('a foreign');
-  if (!isForeign || !['member', 'api-key'].includes(route.who.door)) return 'in';
+  if (!isForeign || !['member', 'key-or-member', 'api-key'].includes(route.who.door)) return 'in';
   return response.ok && nounsOf(route).length > 0 ? 'in, and shown what is not theirs' : 'elsewhere';
 }
 

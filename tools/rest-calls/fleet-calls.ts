@@ -53,6 +53,11 @@ export const PLANT_CALLS: readonly Call[] = [
   },
   { route: 'GET /api/v1/plants/{id}/config', ids: { id: 'PLANT' } },
   {
+    route: 'POST /api/v1/plants/{id}/commands/dry-run',
+    ids: { id: 'PLANT' },
+    body: { family: 'mode', payload: { mode: 'PEAK_SHAVING' } },
+  },
+  {
     route: 'POST /api/v1/plants/{id}/commands',
     ids: { id: 'PLANT' },
     body: {

@@ -37,6 +37,7 @@ export class Placeholders {
 
   #of(key: string, value: unknown): unknown {
     if (key === 'durationMs') return 42;
+    if (key === 'tookMs') return 0;
     if (key === 'ts') return BEGIN_MS;
     if (key === 'rows') return 1_204;
     if (SEQUENCES.includes(key) && typeof value === 'number') return BEGIN_MS;

@@ -14,6 +14,7 @@ const MESSAGE = JSON.stringify({
     ...{ priority: 'NORMAL', validFrom: '$IN_AN_HOUR' },
   },
 });
+const DRY_MESSAGE = MESSAGE.replace('7a12', '7a13').replace(':20,', ':500,');
 const RANGE = 'from=$AN_HOUR_AGO&to=$IN_AN_HOUR';
 
 export const KEY_CALLS: readonly Call[] = [
@@ -64,11 +65,24 @@ export const SITE_CALLS: readonly Call[] = [
     query: 'page=2&pageSize=1',
   },
   {
+    route: 'POST /api/v1/vcp/sites/{siteId}/commands/dry-run',
+    note: 'The message asks for more than the plant may import.',
+    as: 'key',
+    ids: { siteId: 'PLANT' },
+    body: { routingKey: 'northwind.command.site-setpoint', message: DRY_MESSAGE },
+  },
+  {
     route: 'POST /api/v1/vcp/sites/{siteId}/commands',
     note: 'The message is the JSON text that AMQP would carry; this one needs no signature.',
     ids: { siteId: 'PLANT' },
     body: { routingKey: 'northwind.command.site-setpoint', message: MESSAGE },
+    save: { COMMAND: 'commandId' },
   },
+  {
+    route: 'GET /api/v1/vcp/sites/{siteId}/commands/{commandId}/timeline',
+    ids: { siteId: 'PLANT', commandId: 'COMMAND' },
+  },
+  { route: 'GET /api/v1/vcp/sites/{siteId}/explain', ids: { siteId: 'PLANT' } },
   { route: 'GET /api/v1/vcp/events', query: 'type=ack&limit=1' },
   {
     route: 'GET /api/v1/vcp/events/stream',
@@ -123,6 +137,16 @@ export const SITE_CALLS: readonly Call[] = [
     query: `metric=gridPowerKw&${RANGE}&granularity=raw`,
   },
   { route: 'GET /api/v1/plants/{id}/telemetry/latest', ids: { id: 'PLANT' } },
+  {
+    route: 'GET /api/v1/plants/{id}/commands/{commandId}/timeline',
+    ids: { id: 'PLANT', commandId: 'COMMAND' },
+  },
+  {
+    route: 'GET /api/v1/plants/{id}/explain',
+    note: 'Nothing changed in this hour; without `from` and `to` it explains the present.',
+    ids: { id: 'PLANT' },
+    query: 'from=$TWO_HOURS_AGO&to=$AN_HOUR_AGO',
+  },
 ];
 
 export const ALERT_CALLS: readonly Call[] = [

@@ -19,14 +19,14 @@ export function maySee({ allowedPlantIds }: Pick<Tenant, 'allowedPlantIds'>, pla
   return allowedPlantIds?.includes(plantId) ?? true;
 }
 
-/** The object of a site. Throws SITE_NOT_FOUND if the key may not see the site. */
+/** The object of a site. Throws SITE_NOT_FOUND if the caller may not see the site. */
 export async function requireSite(c: Context<AppContext>, siteId: string): Promise<SiteStub> {
-  const apiKey = c.get('apiKey');
-  const isThere = await isPlantOf(c.env.DB, apiKey.organizationId, siteId);
-  if (!isThere || !maySee(apiKey, siteId))
+  const tenant = c.get('tenant');
+  const isThere = await isPlantOf(c.env.DB, tenant.organizationId, siteId);
+  if (!isThere || !maySee(tenant, siteId))
     throw new ApiError(
       'SITE_NOT_FOUND',
-      'No site with this siteId is visible to the API key: list its sites',
+      'No site with this siteId is visible to the caller: list your sites',
     );
   return siteById(c.env, siteId);
 }

@@ -62,7 +62,12 @@ export type Who =
        * changes in this minute.
        */
       isUrgent?: true;
-    };
+    }
+  /**
+   * An API key, whose scopes the handler checks, or a member of the organization in `x-org-id`. Only for requests that
+   * write nothing to D1.
+   */
+  | { door: 'key-or-member'; role: Role };
 
 /** The error codes of a door, without those of parameters and body. */
 export function errorsOfDoor(who: Who): ApiErrorCode[] {
@@ -81,6 +86,7 @@ export function errorsOfDoor(who: Who): ApiErrorCode[] {
       return [...ofUsers, 'FORBIDDEN'];
     case 'organization':
       return [...ofUsers, 'FORBIDDEN', 'ORGANIZATION_NOT_FOUND', 'INSUFFICIENT_ORG_PERMISSIONS'];
+    case 'key-or-member':
     case 'member':
       return [
         ...ofUsers,
@@ -116,6 +122,10 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
       return;
     case 'organization':
       return await openToOrganization(c, who.role, who.orSelf ?? false);
+    case 'key-or-member':
+      if (c.req.header('x-api-key') === undefined) return await openToMember(c, who);
+      requireOwnOrganization(c, await openToKey(c), 'API key');
+      return;
     case 'member':
       if (who.scope && c.req.header('x-api-key') !== undefined) {
         const apiKey = await openToKey(c, who.scope);
@@ -126,10 +136,11 @@ async function open(c: Context<AppContext>, who: Who): Promise<void> {
   }
 }
 
-async function openToKey(c: Context<AppContext>, scope: ApiKeyScope, isUncounted = false): Promise<ApiKey> {
+/** `scope` absent: the handler checks the scopes. */
+async function openToKey(c: Context<AppContext>, scope?: ApiKeyScope, isUncounted = false): Promise<ApiKey> {
   const apiKey = await requireKey(c);
   if (!isUncounted) await requireKeyRate(c, apiKey);
-  if (!apiKey.scopes.has(scope))
+  if (scope && !apiKey.scopes.has(scope))
     throw forbidden(`The API key lacks the scope "${scope}": use a key that has it`);
   c.set('apiKey', apiKey);
   c.set('tenant', keyTenant(apiKey));
@@ -206,8 +217,10 @@ function requireNotSuspended({ suspendedAtMs }: SessionMembership): void {
 
 async function openToMember(
   c: Context<AppContext>,
-  { role, isHeaderNeeded = false, isUrgent }: Extract<Who, { door: 'member' }>,
+  who: Extract<Who, { door: 'member' | 'key-or-member' }>,
 ): Promise<void> {
+  const { isHeaderNeeded = false, isUrgent = who.door === 'key-or-member' } =
+    who.door === 'member' ? who : {};
   const support = await supportTenant(c);
   if (support) return await openToSupport(c, support);
   const user = await requireUser(c);
@@ -215,7 +228,7 @@ async function openToMember(
   requireProved(user);
   const membership = orgContext(c, user, isHeaderNeeded);
   requireNotSuspended(membership);
-  requireRole(membership.role, role);
+  requireRole(membership.role, who.role);
   await countChange(c, membership, isUrgent);
   c.set('user', user);
   c.set('tenant', memberTenant(user, membership));

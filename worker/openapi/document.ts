@@ -181,6 +181,8 @@ export function callersOf(who: Who): string {
       return 'Needs the token of the operator, or a login of a SUPER_ADMIN.';
     case 'organization':
       return `Needs a login of a member of the organization in the path with the role ${who.role} or higher${who.orSelf ? '; everybody may do it for themselves' : ''}.`;
+    case 'key-or-member':
+      return `Needs an API key, or a login of a member with the role ${who.role} or higher.`;
     case 'member':
       return `Needs a login of a member with the role ${who.role} or higher${who.scope ? `, or an API key with the scope \`${who.scope}\`` : ''}.`;
   }
@@ -193,6 +195,8 @@ function securityOf(who: Who): Json[] {
       return [];
     case 'api-key':
       return [{ apiKey: [] }];
+    case 'key-or-member':
+      return [...users, { apiKey: [] }];
     case 'member':
       return who.scope ? [...users, { apiKey: [] }] : users;
     default:
@@ -202,8 +206,8 @@ function securityOf(who: Who): Json[] {
 
 /** The header x-org-id, which names the organization [C-1.3]. */
 function organizationParameter(who: Who): Json[] {
-  if (who.door !== 'member') return [];
-  const required = who.isHeaderNeeded ?? false;
+  if (who.door !== 'member' && who.door !== 'key-or-member') return [];
+  const required = (who.door === 'member' && who.isHeaderNeeded) || false;
   const parameter = headerParameter('x-org-id', required, { type: 'string', format: 'uuid' });
   return required ? [{ ...parameter, description: 'The id of the organization.' }] : [parameter];
 }

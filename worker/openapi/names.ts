@@ -9,9 +9,11 @@ import { commandLogEntry } from '../../protocol/command-log.ts';
 import { deadLetter, requeued } from '../../protocol/dead-letter.ts';
 import * as device from '../../protocol/device-record.ts';
 import * as template from '../../protocol/device-template.ts';
+import * as dryRun from '../../protocol/dry-run.ts';
 import { errorEnvelope } from '../../protocol/errors.ts';
 import { commandResult } from '../../protocol/event.ts';
 import * as journal from '../../protocol/event-journal.ts';
+import * as explain from '../../protocol/explain.ts';
 import * as invitation from '../../protocol/invitation.ts';
 import * as meter from '../../protocol/meter.ts';
 import * as organization from '../../protocol/organization.ts';
@@ -22,6 +24,7 @@ import * as schedule from '../../protocol/schedule.ts';
 import * as config from '../../protocol/site-config.ts';
 import { supportSession } from '../../protocol/support.ts';
 import * as telemetry from '../../protocol/telemetry.ts';
+import * as timeline from '../../protocol/timeline.ts';
 import * as user from '../../protocol/user.ts';
 import * as webhook from '../../protocol/webhook.ts';
 
@@ -58,10 +61,16 @@ const SCHEMAS = {
   DeviceTemplate: template.deviceTemplateRecord,
   DeviceTemplateChange: template.deviceTemplateChange,
   DeviceTemplateRequest: template.deviceTemplateRequest,
+  DryRunAnswer: dryRun.dryRunAnswer,
+  DryRunAdmissible: dryRun.admissible,
+  DryRunCommand: dryRun.dryRunCommand,
+  DryRunPlan: dryRun.dryRunPlan,
+  DryRunStage: dryRun.dryRunStage,
   EmailChangePending: account.emailChangePending,
   EmailChangeRequest: account.emailChangeRequest,
   Error: errorEnvelope,
   EventPage: journal.eventPage,
+  Explanation: explain.explanation,
   Fallback: config.fallback,
   Invitation: invitation.invitationRecord,
   InvitationAcceptance: invitation.invitationAcceptance,
@@ -88,6 +97,9 @@ const SCHEMAS = {
   PasswordChanged: account.passwordChanged,
   PasswordResetConfirmation: account.resetConfirmation,
   Plant: plant.plantRecord,
+  PlanChange: explain.planChange,
+  PlanPlace: explain.planPlace,
+  PlantCommand: dryRun.plantCommand,
   PlantChange: plant.plantChange,
   PlantRequest: plant.plantRequest,
   PlantSubDevice: plantSubDevice,
@@ -116,6 +128,8 @@ const SCHEMAS = {
   TemplateAction: template.templateAction,
   TemplateParam: template.templateParam,
   TemplateSignal: template.templateSignal,
+  Timeline: timeline.timeline,
+  TimelineStep: timeline.timelineStep,
   TokenAnswer: device.tokenAnswer,
   TokenProof: account.tokenProof,
   TokenRenewal: device.tokenRenewal,

@@ -1,8 +1,10 @@
 /** What fields mean whose name means something else elsewhere (`fields.ts`), as `Schema.field`. */
+import { ASK_FIELDS } from './ask-fields.ts';
 
 const TIME = 'ISO 8601 in UTC';
 
 export const OWN_FIELDS: Readonly<Record<string, string>> = {
+  ...ASK_FIELDS,
   'deleteAuthSessions.revoked': 'How many sessions have ended.',
   'deletePartnerApiKeysById.isActive': 'Always false.',
   'getAlerts.deviceId': 'Only alerts of this device.',

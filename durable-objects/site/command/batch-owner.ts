@@ -10,7 +10,7 @@ import { targetsOf } from '../dispatch/dispatch.ts';
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
 import type { Refusal } from '../refusal.ts';
 import type { BatteryDemand } from '../site-view.ts';
-import { Fact, type SiteFact } from '../stored.ts';
+import { Fact, putIn, type SiteFact } from '../stored.ts';
 import { batteryDemands, deviceCommandKind } from './kind/device-command.ts';
 import { CommandOwner, type CommandOwnerHost, type Recorded } from './owner.ts';
 
@@ -40,7 +40,7 @@ export class BatteryDemands {
     const changed = asked.filter(([id, demand]) => {
       const known = this.#demands.value[id];
       const isKnown = known ? isSame(known, demand ?? NONE) : demand === undefined;
-      if (isKnown) this.#repeated.set(id, sequence);
+      if (isKnown) putIn(turn, this.#repeated, id, sequence);
       return !isKnown;
     });
     if (changed.length === 0) return;
@@ -68,7 +68,7 @@ export class BatteryDemands {
   }
 
   clear(turn: Turn): void {
-    this.#repeated.clear();
+    for (const id of this.#repeated.keys()) putIn(turn, this.#repeated, id, undefined);
     if (Object.keys(this.#demands.value).length > 0) this.#demands.set(turn, {});
   }
 }

@@ -5,10 +5,18 @@ import type { EventSubject } from '../event/event-rows.ts';
 import type { Events } from '../event/events.ts';
 import type { CommandOutcome, CommandRow, CommandRows } from './rows.ts';
 
+/** A command that has ended, and why. */
+export interface EndedCommand {
+  command: CommandRow;
+  reason: string | null;
+}
+
 export interface CommandsHost {
   rows: CommandRows;
   events: Events;
   dispatches: Dispatches;
+  /** The times in which the plant has followed a setpoint. */
+  spansOf(sequence: number, now: number): readonly (readonly [number, number])[];
   /** Removes what the nouns of the site keep for a failed command. */
   forget(turn: Turn, sequence: number): void;
 }
@@ -16,6 +24,7 @@ export interface CommandsHost {
 export class Commands {
   readonly rows: CommandRows;
   readonly #host: CommandsHost;
+  readonly #ended = new WeakMap<Turn, readonly EndedCommand[]>();
 
   constructor(host: CommandsHost) {
     this.#host = host;
@@ -26,10 +35,26 @@ export class Commands {
     return this.rows.find(sequence);
   }
 
-  /** Ends an open command: its row and its event. The caller ends what is still open for it. */
-  finish(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
+  /** The commands that have ended in this turn so far. */
+  endedIn(turn: Turn): readonly EndedCommand[] {
+    return this.#ended.get(turn) ?? [];
+  }
+
+  /**
+   * Ends an open command: its row and its event. The caller ends what is still open for it. `spans`: the times in which the
+   * plant followed it.
+   */
+  finish(
+    turn: Turn,
+    command: CommandRow,
+    outcome: CommandOutcome,
+    spans = this.#host.spansOf(command.sequence, turn.now),
+  ): void {
     if (!isOpen(command)) return;
-    this.rows.markEnded(turn, command, outcome);
+    this.rows.markEnded(turn, command, outcome, spans);
+    const before = this.endedIn(turn);
+    turn.undo(() => this.#ended.set(turn, before));
+    this.#ended.set(turn, [...before, { command, reason: outcome.reason }]);
     const details = { targetValueKw: command.target_value_kw, ...outcome };
     this.#host.events.ended(turn, subjectOf(command), outcome.status, details);
   }

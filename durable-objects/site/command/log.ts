@@ -26,12 +26,18 @@ export function readCommands(
 /** Formats the rows of one page: JSON of `CommandLogEntry[]`. `isMember`: it shows who sent a command of a person. */
 export function logEntries(siteId: string, rows: readonly CommandRow[], isMember = false): JsonText {
   const payloads = new PagePayloads();
-  return jsonArray(
-    rows.map((row) => {
-      const isOfPerson = row.key_id === '' && row.source.startsWith(PERSON);
-      return logEntry(siteId, isOfPerson && !isMember ? { ...row, source: ORGANIZATION } : row, payloads);
-    }),
-  );
+  return jsonArray(rows.map((row) => logEntry(siteId, asShown(row, isMember), payloads)));
+}
+
+/** Formats one row alone. */
+export function logEntryOf(siteId: string, row: CommandRow, isMember: boolean): JsonText {
+  return logEntry(siteId, asShown(row, isMember), new PagePayloads());
+}
+
+/** Only members of the organization see which of them sent a command. */
+function asShown(row: CommandRow, isMember: boolean): CommandRow {
+  const isOfPerson = row.key_id === '' && row.source.startsWith(PERSON);
+  return isOfPerson && !isMember ? { ...row, source: ORGANIZATION } : row;
 }
 
 /** Formats one row as a `CommandLogEntry`; undefined fields are omitted. */

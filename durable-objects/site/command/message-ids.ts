@@ -47,7 +47,7 @@ export class MessageIdRows implements Trimmable {
     const extent = this.extent();
     const bytes = ROW_BYTES + row.acknowledgement.length;
     turn.undo(() => {
-      this.#extent = undefined;
+      this.#extent = extent;
     });
     turn.insert('message_id', {
       ...{ key_id: keyId, message_id: messageId, ...row },
@@ -63,6 +63,9 @@ export class MessageIdRows implements Trimmable {
 
   trim(turn: Turn, place: number, beforeMs: number, limit: number): number {
     this.#extent = undefined;
+    turn.undo(() => {
+      this.#extent = undefined;
+    });
     return turn.write(
       `DELETE FROM message_id WHERE sequence IN (SELECT sequence FROM message_id ORDER BY sequence LIMIT ?)
          AND (starts_at < ? OR received_at_ms <= ?)`,

@@ -72,6 +72,11 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     return { waits: this.isHeldBack(turn) };
   }
 
+  /** Whether the plant follows the command from now on; null: it has no place in the plan. */
+  isOnTop(_turn: Turn, _sequence: number): boolean | null {
+    return null;
+  }
+
   /** The command is in the log: sends it to its devices. The owner of a command that changes the site extends this. */
   recorded(turn: Turn, { sequence, planned, window }: Recorded<CommandPayload<Type>>): void {
     const from = { owner: this.type, commandSequence: sequence };
@@ -110,7 +115,8 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     if (state === 'COMPLETED' || state === 'FAILED') {
       if (this.#endDispatch(turn, command, row, { state, reason: row.reason })) return;
     } else dispatches.holdForResult(turn, row, state);
-    if (starts) commands.rows.markStarted(turn, command.sequence);
+    if (starts) commands.rows.markStarted(turn, command.sequence, state !== 'RECEIVED');
+    else if (state === 'IN_PROGRESS') commands.rows.markAtWork(turn, command.sequence);
   }
 
   failed(turn: Turn, row: DispatchRow, reason: string | null, why?: Refusal): void {

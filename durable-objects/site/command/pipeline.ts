@@ -41,6 +41,8 @@ export type Judgement =
       stage: DecidingStage;
       refusal: Refusal;
       results?: CommandResult[];
+      /** The items of a batch. */
+      items?: readonly JudgedItem[];
       violations: Violation[];
       /**
        * Whether the messageId is reserved. False if the signature is missing or wrong, its timestamp is outside
@@ -90,7 +92,8 @@ export function judge(
   return invalidPayload('payload', [...parsed.refusal, ...windowFaults(window, now)]);
 }
 
-function judgeCommand(command: Command, view: SiteView, now: number): Judgement {
+/** The stages after the payload was parsed. */
+export function judgeCommand(command: Command, view: SiteView, now: number): Judgement {
   if (!view.exists) return rejected('target', refusal('DEVICE_OFFLINE', 'no such site'));
   const kind = kindOf(command);
   const wrongWindow = windowFaults(kind.window(command.payload), now);
@@ -105,6 +108,7 @@ function judgeCommand(command: Command, view: SiteView, now: number): Judgement 
       verdict: 'rejected',
       stage: items.find((judged) => judged.refusal === why)?.stage ?? stage,
       refusal: why,
+      items,
       results: resultsOf(items, () => false),
       violations: violationsOf(items),
       binding: true,

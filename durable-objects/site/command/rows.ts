@@ -38,6 +38,12 @@ export type CommandRow = {
   publish_id: string | null;
   /** JSON of `Decision`; null for a configuration that no partner sent. */
   decision: string | null;
+  /** When the platform got it; null: before the platform recorded this. */
+  published_at_ms: number | null;
+  /** When a device said that it works on it. */
+  device_started_at_ms: number | null;
+  /** JSON of the times in which the plant followed a setpoint, until its command ended. */
+  spans: string | null;
   starts_at: number;
   size: number;
 };
@@ -56,7 +62,15 @@ type FirstColumn =
   | 'created_at_ms'
   | 'acked_at_ms';
 /** Columns that are computed here or set later. */
-type LaterColumn = 'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size';
+type LaterColumn =
+  | 'sequence'
+  | 'actual_value_kw'
+  | 'deviation_kw'
+  | 'started_at_ms'
+  | 'device_started_at_ms'
+  | 'spans'
+  | 'starts_at'
+  | 'size';
 
 /** What the caller gives for a new row; optional columns that it omits are null. */
 export type NewCommand = Pick<CommandRow, FirstColumn> & Partial<Omit<CommandRow, FirstColumn | LaterColumn>>;
@@ -86,6 +100,10 @@ export class CommandRows implements Trimmable {
 
   find(sequence: number): CommandRow | undefined {
     return this.#sql.one<CommandRow>('SELECT * FROM command WHERE sequence = ?', sequence);
+  }
+
+  findById(id: string): CommandRow | undefined {
+    return this.#sql.one<CommandRow>('SELECT * FROM command WHERE id = ?', id);
   }
 
   /** The row of a publish that was rejected without reserving its messageId. */
@@ -144,7 +162,7 @@ export class CommandRows implements Trimmable {
     const texts = [payload, results, source, message, correlationId, decision];
     const size = ROW_BYTES + texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
     turn.undo(() => {
-      this.#extent = undefined;
+      this.#extent = extent;
     });
     this.#extent = { ...extent, endsAt: extent.endsAt + size };
     return turn.writeReturning<{ sequence: number }>(
@@ -163,25 +181,41 @@ export class CommandRows implements Trimmable {
     );
   }
 
-  markStarted(turn: Turn, sequence: number): void {
+  /** `isAtWork`: the device says that it works on the command, and not only that it has it. */
+  markStarted(turn: Turn, sequence: number, isAtWork = false): void {
     turn.write(
-      `UPDATE command SET status = 'EXECUTING', started_at_ms = ? WHERE sequence = ?`,
+      `UPDATE command SET status = 'EXECUTING', started_at_ms = ?, device_started_at_ms = ? WHERE sequence = ?`,
+      turn.now,
+      isAtWork ? turn.now : null,
+      sequence,
+    );
+  }
+
+  markAtWork(turn: Turn, sequence: number): void {
+    turn.write(
+      'UPDATE command SET device_started_at_ms = ? WHERE sequence = ? AND device_started_at_ms IS NULL',
       turn.now,
       sequence,
     );
   }
 
   /** `command`: the current state of the row; its start time may be set in this turn and not be stored yet. */
-  markEnded(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
+  markEnded(
+    turn: Turn,
+    command: CommandRow,
+    outcome: CommandOutcome,
+    spans: readonly (readonly [number, number])[] = [],
+  ): void {
     turn.write(
       `UPDATE command SET status = ?, reason = ?, actual_value_kw = ?, deviation_kw = ?, started_at_ms = ?,
-         finished_at_ms = ? WHERE sequence = ?`,
+         finished_at_ms = ?, spans = ? WHERE sequence = ?`,
       outcome.status,
       outcome.reason,
       outcome.actualValueKw ?? null,
       outcome.deviationKw ?? null,
       command.started_at_ms,
       turn.now,
+      spans.length === 0 ? null : JSON.stringify(spans),
       command.sequence,
     );
   }
@@ -194,6 +228,9 @@ export class CommandRows implements Trimmable {
   /** Deletes the oldest rows, except those of open commands and the newest row. */
   trim(turn: Turn, place: number, _beforeMs: number, limit: number): number {
     this.#extent = undefined;
+    turn.undo(() => {
+      this.#extent = undefined;
+    });
     const last = this.#number(
       `SELECT max(sequence) AS number FROM (SELECT sequence FROM command WHERE starts_at < ?
          AND sequence NOT IN (${HELD})

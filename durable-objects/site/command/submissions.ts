@@ -21,6 +21,7 @@ import type { MessageIdRow, MessageIdRows } from './message-ids.ts';
 import type { CommandOwners } from './owner.ts';
 import {
   acceptedDecision,
+  type Decision,
   type Judgement,
   judge,
   type Received,
@@ -33,6 +34,16 @@ import type { CommandRow, CommandRows, NewCommand } from './rows.ts';
 
 type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix' | 'isRepeated'>;
 type Judged<Verdict extends Judgement['verdict']> = Extract<Judgement, { verdict: Verdict }>;
+
+/** What a submission was answered with, and why. */
+export interface Recording {
+  result: SubmissionResult;
+  received: Received;
+  /** Undefined: the publish was judged before. */
+  judgement?: Judgement;
+  /** The command, if the submission is a valid new one; `stage`: what the command led to. */
+  command?: { sequence: number; stage: Decision['stage'] };
+}
 
 export interface SubmissionsHost {
   rows: CommandRows;
@@ -52,41 +63,36 @@ export class Submissions {
 
   /**
    * Records the submissions in their order, each in a separate step. If a step fails, only its own submission
-   * is not recorded.
+   * is not recorded: null.
    */
-  recordBatch(
-    turn: Turn,
-    batch: SubmissionBatch,
-  ): { outcomes: ('recorded' | 'failed')[]; results: (SubmissionResult | null)[] } {
-    const results: (SubmissionResult | null)[] = [];
-    const outcomes = batch.submissions.map((submission) => {
-      let result: SubmissionResult | null = null;
+  recordBatch(turn: Turn, batch: SubmissionBatch): (Recording | null)[] {
+    return batch.submissions.map((submission) => {
+      const recorded: Recording[] = [];
       const isRecorded = turn.step(() => {
-        result = this.#record(turn, batch, submission);
+        recorded.push(this.#record(turn, batch, submission));
       });
-      results.push(isRecorded ? result : null);
-      return isRecorded ? 'recorded' : 'failed';
+      return (isRecorded && recorded[0]) || null;
     });
-    return { outcomes, results };
   }
 
-  #record(turn: Turn, sender: Sender, submission: Submission): SubmissionResult {
+  #record(turn: Turn, sender: Sender, submission: Submission): Recording {
     const { rows, messageIds, events, view } = this.#host;
+    const received = receive(submission);
     const rejected = sender.isRepeated && submission.publishId && rows.ofPublish(submission.publishId);
     if (rejected) {
       // This publish was rejected before, so it gets the same rejection again, even if it would be valid now.
       const rejection = rejectionOf(rejected);
       events.acknowledgeAgain(turn, subjectOf(sender, submission, rejected.id), rejection);
-      return { commandId: rejected.id, acknowledgement: rejection, isRepeated: true };
+      return { received, result: { commandId: rejected.id, acknowledgement: rejection, isRepeated: true } };
     }
-    const received = receive(submission);
     const row = messageIds.find(sender.keyId, submission.messageId);
     const judgement = judge(received, row && earlierMessage(row), view(turn), turn.now);
     switch (judgement.verdict) {
       case 'repeat': {
         const commandId = row?.command_id ?? '';
-        events.acknowledgeAgain(turn, subjectOf(sender, submission, commandId), judgement.acknowledgement);
-        return { commandId, acknowledgement: judgement.acknowledgement, isRepeated: true };
+        const { acknowledgement } = judgement;
+        events.acknowledgeAgain(turn, subjectOf(sender, submission, commandId), acknowledgement);
+        return { received, judgement, result: { commandId, acknowledgement, isRepeated: true } };
       }
       case 'rejected':
         return this.#recordRejection(turn, sender, received, judgement);
@@ -95,12 +101,7 @@ export class Submissions {
     }
   }
 
-  #recordRejection(
-    turn: Turn,
-    sender: Sender,
-    received: Received,
-    judgement: Judged<'rejected'>,
-  ): SubmissionResult {
+  #recordRejection(turn: Turn, sender: Sender, received: Received, judgement: Judged<'rejected'>): Recording {
     const { rows, events, view } = this.#host;
     const { submission, payloadText } = received;
     const acknowledgement = rejection(submission, judgement);
@@ -119,7 +120,7 @@ export class Submissions {
     if (judgement.binding) this.#bind(turn, sender, received, { id: entry.id, sequence }, acknowledgement);
     const about = subjectOf(sender, submission, entry.id);
     events.acknowledged(turn, about, acknowledgement, judgement.violations);
-    return { commandId: entry.id, acknowledgement, isRepeated: false };
+    return { received, judgement, result: { commandId: entry.id, acknowledgement, isRepeated: false } };
   }
 
   #recordCommand<Type extends CommandType>(
@@ -127,8 +128,9 @@ export class Submissions {
     sender: Sender,
     received: Received,
     command: CommandOf<Type>,
-    { items, violations }: Judged<'valid'>,
-  ): SubmissionResult {
+    judgement: Judged<'valid'>,
+  ): Recording {
+    const { items, violations } = judgement;
     const { rows, events, dispatches } = this.#host;
     const kind = kindOf(command);
     const owner = this.#host.owners[command.commandType];
@@ -153,10 +155,11 @@ export class Submissions {
     // 2. the log row, and the row of the messageId
     const entry = logRow(turn, sender, received, acknowledgement);
     const { id } = entry;
+    const decision = acceptedDecision(items, planned, planFacts, view);
     const sequence = rows.insert(turn, {
       ...entry,
       ...kind.logColumns(payload),
-      decision: JSON.stringify(acceptedDecision(items, planned, planFacts, view)),
+      decision: JSON.stringify(decision),
       status: 'PENDING',
       dispatched_at_ms: waiting.length < planned.length ? turn.now : null,
       valid_from_ms: window.validFromMs,
@@ -170,7 +173,8 @@ export class Submissions {
     // 4. the dispatches that are sent to the plant now, and those that wait
     owner.recorded(turn, { ...accepted, sequence, id });
     if (waiting.length > 0) dispatches.makeRoom(turn);
-    return { commandId: id, acknowledgement, isRepeated: false };
+    const result = { commandId: id, acknowledgement, isRepeated: false };
+    return { received, judgement, command: { sequence, stage: decision.stage }, result };
   }
 
   #bind(
@@ -231,6 +235,7 @@ function logRow(
     message: acknowledgement.message ?? null,
     results: acknowledgement.results ? signableJson(acknowledgement.results) : null,
     source: submission.source,
+    published_at_ms: submission.publishedAtMs ?? turn.now,
     created_at_ms: turn.now,
     acked_at_ms: turn.now,
   };

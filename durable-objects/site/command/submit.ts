@@ -32,7 +32,8 @@ export async function submitBatch(
   const events: OutboxEvent[] = [];
   const recorded = turns.run(
     (turn) => {
-      const { outcomes, results } = submissions.recordBatch(turn, batch);
+      const results = submissions.recordBatch(turn, batch).map((recording) => recording?.result ?? null);
+      const outcomes = results.map((result) => (result ? ('recorded' as const) : ('failed' as const)));
       if (audit)
         for (const result of results) {
           // Also for a repeat, whose first answer may have come from earlier code; D1 stores one event for a command.

@@ -42,6 +42,11 @@ export class Configuration {
     this.state = host.state;
   }
 
+  /** Differs between different configurations; the entity tag without its quotes. */
+  get version(): string {
+    return this.answer().etag.slice(1, -1);
+  }
+
   answer(): ConfigAnswer {
     return answerOf(this.state.config);
   }

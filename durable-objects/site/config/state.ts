@@ -14,8 +14,11 @@ export class ConfigurationState {
    * Undefined: there was nothing to send yet.
    */
   readonly #configuredGateway: Fact<string | null | undefined>;
+  readonly #changed: () => void;
 
-  constructor(values: KeyValues<SiteFact>) {
+  /** `changed`: called when the configuration or the mode has changed. */
+  constructor(values: KeyValues<SiteFact>, changed: () => void) {
+    this.#changed = changed;
     this.#config = new Fact<SiteConfig>(values, 'config', DEFAULT_SITE_CONFIG);
     this.#override = new Fact<ModeOverride | null>(values, 'modeOverride', null);
     this.#configuredGateway = new Fact<string | null | undefined>(values, 'configuredGateway', undefined);
@@ -56,6 +59,7 @@ export class ConfigurationState {
   }
 
   configure(turn: Turn, config: SiteConfig): void {
+    this.#changed();
     this.#config.set(turn, config);
   }
 
@@ -67,6 +71,7 @@ export class ConfigurationState {
 
   /** Sets the mode override, which ends at its `validUntil`; null ends the present one. */
   overrideMode(turn: Turn, override: ModeOverride | null): void {
+    this.#changed();
     this.#override.set(turn, override);
   }
 }

@@ -45,6 +45,8 @@ export interface DispatchesHost {
   sender: CommandSender;
   view: ViewOf;
   owner(name: OwnerName): Owner;
+  /** Called when a dispatch that may carry the target of the plan was sent, or acknowledged. */
+  planMoved(): void;
   /** The log: when a command was first sent, and the sequence of the last emergency. */
   log: {
     markDispatched(turn: Turn, sequence: number | null): void;
@@ -98,6 +100,7 @@ export class Dispatches implements DueSource {
     const row = this.rows.find(ack.cmdId);
     if (row?.device_id !== ack.deviceId) return;
     const state = advance(row.state, ack.status);
+    if (state) this.#noteMove(row);
     if (state) this.#owner(row).acked(turn, row, state);
   }
 
@@ -259,7 +262,12 @@ export class Dispatches implements DueSource {
     this.#send(turn, sent);
   }
 
+  #noteMove({ owner }: DispatchRow): void {
+    if (this.#host.owner(owner).carriesTarget) this.#host.planMoved();
+  }
+
   #send(turn: Turn, row: DispatchRow): void {
+    this.#noteMove(row);
     this.#owner(row).sending?.(turn, row);
     const { cmd_id: cmdId, device_id: deviceId, action, payload: payloadText } = row;
     turn.send(() => this.#host.sender.add(deviceId, { cmdId, action, payloadText }));

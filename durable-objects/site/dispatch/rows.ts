@@ -109,14 +109,14 @@ export class DispatchRows {
   }
 
   insert(turn: Turn, dispatch: DispatchRow): void {
-    this.#noteDue(dispatch);
+    this.#noteDue(turn, dispatch);
     turn.insert('dispatch', dispatch);
   }
 
   /** Returns the changed row. */
   update(turn: Turn, row: DispatchRow, change: DispatchChange): DispatchRow {
     const next = { ...row, ...change };
-    this.#noteDue(next);
+    this.#noteDue(turn, next);
     turn.write(
       `UPDATE dispatch SET device_id = ?, payload = ?, state = ?, tries = ?, due_at_ms = ?, reason = ?
        WHERE cmd_id = ?`,
@@ -143,12 +143,13 @@ export class DispatchRows {
     turn.write('DELETE FROM dispatch WHERE cmd_id = ?', cmdId);
   }
 
-  /**
-   * This needs no undo: if the write fails, the noted time is too early; the alarm then finds nothing due and
-   * reads the due times again.
-   */
-  #noteDue({ due_at_ms: dueAtMs }: DispatchRow): void {
-    if (this.#due) this.#due = { atMs: earliest([this.#due.atMs, dueAtMs]) };
+  #noteDue(turn: Turn, { due_at_ms: dueAtMs }: DispatchRow): void {
+    const before = this.#due;
+    if (!before) return;
+    turn.undo(() => {
+      this.#due = before;
+    });
+    this.#due = { atMs: earliest([before.atMs, dueAtMs]) };
   }
 
   #where(condition: string, ...bindings: (string | number)[]): DispatchRow[] {

@@ -18,11 +18,18 @@ export interface ModeOwnerHost extends PlanOwnerHost {
 }
 
 export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
+  readonly carriesTarget = true;
   readonly #host: ModeOwnerHost;
 
   constructor(host: ModeOwnerHost) {
     super('MODE_CHANGE', modeChangeKind, host);
     this.#host = host;
+  }
+
+  /** The mode was sent last; it is in force when the plant acknowledges it. */
+  override isOnTop(_turn: Turn, sequence: number): boolean {
+    const { sent } = this.#host.plan.state;
+    return sent?.by === 'unanswered mode' && sent.sequence === sequence;
   }
 
   override forget(turn: Turn, sequence: number): void {

@@ -29,6 +29,7 @@ export interface PlanOwnerHost extends CommandOwnerHost {
  * the window (`Plan.follow`). FAILED ends the command, unless another target has displaced the setpoint.
  */
 export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
+  readonly carriesTarget = true;
   readonly #plan: Plan;
 
   constructor(host: PlanOwnerHost) {
@@ -41,6 +42,11 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     const isOnTop = this.#plan.state.wouldBeTarget(entry, turn.now);
     const onTop = isOnTop ? {} : { onTop: this.#activeTarget(turn) };
     return { waits: !isOnTop, planFacts: { level: entry.level, isOnTop, ...onTop } };
+  }
+
+  override isOnTop(turn: Turn, sequence: number): boolean {
+    const { target } = this.#plan.state.at(turn.now);
+    return target.by === 'entry' && target.sequence === sequence;
   }
 
   override recorded(turn: Turn, command: Recorded<SiteSetpoint>): void {
@@ -59,11 +65,12 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     }
     const command = this.commandOf(row);
     const setpoint = this.payloadOf(command);
+    if (isHeld(row.state) && state !== 'RECEIVED') this.host.commands.rows.markAtWork(turn, command.sequence);
     if (isHeld(row.state) || !setpoint) return;
     if (this.#plan.state.entries.find(command.sequence)) {
       dispatches.rows.update(turn, row, { state: 'IN_PROGRESS', due_at_ms: null });
     }
-    this.#plan.follow(turn, command, setpoint);
+    this.#plan.follow(turn, command, setpoint, state !== 'RECEIVED');
   }
 
   /** The dispatch of a displaced setpoint has failed: the setpoint waits in the plan, and gets a new one if it returns. */
@@ -118,6 +125,7 @@ function entryOf(turn: Turn, { payload, window }: NewlyAccepted<SiteSetpoint>): 
 }
 
 export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
+  readonly carriesTarget = true;
   override readonly survivesEmergency = true;
   override readonly mayReachAnother = true;
   override readonly isNeverDropped = true;
@@ -126,6 +134,11 @@ export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
   constructor(host: PlanOwnerHost) {
     super('EMERGENCY', emergencyKind, host);
     this.#plan = host.plan;
+  }
+
+  override isOnTop(turn: Turn, sequence: number): boolean {
+    const { target } = this.#plan.state.at(turn.now);
+    return target.by === 'emergency' && target.sequence === sequence;
   }
 
   override recorded(turn: Turn, command: Recorded<Emergency>): void {
@@ -147,14 +160,21 @@ export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
   }
 }
 
+interface PlanDispatchHost extends PlanOwnerHost {
+  schedules: Schedules;
+  /** Called when a dispatch of the plan has failed. */
+  unanswered(turn: Turn): void;
+}
+
 /** The plan's own dispatches: a slot, the mode in force, a repeated emergency. No command waits for their acks. */
 export class PlanOwner implements Owner {
+  readonly carriesTarget = true;
   readonly survivesEmergency = true;
   readonly mayReachAnother = true;
   readonly isNeverDropped = true;
-  readonly #host: PlanOwnerHost & { schedules: Schedules };
+  readonly #host: PlanDispatchHost;
 
-  constructor(host: PlanOwnerHost & { schedules: Schedules }) {
+  constructor(host: PlanDispatchHost) {
     this.#host = host;
   }
 
@@ -176,6 +196,7 @@ export class PlanOwner implements Owner {
   failed(turn: Turn, _row: DispatchRow, reason: string | null): void {
     const { dispatches, plan, schedules } = this.#host;
     dispatches.rows.deleteOfOwner(turn, 'PLAN');
+    this.#host.unanswered(turn);
     const { sent } = plan.state;
     if (sent?.by !== 'slot' || (reason !== null && reason !== 'NO_ACK')) return;
     schedules.skipFailed(turn, sent, reason ?? DEVICE_FAILED);

@@ -24,7 +24,7 @@ import type { ActiveEmergency, ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { measure } from './measure.ts';
 import type { PlanEntry, Target } from './stack.ts';
-import type { PlanState, StoredEntry } from './state.ts';
+import { followedUntil, type PlanState, type StoredEntry } from './state.ts';
 import { judge, settlingTimeMs, spansOf, verdictAtMs } from './verdict.ts';
 
 export interface PlanHost {
@@ -125,14 +125,14 @@ export class Plan implements DueSource {
 
   /**
    * The gateway acknowledges a setpoint: the plant follows it, unless another target has displaced it meanwhile. Only
-   * the verdict ends the command.
+   * the verdict ends the command. `isAtWork`: see `CommandRows.markStarted`.
    */
-  follow(turn: Turn, command: CommandRow, setpoint: SiteSetpoint): void {
+  follow(turn: Turn, command: CommandRow, setpoint: SiteSetpoint, isAtWork: boolean): void {
     const { commands, dispatches, events } = this.#host;
     const entry = this.state.entries.find(command.sequence);
     const starts = command.status === 'PENDING';
     if (starts) {
-      commands.rows.markStarted(turn, command.sequence);
+      commands.rows.markStarted(turn, command.sequence, isAtWork);
       events.executing(turn, subjectOf(command), { targetValueKw: command.target_value_kw });
     }
     if (entry) {
@@ -162,7 +162,7 @@ export class Plan implements DueSource {
     const windowMs = entry.verdictAtMs - Math.max(entry.startsAtMs, command.started_at_ms ?? 0);
     const measured = measure(journal, registry, spans, setpoint.includeConsumption);
     const verdict = judge(setpoint, spans, settlingTimeMs(windowMs), measured);
-    commands.finish(turn, command, verdict);
+    commands.finish(turn, command, verdict, followedUntil(entry, turn.now));
     if (verdict.status === 'DEVIATED') events.deviated(turn, subjectOf(command), verdict);
   }
 

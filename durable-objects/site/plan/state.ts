@@ -51,18 +51,22 @@ export class PlanState {
   readonly #stored: Fact<StoredPlan>;
   readonly #configuration: ConfigurationState;
   readonly #schedules: ScheduleRows;
+  readonly #changed: () => void;
   #isChanged = false;
 
+  /** `changed`: called when anything here has changed. */
   constructor(
     sql: Sql,
     values: KeyValues<SiteFact>,
     configuration: ConfigurationState,
     schedules: ScheduleRows,
+    changed: () => void,
   ) {
     this.entries = new PlanEntries(sql);
     this.#stored = new Fact<StoredPlan>(values, 'plan', {});
     this.#configuration = configuration;
     this.#schedules = schedules;
+    this.#changed = changed;
   }
 
   get emergency(): ActiveEmergency | undefined {
@@ -80,6 +84,7 @@ export class PlanState {
   /** Notes that something that the plan depends on has changed: the plan is applied at the end of this turn. */
   touch(): void {
     this.#isChanged = true;
+    this.#changed();
   }
 
   takeChange(): boolean {
@@ -101,6 +106,12 @@ export class PlanState {
     const { top } = stackAt<PlanEntry>([...this.entries.all(), { ...candidate, sequence }], now);
     const target = this.#targetOf(top, now);
     return target.by === 'entry' && target.sequence === sequence;
+  }
+
+  /** The times in which the plant has followed a setpoint that is in the plan. */
+  spansOf(sequence: number, now: number): readonly Span[] {
+    const entry = this.entries.find(sequence);
+    return entry ? followedUntil(entry, now) : [];
   }
 
   add(turn: Turn, entry: PlanEntry): void {
@@ -168,6 +179,7 @@ export class PlanState {
   }
 
   noteSent(turn: Turn, sent: Sent): void {
+    this.#changed();
     this.#stored.set(turn, { ...this.#stored.value, sent });
   }
 
@@ -192,6 +204,11 @@ export class PlanState {
     const slot = this.#schedules.activeSlot(now);
     return targetOf(top, this.#stored.value.emergency, slot, this.#configuration.operatingMode(now));
   }
+}
+
+/** The times in which the plant has followed the setpoint of an entry, up to now. */
+export function followedUntil({ spans, obeyedSinceMs }: StoredEntry, now: number): readonly Span[] {
+  return obeyedSinceMs === null ? spans : [...spans, [obeyedSinceMs, now]];
 }
 
 /** The entries of the stack: one small row each, all in memory. */

@@ -67,7 +67,7 @@ function judgePower(setpoint: SiteSetpoint, spans: readonly Span[], points: read
   if (hours === 0) return { status: 'COMPLETED', reason: 'unmeasured', targetValueKw };
   const actualValueKw = round(kwh / hours);
   const deviationKw = round(actualValueKw - targetValueKw);
-  const isOff = exceeds(deviationKw, toleranceOf(targetValueKw, LIMIT.verdictToleranceKw));
+  const isOff = exceeds(deviationKw, toleranceKw(targetValueKw));
   return {
     status: isOff ? 'DEVIATED' : 'COMPLETED',
     reason: null,
@@ -75,6 +75,11 @@ function judgePower(setpoint: SiteSetpoint, spans: readonly Span[], points: read
     targetValueKw,
     deviationKw,
   };
+}
+
+/** How far a measured power may be from the target. */
+export function toleranceKw(targetKw: number): number {
+  return toleranceOf(targetKw, LIMIT.verdictToleranceKw);
 }
 
 function toleranceOf(target: number, least: number): number {

@@ -45,6 +45,8 @@ export interface PresenceHost {
   outbox: Outbox;
   events: Events;
   config(): SiteConfig;
+  /** Called when the presence, or whether the fallback is engaged, has changed. */
+  changed(): void;
 }
 
 export class Presence implements DueSource {
@@ -57,6 +59,7 @@ export class Presence implements DueSource {
   #unknown: readonly string[] = [];
   /** The sub-devices that were in fault at the last check. */
   #inFault: readonly string[] = [];
+  #wasFallback = false;
 
   constructor(host: PresenceHost) {
     this.#host = host;
@@ -91,6 +94,11 @@ export class Presence implements DueSource {
     return now.join() !== this.#inFault.join();
   }
 
+  /** Whether the plant probably runs its fallback. */
+  isFallbackEngaged(now: number): boolean {
+    return isFallbackEngaged(this.#input(), now);
+  }
+
   /** Notes a possible change; the next alarm computes the presence. */
   noteChange(): void {
     this.#nextChangeMs = earliest([this.#nextChangeMs, this.#checkedAtMs + CHECK_MS]);
@@ -119,11 +127,15 @@ export class Presence implements DueSource {
     this.#unknown = Object.keys(presence.subDevices).filter((id) => presence.subDevices[id] === 'UNKNOWN');
     this.#inFault = input.subDevices.filter(({ inError }) => inError).map(({ id }) => id);
     this.#host.events.updateStates(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
+    const isFallback = isFallbackEngaged(input, turn.now);
+    if (isFallback !== this.#wasFallback) this.#host.changed();
+    this.#wasFallback = isFallback;
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.status)) return;
     // Readings that arrive within CHECK_MS after this check start no check, and perhaps no later reading
     // does, so check once more after AGAIN_MS.
     const isOther = JSON.stringify(presence) !== JSON.stringify(withoutSeen(this.status));
+    if (isOther) this.#host.changed();
     if (isOther) this.#nextChangeMs = earliest([nextChangeMs, turn.now + AGAIN_MS]);
     this.#report(turn, status);
     this.#status.set(turn, status);

@@ -13,8 +13,7 @@ import { type Calls, Stubs } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
 import { findSite, findSiteAgain, type OrganizationCopy } from '../../registry/organization-copy.ts';
-import type { SubmissionResult } from '../../rpc.ts';
-
+import type { Submission, SubmissionResult } from '../../rpc.ts';
 import type { Outflow } from '../delivery/outflow.ts';
 import type { EventIntake } from '../event/intake.ts';
 import type { EventStore } from '../event/store.ts';
@@ -80,6 +79,19 @@ export class Publisher implements LaneHost {
     } catch {
       return false;
     }
+  }
+
+  /** Asks a Site what the submissions would be answered. Throws if it does not answer in time. */
+  async dryRun(
+    siteId: string,
+    { keyId, keyPrefix }: KeyRecord,
+    submissions: Submission[],
+    giveUpAtMs: number,
+  ): Promise<string[]> {
+    const { calls } = this.#host;
+    const batch = { siteId, keyId, keyPrefix, submissions, notAfterMs: giveUpAtMs };
+    const asked = { ...batch, received: 0, seen: 0, isRepeated: false };
+    return await this.#sites.call(siteId, (site) => calls.until(giveUpAtMs, site.dryRun(asked, false)));
   }
 
   /** Resolves when no call to a Site is open. */
@@ -155,20 +167,26 @@ export class Publisher implements LaneHost {
     }, answers);
   }
 
-  /** Needs the copy of the registry, because the organization's settings decide whether a signature is required. */
   #pending(connectionId: string, publish: Publish, acceptedAtMs: number): Pending {
-    const { frame, family, envelope, onResult } = publish;
-    const { organization, key } = this.#host;
-    const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
-    const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
-    const publishId = `${connectionId}|${frame.seq}`;
-    const isHinted = verdict === 'mismatch' && organization.record?.signatureHints === true;
+    const { frame, onResult } = publish;
     const submission = {
-      ...toSubmission(envelope, frame.routingKey, family, verdict),
-      publishId,
-      ...(isHinted && { signatureHint: signatureHint(envelope, frame.routingKey) }),
+      ...this.submissionOf(publish),
+      publishId: `${connectionId}|${frame.seq}`,
+      publishedAtMs: acceptedAtMs,
       ...(onResult && { wantsResult: true }),
     };
     return { submission, acceptedAtMs, connectionId, seq: frame.seq, ...(onResult && { onResult }) };
+  }
+
+  /** Needs the copy of the registry, because the organization's settings decide whether a signature is required. */
+  submissionOf({ frame, family, envelope }: Publish): Submission {
+    const { organization, key } = this.#host;
+    const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
+    const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
+    const isHinted = verdict === 'mismatch' && organization.record?.signatureHints === true;
+    return {
+      ...toSubmission(envelope, frame.routingKey, family, verdict),
+      ...(isHinted && { signatureHint: signatureHint(envelope, frame.routingKey) }),
+    };
   }
 }

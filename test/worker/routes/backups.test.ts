@@ -298,7 +298,7 @@ describe('a backup is refused, and nothing has changed,', () => {
     ['that has no header', (lines) => textOf(lines.slice(1)), 'header'],
     [
       'of newer code',
-      (lines) => textOf(lines).replace('"schemaVersion":1', '"schemaVersion":99'),
+      (lines) => textOf(lines).replace(/"schemaVersion":\d+/, '"schemaVersion":99'),
       'version 99',
     ],
     ['of another plant', (lines) => textOf(lines).replace(/"id":"[0-9a-f]{4}/, '"id":"ffff'), 'of the plant'],

@@ -1,17 +1,21 @@
 /** Commands of people to a plant [C-13.5]: the same pipeline as those of partners, which see them as the organization's. */
+import type { Context } from 'hono';
+import type * as z from 'zod';
+import type { Submission } from '../../../durable-objects/rpc.ts';
 import { derivedUuid } from '../../../durable-objects/secrets/hmac.ts';
 import { commandAnswer, personCommandRequest } from '../../../protocol/rest-publish.ts';
 import { commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import { requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
+import type { AppContext } from '../../env.ts';
 import { unavailable } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
 import { route } from '../../route.ts';
 
 /** Urgent: the changes of other members must not hold up an emergency. */
-const OPERATOR: Who = { door: 'member', role: 'OPERATOR', isUrgent: true };
+export const OPERATOR: Who = { door: 'member', role: 'OPERATOR', isUrgent: true };
 /** A site that has not recorded the command by then must not record it later. */
 const RECORD_MS = 9_000;
 const RETRY_SECONDS = 5;
@@ -45,27 +49,13 @@ export const plantCommandRoutes = [
     errors: ['PLANT_NOT_FOUND'],
     handler: async (c, { params, body: { family, payload, idempotencyKey } }) => {
       const { id } = await requirePlant(c, params.id);
-      const { slug, actor } = c.get('tenant');
       const now = Date.now();
       const answer = await siteById(c.env, id).submit({
         siteId: id,
         ...{ keyId: '', keyPrefix: '', received: 0, seen: 0, isRepeated: false },
         notAfterMs: now + RECORD_MS,
         audit: auditEntry(c, 'plant.command_sent', { type: 'PLANT', id }, { family }),
-        submissions: [
-          {
-            messageId: derivedUuid(`person|${id}|${idempotencyKey}`),
-            correlationId: null,
-            source: `user:${actor.id}`,
-            timestampMs: now,
-            routingKey: commandRoutingKey(slug, family),
-            family,
-            payloadText: JSON.stringify(payload),
-            // The session proves who sends it.
-            signature: 'not-needed',
-            wantsResult: true,
-          },
-        ],
+        submissions: [{ ...personSubmission(c, id, { family, payload, idempotencyKey }), wantsResult: true }],
       });
       const [result] = answer.results ?? [];
       if (!result)
@@ -78,3 +68,22 @@ export const plantCommandRoutes = [
     },
   }),
 ];
+
+/** The submission of a person's command: the session proves who sends it. */
+export function personSubmission(
+  c: Context<AppContext>,
+  plantId: string,
+  { family, payload, idempotencyKey }: z.infer<typeof personCommandRequest>,
+): Submission {
+  const { slug, actor } = c.get('tenant');
+  return {
+    messageId: derivedUuid(`person|${plantId}|${idempotencyKey}`),
+    correlationId: null,
+    source: `user:${actor.id}`,
+    timestampMs: Date.now(),
+    routingKey: commandRoutingKey(slug, family),
+    family,
+    payloadText: JSON.stringify(payload),
+    signature: 'not-needed',
+  };
+}

@@ -1,22 +1,14 @@
 /** Commands of partners over HTTPS [C-13.5]: the same pipeline as over AMQP, answered with the acknowledgement. */
-import { commandAnswer, type PublishRefusal, publishRequest } from '../../../protocol/rest-publish.ts';
+import { commandAnswer, publishRequest } from '../../../protocol/rest-publish.ts';
 import { isEmergencyKey } from '../../../protocol/routing-keys.ts';
 import { requireSite } from '../../auth/access.ts';
 import { requireKeyRate, type Who } from '../../auth/door.ts';
-import {
-  ApiError,
-  conflict,
-  forbidden,
-  invalidBody,
-  unauthorized,
-  unavailable,
-} from '../../http/error-response.ts';
 import { route } from '../../route.ts';
+import { publishRefused } from './publish-refusal.ts';
 import { siteParameters } from './vcp-read.ts';
 
 const CONNECTS: Who = { door: 'api-key', scope: 'vcp:connect', isUncounted: true };
-const RETRY_SECONDS = 5;
-const EXAMPLE = {
+export const PUBLISH_EXAMPLE = {
   routingKey: 'acme.command.site-setpoint',
   message:
     '{"version":"1.1","messageId":"3f2c7a52-3f5b-4b8e-9a55-0d1e2f3a4b5c","timestamp":"2026-01-15T10:00:00.000Z","source":"acme-trader","siteId":"a1b2c3d4-0000-4000-8000-000000000001","payload":{"type":"POWER","targetValueKw":20,"direction":"IMPORT","includeConsumption":true,"priority":"NORMAL","validFrom":"2026-01-15T10:00:00.000Z"}}',
@@ -29,7 +21,7 @@ export const publishRoutes = [
     callers: 'The key also needs the scope that publishes the command over AMQP.',
     params: siteParameters,
     body: publishRequest,
-    examples: { body: EXAMPLE },
+    examples: { body: PUBLISH_EXAMPLE },
     answer: {
       description:
         'The acknowledgement of the command, which the site has recorded; its events come as after a publish over AMQP. After a 503 send the same bytes again: `repeated` says that the command was there already',
@@ -42,32 +34,8 @@ export const publishRoutes = [
       await requireSite(c, siteId);
       const vhost = c.env.VHOST.get(c.env.VHOST.idFromName(c.get('apiKey').id));
       const answer = await vhost.publishOverHttps(siteId.toLowerCase(), routingKey, message);
-      if ('refused' in answer) throw refused(answer);
+      if ('refused' in answer) throw publishRefused(answer);
       return answer;
     },
   }),
 ];
-
-function refused({ refused: why, text = '' }: PublishRefusal): ApiError {
-  switch (why) {
-    case 'ended':
-      return unauthorized('The API key was revoked or has expired: use another one');
-    case 'forbidden':
-      return forbidden(text);
-    case 'malformed':
-      return invalidBody(`message: ${text}`);
-    case 'elsewhere':
-      return conflict('message: its siteId is not the site of the path');
-    case 'paced':
-      return new ApiError(
-        'TOO_MANY_REQUESTS',
-        'The API key has reached its publish rate: try again in a second',
-        { headers: { 'retry-after': '1' } },
-      );
-    case 'unstored':
-      return unavailable(
-        'The site has not recorded the command in time: send the same bytes again',
-        RETRY_SECONDS,
-      );
-  }
-}

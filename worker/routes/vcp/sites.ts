@@ -87,7 +87,7 @@ export const siteRoutes = [
         total: z.int().min(0),
       }),
     },
-    read: async (site, siteId, { page, pageSize }, isMember) => {
+    read: async (site, siteId, { page, pageSize }, { isMember }) => {
       const { items, total } = await site.readCommands(siteId, page, pageSize, isMember);
       return jsonObject({ items: new JsonText(items), page, pageSize, total });
     },

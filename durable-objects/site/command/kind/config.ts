@@ -27,7 +27,8 @@ export function planConfig(config: SiteConfig, gatewayId: string | undefined): P
   });
 }
 
-function stricter(one: Constraints | null, other: Constraints | null): Constraints | null {
+/** Of two limits the stricter one. */
+export function stricter(one: Constraints | null, other: Constraints | null): Constraints | null {
   if (!one || !other) return one ?? other;
   const fields = Object.entries(one).map(([name, limit]) => {
     const hard = other[name as keyof Constraints];
@@ -79,6 +80,15 @@ export const configKind: Kind<ConfigPatch> = {
         checkTopology(operatingMode && MODE_NEEDS[operatingMode], view),
     ],
   ],
+  nearest: (patch, { constraint, limit, unit }) => {
+    const name = constraint.replace('hardLimits.', '');
+    const bound = name === 'minSocPercent' ? { min: limit } : { max: limit };
+    const constraints = { ...patch.constraints, [name]: limit };
+    return {
+      payload: { ...patch, constraints },
+      admissible: { field: `constraints.${name}`, unit, ...bound },
+    };
+  },
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (patch, _items, { config, gatewayId }) => planConfig(mergedConfig(patch, config), gatewayId),

@@ -10,6 +10,8 @@ import type { PlannedDispatch } from '../../dispatch/dispatch.ts';
 import { type Refusal, refusal, together, violated } from '../../refusal.ts';
 import { type ActiveEmergency, type BatteryDemand, findSubDevice, type SiteView } from '../../site-view.ts';
 import { isLimited, limitsOf, overLimit } from '../constraints.ts';
+import { BATTERY_LIMITS, demandOf, earlierDemands, sumKw } from './battery-demand.ts';
+import { nearest } from './device-nearest.ts';
 import type { JudgedItem, Kind, Stage, StageName, Waiting } from './kind.ts';
 
 type ItemCheck = (item: DeviceCommandItem, view: SiteView) => Refusal | undefined;
@@ -25,14 +27,6 @@ const checkTarget: ItemCheck = (item, view) => {
   if (!view.isOffline(subDevice)) return undefined;
   return refusal('DEVICE_OFFLINE', `${item.deviceId} is offline`);
 };
-
-/** The battery power that an item asks for and its limit; undefined if it asks for none or the power is unknown. */
-function demandOf(item: DeviceCommandItem, view: SiteView): BatteryDemand | undefined {
-  const { limit } = deviceCommandRule(item.command);
-  if (!limit) return undefined;
-  const powerKw = item.params?.powerKw ?? findSubDevice(view, item.deviceId)?.ratedPowerKw ?? undefined;
-  return powerKw === undefined ? undefined : { limit, powerKw };
-}
 
 /** Rejects charging a battery at its upper state-of-charge limit and discharging one at its lower [C-2.3]. */
 function checkCharge(
@@ -121,7 +115,7 @@ function judgeItem(item: DeviceCommandItem, view: SiteView, isNamedBefore: boole
     found.push({ stage: 'asset', why });
   }
   const why = together(found.map((one) => one.why));
-  return { item, refusal: why, ...(found[0] && { stage: found[0].stage }) };
+  return { item, refusal: why, ...(found[0] && { stage: found[0].stage, found }) };
 }
 
 /**
@@ -142,22 +136,19 @@ const judgeItems: Stage<DeviceCommand> = ({ payload, view, items }) => {
  * exceeds the limit, every item of that direction is rejected.
  */
 const judgeSums: Stage<DeviceCommand> = ({ view, items }) => {
-  for (const limit of ['maxChargeKw', 'maxDischargeKw'] as const) {
+  for (const limit of BATTERY_LIMITS) {
     const demanding = items.flatMap((judged) => {
       const demand = judged.refusal ? undefined : demandOf(judged.item, view);
       return demand?.limit === limit ? [{ judged, powerKw: demand.powerKw }] : [];
     });
     if (demanding.length === 0) continue;
-    const named = new Set(items.map(({ item }) => item.deviceId));
-    const before = Object.entries(view.batteryDemands).filter(
-      ([id, demand]) => demand.limit === limit && !named.has(id),
+    const before = earlierDemands(
+      items.map(({ item }) => item),
+      limit,
+      view,
     );
     if (demanding.length + before.length < 2) continue;
-    const totalKw = [...demanding, ...before.map(([, demand]) => demand)].reduce(
-      (sum, { powerKw }) => sum + powerKw,
-      0,
-    );
-    const why = overLimit(view, limit, totalKw);
+    const why = overLimit(view, limit, sumKw([...demanding, ...before]));
     if (why) for (const { judged } of demanding) Object.assign(judged, { refusal: why, stage: 'constraint' });
   }
   return undefined;
@@ -211,10 +202,12 @@ export function batteryDemands(
 
 export const deviceCommandKind: Kind<DeviceCommand> = {
   stages: [
-    ['items', judgeItems],
+    ['target', judgeItems],
     ['constraint', judgeSums],
-    ['items', judgeWhole],
+    ['target', judgeWhole],
   ],
+  itemStages: ITEM_CHECKS.map(([stage]) => stage),
+  nearest,
   window: () => ({ waitsMs: LIMIT.deviceCommandWaitMs }),
   logColumns: ({ commands }) => ({
     priority: null,

@@ -4,7 +4,7 @@ import { type ScheduleCancel, type ScheduleSet, scheduleWindow } from '../../../
 import { toDevices } from '../../dispatch/dispatch.ts';
 import { type Refusal, together } from '../../refusal.ts';
 import type { SiteView } from '../../site-view.ts';
-import { checkGateway, checkPower, checkTopology } from '../constraints.ts';
+import { checkGateway, checkPower, checkTopology, lowestLimit } from '../constraints.ts';
 import type { Kind } from './kind.ts';
 
 type Payload = ScheduleSet | ScheduleCancel;
@@ -52,6 +52,17 @@ export const scheduleKind: Kind<Payload> = {
       ({ payload, view }) => (isScheduleSet(payload) ? checkTopologies(payload, view) : undefined),
     ],
   ],
+  nearest: (payload, { slot }, view) => {
+    const value = isScheduleSet(payload) ? payload.slots[slot ?? -1]?.setpoint?.value : undefined;
+    if (!isScheduleSet(payload) || value === undefined) return undefined;
+    const most = lowestLimit(view, value < 0 ? 'maxExportKw' : 'maxImportKw');
+    if (most === undefined) return undefined;
+    const setpoint = { value: value < 0 ? 0 - most : most };
+    const slots = payload.slots.map((one, index) => (index === slot ? { ...one, setpoint } : one));
+    const field = `slots[${slot}].setpoint.value`;
+    const bound = value < 0 ? { min: setpoint.value } : { max: setpoint.value };
+    return { payload: { ...payload, slots }, admissible: { field, unit: 'kW', ...bound } };
+  },
   window: (payload) => {
     if (!isScheduleSet(payload)) return {};
     const { startsAtMs, endsAtMs } = scheduleWindow(payload);

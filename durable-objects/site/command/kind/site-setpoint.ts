@@ -45,6 +45,20 @@ export const siteSetpointKind: Kind<SiteSetpoint> = {
     ['constraint', ({ payload, view }) => checkLimits(payload, view)],
     ['topology', ({ payload, view }) => checkAssets(payload, view)],
   ],
+  nearest: (payload, _violation, view, round) => {
+    const most = lowestLimit(view, payload.direction === 'EXPORT' ? 'maxExportKw' : 'maxImportKw');
+    if (most === undefined) return undefined;
+    if (payload.type === 'POWER')
+      return {
+        payload: { ...payload, targetValueKw: most },
+        admissible: { field: 'targetValueKw', unit: 'kW', max: most },
+      };
+    const energy = round((most * (payload.intervalMinutes ?? 60)) / 60);
+    return {
+      payload: { ...payload, targetValueKwh: energy },
+      admissible: { field: 'targetValueKwh', unit: 'kWh', max: energy },
+    };
+  },
   window: ({ validFrom, validUntil }) => ({
     fromMs: parseInstant(validFrom),
     untilMs: validUntil === undefined ? undefined : parseInstant(validUntil),

@@ -1,0 +1,25 @@
+/** The RPC contracts for questions about commands and the plan. Add fields, never change the meaning of one. */
+import type { DryRunCommand } from '../protocol/dry-run.ts';
+import type { PublishRefusal } from '../protocol/rest-publish.ts';
+
+/** A moment, null: now; or the changes in a time. */
+export type ExplainQuery = { atMs: number | null } | { fromMs: number; toMs: number };
+
+/** Who asks: a key, which sees only its own commands; null: a member of the organization, who sees all. */
+type Asking = { siteId: string; keyId: string | null };
+
+/**
+ * `explain`: why the site does what it does [C-13.3]; `timeline`: the life of a command [C-13.2]. Each is answered with the
+ * JSON of the route's answer; null: no such command, or another key's.
+ */
+export type SiteQuestion =
+  | (Asking & { kind: 'explain'; query: ExplainQuery })
+  | (Asking & { kind: 'timeline'; commandId: string });
+
+/** `place`: which of the commands is refused, from 0. */
+export type DryRunRefusal = PublishRefusal & { place: number };
+
+export interface VhostAskRpc {
+  /** A dry run of publishes of the key. `siteId`: the site of the request, which the key may see. */
+  dryRunOverHttps(siteId: string, commands: DryRunCommand[]): Promise<string[] | DryRunRefusal>;
+}

@@ -1,0 +1,198 @@
+/** Answers why a site did what it did at a moment, and lists the changes of its plan [C-13.3]. */
+import type { Explanation, PlanCause, PlanChange, PlanPlace } from '../../../protocol/explain.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { constraints } from '../../../protocol/site-config.ts';
+import type { ExplainQuery } from '../../ask-rpc.ts';
+import type { Clock } from '../../object/clock.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
+import type { CommandRows } from '../command/rows.ts';
+import { toleranceKw } from '../plan/verdict.ts';
+import { controllablePower, gridPower } from '../telemetry/canonical.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import { stretches } from '../telemetry/read.ts';
+import { type Sample, Snapshot } from '../telemetry/snapshot.ts';
+import type { TelemetryStore } from '../telemetry/store.ts';
+import type { Cause, Lane, PlanFacts } from './facts.ts';
+import type { PlanJournal } from './plan-journal.ts';
+import { sentenceOf } from './sentence.ts';
+
+const LIMIT_NAMES = constraints.keyof().options;
+const POWER = /owerKw$/;
+/** How many changes one answer lists. */
+const CHANGES = 50;
+
+export interface ExplainSources {
+  clock: Pick<Clock, 'now'>;
+  planJournal: PlanJournal;
+  commandRows: CommandRows;
+  registry: PlantCopy;
+  store: TelemetryStore;
+  journal: Journal;
+}
+
+/** Who asks: a key sees only its own commands; undefined: a member of the organization, who sees all. */
+type Asker = { keyId: string } | undefined;
+
+function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null): Explanation {
+  const now = sources.clock.now();
+  const atMs = Math.min(givenMs ?? now, now);
+  const recorded = sources.planJournal.rows.at(atMs);
+  const at = formatInstant(atMs);
+  if (!recorded) return nothing(at, asker);
+  const { facts } = recorded;
+  const { lanes, limits, session, isFallback, configVersion, sinceMs, by, sentAtMs, acknowledgedAtMs } =
+    facts;
+  const [first, ...others] = lanes.map((lane) => overAt(lane, facts, atMs));
+  const target = first ? placeOf(first, asker) : null;
+  const emergency = lanes.find(({ level }) => level === 'STOP' || level === 'HOLD')?.level;
+  const whole: Omit<Explanation, 'sentence' | 'at'> = {
+    ...{ target, since: formatInstant(sinceMs), by: causeOf(by, asker) },
+    waiting: others.map((lane) => ({
+      ...placeOf(lane, asker),
+      why: `waits below ${first?.level ?? 'MODE'}`,
+    })),
+    limits: Object.fromEntries(
+      LIMIT_NAMES.map((name, index) => [name, limits[index] ?? null]),
+    ) as Explanation['limits'],
+    emergency: emergency === 'STOP' || emergency === 'HOLD' ? emergency : null,
+    mode: lanes.at(-1) ? (overAt(lanes.at(-1) as Lane, facts, atMs).mode ?? null) : null,
+    ...{ session, fallback: isFallback, configVersion },
+    told:
+      sentAtMs === undefined
+        ? null
+        : { at: formatInstant(sentAtMs), acknowledgedAt: instantOf(acknowledgedAtMs) },
+    measured: first ? measuredAt(sources, asker, first, acknowledgedAtMs, atMs) : null,
+  };
+  return { at, sentence: sentenceOf(whole, nameFor(asker)), ...whole };
+}
+
+/** The changes in [from, to), oldest first; `next`: where the next request begins. */
+function listChanges(
+  { planJournal }: Pick<ExplainSources, 'planJournal'>,
+  asker: Asker,
+  fromMs: number,
+  toMs: number,
+): { changes: PlanChange[]; next: string | null } {
+  const rows = planJournal.rows.between(fromMs, toMs, CHANGES + 1);
+  const shown = rows.length > CHANGES ? rows.slice(0, CHANGES) : rows;
+  const next = rows.length > CHANGES ? rows[CHANGES] : undefined;
+  return {
+    changes: shown.map(({ atMs, facts }) => {
+      const [first, ...others] = facts.lanes;
+      return {
+        ...{ at: formatInstant(atMs), ...causeOf(facts.why, asker) },
+        target: placeOf(first ?? { level: 'MODE', mode: facts.mode }, asker),
+        waiting: others.map((lane) => placeOf(lane, asker)),
+        session: facts.session,
+      };
+    }),
+    next: next ? formatInstant(next.atMs) : null,
+  };
+}
+
+function nothing(at: string, asker: Asker): Explanation {
+  const whole: Omit<Explanation, 'sentence' | 'at'> = {
+    ...{ target: null, since: null, by: null, waiting: [], limits: null, emergency: null, mode: null },
+    ...{ session: null, fallback: null, configVersion: null, told: null, measured: null },
+  };
+  return { at, sentence: sentenceOf(whole, nameFor(asker)), ...whole };
+}
+
+/** A mode that is only an override has ended at its time, whether or not a turn has run since. */
+function overAt(lane: Lane, { mode }: PlanFacts, atMs: number): Lane {
+  const isOver = lane.level === 'MODE' && lane.endsAtMs !== undefined && lane.endsAtMs <= atMs;
+  return isOver ? { level: 'MODE', mode } : lane;
+}
+
+function placeOf(lane: Lane, asker: Asker): PlanPlace {
+  const { level, id = null, keyId, kw = null, mode = null, slot = null, endsAtMs } = lane;
+  const until = instantOf(endsAtMs);
+  if (level !== 'MODE' && !isOwn(keyId, asker))
+    return { level, commandId: null, kw: null, mode: null, slot: null, until };
+  return { level, commandId: id, kw, mode, slot, until };
+}
+
+function causeOf({ kind, id, keyId, reason }: Cause, asker: Asker): PlanCause {
+  const isShown = isOwn(keyId, asker);
+  // The reason may name another command, or the sub-devices of another key's command.
+  const code = reason === undefined ? null : (/^[A-Z_]+/.exec(reason)?.[0] ?? null);
+  return { cause: kind, commandId: (isShown && id) || null, reason: asker ? code : (reason ?? null) };
+}
+
+function isOwn(keyId: string | undefined, asker: Asker): boolean {
+  return asker === undefined || (keyId !== undefined && keyId === asker.keyId);
+}
+
+function nameFor(asker: Asker): (place: PlanPlace) => string {
+  return ({ commandId }) => {
+    if (commandId === null) return 'of another sender';
+    return asker ? `${commandId} of this key` : commandId;
+  };
+}
+
+function measuredAt(
+  { clock, registry, store, journal, commandRows }: ExplainSources,
+  asker: Asker,
+  lane: Lane,
+  acknowledgedAtMs: number | undefined,
+  atMs: number,
+): Explanation['measured'] {
+  const snapshot = atMs >= clock.now() ? journal.snapshot : snapshotAt({ registry, store }, atMs);
+  const power = lane.isWithoutConsumption ? controllablePower : gridPower;
+  const kw = power(snapshot, registry.subDevices, atMs);
+  const expectedKw = isOwn(lane.keyId, asker) ? (lane.kw ?? null) : null;
+  const verdict = verdictOf(commandRows, lane, { kw, expectedKw, acknowledgedAtMs, atMs });
+  return { kw, expectedKw, verdict };
+}
+
+/** The powers of a past moment, from the stored readings. */
+function snapshotAt({ registry, store }: Pick<ExplainSources, 'registry' | 'store'>, atMs: number): Snapshot {
+  const fromMs = atMs - LIMIT.signalStaleMs;
+  const samples: Record<string, Sample> = {};
+  for (const stretch of stretches(store, { fromMs, toMs: atMs + 1, bucket: 'raw' })) {
+    for (const metric of stretch.metrics().filter((name) => POWER.test(name))) {
+      const last = stretch.points(metric).at(-1);
+      if (last) samples[metric] = { value: last.value, atMs: last.atMs };
+    }
+  }
+  return new Snapshot((externalId) => registry.isSubDevice(externalId), samples);
+}
+
+function verdictOf(
+  commandRows: CommandRows,
+  lane: Lane,
+  {
+    kw,
+    expectedKw,
+    acknowledgedAtMs,
+    atMs,
+  }: { kw: number | null; expectedKw: number | null; acknowledgedAtMs: number | undefined; atMs: number },
+): NonNullable<Explanation['measured']>['verdict'] {
+  if (expectedKw === null) return null;
+  const command = lane.sequence === undefined ? undefined : commandRows.find(lane.sequence);
+  const hasEnded = command?.id === lane.id && (command?.finished_at_ms ?? Number.POSITIVE_INFINITY) <= atMs;
+  if (
+    hasEnded &&
+    command?.actual_value_kw !== null &&
+    (command?.status === 'COMPLETED' || command?.status === 'DEVIATED')
+  )
+    return command.status;
+  if (kw === null) return 'UNMEASURED';
+  if (acknowledgedAtMs === undefined || atMs - acknowledgedAtMs < LIMIT.settlingMs) return 'SETTLING';
+  return Math.abs(kw - expectedKw) > toleranceKw(expectedKw) ? 'DEVIATES' : 'FOLLOWS';
+}
+
+function instantOf(epochMs: number | undefined): string | null {
+  return epochMs === undefined ? null : formatInstant(epochMs);
+}
+
+/** JSON of the answer of the route. */
+export function explain(sources: ExplainSources, query: ExplainQuery, keyId: string | null): string {
+  const asker = keyId === null ? undefined : { keyId };
+  const answer =
+    'fromMs' in query
+      ? listChanges(sources, asker, query.fromMs, query.toMs)
+      : explainAt(sources, asker, query.atMs);
+  return JSON.stringify(answer);
+}

@@ -1,0 +1,199 @@
+/**
+ * A dry run: submissions go through the pipeline, the plan and the dispatches as real ones do, in a turn that is thrown
+ * away; what is left is what they would have been answered and what would have happened [C-13.1].
+ */
+import type { DryRunAnswer, PlanLevel } from '../../../protocol/dry-run.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
+import type { SubmissionBatch } from '../../rpc.ts';
+import type { Commands } from '../command/commands.ts';
+import { kindOf } from '../command/kind/kinds.ts';
+import type { CommandOwners } from '../command/owner.ts';
+import type { Judgement } from '../command/pipeline.ts';
+import type { CommandRow } from '../command/rows.ts';
+import { stagesOf } from '../command/stages.ts';
+import type { Submissions } from '../command/submissions.ts';
+import type { Configuration } from '../config/configuration.ts';
+import { windowOf } from '../dispatch/dispatch.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { DispatchRow } from '../dispatch/rows.ts';
+import type { SiteIdentity } from '../identity.ts';
+import type { Plan } from '../plan/plan.ts';
+import { isOpen, LEVELS } from '../plan/stack.ts';
+import type { ScheduleRows } from '../schedule/rows.ts';
+import type { SiteView, ViewOf } from '../site-view.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import { type Place, placeOf } from './place.ts';
+
+export interface DryRunHost {
+  turns: Turns;
+  identity: SiteIdentity;
+  registry: PlantCopy;
+  submissions: Submissions;
+  commands: Commands;
+  dispatches: Dispatches;
+  plan: Plan;
+  scheduleRows: ScheduleRows;
+  configuration: Configuration;
+  journal: Journal;
+  owners: CommandOwners;
+  view: ViewOf;
+}
+
+type Planned = NonNullable<DryRunAnswer['plan']>;
+type PlantCommand = NonNullable<Planned['tellsPlant']>;
+
+/** A valid new command of a dry run. */
+type Accepted = Extract<Judgement, { verdict: 'valid' }> & { sequence: number };
+
+/** See `SiteRpc`. */
+export async function dryRun(host: DryRunHost, batch: SubmissionBatch, isMember: boolean): Promise<string[]> {
+  host.identity.be(batch.siteId);
+  await host.registry.fresh();
+  const rehearsal = new Rehearsal(host, isMember ? undefined : batch.keyId);
+  return host.turns.rehearse((turn) => {
+    const asOf = asOfNow(host, host.view(turn));
+    return batch.submissions.map((submission) => {
+      const answer = rehearsal.play(turn, { ...batch, submissions: [submission] });
+      return JSON.stringify({ ...answer, asOf } satisfies DryRunAnswer);
+    });
+  });
+}
+
+function asOfNow(
+  { turns, configuration, journal }: DryRunHost,
+  { gatewayId, isLive }: SiteView,
+): DryRunAnswer['asOf'] {
+  const atMs = journal.snapshot.latestAtMs();
+  return {
+    sequence: turns.sequence,
+    configVersion: configuration.version,
+    telemetryAt: atMs === undefined ? null : formatInstant(atMs),
+    gateway: gatewayId === undefined ? 'NONE' : isLive(gatewayId) ? 'CONNECTED' : 'AWAY',
+  };
+}
+
+class Rehearsal {
+  readonly #host: DryRunHost;
+  /** The key that sees the ids of its own commands; undefined: the caller sees all. */
+  readonly #keyId: string | undefined;
+
+  constructor(host: DryRunHost, keyId: string | undefined) {
+    this.#host = host;
+    this.#keyId = keyId;
+  }
+
+  play(turn: Turn, batch: SubmissionBatch): Omit<DryRunAnswer, 'asOf'> {
+    const { submissions, plan, commands, view } = this.#host;
+    const top = this.#top(turn);
+    const earlierEnds = commands.endedIn(turn).length;
+    const [recording] = submissions.recordBatch(turn, batch);
+    if (!recording) throw new Error('a command of the dry run could not be judged');
+    const { result, judgement, command, received } = recording;
+    const stages = judgement ? stagesOf(received, judgement, view(turn), turn.now) : [];
+    plan.applyChanges(turn);
+    const outcome = judgement?.verdict === 'rejected' ? judgement.stage : 'repeat';
+    return {
+      acknowledgement: result.acknowledgement,
+      ...(result.isRepeated ? { repeated: true as const } : {}),
+      decidedBy: command?.stage ?? outcome,
+      stages,
+      plan:
+        judgement?.verdict === 'valid' && command
+          ? this.#planOf(turn, { ...judgement, sequence: command.sequence }, top, earlierEnds)
+          : null,
+    };
+  }
+
+  #planOf(turn: Turn, accepted: Accepted, before: Place, earlierEnds: number): Planned {
+    const { sequence, command } = accepted;
+    const onTop = this.#host.owners[command.commandType].isOnTop(turn, sequence);
+    const top = this.#top(turn);
+    const entry = this.#host.plan.state.entries.find(sequence);
+    const waits = onTop === false && (entry === undefined || isOpen(entry, turn.now));
+    const [first = null, ...others] = this.#plantCommands(turn, accepted, waits ? top : undefined);
+    return {
+      onTop,
+      displaces: this.#displaced(turn, sequence, { before, top, earlierEnds }),
+      waitsBelow: waits ? { level: top.level, commandId: this.#idOf(top.sequence) } : null,
+      tellsPlant: first,
+      ...(others.length > 0 ? { alsoSent: others } : {}),
+      resumesAfter: waits && entry ? instantOf(top.endsAtMs) : null,
+    };
+  }
+
+  /** The commands that ended, and the one that was on top and waits now. */
+  #displaced(
+    turn: Turn,
+    own: number,
+    { before, top, earlierEnds }: { before: Place; top: Place; earlierEnds: number },
+  ): Planned['displaces'] {
+    const ended = this.#host.commands.endedIn(turn).slice(earlierEnds);
+    const gone = ended.filter(({ command }) => command.sequence !== own);
+    const displaced: Planned['displaces'] = gone.map(({ command, reason }) => ({
+      commandId: this.#idOf(command.sequence),
+      level: command.sequence === before.sequence ? before.level : levelOf(command),
+      // Only the code: the rest of the reason may be about another key's command, or name one of this dry run.
+      ends: /^[A-Z_]+/.exec(reason ?? '')?.[0] ?? 'FAILED',
+    }));
+    const isBelow =
+      before.sequence !== top.sequence && !ended.some((one) => one.command.sequence === before.sequence);
+    if (isBelow && before.sequence !== null && before.level !== 'STOP' && before.level !== 'HOLD')
+      displaced.unshift({ commandId: this.#idOf(before.sequence), level: before.level, ends: null });
+    return displaced;
+  }
+
+  /** The MQTT commands of the command. `below`: what it waits below. */
+  #plantCommands(
+    turn: Turn,
+    { sequence, command, items }: Accepted,
+    below: Place | undefined,
+  ): PlantCommand[] {
+    const { dispatches, view } = this.#host;
+    const kind = kindOf(command);
+    const planned = kind.plan(command.payload, items, view(turn));
+    const rows = dispatches.rows.ofCommand(sequence);
+    if (rows.length > 0) {
+      // In the order in which they were planned, because the rows have none.
+      const byName = Map.groupBy(rows, ({ device_id: deviceId, action }) => `${deviceId} ${action}`);
+      const ordered = planned.flatMap(({ deviceId, action }) => byName.get(`${deviceId} ${action}`) ?? []);
+      return ordered.map((row) => sentAs(row, turn.now));
+    }
+    const { notBeforeMs, expiresAtMs } = windowOf(kind.window(command.payload), turn.now);
+    const fromMs = below ? below.endsAtMs : notBeforeMs;
+    return planned.map(({ deviceId, action, payloadText }) => ({
+      ...{ deviceId, action, payload: JSON.parse(payloadText) },
+      ...{ from: instantOf(fromMs), until: instantOf(expiresAtMs) },
+    }));
+  }
+
+  #top(turn: Turn): Place {
+    const { plan, scheduleRows } = this.#host;
+    return placeOf(plan.state.at(turn.now).target, plan.state, scheduleRows, turn.now);
+  }
+
+  #idOf(sequence: number | null): string | null {
+    const command = sequence === null ? undefined : this.#host.commands.find(sequence);
+    if (!command) return null;
+    return this.#keyId === undefined || command.key_id === this.#keyId ? command.id : null;
+  }
+}
+
+function sentAs(row: DispatchRow, now: number): PlantCommand {
+  const waitsUntilMs = row.not_before_ms > now ? row.not_before_ms : null;
+  return {
+    ...{ deviceId: row.device_id, action: row.action, payload: JSON.parse(row.payload) },
+    from: instantOf(row.state === 'WAITING' ? waitsUntilMs : now),
+    until: instantOf(row.expires_at_ms),
+  };
+}
+
+/** Only setpoints have a priority. */
+function levelOf({ priority }: CommandRow): PlanLevel | null {
+  return LEVELS.find((level) => level === priority) ?? null;
+}
+
+function instantOf(epochMs: number | null): string | null {
+  return epochMs === null ? null : formatInstant(epochMs);
+}

@@ -1,0 +1,21 @@
+/** Answers questions about the plan and the commands of a site. */
+import type { SiteQuestion } from '../../ask-rpc.ts';
+import type { SiteIdentity } from '../identity.ts';
+import { type ExplainSources, explain } from './answer.ts';
+import { readTimeline, type TimelineSources } from './timeline.ts';
+
+export interface QuestionSources extends ExplainSources, TimelineSources {
+  identity: SiteIdentity;
+}
+
+/** See `SiteQuestion`. */
+export async function answer(sources: QuestionSources, question: SiteQuestion): Promise<string | null> {
+  sources.identity.be(question.siteId);
+  await sources.registry.ready();
+  switch (question.kind) {
+    case 'explain':
+      return explain(sources, question.query, question.keyId);
+    case 'timeline':
+      return readTimeline(sources, question);
+  }
+}

@@ -1,0 +1,90 @@
+/** An explanation as one sentence for a person [C-13.3]. Pure. */
+import type { Explanation, PlanPlace } from '../../../protocol/explain.ts';
+
+/** What the sentence says about a command: whose it is. */
+export type NameOf = (place: PlanPlace) => string;
+
+export function sentenceOf(
+  { target, waiting, told, measured, session, fallback }: Omit<Explanation, 'sentence' | 'at'>,
+  nameOf: NameOf,
+): string {
+  if (!target) return 'Nothing is recorded about this moment: the plan journal begins later.';
+  return `${[
+    `${doing(target)} ${because(target, nameOf)}${until(target)}`,
+    ...waiting
+      .filter(({ level }) => level !== 'MODE')
+      .map((place) => `${theThing(place, nameOf)} waits below it`),
+    ...sendingText(told, session, target),
+    ...(fallback ? ['the plant probably runs its fallback'] : []),
+    ...measuredText(measured),
+  ].join('; ')}.`;
+}
+
+function doing({ level, kw, mode }: PlanPlace): string {
+  if (level === 'STOP') return 'Stopped';
+  if (level === 'HOLD') return 'Held at the power that it had';
+  if (kw !== null) return `Held at ${power(kw)}`;
+  return mode === null ? 'Held' : `In mode ${mode}`;
+}
+
+function because(place: PlanPlace, nameOf: NameOf): string {
+  if (place.level === 'MODE') return 'because no setpoint, slot or emergency is active';
+  return `by ${theThing(place, nameOf)}`;
+}
+
+function theThing(place: PlanPlace, nameOf: NameOf): string {
+  switch (place.level) {
+    case 'MODE':
+      return `the mode ${place.mode}`;
+    case 'SLOT':
+      return place.slot === null
+        ? `the slot of a schedule ${nameOf(place)}`
+        : `slot ${place.slot} of the schedule ${nameOf(place)}`;
+    case 'STOP':
+    case 'HOLD':
+      return `the emergency ${nameOf(place)}`;
+    default:
+      return `the ${place.level} setpoint ${nameOf(place)}`;
+  }
+}
+
+function until({ level, until: end }: PlanPlace): string {
+  if (end !== null) return ` until ${end}`;
+  if (level === 'STOP' || level === 'HOLD') return ' until a mode command ends it';
+  return '';
+}
+
+function sendingText(
+  told: Explanation['told'],
+  session: Explanation['session'],
+  { level }: PlanPlace,
+): string[] {
+  if (told?.acknowledgedAt)
+    return level === 'MODE' ? [] : [`the plant acknowledged it at ${told.acknowledgedAt}`];
+  if (told) return [`it was sent at ${told.at}, and the plant has not acknowledged it`];
+  if (session === 'NONE') return ['no gateway serves the site, so nothing was sent'];
+  return [session === 'AWAY' ? 'nothing was sent: the gateway is away' : 'nothing was sent yet'];
+}
+
+function measuredText(measured: Explanation['measured']): string[] {
+  if (!measured || (measured.kw === null && measured.expectedKw === null)) return [];
+  const { kw, expectedKw, verdict } = measured;
+  if (kw === null) return ['no fresh measurement'];
+  const is = `${power(kw)} measured`;
+  switch (verdict) {
+    case 'FOLLOWS':
+    case 'COMPLETED':
+      return [`the plant followed: ${is}`];
+    case 'DEVIATES':
+    case 'DEVIATED':
+      return [`the plant did not follow: ${is}, ${power(expectedKw ?? 0)} expected`];
+    case 'SETTLING':
+      return [`the plant is settling: ${is}`];
+    default:
+      return [is];
+  }
+}
+
+function power(kw: number): string {
+  return `${Math.abs(kw)} kW ${kw < 0 ? 'export' : 'import'}`;
+}

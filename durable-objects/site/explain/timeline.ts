@@ -1,0 +1,117 @@
+/** The timeline of a command, from its log row, its dispatches and its plan entry [C-13.2]. Pure. */
+import type { Acknowledgement } from '../../../protocol/event.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { jsonObject } from '../../../protocol/json-text.ts';
+import type { TimelineStep } from '../../../protocol/timeline.ts';
+import type { Clock } from '../../object/clock.ts';
+import { logEntryOf } from '../command/log.ts';
+import type { MessageIdRows } from '../command/message-ids.ts';
+import type { Decision } from '../command/pipeline.ts';
+import type { CommandRow, CommandRows } from '../command/rows.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { DispatchRow } from '../dispatch/rows.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Span } from '../plan/state.ts';
+
+/** How many times of being displaced a timeline shows: the latest ones. */
+const SPANS = 20;
+
+type Step = Omit<TimelineStep, 'at' | 'tookMs'> & { atMs: number };
+
+export interface TimelineSources {
+  clock: Pick<Clock, 'now'>;
+  commandRows: CommandRows;
+  messageIds: MessageIdRows;
+  dispatches: Dispatches;
+  plan: Plan;
+}
+
+/** JSON of the answer of the route; null: no such command, or one of another key. */
+export function readTimeline(
+  { clock, commandRows, messageIds, dispatches, plan }: TimelineSources,
+  { siteId, commandId, keyId }: { siteId: string; commandId: string; keyId: string | null },
+): string | null {
+  const command = commandRows.findById(commandId);
+  if (!command || (keyId !== null && command.key_id !== keyId)) return null;
+  const isActive = plan.state.entries.find(command.sequence)?.obeyedSinceMs != null;
+  const spans =
+    command.spans === null ? plan.state.spansOf(command.sequence, clock.now()) : JSON.parse(command.spans);
+  const acknowledged = messageIds.find(command.key_id, command.message_id);
+  const steps = timelineOf(command, {
+    dispatches: dispatches.rows.ofCommand(command.sequence),
+    ...{ spans, isActive },
+    acknowledgement:
+      acknowledged?.command_id === command.id ? statusOf(acknowledged.acknowledgement) : undefined,
+  });
+  return jsonObject({ command: logEntryOf(siteId, command, keyId === null), steps }).text;
+}
+
+function statusOf(acknowledgement: string): string {
+  return (JSON.parse(acknowledgement) as Acknowledgement).status;
+}
+
+interface Lived {
+  dispatches: readonly DispatchRow[];
+  spans: readonly Span[];
+  /** Whether the plant follows the setpoint now. */
+  isActive: boolean;
+  /** The status of the acknowledgement; undefined: it is not stored any more. */
+  acknowledgement: string | undefined;
+}
+
+function timelineOf(
+  command: CommandRow,
+  { dispatches, spans, isActive, acknowledgement }: Lived,
+): TimelineStep[] {
+  const steps: Step[] = [];
+  const add = (step: Step['step'], atMs: number | null, more: Partial<Step> = {}) => {
+    if (atMs !== null) steps.push({ step, atMs, ...more });
+  };
+  const { created_at_ms: recordedAtMs, finished_at_ms: finishedAtMs } = command;
+  const isRejected = command.status === 'REJECTED';
+  const decision = command.decision === null ? undefined : (JSON.parse(command.decision) as Decision);
+  add('PUBLISHED', command.published_at_ms === null ? null : Math.min(command.published_at_ms, recordedAtMs));
+  add('RECORDED', recordedAtMs);
+  add('JUDGED', decision ? recordedAtMs : null, decision ? { reason: decision.stage } : {});
+  add('ACKNOWLEDGED', command.acked_at_ms, {
+    reason: command.rejection_code ?? acknowledgement ?? 'accepted',
+  });
+  if (!isRejected) add('PLANNED', recordedAtMs, plannedAs(decision));
+  const [first] = dispatches;
+  add('DISPATCHED', command.dispatched_at_ms, {
+    ...(first ? { by: first.device_id, attempt: Math.max(...dispatches.map(({ tries }) => tries)) } : {}),
+  });
+  add('DEVICE_RECEIVED', command.started_at_ms, first ? { by: first.device_id } : {});
+  add('DEVICE_STARTED', command.device_started_at_ms);
+  const shown = spans.slice(-SPANS);
+  shown.forEach(([fromMs, untilMs], index) => {
+    if (index > 0 || shown.length < spans.length) add('RESUMED', fromMs);
+    const isLast = index === shown.length - 1;
+    if (!isLast || !isActive) add('DISPLACED', isLast && untilMs === finishedAtMs ? null : untilMs);
+  });
+  if (command.actual_value_kw !== null)
+    add('MEASURED', finishedAtMs, {
+      reason: `${command.actual_value_kw} kW of ${command.target_value_kw} kW`,
+    });
+  if (!isRejected) add('ENDED', finishedAtMs, { reason: endOf(command) });
+  return inOrder(steps);
+}
+
+/** In the order of their times; steps of the same time stay in the order of a command's life. */
+function inOrder(steps: readonly Step[]): TimelineStep[] {
+  const sorted = [...steps].sort((one, other) => one.atMs - other.atMs);
+  return sorted.map(({ atMs, ...step }, index) => ({
+    ...{ at: formatInstant(atMs), ...step },
+    tookMs: atMs - (sorted[index - 1]?.atMs ?? atMs),
+  }));
+}
+
+function plannedAs(decision: Decision | undefined): { reason?: string } {
+  const { isOnTop, level } = (decision?.facts ?? {}) as { isOnTop?: boolean; level?: string };
+  if (isOnTop === undefined) return {};
+  return { reason: isOnTop ? `on top, as ${level}` : `waits, as ${level}` };
+}
+
+function endOf({ status, reason }: CommandRow): string {
+  return reason === null ? status : `${status}: ${reason}`;
+}

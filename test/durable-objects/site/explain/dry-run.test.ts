@@ -1,0 +1,306 @@
+/** What a dry run says about the plan, and that it leaves nothing behind [C-13.1]. */
+import { ask, askOne, SITE, walkDryRun } from '#workerd/dry-run-walk.ts';
+import { alarmAt, HOUR, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { commandsOf, sendTelemetry } from '#workerd/site-devices.ts';
+import { newAwaySite, newPlannedSite, obey, planned, rowOf, sentTo } from '#workerd/site-plan.ts';
+import { rowsOf } from '#workerd/site-rows.ts';
+import {
+  batch,
+  batteryCommand,
+  charge,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
+
+/** Everything that a site stores, except the readings' own places. */
+async function stored({ id }: Plant): Promise<unknown> {
+  const tables = await rowsOf<{ name: string }>(
+    id,
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\' ORDER BY name`,
+  );
+  const all = await Promise.all(
+    tables.map(async ({ name }) => [name, await rowsOf(id, `SELECT * FROM ${name}`)]),
+  );
+  return Object.fromEntries(all);
+}
+
+it('answers like the publish of the same bytes for 500 random commands, with a seed that the long walk does not have', async ({
+  clock: _clock,
+}) => {
+  await walkDryRun(0, 500);
+});
+
+describe('the plan of a dry run', () => {
+  it('a setpoint above another one displaces it, and is sent to the plant at once [C-13.1]', async ({
+    plannedSite: { plant, partner, link },
+  }) => {
+    const normal = planned(20, 'NORMAL');
+    await partner.submit(normal);
+    await obey({ plant, link }, 1);
+    const high = planned(30, 'HIGH', { forMs: HOUR });
+    const { plan, acknowledgement, decidedBy } = await askOne(partner, high);
+    expect([acknowledgement.status, decidedBy]).toEqual(['ACCEPTED', 'plan']);
+    const { id } = await rowOf(plant, normal);
+    expect(plan).toEqual({
+      onTop: true,
+      displaces: [{ commandId: id, level: 'NORMAL', ends: null }],
+      waitsBelow: null,
+      tellsPlant: {
+        ...{ deviceId: plant.gateway.id, action: 'SITE_SETPOINT' },
+        payload: expect.objectContaining({ targetSignedKw: 30 }),
+        ...{ from: formatInstant(Date.now()), until: formatInstant(Date.now() + HOUR) },
+      },
+      resumesAfter: null,
+    });
+    expect(await sentTo(link, plant)).toEqual([20]);
+  });
+
+  it('a newer setpoint of the same level ends the older one [C-7.7]', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    const older = planned(20, 'NORMAL');
+    await partner.submit(older);
+    const { plan } = await askOne(partner, planned(30, 'NORMAL'));
+    const { id } = await rowOf(plant, older);
+    expect(plan).toMatchObject({
+      onTop: true,
+      displaces: [{ commandId: id, level: 'NORMAL', ends: 'SUPERSEDED' }],
+    });
+    expect((await rowOf(plant, older)).status).toBe('PENDING');
+  });
+
+  it('a setpoint below another one waits until that one ends [C-13.1]', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    const high = planned(20, 'HIGH', { forMs: HOUR });
+    await partner.submit(high);
+    const until = formatInstant(Date.now() + HOUR);
+    const { plan, acknowledgement } = await askOne(partner, planned(30, 'NORMAL'));
+    expect(acknowledgement.status).toBe('QUEUED');
+    const { id } = await rowOf(plant, high);
+    expect(plan).toMatchObject({
+      ...{ onTop: false, displaces: [], waitsBelow: { level: 'HIGH', commandId: id }, resumesAfter: until },
+      tellsPlant: { payload: { targetSignedKw: 30 }, from: until, until: null },
+    });
+  });
+
+  it('a setpoint of later waits for its window, below nothing', async ({ plannedSite: { partner } }) => {
+    const { plan } = await askOne(partner, planned(30, 'NORMAL', { inMs: HOUR }));
+    expect(plan).toMatchObject({
+      onTop: false,
+      waitsBelow: null,
+      resumesAfter: null,
+      tellsPlant: { from: formatInstant(Date.now() + HOUR) },
+    });
+  });
+
+  it('shows no id of a command of another key, and all ids to a member of the organization', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    const high = planned(20, 'HIGH', { forMs: HOUR });
+    await partner.submit(high);
+    const { id } = await rowOf(plant, high);
+    const other = new Submitter(plant.id);
+    for (const command of [
+      planned(30, 'NORMAL'),
+      planned(30, 'HIGH'),
+      submission('emergency', { type: 'STOP' }),
+    ]) {
+      const [text = ''] = await siteOf(plant.id).dryRun(other.batchOf([command]), false);
+      expect(text).not.toContain(id);
+      expect(text).not.toContain(high.messageId);
+      const [full = ''] = await siteOf(plant.id).dryRun(other.batchOf([command]), true);
+      expect(full).toContain(id);
+    }
+  });
+
+  it('an emergency ends setpoints and waiting commands, and goes to each device', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    await partner.submit(planned(20, 'HIGH'));
+    await partner.submit(planned(20, 'NORMAL', { inMs: HOUR }));
+    const { plan } = await askOne(partner, submission('emergency', { type: 'STOP' }));
+    expect(plan).toMatchObject({
+      onTop: true,
+      displaces: [
+        { level: 'HIGH', ends: 'SUPERSEDED' },
+        { level: 'NORMAL', ends: 'EMERGENCY' },
+      ],
+      tellsPlant: { deviceId: plant.gateway.id, action: 'EMERGENCY_STOP' },
+    });
+    await partner.submit(submission('emergency', { type: 'STOP' }));
+    const below = await askOne(partner, planned(20, 'HIGH'));
+    expect(below.plan).toMatchObject({ onTop: false, waitsBelow: { level: 'STOP' }, resumesAfter: null });
+  });
+
+  it('a batch has no place in the plan and names the MQTT command of each action', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    const commands = batch(
+      batteryCommand(5),
+      batteryCommand(undefined, { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }),
+    );
+    const { plan, decidedBy } = await askOne(partner, submission('device', commands));
+    expect(decidedBy).toBe('dispatch');
+    expect(plan).toMatchObject({
+      onTop: null,
+      tellsPlant: {
+        deviceId: plant.gateway.id,
+        action: 'BESS_CHARGE',
+        until: formatInstant(Date.now() + 15 * MINUTE),
+      },
+      alsoSent: [{ action: 'FVE_STOP' }],
+    });
+  });
+
+  it('a gateway that is away gets the command when it is back', async ({ clock: _clock }) => {
+    const { partner } = await newAwaySite();
+    const { acknowledgement, plan, asOf } = await askOne(partner, charge());
+    expect([acknowledgement.status, asOf.gateway]).toEqual(['QUEUED', 'AWAY']);
+    expect(plan?.tellsPlant).toMatchObject({ from: null });
+  });
+
+  it('over the limit of waiting commands the oldest is displaced [C-7.6]', async ({ clock: _clock }) => {
+    const { plant, partner } = await newAwaySite();
+    const waiting = Array.from({ length: 50 }, () => charge(1));
+    await partner.submit(...waiting);
+    const { plan } = await askOne(partner, charge(2));
+    const { id } = await rowOf(plant, waiting[0] ?? charge());
+    expect(plan?.displaces).toEqual([{ commandId: id, level: null, ends: 'QUEUE_FULL' }]);
+  });
+});
+
+describe('the checks of a dry run', () => {
+  it('an accepted command passes all; a refused one names the limit and the nearest value', async ({
+    plannedSite: { partner },
+  }) => {
+    const good = await askOne(partner, planned(20, 'HIGH'));
+    expect(good.stages.map(({ stage, outcome }) => `${stage} ${outcome}`)).toEqual([
+      ...['signature skipped', 'repeat ok', 'freshness skipped', 'payload ok', 'window ok'],
+      ...['target ok', 'constraint ok', 'topology ok'],
+    ]);
+    const { acknowledgement, stages, plan } = await askOne(partner, planned(101, 'HIGH'));
+    expect(plan).toBeNull();
+    expect(stages.slice(-2)).toEqual([
+      {
+        ...{ stage: 'constraint', outcome: 'refused', message: acknowledgement.message },
+        ...{ constraint: 'maxImportKw', limit: 100, value: 101, unit: 'kW' },
+        admissible: { field: 'targetValueKw', unit: 'kW', max: 100 },
+      },
+      { stage: 'topology', outcome: 'skipped' },
+    ]);
+  });
+
+  it('names the hard limit if that is the lower one', async ({ clock: _clock }) => {
+    const { plant, partner } = await newPlannedSite(SITE);
+    await siteOf(plant.id).configure(plant.id, {
+      ...SITE.config,
+      hardLimits: { ...SITE.config?.hardLimits, maxImportKw: 60 },
+    } as never);
+    const { stages } = await askOne(partner, planned(101, 'HIGH'));
+    expect(stages.find(({ stage }) => stage === 'constraint')).toMatchObject({
+      limit: 100,
+      admissible: { max: 60 },
+    });
+  });
+
+  it('names every check that refuses an item of a batch, and what is left of a limit for all batteries', async ({
+    clock: _clock,
+  }) => {
+    const { partner, link, plant } = await newPlannedSite(SITE);
+    await partner.submit(submission('device', batch(batteryCommand(25, { deviceId: 'BESS-2' }))));
+    const sum = await askOne(partner, charge(30));
+    expect(sum.stages.filter(({ outcome }) => outcome === 'refused')).toMatchObject([
+      {
+        stage: 'constraint',
+        limit: 50,
+        value: 55,
+        admissible: { field: 'commands[0].params.powerKw', max: 25 },
+      },
+    ]);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1, 'BESS-1/socPercent': 96 });
+    const both = await askOne(partner, charge(10));
+    expect(both.stages.filter(({ outcome }) => outcome === 'refused')).toMatchObject([
+      { stage: 'constraint', deviceId: 'BESS-1', unit: '%', value: 96 },
+      { stage: 'fault', message: 'BESS-1 reports a fault' },
+    ]);
+    expect(both.stages.some(({ admissible }) => admissible)).toBe(false);
+  });
+
+  it('names each refused slot of a schedule', async ({ plannedSite: { partner } }) => {
+    const slots = [90, 120, -90].map((value, slotIndex) => ({
+      slotIndex,
+      mode: 'STANDARD',
+      setpoint: { value },
+    }));
+    const set = submission('schedule', { startTime: formatInstant(Date.now()), slots });
+    const { stages } = await askOne(partner, set);
+    expect(stages.filter(({ outcome }) => outcome === 'refused')).toMatchObject([
+      { slot: 1, limit: 100, admissible: { field: 'slots[1].setpoint.value', max: 100 } },
+      { slot: 2, limit: 80, admissible: { field: 'slots[2].setpoint.value', min: -80 } },
+    ]);
+  });
+});
+
+describe('a list of a dry run', () => {
+  it('judges each command after those before it [C-13.1]', async ({ plannedSite: { partner } }) => {
+    const first = planned(20, 'HIGH');
+    const answers = await ask(
+      partner,
+      ...[first, planned(30, 'NORMAL'), first, submission('device', batch(batteryCommand(30)))],
+      submission('emergency', { type: 'HOLD' }),
+      submission('device', batch(batteryCommand(30))),
+    );
+    expect(
+      answers.map(({ acknowledgement, repeated = false }) => [acknowledgement.status, repeated]),
+    ).toEqual([
+      ['ACCEPTED', false],
+      ['QUEUED', false],
+      ['ACCEPTED', true],
+      ['ACCEPTED', false],
+      ['ACCEPTED', false],
+      ['REJECTED', false],
+    ]);
+    const [alone] = await ask(partner, submission('device', batch(batteryCommand(30))));
+    expect(alone?.acknowledgement.status).toBe('ACCEPTED');
+  });
+});
+
+describe('after 10 000 dry runs', () => {
+  it('the site has the same rows, alarm and sequence, and its gateway and partner got nothing [C-13.1]', async ({
+    plannedSite: { plant, partner, link, listener },
+  }) => {
+    await partner.submit(planned(20, 'HIGH', { forMs: HOUR }));
+    await obey({ plant, link }, 1);
+    await partner.submit(submission('device', batch(batteryCommand(30))));
+    await passTime(plant.id, 10 * MINUTE);
+    const inbox = commandsOf(link).length;
+    const events = listener.link.received.length;
+    const state = async () => [await stored(plant), await alarmAt(plant.id)];
+    const before = await state();
+    const { asOf } = await askOne(partner, planned(1, 'NORMAL'));
+    const all = [
+      ...[planned(30, 'HIGH'), planned(101, 'HIGH'), planned(30, 'NORMAL'), charge(5), charge(51)],
+      ...[submission('emergency', { type: 'STOP' }), submission('mode', { mode: 'PEAK_SHAVING' })],
+      submission('config', { constraints: { maxImportKw: 10 } }),
+      submission('site-setpoint', powerSetpoint(30, { priority: 'EMERGENCY' })),
+      submission('schedule', {
+        startTime: formatInstant(Date.now()),
+        slots: [{ slotIndex: 0, mode: 'STANDARD' }],
+      }),
+    ];
+    for (let round = 0; round < 500; round++) await ask(partner, ...all, ...all);
+    const after = await askOne(partner, planned(1, 'NORMAL'));
+    expect(after.asOf).toEqual(asOf);
+    expect(await state()).toEqual(before);
+    expect(commandsOf(link)).toHaveLength(inbox);
+    expect(listener.link.received).toHaveLength(events);
+    // The site works on as if nothing had been asked.
+    await partner.submit(submission('device', batch(batteryCommand(30))));
+    expect(await partner.acknowledge(planned(30, 'HIGH'))).toMatchObject({ status: 'ACCEPTED' });
+  });
+});

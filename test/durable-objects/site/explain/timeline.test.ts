@@ -1,0 +1,117 @@
+/** The life of a command as steps [C-13.2]. */
+import { HOUR, passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { newAwaySite, obey, planned, rowOf } from '#workerd/site-plan.ts';
+import { rowsOf } from '#workerd/site-rows.ts';
+import { charge, Submitter } from '#workerd/site-submissions.ts';
+import { describe, expect, it } from '#workerd/site-test.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import { timeline } from '../../../../protocol/timeline.ts';
+
+async function read({ id }: Plant, commandId: string, keyId: string | null = null) {
+  const text = await siteOf(id).ask({ kind: 'timeline', siteId: id, keyId, commandId });
+  return text === null ? null : timeline.parse(JSON.parse(text));
+}
+
+/** The steps as texts: seconds since the start, step, reason, attempt. */
+async function stepsOf(plant: Plant, publish: Submission): Promise<string[]> {
+  const found = await read(plant, (await rowOf(plant, publish)).id);
+  const steps = found?.steps ?? [];
+  steps.forEach(({ at, tookMs }, index) => {
+    const before = Date.parse(steps[index - 1]?.at ?? at);
+    expect(Date.parse(at) - before).toBe(tookMs);
+    expect(tookMs).toBeGreaterThanOrEqual(0);
+  });
+  return steps.map(({ at, step, reason, attempt }) =>
+    [(Date.parse(at) - START_MS) / SECOND, step, reason, attempt]
+      .filter((part) => part !== undefined)
+      .join(' '),
+  );
+}
+
+describe('the timeline of a command', () => {
+  it('shows a batch from its publish to its end, and when the device began [C-13.2]', async ({
+    plannedSite: scene,
+  }) => {
+    const { plant, partner, link } = scene;
+    await passTime(plant.id, SECOND);
+    const publish = charge(5, { publishedAtMs: START_MS });
+    await partner.submit(publish);
+    await passTime(plant.id, SECOND);
+    const { cmdId } = await obey(scene, 1, 'RECEIVED');
+    expect((await stepsOf(plant, publish)).slice(-2)).toEqual(['1 DISPATCHED 1', '2 DEVICE_RECEIVED']);
+    await passTime(plant.id, SECOND);
+    await sendAck(link, plant.gateway, cmdId, 'IN_PROGRESS');
+    await passTime(plant.id, SECOND);
+    await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
+    expect(await stepsOf(plant, publish)).toEqual([
+      ...['0 PUBLISHED', '1 RECORDED', '1 JUDGED dispatch', '1 ACKNOWLEDGED ACCEPTED', '1 PLANNED'],
+      ...['1 DISPATCHED', '2 DEVICE_RECEIVED', '3 DEVICE_STARTED', '4 ENDED COMPLETED'],
+    ]);
+  });
+
+  it('shows when a setpoint was displaced, resumed, measured and ended', async ({ plannedSite: scene }) => {
+    const { plant, partner, link } = scene;
+    const normal = planned(20, 'NORMAL', { forMs: 300 * SECOND });
+    await partner.submit(normal);
+    await obey(scene, 1);
+    await passTime(plant.id, 100 * SECOND);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 20.1 });
+    await partner.submit(planned(30, 'HIGH', { forMs: 10 * SECOND }));
+    await obey(scene, 2);
+    await passTime(plant.id, 10 * SECOND);
+    await obey(scene, 3);
+    await passTime(plant.id, 200 * SECOND);
+    expect(await stepsOf(plant, normal)).toEqual([
+      ...[
+        '0 PUBLISHED',
+        '0 RECORDED',
+        '0 JUDGED plan',
+        '0 ACKNOWLEDGED ACCEPTED',
+        '0 PLANNED on top, as NORMAL',
+      ],
+      ...['0 DISPATCHED', '0 DEVICE_RECEIVED', '100 DISPLACED', '110 RESUMED'],
+      ...['300 MEASURED 20.1 kW of 20 kW', '300 ENDED COMPLETED'],
+    ]);
+  });
+
+  it('ends with the refusal of a rejected command, and with the expiry of one that was never sent', async ({
+    clock: _clock,
+  }) => {
+    const { plant, partner } = await newAwaySite();
+    const over = planned(101, 'HIGH');
+    const late = planned(20, 'HIGH', { forMs: 10 * SECOND });
+    await partner.submit(over, late);
+    expect(await stepsOf(plant, over)).toEqual([
+      '0 PUBLISHED',
+      '0 RECORDED',
+      '0 JUDGED constraint',
+      '0 ACKNOWLEDGED CONSTRAINT_VIOLATION',
+    ]);
+    await passTime(plant.id, HOUR);
+    expect((await stepsOf(plant, late)).slice(-2)).toEqual([
+      '0 PLANNED on top, as HIGH',
+      '10 ENDED FAILED: EXPIRED',
+    ]);
+  });
+
+  it('is only shown to the key that sent the command, and to members', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    const publish = charge();
+    await partner.submit(publish);
+    const { id } = await rowOf(plant, publish);
+    expect(await read(plant, id, partner.keyId)).toMatchObject({ command: { id } });
+    expect(await read(plant, id, new Submitter(plant.id).keyId)).toBeNull();
+    expect(await read(plant, crypto.randomUUID())).toBeNull();
+  });
+
+  it('is found without a scan of the log', async ({ plannedSite: { plant } }) => {
+    const [plan] = await rowsOf<{ detail: string }>(
+      plant.id,
+      `EXPLAIN QUERY PLAN SELECT * FROM command WHERE id = 'x'`,
+    );
+    expect(plan?.detail).toContain('USING INDEX command_id');
+  });
+});

@@ -1,0 +1,58 @@
+/** Why a site did what it did, and the life of a command [C-13.2], [C-13.3]. */
+import * as z from 'zod';
+import { explainAnswer } from '../../../protocol/explain.ts';
+import { uuid } from '../../../protocol/ids.ts';
+import { JsonText } from '../../../protocol/json-text.ts';
+import { timeline } from '../../../protocol/timeline.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { instantParameter, invalidParameter, requireRange } from '../../http/query.ts';
+import { siteRead } from './site-read.ts';
+
+const instants = z.object({
+  at: instantParameter.optional(),
+  from: instantParameter.optional(),
+  to: instantParameter.optional(),
+});
+
+export const explainRoutes = [
+  ...siteRead('explain', {
+    summary: 'Explain what a site does, or did',
+    query: instants,
+    answer: {
+      description:
+        'With `at`, or without parameters: what the plant was to do at that moment, why, what waited, and whether it followed. With `from` and `to`: the changes of the plan in [from, to), oldest first, up to 50. A partner sees the commands of its own key; of others only their place in the plan',
+      body: explainAnswer,
+    },
+    check: ({ at, from, to }) => {
+      if (at !== undefined && (from !== undefined || to !== undefined))
+        throw invalidParameter('at: send either at, or from and to');
+      if ((from === undefined) !== (to === undefined))
+        throw invalidParameter(`${from === undefined ? 'from' : 'to'}: from and to belong together`);
+      if (from !== undefined && to !== undefined) requireRange(from, to);
+    },
+    read: async (site, siteId, { at, from, to }, { keyId }) => {
+      const query =
+        from !== undefined && to !== undefined ? { fromMs: from, toMs: to } : { atMs: at ?? null };
+      return new JsonText((await site.ask({ kind: 'explain', siteId, keyId, query })) ?? '{}');
+    },
+  }),
+  ...siteRead('commands/{commandId}/timeline', {
+    summary: 'Get the life of a command to a site',
+    params: z.object({ commandId: uuid }),
+    answer: {
+      description:
+        'The command with its steps: what happened when, and how long after the step before. A partner sees the commands of its own key',
+      body: timeline,
+    },
+    errors: ['NOT_FOUND'],
+    read: async (site, siteId, _query, { keyId }, { commandId }) => {
+      const text = await site.ask({ kind: 'timeline', siteId, keyId, commandId });
+      if (text === null)
+        throw new ApiError(
+          'NOT_FOUND',
+          'No command with this id is visible to you: look it up in the command log',
+        );
+      return new JsonText(text);
+    },
+  }),
+];
