@@ -139,7 +139,15 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
       expect(created.connectionBundle?.codeSamples[language]).toMatch(
         new RegExp(`^ *(#|//).*vcp\\.${slug}\\.event\\.execution`, 'm'),
       );
+      const gateway = await stack.gateway(plant.gateway);
+      await eventually(() => gateway.connected || undefined);
       const sample = run(language, created);
+      const asked = JSON.parse(await eventually(() => find(sample, 'dry-run')));
+      expect(asked).toMatchObject({
+        acknowledgement: { status: 'ACCEPTED', commandType: 'DEVICE_COMMAND' },
+        plan: { tellsPlant: { deviceId: plant.gateway.id } },
+      });
+      await gateway.stop();
       const ack = JSON.parse(await eventually(() => find(sample, 'ack')));
       expect(ack).toMatchObject({ correlationId: 'sample-1', siteId: plant.id });
       expect(ack.payload).toMatchObject({ status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' });

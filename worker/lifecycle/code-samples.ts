@@ -1,8 +1,12 @@
 /**
  * Code samples that run without changes (spec: Connection bundle). Those for Node and Python connect, print
- * acknowledgements and telemetry and, if the key may send device commands, send one. That for curl lists the sites.
+ * acknowledgements and telemetry and, if the key may send device commands, first ask what one would do, and then send a
+ * harmless one. That for curl lists the sites.
  */
+
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
+import { supportedDeviceCommands } from '../../protocol/asset.ts';
+import type { AssetType } from '../../protocol/enums.ts';
 
 export interface SampleFacts {
   uri: string;
@@ -11,6 +15,8 @@ export interface SampleFacts {
   signingKey: string;
   /** A plant that the key may see; undefined if there is none. */
   siteId: string | undefined;
+  /** The sub-devices of that plant. */
+  assets: readonly { externalId: string; assetType: AssetType }[];
   restUrl: string;
   mayRead: boolean;
   /** The key has vcp:write:device-command, so the sample sends a signed command. */
@@ -24,7 +30,8 @@ export function codeSamples(facts: SampleFacts): ConnectionBundle['codeSamples']
   return { node: nodeSample(facts), python: pythonSample(facts), curl: curlSample(facts) };
 }
 
-function nodeSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
+function nodeSample(facts: SampleFacts): string {
+  const { uri, slug, key, signingKey, siteId = NO_SITE, restUrl, maySend } = facts;
   return `// npm install amqplib; then: node sample.cjs
 // If the listener's certificate is from your own CA: NODE_EXTRA_CA_CERTS=ca.pem node sample.cjs
 // A complete client, which follows commands to COMPLETED and reconnects: examples/partner (partner.mjs, Partner.java)
@@ -35,6 +42,8 @@ const URI = '${uri}';
 const SLUG = '${slug}';
 const SITE_ID = '${siteId}';
 const SIGNING_KEY = '${signingKey}';
+const KEY = '${key}';
+const REST = '${restUrl}';
 
 // The signed text: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
 function signed(envelope, routingKey) {
@@ -64,7 +73,7 @@ async function main() {
       channel.ack(message);
     });
   }
-${maySend ? NODE_COMMAND : readOnly('  //', 'routingKey')}}
+${maySend ? nodeCommand(askedItem(facts)) : readOnly('  //', 'routingKey')}}
 
 main().catch((error) => {
   console.error(error.message);
@@ -73,28 +82,64 @@ main().catch((error) => {
 `;
 }
 
-const NODE_COMMAND = `
-  // Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED. Use a sub-device of yours to run the command.
+/** An item of a batch. */
+interface Item {
+  deviceId: string;
+  assetType: AssetType;
+  command: string;
+}
+
+/** There is no such sub-device, so the command changes nothing. */
+const HARMLESS: Item = { deviceId: 'EXAMPLE', assetType: 'BESS', command: 'BESS_STOP' };
+
+/** The command that the sample asks about: it stops a battery or a PV system of the plant, if the plant has one. */
+function askedItem({ assets }: SampleFacts): Item {
+  for (const { externalId: deviceId, assetType } of assets) {
+    const command = supportedDeviceCommands([assetType]).find((one) => one.endsWith('_STOP'));
+    if (command) return { deviceId, assetType, command };
+  }
+  return HARMLESS;
+}
+
+const literal = ({ deviceId, assetType, command }: Item) =>
+  `deviceId: '${deviceId}', assetType: '${assetType}', command: '${command}'`;
+
+function nodeCommand(asked: Item): string {
+  return `
   const routingKey = \`\${SLUG}.command.device\`;
-  const envelope = {
+  const envelopeOf = (command) => ({
     version: '1.1',
     messageId: randomUUID(),
     correlationId: 'sample-1',
     timestamp: new Date().toISOString(),
     source: 'sample',
     siteId: SITE_ID,
-    payload: { commands: [{ deviceId: 'EXAMPLE', assetType: 'BESS', command: 'BESS_STOP' }] },
-  };
+    payload: { commands: [command] },
+  });
+
+  // 1. What would a command do? A dry run changes nothing, and the plant gets nothing.
+  const asked = envelopeOf({ ${literal(asked)} });
+  const answer = await fetch(\`\${REST}/\${SITE_ID}/commands/dry-run\`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': KEY },
+    body: JSON.stringify({ routingKey, message: signed(asked, routingKey).toString() }),
+  });
+  console.log('dry-run', await answer.text());
+
+  // 2. A real command. Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED.
+  const envelope = envelopeOf({ ${literal(HARMLESS)} });
   channel.publish('vcp', routingKey, signed(envelope, routingKey), { contentType: 'application/json' });
   await channel.waitForConfirms();
   console.log('sent', envelope.messageId);
 `;
+}
 
-function pythonSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
+function pythonSample(facts: SampleFacts): string {
+  const { uri, slug, key, signingKey, siteId = NO_SITE, restUrl, maySend } = facts;
   return `# pip install pika; then: python sample.py
 # If the listener's certificate is from your own CA: SSL_CERT_FILE=ca.pem python sample.py
 # A complete client, which follows commands to COMPLETED and reconnects: examples/partner (partner.py)
-import hashlib, hmac, json, sys, uuid
+import hashlib, hmac, json, sys, urllib.error, urllib.request, uuid
 from datetime import datetime, timezone
 import pika
 
@@ -102,6 +147,8 @@ URI = '${uri}'
 SLUG = '${slug}'
 SITE_ID = '${siteId}'
 SIGNING_KEY = '${signingKey}'
+KEY = '${key}'
+REST = '${restUrl}'
 
 
 # The signed text: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
@@ -128,7 +175,7 @@ for name in ('status', 'telemetry'):
     queue = f'vcp.{SLUG}.event.{name}'
     channel.queue_declare(queue, passive=True)
     channel.basic_consume(queue, show)
-${maySend ? PYTHON_COMMAND : readOnly('#', 'routing_key')}
+${maySend ? pythonCommand(askedItem(facts)) : readOnly('#', 'routing_key')}
 try:
     channel.start_consuming()
 except pika.exceptions.ConnectionClosed as error:
@@ -136,22 +183,46 @@ except pika.exceptions.ConnectionClosed as error:
 `;
 }
 
-const PYTHON_COMMAND = `
-# Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED. Use a sub-device of yours to run the command.
+const dictionary = ({ deviceId, assetType, command }: Item) =>
+  `{'deviceId': '${deviceId}', 'assetType': '${assetType}', 'command': '${command}'}`;
+
+function pythonCommand(asked: Item): string {
+  return `
 routing_key = f'{SLUG}.command.device'
-envelope = {
-    'version': '1.1',
-    'messageId': str(uuid.uuid4()),
-    'correlationId': 'sample-1',
-    'timestamp': datetime.now(timezone.utc).isoformat(),
-    'source': 'sample',
-    'siteId': SITE_ID,
-    'payload': {'commands': [{'deviceId': 'EXAMPLE', 'assetType': 'BESS', 'command': 'BESS_STOP'}]},
-}
+
+
+def envelope_of(command):
+    return {
+        'version': '1.1',
+        'messageId': str(uuid.uuid4()),
+        'correlationId': 'sample-1',
+        'timestamp': datetime.now(timezone.utc).isoformat(),
+        'source': 'sample',
+        'siteId': SITE_ID,
+        'payload': {'commands': [command]},
+    }
+
+
+def ask(envelope):
+    body = json.dumps({'routingKey': routing_key, 'message': signed(envelope, routing_key)}).encode()
+    headers = {'content-type': 'application/json', 'x-api-key': KEY}
+    request = urllib.request.Request(f'{REST}/{SITE_ID}/commands/dry-run', body, headers)
+    try:
+        return urllib.request.urlopen(request).read().decode()
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+
+
+# 1. What would a command do? A dry run changes nothing, and the plant gets nothing.
+print('dry-run', ask(envelope_of(${dictionary(asked)})), flush=True)
+
+# 2. A real command. Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED.
+envelope = envelope_of(${dictionary(HARMLESS)})
 properties = pika.BasicProperties(content_type='application/json')
 channel.basic_publish('vcp', routing_key, signed(envelope, routing_key), properties)
 print('sent', envelope['messageId'], flush=True)
 `;
+}
 
 /** The part of a sample that replaces the command if the key may not send commands. */
 function readOnly(mark: string, routingKey: string): string {

@@ -4,7 +4,7 @@ import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { EXCHANGE, fullQueueName } from '../../protocol/routing-keys.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
-import { codeSamples } from './code-samples.ts';
+import { codeSamples, type SampleFacts } from './code-samples.ts';
 
 export interface BundleFacts {
   host: string;
@@ -16,6 +16,8 @@ export interface BundleFacts {
   scopes: readonly ApiKeyScope[];
   /** The plants that the key may see. */
   sites: readonly { id: string; name: string }[];
+  /** The sub-devices of the first of them. */
+  assets: SampleFacts['assets'];
   caCertificate: string | undefined;
   /** Origin of the REST API, without a path. */
   origin: string;
@@ -59,6 +61,7 @@ export function connectionBundle(facts: BundleFacts): ConnectionBundle {
       key,
       signingKey,
       siteId: sites[0]?.id,
+      assets: facts.assets,
       restUrl,
       mayRead: scopes.has('vcp:read'),
       maySend: scopes.has('vcp:write:device-command'),

@@ -38,6 +38,21 @@ export async function listSubDevicesOf(
   return await readPage(db, request, rows, countOf(db, subDevices, isOfPlant));
 }
 
+/** Some of the sub-devices of a plant, by external id; none without a plant. */
+export async function someSubDevices(
+  database: D1Database,
+  plantId: string | undefined,
+  most: number,
+): Promise<Pick<SubDeviceRow, 'externalId' | 'assetType'>[]> {
+  if (plantId === undefined) return [];
+  return await drizzle(database)
+    .select({ externalId: subDevices.externalId, assetType: subDevices.assetType })
+    .from(subDevices)
+    .where(eq(subDevices.plantId, plantId))
+    .orderBy(asc(subDevices.externalId))
+    .limit(most);
+}
+
 export async function findSubDevice(
   database: D1Database,
   plantId: string,

@@ -43,6 +43,7 @@ import {
 import { writeAudit } from '../registry/audit.ts';
 import { ceilingOf } from '../registry/organizations.ts';
 import { listPlants } from '../registry/plants.ts';
+import { someSubDevices } from '../registry/sub-devices.ts';
 import { route } from '../route.ts';
 
 const ORG_ADMIN: Who = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true };
@@ -121,6 +122,7 @@ export const apiKeyRoutes = [
       announceLater(c, created.change);
       const { row, key, signingKey } = created;
       const creator = { id: user.id, name: user.name, email: user.email };
+      const sites = plants.filter(({ id }) => maySee(row, id));
       return {
         key,
         signingKey,
@@ -136,7 +138,8 @@ export const apiKeyRoutes = [
                 key,
                 signingKey,
                 scopes,
-                sites: plants.filter(({ id }) => maySee(row, id)),
+                sites,
+                assets: await someSubDevices(c.env.DB, sites[0]?.id, LIMIT.bundleSites),
                 caCertificate: c.env.AMQP_CA,
                 origin: restOrigin(c.env, c.req.raw),
               }),
