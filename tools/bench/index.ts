@@ -10,6 +10,7 @@ import { benchAmqpIdle } from './amqp-idle.ts';
 import { assertQuiet } from './bench-stack.ts';
 import { benchColdStart } from './cold-start.ts';
 import { benchDeviceList } from './device-list.ts';
+import { benchDryRun } from './dry-run.ts';
 import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
 import { benchMemory } from './memory.ts';
@@ -57,6 +58,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   identity: benchIdentity,
   oracle: benchOracle,
   devices: benchDeviceList,
+  'dry-run': benchDryRun,
   streams: benchStreams,
   webhooks: benchWebhooks,
   strangers: benchStrangers,
