@@ -5,16 +5,26 @@ import type { PublishRefusal } from '../protocol/rest-publish.ts';
 /** A moment, null: now; or the changes in a time. */
 export type ExplainQuery = { atMs: number | null } | { fromMs: number; toMs: number };
 
+/** A part of an export: the lines from `fromMs` on, before `toMs`; with `isFirst` the head, too. */
+export type ExportQuery = { fromMs: number; toMs: number; isFirst?: true };
+
+/** JSON of the lines without their hashes; `nextMs`: where the next part begins; null: this was the last one. */
+export interface ExportPart {
+  lines: string[];
+  nextMs: number | null;
+}
+
 /** Who asks: a key, which sees only its own commands; null: a member of the organization, who sees all. */
 type Asking = { siteId: string; keyId: string | null };
 
 /**
- * `explain`: why the site does what it does [C-13.3]; `timeline`: the life of a command [C-13.2]. Each is answered with the
+ * `export`: a part of an export, as JSON of an `ExportPart` [C-13.4]; `explain`: why the site does what it does [C-13.3]; `timeline`: the life of a command [C-13.2]. Each is answered with the
  * JSON of the route's answer; null: no such command, or another key's.
  */
 export type SiteQuestion =
   | (Asking & { kind: 'explain'; query: ExplainQuery })
-  | (Asking & { kind: 'timeline'; commandId: string });
+  | (Asking & { kind: 'timeline'; commandId: string })
+  | (Asking & { kind: 'export'; query: ExportQuery });
 
 /** `place`: which of the commands is refused, from 0. */
 export type DryRunRefusal = PublishRefusal & { place: number };

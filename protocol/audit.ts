@@ -53,6 +53,7 @@ export const AUDIT_EVENTS = [
   'plant.config_updated',
   'plant.created',
   'plant.deleted',
+  'plant.exported',
   'plant.restored',
   'plant.updated',
   'session.reuse_detected',

@@ -132,6 +132,7 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/plants/{id}/commands': 'VIEWER',
   'get /api/v1/plants/{id}/commands/{commandId}/timeline': 'VIEWER',
   'get /api/v1/plants/{id}/explain': 'VIEWER',
+  'get /api/v1/plants/{id}/export': 'ADMIN',
   'post /api/v1/plants/{id}/commands': 'OPERATOR',
   'post /api/v1/plants/{id}/commands/dry-run': 'OPERATOR',
   'get /api/v1/plants/{id}/schedules': 'VIEWER',

@@ -26,6 +26,7 @@ import { deviceTelemetryRoutes } from './routes/devices/telemetry.ts';
 import { templateRoutes } from './routes/devices/templates.ts';
 import { plantCommandRoutes } from './routes/fleet/plant-commands.ts';
 import { plantConfigRoutes } from './routes/fleet/plant-config.ts';
+import { plantExportRoutes } from './routes/fleet/plant-export.ts';
 import { plantStreamRoutes } from './routes/fleet/plant-stream.ts';
 import { plantRoutes } from './routes/fleet/plants.ts';
 import { subDeviceRoutes } from './routes/fleet/sub-devices.ts';
@@ -66,6 +67,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...subDeviceRoutes,
   ...plantConfigRoutes,
   ...plantCommandRoutes,
+  ...plantExportRoutes,
   ...plantStreamRoutes,
   ...deviceRoutes,
   ...credentialRoutes,

@@ -272,6 +272,7 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     ALTER TABLE command ADD COLUMN device_started_at_ms INTEGER;
     -- When the plant followed a setpoint, until its command ended. JSON of [from, to) pairs, epoch milliseconds.
     ALTER TABLE command ADD COLUMN spans TEXT;
+    ALTER TABLE command ADD COLUMN inputs TEXT; -- JSON of JudgementInputs.
     CREATE INDEX command_id ON command (id);
 
     -- The plan journal: one row for each change. sequence: the time in ms times 1000, or the next free number.

@@ -9,6 +9,7 @@ import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, it } from '#workerd/worker-test.ts';
 import { EVENT_STREAM } from '../../protocol/event-journal.ts';
+import { EXPORT_TYPE } from '../../protocol/export.ts';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
@@ -165,8 +166,8 @@ function endersLast(a: AnyRoute, b: AnyRoute): number {
 async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Promise<string> {
   const path = await freshPath(route, callers.team);
   const response = await callRoute(route, path, await callers.headersOf(caller, route));
-  // A stream does not end.
-  const isStream = response.headers.get('content-type') === EVENT_STREAM;
+  // A stream does not end, and an export is many JSON values.
+  const isStream = [EVENT_STREAM, EXPORT_TYPE].includes(response.headers.get('content-type') ?? '');
   const { code = '' } = isStream ? {} : ((await response.json()) as { code?: string });
   if (isStream) await response.body?.cancel();
   const isRefused = [401, 403].includes(response.status) || DOOR_CODES.includes(code);

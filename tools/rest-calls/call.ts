@@ -27,6 +27,8 @@ export interface Call {
   finish?(world: World): Promise<void>;
   /** The answer does not end: the call reads what comes within this many seconds. */
   readsForSeconds?: number;
+  /** The answer is text, and not one JSON value. */
+  isText?: true;
   /** The call only makes what a later one needs: the reference does not show it. */
   isHidden?: true;
 }

@@ -74,6 +74,7 @@ export class Placeholders {
       .replace(/\bsw_[\w-]{1,19}(?![\w-])/g, 'sw_kR7vQ2mX')
       .replace(/\bsupport_[\w-]{20,}/g, 'support_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gA')
       .replace(/\b[0-9a-f]{64}\b/g, '3f'.repeat(32))
+      .replace(/"(fromMs|toMs|exportedAtMs|atMs)":\d{13}/g, `"$1":${BEGIN_MS}`)
       .replace(/\b\d+-\d+-1\d{12}\b/g, `7-0-${BEGIN_MS}`)
       .replace(UUID, (id) => this.#id(id))
       .replace(INSTANT, (instant) => this.#time(Date.parse(instant)))

@@ -76,7 +76,10 @@ async function byCurl(baseUrl: string, call: Call, line: string, variables: Vari
   });
   const end = stdout.lastIndexOf('\n');
   const text = stdout.slice(0, end);
-  return { status: Number(stdout.slice(end + 1)), answer: isStream ? text : (JSON.parse(text) as unknown) };
+  return {
+    status: Number(stdout.slice(end + 1)),
+    answer: isStream || call.isText ? text : (JSON.parse(text) as unknown),
+  };
 }
 
 async function byFetch(
@@ -96,7 +99,10 @@ async function byFetch(
   });
   if (call.readsForSeconds !== undefined)
     return { status: response.status, answer: await readFor(response, call.readsForSeconds) };
-  return { status: response.status, answer: (await response.json()) as unknown };
+  return {
+    status: response.status,
+    answer: call.isText ? await response.text() : ((await response.json()) as unknown),
+  };
 }
 
 /** What a stream sends within that time. */

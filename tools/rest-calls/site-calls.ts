@@ -142,6 +142,13 @@ export const SITE_CALLS: readonly Call[] = [
     ids: { id: 'PLANT', commandId: 'COMMAND' },
   },
   {
+    route: 'GET /api/v1/plants/{id}/export',
+    note: 'In this hour there was nothing: the file has only its first and its last line.',
+    ids: { id: 'PLANT' },
+    query: 'from=$TWO_HOURS_AGO&to=$AN_HOUR_AGO',
+    isText: true,
+  },
+  {
     route: 'GET /api/v1/plants/{id}/explain',
     note: 'Nothing changed in this hour; without `from` and `to` it explains the present.',
     ids: { id: 'PLANT' },

@@ -130,4 +130,6 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'TimelineStep.by': 'The device, for steps of the plant.',
   'TimelineStep.attempt': 'How often the command was sent to the device so far.',
   'TimelineStep.tookMs': 'The time since the step before, in milliseconds.',
+  'getPlantsExport.from': 'The beginning of the exported time.',
+  'getPlantsExport.to': 'Its end, exclusive; at most 31 days later.',
 };

@@ -44,6 +44,8 @@ export type CommandRow = {
   device_started_at_ms: number | null;
   /** JSON of the times in which the plant followed a setpoint, until its command ended. */
   spans: string | null;
+  /** JSON of `JudgementInputs`. */
+  inputs: string | null;
   starts_at: number;
   size: number;
 };
@@ -106,6 +108,29 @@ export class CommandRows implements Trimmable {
     return this.#sql.one<CommandRow>('SELECT * FROM command WHERE id = ?', id);
   }
 
+  /** The rows that were recorded in [from, to), oldest first. They are in the order of their sequence, so a search finds the first. */
+  recordedIn(fromMs: number, toMs: number, limit: number): CommandRow[] {
+    return this.#sql.all<CommandRow>(
+      'SELECT * FROM command WHERE sequence >= ? AND created_at_ms < ? ORDER BY sequence LIMIT ?',
+      this.#firstSince(fromMs),
+      toMs,
+      limit,
+    );
+  }
+
+  /** The sequence of the first row that was recorded at this time or later; that of the next row if there is none. */
+  #firstSince(atMs: number): number {
+    let low = this.#gaplessFrom();
+    let high = this.newest() + 1;
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const isOlder = (this.find(middle)?.created_at_ms ?? 0) < atMs;
+      if (isOlder) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
   /** The row of a publish that was rejected without reserving its messageId. */
   ofPublish(publishId: string): CommandRow | undefined {
     return this.#sql.one<CommandRow>(
@@ -121,13 +146,13 @@ export class CommandRows implements Trimmable {
   total(): number {
     const first = this.#gaplessFrom();
     const kept = this.#number('SELECT count(*) AS number FROM command WHERE sequence < ?', first) ?? 0;
-    return Math.max(0, this.#newest() - first + 1) + kept;
+    return Math.max(0, this.newest() - first + 1) + kept;
   }
 
   /** One page, newest first. Recent sequences have no gaps, so a page is found without scanning. */
   page(page: number, pageSize: number): CommandRow[] {
     const first = this.#gaplessFrom();
-    const from = this.#newest() - (page - 1) * pageSize;
+    const from = this.newest() - (page - 1) * pageSize;
     const rows = this.#sql.all<CommandRow>(
       'SELECT * FROM command WHERE sequence <= ? AND sequence >= ? ORDER BY sequence DESC LIMIT ?',
       from,
@@ -158,8 +183,8 @@ export class CommandRows implements Trimmable {
     const columns = Object.keys(command) as (keyof NewCommand)[];
     const marks = columns.map(() => '?').join(', ');
     const extent = this.extent();
-    const { payload, results, source, message, correlation_id: correlationId, decision } = command;
-    const texts = [payload, results, source, message, correlationId, decision];
+    const { payload, results, source, message, correlation_id: correlationId, decision, inputs } = command;
+    const texts = [payload, results, source, message, correlationId, decision, inputs];
     const size = ROW_BYTES + texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
     turn.undo(() => {
       this.#extent = extent;
@@ -258,7 +283,8 @@ export class CommandRows implements Trimmable {
     return Math.max(start, oldest ?? 1);
   }
 
-  #newest(): number {
+  /** The sequence of the newest row; 0 if there is none. */
+  newest(): number {
     return this.#number('SELECT max(sequence) AS number FROM command') ?? 0;
   }
 
@@ -271,7 +297,7 @@ export class CommandRows implements Trimmable {
   }
 
   #readExtent(): Extent {
-    const newest = this.find(this.#newest());
+    const newest = this.find(this.newest());
     // The oldest row that may be deleted.
     const first = this.#number(
       `SELECT sequence AS number FROM command WHERE sequence NOT IN (${HELD}) ORDER BY sequence LIMIT 1`,

@@ -14,7 +14,8 @@ import { type PlannedDispatch, windowOf } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { EventSubject } from '../event/event-rows.ts';
 import type { Events } from '../event/events.ts';
-import type { ViewOf } from '../site-view.ts';
+import type { SiteView, ViewOf } from '../site-view.ts';
+import { type JudgementInputs, type RecordedView, recording } from './inputs.ts';
 import { kindOf } from './kind/kinds.ts';
 import { rejectedPayload } from './log.ts';
 import type { MessageIdRow, MessageIdRows } from './message-ids.ts';
@@ -86,7 +87,9 @@ export class Submissions {
       return { received, result: { commandId: rejected.id, acknowledgement: rejection, isRepeated: true } };
     }
     const row = messageIds.find(sender.keyId, submission.messageId);
-    const judgement = judge(received, row && earlierMessage(row), view(turn), turn.now);
+    const seen = recording(view(turn), received.payloadText);
+    const judgement = judge(received, row && earlierMessage(row), seen.view, turn.now);
+    const inputs = (): string => inputsOf(submission, row !== undefined, seen.recorded);
     switch (judgement.verdict) {
       case 'repeat': {
         const commandId = row?.command_id ?? '';
@@ -95,13 +98,23 @@ export class Submissions {
         return { received, judgement, result: { commandId, acknowledgement, isRepeated: true } };
       }
       case 'rejected':
-        return this.#recordRejection(turn, sender, received, judgement);
+        return this.#recordRejection(turn, sender, received, judgement, inputs);
       case 'valid':
-        return this.#recordCommand(turn, sender, received, judgement.command, judgement);
+        return this.#recordCommand(turn, sender, received, judgement.command, {
+          judgement,
+          view: seen.view,
+          inputs,
+        });
     }
   }
 
-  #recordRejection(turn: Turn, sender: Sender, received: Received, judgement: Judged<'rejected'>): Recording {
+  #recordRejection(
+    turn: Turn,
+    sender: Sender,
+    received: Received,
+    judgement: Judged<'rejected'>,
+    inputs: () => string,
+  ): Recording {
     const { rows, events, view } = this.#host;
     const { submission, payloadText } = received;
     const acknowledgement = rejection(submission, judgement);
@@ -112,6 +125,7 @@ export class Submissions {
       status: 'REJECTED',
       rejection_code: judgement.refusal.rejectionCode,
       decision: JSON.stringify(rejectedDecision(judgement, submission, view(turn))),
+      inputs: inputs(),
       finished_at_ms: turn.now,
       // A rejection that does not reserve the messageId is stored with the id of its publish, so that a
       // repeat of the publish gets the same answer.
@@ -128,13 +142,12 @@ export class Submissions {
     sender: Sender,
     received: Received,
     command: CommandOf<Type>,
-    judgement: Judged<'valid'>,
+    { judgement, view, inputs }: { judgement: Judged<'valid'>; view: SiteView; inputs: () => string },
   ): Recording {
     const { items, violations } = judgement;
     const { rows, events, dispatches } = this.#host;
     const kind = kindOf(command);
     const owner = this.#host.owners[command.commandType];
-    const view = this.#host.view(turn);
     const { payload } = command;
     const window = windowOf(kind.window(payload), turn.now);
     const planned = kind.plan(payload, items, view);
@@ -160,6 +173,7 @@ export class Submissions {
       ...entry,
       ...kind.logColumns(payload),
       decision: JSON.stringify(decision),
+      inputs: inputs(),
       status: 'PENDING',
       dispatched_at_ms: waiting.length < planned.length ? turn.now : null,
       valid_from_ms: window.validFromMs,
@@ -191,6 +205,11 @@ export class Submissions {
       acknowledgement: signableJson(acknowledgement),
     });
   }
+}
+
+function inputsOf({ signature, timestampMs }: Submission, isUsed: boolean, view: RecordedView): string {
+  const inputs: JudgementInputs = { signature, timestampMs, ...(isUsed ? { isUsed } : {}), view };
+  return JSON.stringify(inputs);
 }
 
 function earlierMessage({ digest, acknowledgement }: MessageIdRow) {

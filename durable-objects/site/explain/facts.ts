@@ -43,6 +43,8 @@ export interface Present {
   configVersion: string;
   /** The limits in force, in the order of `constraints`. */
   limits: readonly (number | null)[];
+  /** The sequence of the newest command in the log: those before it are older than this entry. */
+  newestCommand: number;
 }
 
 /** One entry of the journal. `why`: what changed. The others are about the target, carried from entry to entry. */

@@ -11,7 +11,8 @@ import type { Measured, Point } from './verdict.ts';
 /** Matches the names of signals that are a power or a register. */
 const MEASURING = /(owerKw|RegisterKwh)$/;
 
-interface Sample {
+/** The powers and registers of one message. */
+export interface MeasuredSample {
   atMs: number;
   receivedMs: number;
   origin: SignalOrigin;
@@ -30,11 +31,20 @@ export function measure(
   spans: readonly Span[],
   includeConsumption: boolean,
 ): Measured {
+  return measuredBy(samplesOf(journal, spans), registry, includeConsumption);
+}
+
+/** The same of given samples, in the order of the devices' `ts`. */
+export function measuredBy(
+  samples: readonly MeasuredSample[],
+  registry: Pick<PlantCopy, 'subDevices' | 'isSubDevice'>,
+  includeConsumption: boolean,
+): Measured {
   const powerKw = new Series();
   const registers = new Registers();
   const snapshot = new Snapshot((externalId) => registry.isSubDevice(externalId));
   const power = includeConsumption ? gridPower : controllablePower;
-  for (const { atMs, receivedMs, origin, data } of samplesOf(journal, spans)) {
+  for (const { atMs, receivedMs, origin, data } of samples) {
     snapshot.apply(origin, { ts: atMs, receivedMs }, data);
     powerKw.add(atMs, power(snapshot, registry.subDevices, atMs));
     const hasRegisters = includeConsumption && Object.keys(data).some((name) => name.endsWith('RegisterKwh'));
@@ -43,12 +53,19 @@ export function measure(
   return { powerKw: powerKw.points, registerKwh: registers.points() };
 }
 
-function samplesOf(journal: Journal, spans: readonly Span[]): Sample[] {
+/** The time of the samples that matter. */
+export function timeOf(spans: readonly Span[], first: Span): { sinceMs: number; toMs: number } {
+  return {
+    sinceMs: first[0] - LIMIT.verdictLookBackMs,
+    toMs: Math.max(...spans.map(([, untilMs]) => untilMs)),
+  };
+}
+
+function samplesOf(journal: Journal, spans: readonly Span[]): MeasuredSample[] {
   const [first] = spans;
   if (!first) return [];
-  const sinceMs = first[0] - LIMIT.verdictLookBackMs;
-  const toMs = Math.max(...spans.map(([, untilMs]) => untilMs));
-  const samples: Sample[] = [];
+  const { sinceMs, toMs } = timeOf(spans, first);
+  const samples: MeasuredSample[] = [];
   for (const { entry, data } of journal.readingsSince(sinceMs, SITE_BOUNDS.verdictChars)) {
     if (entry.ts < sinceMs || entry.ts > toMs) continue;
     const measuring = Object.entries(data).filter(([name]) => MEASURING.test(name));

@@ -1,6 +1,7 @@
 /** Checks every answer of the Worker in the tests against the OpenAPI document. */
 import { Validator } from '@cfworker/json-schema';
 import { EVENT_STREAM } from '../../../protocol/event-journal.ts';
+import { EXPORT_TYPE } from '../../../protocol/export.ts';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
@@ -30,7 +31,8 @@ export async function checkAnswer(request: Request, response: Response): Promise
   // The metrics have their own format.
   if (pathname === METRICS_PATH && response.status === 200) return;
   // An event stream does not end.
-  if (response.headers.get('content-type') === EVENT_STREAM) return;
+  // A replay checks the lines of an export.
+  if ([EVENT_STREAM, EXPORT_TYPE].includes(response.headers.get('content-type') ?? '')) return;
   if (response.status === 304 && request.headers.has('if-none-match')) return;
   const route = ROUTES.find((one) => isOf(one, request.method, pathname));
   const schema = route ? promised(route, response.status) : ERROR;

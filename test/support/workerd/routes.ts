@@ -22,6 +22,7 @@ const QUERIES: Record<string, (ids: Readonly<Record<string, string>>) => string>
     '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
   '/api/v1/plants/{id}/telemetry': () =>
     '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
+  '/api/v1/plants/{id}/export': () => '?from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
   '/api/v1/vcp/dead-letters': ofKey,
   '/api/v1/vcp/dead-letters/{id}': ofKey,
   '/api/v1/vcp/dead-letters/{id}/requeue': ofKey,
