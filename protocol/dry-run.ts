@@ -18,7 +18,11 @@ export const dryRunRequest = dryRunCommand
     const given = Object.entries(single).filter(([, value]) => value !== undefined);
     const say = (field: string, message: string) =>
       context.addIssue({ code: 'custom', path: [field], message });
-    if (commands && given.length > 0) say('commands', 'send either this, or routingKey and message');
+    if (commands && given.length > 0)
+      say(
+        'commands',
+        'send either commands, or routingKey and message; with commands, ignoreSignature belongs to each entry',
+      );
     if (commands) return;
     for (const field of ['routingKey', 'message'] as const)
       if (single[field] === undefined) say(field, 'required without commands');
@@ -114,7 +118,7 @@ export const dryRunAnswer = z.strictObject({
   stages: z.array(dryRunStage),
   /** Null: the command has no effect. */
   plan: dryRunPlan.nullable(),
-  /** What the answer is true for: while `sequence` is the same, the same bytes get the same acknowledgement. */
+  /** What the answer is true for: while `sequence` is the same, only the time can make another answer differ. */
   asOf: z.strictObject({
     sequence: z.int(),
     configVersion: z.string(),

@@ -125,7 +125,7 @@ export interface TurnHooks {
   ended(): void;
 }
 
-/** More turns than an object can run in a millisecond, so a sequence that begins at the clock is higher than all before. */
+/** An object runs fewer turns than this in a millisecond, so a sequence that begins at the clock is higher than any before. */
 const SEQUENCES_PER_MS = 1_000;
 
 /** Creates all turns of an object, one at a time. */
@@ -198,8 +198,8 @@ export class Turns {
   }
 
   /**
-   * Runs work in a turn that is thrown away: its writes, its changes of memory and its sends are undone, so only the
-   * result is left. Rolls back after every rehearsal, therefore no hook runs.
+   * Runs work in a turn and always rolls it back: writes, changes of memory and sends are undone, only the result is left.
+   * The hooks do not run. Memory that the work changes must be registered with `turn.undo`.
    */
   rehearse<Value>(work: (turn: Turn) => Value): Value {
     if (this.#isRunning) throw new Error('a rehearsal began inside a turn');

@@ -72,7 +72,7 @@ export class CommandOwner<Type extends CommandType> implements Owner {
     return { waits: this.isHeldBack(turn) };
   }
 
-  /** Whether the plant follows the command from now on; null: it has no place in the plan. */
+  /** Whether the plant follows the command from now on; null: it has no place in the plan, or gets it at an acknowledgement. */
   isOnTop(_turn: Turn, _sequence: number): boolean | null {
     return null;
   }

@@ -94,6 +94,7 @@ function admissibleOf<Type extends CommandType>(
 ): Map<Refusal, Admissible> {
   const kind = kindOf(command);
   const named = new Map<Refusal, Admissible>();
+  let last: unknown;
   for (const round of ROUNDINGS) {
     let { payload } = command;
     const candidates: (Found & { admissible: Admissible })[] = [];
@@ -104,7 +105,10 @@ function admissibleOf<Type extends CommandType>(
       payload = nearest.payload;
       candidates.push({ ...one, admissible: nearest.admissible });
     }
-    if (candidates.length === 0) break;
+    // Most kinds have nothing to round.
+    const bounds = JSON.stringify(candidates.map(({ admissible }) => admissible));
+    if (candidates.length === 0 || bounds === last) break;
+    last = bounds;
     const judgement = judgeCommand({ ...command, payload } as Command, view, now);
     for (const { why, place, admissible } of candidates) {
       if (!named.has(why) && isAccepted(judgement, place)) named.set(why, admissible);

@@ -4,6 +4,7 @@
  */
 import type { DryRunAnswer, PlanLevel } from '../../../protocol/dry-run.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { SubmissionBatch } from '../../rpc.ts';
@@ -27,6 +28,7 @@ import type { Journal } from '../telemetry/journal.ts';
 import { type Place, placeOf } from './place.ts';
 
 export interface DryRunHost {
+  clock: Clock;
   turns: Turns;
   identity: SiteIdentity;
   registry: PlantCopy;
@@ -51,6 +53,8 @@ type Accepted = Extract<Judgement, { verdict: 'valid' }> & { sequence: number };
 export async function dryRun(host: DryRunHost, batch: SubmissionBatch, isMember: boolean): Promise<string[]> {
   host.identity.be(batch.siteId);
   await host.registry.fresh();
+  // Its caller has given it up.
+  if (host.clock.now() > batch.notAfterMs) throw new Error('the dry run came too late');
   const rehearsal = new Rehearsal(host, isMember ? undefined : batch.keyId);
   return host.turns.rehearse((turn) => {
     const asOf = asOfNow(host, host.view(turn));
@@ -110,16 +114,18 @@ class Rehearsal {
     const { sequence, command } = accepted;
     const onTop = this.#host.owners[command.commandType].isOnTop(turn, sequence);
     const top = this.#top(turn);
-    const entry = this.#host.plan.state.entries.find(sequence);
-    const waits = onTop === false && (entry === undefined || isOpen(entry, turn.now));
-    const [first = null, ...others] = this.#plantCommands(turn, accepted, waits ? top : undefined);
+    const { state } = this.#host.plan;
+    const entry = state.entries.find(sequence);
+    const waits = onTop === false && entry !== undefined && isOpen(entry, turn.now);
+    const comesMs = entry ? (state.becomesTargetAt(sequence, turn.now) ?? null) : undefined;
+    const [first = null, ...others] = this.#plantCommands(turn, accepted, comesMs);
     return {
       onTop,
       displaces: this.#displaced(turn, sequence, { before, top, earlierEnds }),
       waitsBelow: waits ? { level: top.level, commandId: this.#idOf(top.sequence) } : null,
       tellsPlant: first,
       ...(others.length > 0 ? { alsoSent: others } : {}),
-      resumesAfter: waits && entry ? instantOf(top.endsAtMs) : null,
+      resumesAfter: waits ? instantOf(comesMs ?? null) : null,
     };
   }
 
@@ -144,11 +150,11 @@ class Rehearsal {
     return displaced;
   }
 
-  /** The MQTT commands of the command. `below`: what it waits below. */
+  /** The MQTT commands of the command. `comesMs`: when a setpoint becomes the target; null: that is not known, or never. */
   #plantCommands(
     turn: Turn,
     { sequence, command, items }: Accepted,
-    below: Place | undefined,
+    comesMs: number | null | undefined,
   ): PlantCommand[] {
     const { dispatches, view } = this.#host;
     const kind = kindOf(command);
@@ -161,7 +167,9 @@ class Rehearsal {
       return ordered.map((row) => sentAs(row, turn.now));
     }
     const { notBeforeMs, expiresAtMs } = windowOf(kind.window(command.payload), turn.now);
-    const fromMs = below ? below.endsAtMs : notBeforeMs;
+    const fromMs = comesMs === undefined ? notBeforeMs : comesMs;
+    // Its window ends before what is above it does.
+    if (comesMs === null && expiresAtMs !== null && !this.#host.plan.state.emergency) return [];
     return planned.map(({ deviceId, action, payloadText }) => ({
       ...{ deviceId, action, payload: JSON.parse(payloadText) },
       ...{ from: instantOf(fromMs), until: instantOf(expiresAtMs) },

@@ -26,12 +26,6 @@ export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
     this.#host = host;
   }
 
-  /** The mode was sent last; it is in force when the plant acknowledges it. */
-  override isOnTop(_turn: Turn, sequence: number): boolean {
-    const { sent } = this.#host.plan.state;
-    return sent?.by === 'unanswered mode' && sent.sequence === sequence;
-  }
-
   override forget(turn: Turn, sequence: number): void {
     this.#host.plan.state.loseMode(turn, sequence);
   }

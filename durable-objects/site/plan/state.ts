@@ -14,6 +14,7 @@ import type { ActiveEmergency } from '../site-view.ts';
 import { Fact, putIn, type SiteFact } from '../stored.ts';
 import {
   isAlreadySent,
+  isOver,
   nextChangeMs,
   type PlanEntry,
   type Sent,
@@ -37,6 +38,9 @@ export interface StoredEntry extends PlanEntry {
 
 /** The fields of an entry that can change. */
 type EntryChange = Partial<Pick<StoredEntry, 'verdictAtMs' | 'obeyedSinceMs' | 'spans'>>;
+
+/** How many changes of the plan a look ahead passes: more than a schedule has slots. */
+const MOST_LOOKS = 1_000;
 
 interface StoredPlan {
   emergency?: ActiveEmergency | undefined;
@@ -106,6 +110,24 @@ export class PlanState {
     const { top } = stackAt<PlanEntry>([...this.entries.all(), { ...candidate, sequence }], now);
     const target = this.#targetOf(top, now);
     return target.by === 'entry' && target.sequence === sequence;
+  }
+
+  /**
+   * When a setpoint of the plan becomes the target, as far as the plan is known now: later commands are not. Undefined: its
+   * window ends before, or an emergency is active.
+   */
+  becomesTargetAt(sequence: number, now: number): number | undefined {
+    const all = this.entries.all();
+    const own = this.entries.find(sequence);
+    let atMs = now;
+    for (let looks = 0; own && looks < MOST_LOOKS; looks++) {
+      const target = this.#targetOf(stackAt(all, atMs).top, atMs);
+      if (target.by === 'entry' && target.sequence === sequence) return atMs;
+      const next = earliest([nextChangeMs(all, atMs), this.#schedules.activeSlot(atMs)?.endsAtMs]);
+      if (next === undefined || next <= atMs || isOver(own, next)) return undefined;
+      atMs = next;
+    }
+    return undefined;
   }
 
   /** The times in which the plant has followed a setpoint that is in the plan. */
@@ -220,8 +242,9 @@ class PlanEntries {
     this.#sql = sql;
   }
 
+  /** Oldest first. A rolled-back turn may leave the map in another order. */
   all(): StoredEntry[] {
-    return [...this.#entries().values()];
+    return [...this.#entries().values()].sort((one, other) => one.sequence - other.sequence);
   }
 
   find(sequence: number): StoredEntry | undefined {

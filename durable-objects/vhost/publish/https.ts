@@ -3,6 +3,7 @@
  * with the acknowledgement.
  */
 import type { DryRunCommand } from '../../../protocol/dry-run.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../../protocol/publish-right.ts';
 import type { CommandAnswer, PublishRefusal } from '../../../protocol/rest-publish.ts';
@@ -17,6 +18,8 @@ import { readEnvelope } from './publish.ts';
 import type { Publish } from './publisher.ts';
 
 export const UNSTORED = { refused: 'unstored' as const };
+/** How many dry runs a key may ask for at once. */
+export const DRY_RUN_BURST = LIMIT.publishesBurst;
 /** How long a Site has for a dry run. */
 const DRY_RUN_MS = 8_000;
 
@@ -47,12 +50,21 @@ export async function publishOverHttps(
   return isRecorded && result ? answerOf(result) : { refused: 'unstored' };
 }
 
-/** Asks the Site what the publishes would be answered. Takes nothing of the key's publish rate. */
+/** Asks the Site what the publishes would be answered. Has the same rate as the key's publishes, and takes nothing of it. */
 export async function dryRunOverHttps(
   vhost: VhostParts,
   siteId: string,
   commands: readonly DryRunCommand[],
 ): Promise<string[] | DryRunRefusal> {
+  if (
+    !vhost.dryRuns.take(
+      commands.length,
+      vhost.publishesPerSecond,
+      Math.max(DRY_RUN_BURST, vhost.publishesPerSecond),
+      vhost.clock.now(),
+    )
+  )
+    return { refused: 'paced', place: 0 };
   const submissions: Submission[] = [];
   for (const [place, { routingKey, message, ignoreSignature }] of commands.entries()) {
     const allowed = authorize(vhost, routingKey);

@@ -22,6 +22,16 @@ const it = test
   .extend('client', ({ source }) => new KeyClient(source))
   .extend('limited', async ({ organization }) => await createPlant(organization, { config: LIMITED }))
   .extend('path', ({ limited }) => `/vcp/sites/${limited.id}/commands/dry-run`)
+  .extend('slow', async () => {
+    const organization = await createOrganization({ publishRatePerSecond: 1 });
+    const source = await createKey(organization);
+    const plant = await createPlant(organization, { config: LIMITED });
+    const bodyFor = () => {
+      const { routingKey, body } = publishFrame(organization, source, plant.id, 'mode', { mode: 'STANDARD' });
+      return { routingKey, message: body };
+    };
+    return { client: new KeyClient(source), path: `/vcp/sites/${plant.id}/commands`, bodyFor };
+  })
   .extend('bodyFor', ({ organization, source, limited }) => {
     return (family: CommandFamily, payload: object, options: { sign?: boolean } = {}) => {
       const { routingKey, body } = publishFrame(organization, source, limited.id, family, payload, options);
@@ -97,6 +107,21 @@ describe('POST /vcp/sites/{siteId}/commands/dry-run', () => {
     const ended = await createKey(organization);
     await vhostOf(ended.id).revoke();
     await expectError(await new KeyClient(ended).post(path, body), 401, 'UNAUTHORIZED');
+  });
+
+  it('has the publish rate of the key, and leaves the publishes theirs', async ({
+    slow: { client, path, bodyFor },
+  }) => {
+    const commands = Array.from({ length: 20 }, () => bodyFor());
+    const answers = await Promise.all(
+      Array.from({ length: 11 }, () => client.post(`${path}/dry-run`, { commands })),
+    );
+    const refused = answers.filter(({ status }) => status !== 200);
+    expect(refused.map(({ headers }) => headers.get('retry-after'))).toEqual(['1']);
+    for (const answer of refused)
+      expect((await expectError(answer, 429, 'TOO_MANY_REQUESTS')).message).toContain('rate of commands');
+    const sent = await client.post(path, bodyFor());
+    expect((await jsonOf<CommandAnswer>(sent, 200)).acknowledgement.status).toBe('QUEUED');
   });
 
   it('names the place of a malformed message, and refuses other sites and wrong bodies', async ({

@@ -112,7 +112,10 @@ function submissionOf(
   place = 'message',
 ): Submission {
   const family = commandFamily(c.get('tenant').slug, routingKey);
-  if (!family.ok) throw forbidden(`No command of the organization has the routing key "${routingKey}"`);
+  if (!family.ok)
+    throw forbidden(
+      `Unknown routing key "${routingKey}": use for example ${c.get('tenant').slug}.command.site-setpoint`,
+    );
   const envelope = parseEnvelope(message);
   if (!envelope.ok) throw invalidBody(`${place}: ${envelope.refusal}`);
   const { messageId, correlationId = null, source, timestamp, payloadText } = envelope.value;

@@ -25,7 +25,7 @@ export function publishRefused({ refused: why, text = '' }: PublishRefusal, fiel
     case 'paced':
       return new ApiError(
         'TOO_MANY_REQUESTS',
-        'The API key has reached its publish rate: try again in a second',
+        'The API key has reached its rate of commands: try again in a second',
         { headers: { 'retry-after': '1' } },
       );
     case 'unstored':

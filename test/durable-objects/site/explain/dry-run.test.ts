@@ -88,6 +88,32 @@ describe('the plan of a dry run', () => {
     });
   });
 
+  it('a setpoint that ends before the one above it is never the target', async ({
+    plannedSite: { partner },
+  }) => {
+    await partner.submit(planned(20, 'HIGH', { forMs: HOUR }));
+    const { plan } = await askOne(partner, planned(30, 'NORMAL', { forMs: HOUR - MINUTE }));
+    expect(plan).toMatchObject({ onTop: false, resumesAfter: null, tellsPlant: null });
+  });
+
+  it('a setpoint below two others waits until both have ended', async ({ plannedSite: { partner } }) => {
+    await partner.submit(planned(20, 'HIGH', { forMs: HOUR }));
+    await partner.submit(planned(25, 'EMERGENCY', { inMs: HOUR - MINUTE, forMs: HOUR }));
+    const { plan } = await askOne(partner, planned(30, 'NORMAL'));
+    const until = formatInstant(Date.now() + 2 * HOUR - MINUTE);
+    expect(plan).toMatchObject({ onTop: false, resumesAfter: until, tellsPlant: { from: until } });
+  });
+
+  it('a mode is in force when the plant acknowledges it: whether it is on top is not known', async ({
+    plannedSite: { plant, partner },
+  }) => {
+    const { plan } = await askOne(partner, submission('mode', { mode: 'PEAK_SHAVING' }));
+    expect(plan).toMatchObject({
+      ...{ onTop: null, displaces: [], waitsBelow: null, resumesAfter: null },
+      tellsPlant: { deviceId: plant.gateway.id, payload: { mode: 'PEAK_SHAVING' } },
+    });
+  });
+
   it('a setpoint of later waits for its window, below nothing', async ({ plannedSite: { partner } }) => {
     const { plan } = await askOne(partner, planned(30, 'NORMAL', { inMs: HOUR }));
     expect(plan).toMatchObject({
