@@ -18,8 +18,9 @@ export interface ExportPart {
 type Asking = { siteId: string; keyId: string | null };
 
 /**
- * `export`: a part of an export, as JSON of an `ExportPart` [C-13.4]; `explain`: why the site does what it does [C-13.3]; `timeline`: the life of a command [C-13.2]. Each is answered with the
- * JSON of the route's answer; null: no such command, or another key's.
+ * The answer is the JSON that the route answers; of `export` the JSON of an `ExportPart`. `explain`: why the site does what
+ * it does [C-13.3]. `timeline`: the life of a command [C-13.2]; null: no such command, or one of another sender. `export`:
+ * one part of an export [C-13.4].
  */
 export type SiteQuestion =
   | (Asking & { kind: 'explain'; query: ExplainQuery })

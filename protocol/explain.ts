@@ -7,10 +7,10 @@ import { constraints } from './site-config.ts';
 
 /**
  * What changed. COMMAND: a command was recorded; COMMAND_ENDED: one ended, for `reason`; WINDOW_OPENED, WINDOW_ENDED: the
- * window of a setpoint or slot; EMERGENCY_RELEASED: a mode ended an emergency; MODE: the mode in force; CONFIGURATION:
- * the limits; SENT: the plant was sent the target; ACKNOWLEDGED: it acknowledged it; UNANSWERED: it did not;
- * GATEWAY_CONNECTED, GATEWAY_AWAY: the session of the gateway; FALLBACK_ENGAGED, FALLBACK_ENDED; BEGINNING: the first
- * entry.
+ * window of a setpoint or slot; EMERGENCY_RELEASED: a mode ended an emergency; MODE: the mode in force; SCHEDULE: what
+ * waits below the target has another end; CONFIGURATION: the limits; SENT: the target was sent to the plant; ACKNOWLEDGED:
+ * the plant acknowledged it; UNANSWERED: it answered FAILED, or did not answer; GATEWAY_CONNECTED, GATEWAY_AWAY: the
+ * session of the gateway; FALLBACK_ENGAGED, FALLBACK_ENDED; BEGINNING: the first entry.
  */
 export const PLAN_CAUSES = [
   'COMMAND',
@@ -19,6 +19,7 @@ export const PLAN_CAUSES = [
   'WINDOW_ENDED',
   'EMERGENCY_RELEASED',
   'MODE',
+  'SCHEDULE',
   'CONFIGURATION',
   'SENT',
   'ACKNOWLEDGED',

@@ -22,6 +22,8 @@ export const exportHead = z.strictObject({
   fromMs: z.int(),
   toMs: z.int(),
   exportedAtMs: z.int(),
+  /** Readings from before are not kept any more. */
+  readingsFromMs: z.int(),
   subDevices: z.array(
     z.strictObject({
       externalId: z.string(),
@@ -44,7 +46,7 @@ export const exportedCommand = z.strictObject({
   messageId: z.string(),
   source: z.string(),
   payload: z.string(),
-  /** Null: before the platform recorded this, or no partner sent it. */
+  /** Null: recorded before the platform stored inputs, or a configuration change over REST. */
   inputs: json.nullable(),
   decision: json.nullable(),
   status: z.string(),

@@ -1,5 +1,5 @@
 /**
- * `npm run replay -- FILE`: checks an export of a plant and derives its decisions again with the code of this folder. Lists
+ * `npm run replay -- FILE`: checks an export of a plant and derives its decisions again with the installed code. Lists
  * what differs; exits with 0 only if nothing does.
  */
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ const USAGE = `npm run replay -- <file>
   the file is the answer of GET /api/v1/plants/{id}/export`;
 showHelp(USAGE);
 
-/** The rules that it runs are those of the objects, whose types are the runtime's: they are checked apart from the tools. */
+/** Imported at run time: the rules use types of workerd, which the type check of the tools does not have. */
 const { replay } = (await import(new URL('replay/replay.ts', import.meta.url).href)) as {
   replay(text: string): ReplayResult;
 };
@@ -19,21 +19,24 @@ const { replay } = (await import(new URL('replay/replay.ts', import.meta.url).hr
 /** More differences than these are only counted. */
 const MOST_SHOWN = 50;
 
-const [file, ...rest] = parseArgs({ allowPositionals: true }).positionals;
-if (!file || rest.length > 0) {
+const [file, ...more] = parseArgs({ allowPositionals: true }).positionals;
+if (!file || more.length > 0) {
   console.error(USAGE);
   process.exitCode = 1;
 } else {
   try {
-    const { lines, judgements, plans, verdicts, skipped, differences } = replay(readFileSync(file, 'utf8'));
-    console.log(`${lines} lines, an unbroken chain`);
+    const { lines, sha256, judgements, plans, verdicts, skipped, differences } = replay(
+      readFileSync(file, 'utf8'),
+    );
+    console.log(`${lines} lines, an unbroken chain; the last line has the SHA-256 ${sha256}`);
     console.log(
       `derived again: ${judgements} judgements, ${plans} changes of the plan, ${verdicts} verdicts`,
     );
     if (skipped > 0) console.log(`not derived: ${skipped} commands whose inputs are not recorded`);
     for (const { number, about, text } of differences.slice(0, MOST_SHOWN))
       console.log(`line ${number}: ${about}: ${text}`);
-    console.log(`${differences.length} differences`);
+    const rest = differences.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} are listed` : '';
+    console.log(`${differences.length} differences${rest}`);
     if (differences.length > 0) process.exitCode = 1;
   } catch (error) {
     if (!(error instanceof BrokenExport)) throw error;

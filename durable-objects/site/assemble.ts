@@ -185,7 +185,10 @@ export function assembleSite(
   const dispatches: Dispatches = new Dispatches({
     ...{ rows: new DispatchRows(sql), devices, sessions, sender, view, log: commandRows },
     owner: (name) => owners[name],
-    planMoved: planChanged,
+    planMoved: (turn, row, outcome) => {
+      if (outcome) planJournal.answered(turn, row, outcome);
+      else planJournal.touch();
+    },
   });
   const commands: Commands = new Commands({
     ...{ rows: commandRows, events, dispatches },
@@ -216,7 +219,7 @@ export function assembleSite(
     RELEASE: new ReleaseOwner(host),
     SCHEDULE: new ScheduleOwner(host),
     CONFIG: new ConfigOwner({ ...host, configuration }),
-    PLAN: new PlanOwner({ ...host, unanswered: (turn) => planJournal.unanswered(turn) }),
+    PLAN: new PlanOwner(host),
     REST_COMMAND: restCommands,
   };
   const submissions = new Submissions({ rows: commandRows, messageIds, dispatches, events, owners, view });
@@ -224,6 +227,7 @@ export function assembleSite(
   const planJournal: PlanJournal = new PlanJournal({
     ...{ rows: new PlanChangeRows(sql), state: planState, commands, dispatches: dispatches.rows },
     ...{ schedules: scheduleRows, configuration, devices, presence, view },
+    owner: (name) => owners[name],
   });
 
   // devices that connect, leave and move

@@ -26,9 +26,13 @@ export function readExport(text: string): NumberedLine[] {
     return { number, line };
   });
   const last = lines.at(-1)?.line;
-  if (last?.kind !== 'end') throw new BrokenExport(lines.length, 'the export was cut off after this line');
+  if (last?.kind !== 'end')
+    throw new BrokenExport(lines.length, 'the export was cut off after this line: export again');
   if (last.lines !== lines.length)
-    throw new BrokenExport(lines.length, `it counts ${last.lines} lines, the file has ${lines.length}`);
+    throw new BrokenExport(
+      lines.length,
+      `the end line counts ${last.lines} lines, but the file has ${lines.length}: export again`,
+    );
   if (lines[0]?.line.kind !== 'plant') throw new BrokenExport(1, 'it is not the head of an export');
   return lines;
 }

@@ -1,5 +1,5 @@
 /** Follows the plan of an export: from the commands it derives who holds the plant at each change [C-13.4]. */
-import type { Lane, PlanFacts } from '../../durable-objects/site/explain/facts.ts';
+import type { PlanFacts, StoredPlace } from '../../durable-objects/site/explain/facts.ts';
 import {
   isOpen,
   LEVELS,
@@ -12,7 +12,10 @@ import type { ActiveEmergency } from '../../durable-objects/site/site-view.ts';
 import { type Emergency, parseCommand, type SiteSetpoint, targetSignedKw } from '../../protocol/command.ts';
 import type { ExportedCommand } from '../../protocol/export.ts';
 import { parseInstant } from '../../protocol/ids.ts';
+import type { CommandType } from '../../protocol/routing-keys.ts';
 import { differs } from './judgement.ts';
+
+const MODE_TYPES: ReadonlySet<CommandType> = new Set(['MODE_CHANGE']);
 
 /** What a later moment does to the plan. */
 interface Event {
@@ -46,9 +49,6 @@ export class PlanReplay {
       case 'EMERGENCY':
         this.#takeEmergency(command, parsed.value.payload);
         return [];
-      case 'MODE_CHANGE':
-        this.#takeMode(command);
-        return [];
       default:
         return [];
     }
@@ -57,7 +57,7 @@ export class PlanReplay {
   /** Compares an entry of the journal with what follows from the commands. */
   compare(atMs: number, facts: PlanFacts): string[] {
     this.#passTo(atMs, false);
-    this.#adopt(facts.lanes, atMs);
+    this.#adopt(facts.places, atMs);
     const before = this.#differences(atMs, facts);
     if (before.length === 0) return [];
     // An acknowledgement of the same millisecond may have come before the entry, or after it.
@@ -67,15 +67,15 @@ export class PlanReplay {
 
   #differences(atMs: number, facts: PlanFacts): string[] {
     const stack = stackAt(this.#entries, atMs);
-    const slot = facts.lanes.find(({ level }) => level === 'SLOT');
-    const place =
+    const slot = facts.places.find(({ level }) => level === 'SLOT');
+    const slotPlace =
       slot?.sequence === undefined ? undefined : { sequence: slot.sequence, slotIndex: slot.slot ?? 0 };
-    const mode = facts.lanes.find(({ level }) => level === 'MODE')?.mode ?? facts.mode;
-    const target = targetOf(stack.top, this.#emergency, place, mode);
-    const recorded = facts.lanes.filter(({ level }) => level !== 'MODE');
+    const mode = facts.places.find(({ level }) => level === 'MODE')?.mode ?? facts.mode;
+    const target = targetOf(stack.top, this.#emergency, slotPlace, mode);
+    const recorded = facts.places.filter(({ level }) => level !== 'MODE');
     return [
-      ...differs('target', nameOfLane(facts.lanes[0]), nameOfTarget(target)),
-      ...differs('plan', recorded.map(shortLane), this.#lanes(atMs, slot).map(shortLane)),
+      ...differs('target', nameOfPlace(facts.places[0]), nameOfTarget(target)),
+      ...differs('plan', recorded.map(shortPlace), this.#places(atMs, slot).map(shortPlace)),
     ];
   }
 
@@ -116,14 +116,6 @@ export class PlanReplay {
     this.#emergency = { sequence, type };
   }
 
-  /** A mode ends an older emergency when the plant acknowledges it. */
-  #takeMode({ sequence, startedAtMs }: ExportedCommand): void {
-    if (startedAtMs === null) return;
-    this.#at(startedAtMs, () => {
-      if (this.#emergency && this.#emergency.sequence < sequence) this.#emergency = undefined;
-    });
-  }
-
   #at(atMs: number, apply: () => void): void {
     this.#events.push({ atMs, apply });
     this.#events.sort((one, other) => one.atMs - other.atMs);
@@ -157,9 +149,11 @@ export class PlanReplay {
     this.#entries = this.#entries.filter((entry) => entry.sequence !== sequence);
   }
 
-  /** Takes over what began before the file. */
-  #adopt(lanes: readonly Lane[], atMs: number): void {
-    for (const { level, sequence, endsAtMs, kw } of lanes) {
+  /** Takes over what began before the file, and what only the plant decides. */
+  #adopt(places: readonly StoredPlace[], atMs: number): void {
+    this.#adoptRelease(places, atMs);
+    this.#adoptRemovals(places, atMs);
+    for (const { level, sequence, endsAtMs, kw } of places) {
       if (sequence === undefined || sequence >= this.#firstSequence) continue;
       if (level === 'STOP' || level === 'HOLD') this.#emergency ??= { sequence, type: level };
       const own = LEVELS.find((one) => one === level);
@@ -168,32 +162,59 @@ export class PlanReplay {
       if (kw !== undefined) this.#kw.set(sequence, kw);
     }
     const isGone = (sequence: number) =>
-      sequence < this.#firstSequence && !lanes.some((lane) => lane.sequence === sequence);
+      sequence < this.#firstSequence && !places.some((place) => place.sequence === sequence);
     this.#entries = this.#entries.filter(({ sequence }) => !isGone(sequence));
     if (this.#emergency && isGone(this.#emergency.sequence)) this.#emergency = undefined;
   }
 
-  #lanes(atMs: number, slot: Lane | undefined): Lane[] {
+  /** The gateway's acknowledgement of a newer mode ends an emergency. Other devices may have acknowledged it earlier. */
+  #adoptRelease(places: readonly StoredPlace[], atMs: number): void {
+    const held = this.#emergency;
+    if (!held || places.some(({ sequence }) => sequence === held.sequence)) return;
+    const isReleased = [...this.#commands.values()].some(
+      ({ commandType, sequence, startedAtMs }) =>
+        MODE_TYPES.has(commandType) &&
+        sequence > held.sequence &&
+        startedAtMs !== null &&
+        startedAtMs <= atMs,
+    );
+    if (isReleased) this.#emergency = undefined;
+  }
+
+  /** A setpoint that had its verdict may still leave the plan: its device fails, or a limit changes. */
+  #adoptRemovals(places: readonly StoredPlace[], atMs: number): void {
+    const isRemoved = (entry: PlanEntry) => {
+      const { status, finishedAtMs } = this.#commands.get(entry.sequence) ?? {};
+      const hasVerdict = status === 'COMPLETED' || status === 'DEVIATED';
+      const isShown = places.some(
+        ({ level, sequence }) => sequence === entry.sequence || level === entry.level,
+      );
+      return hasVerdict && (finishedAtMs ?? atMs) < atMs && isOpen(entry, atMs) && !isShown;
+    };
+    this.#entries = this.#entries.filter((entry) => !isRemoved(entry));
+  }
+
+  #places(atMs: number, slot: StoredPlace | undefined): StoredPlace[] {
     const open = this.#entries.filter((entry) => isOpen(entry, atMs));
-    const of = (level: (typeof LEVELS)[number]): Lane[] => {
+    const of = (level: (typeof LEVELS)[number]): StoredPlace[] => {
       const entry = open.findLast((one) => one.level === level);
       if (!entry) return [];
       const kw = this.#kw.get(entry.sequence);
       return [{ level, sequence: entry.sequence, ...(kw === undefined ? {} : { kw }) }];
     };
-    const held: Lane[] = this.#emergency
+    const held: StoredPlace[] = this.#emergency
       ? [{ level: this.#emergency.type, sequence: this.#emergency.sequence }]
       : [];
     return [...of('EMERGENCY'), ...held, ...of('HIGH'), ...(slot ? [slot] : []), ...of('NORMAL')];
   }
 }
 
-function nameOfLane(lane: Lane | undefined): string {
-  if (!lane || lane.level === 'MODE') return `mode ${lane?.mode}`;
-  if (lane.level === 'SLOT') return `slot ${lane.slot} of ${lane.sequence}`;
-  return lane.level === 'STOP' || lane.level === 'HOLD'
-    ? `emergency ${lane.sequence}`
-    : `setpoint ${lane.sequence}`;
+function nameOfPlace(place: StoredPlace | undefined): string {
+  if (!place || place.level === 'MODE') return `mode ${place?.mode}`;
+  if (place.level === 'SLOT') return `slot ${place.slot} of ${place.sequence}`;
+  return place.level === 'STOP' || place.level === 'HOLD'
+    ? `emergency ${place.sequence}`
+    : `setpoint ${place.sequence}`;
 }
 
 function isSuperseded({ reason }: ExportedCommand): boolean {
@@ -213,7 +234,7 @@ function nameOfTarget(target: Target): string {
   }
 }
 
-function shortLane({ level, sequence, kw, slot }: Lane): string {
+function shortPlace({ level, sequence, kw, slot }: StoredPlace): string {
   return [
     level,
     sequence,

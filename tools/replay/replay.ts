@@ -1,4 +1,5 @@
 /** Derives every decision of an export again with the code at hand, and lists what differs [C-13.4]. */
+import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import type { PlanFacts } from '../../durable-objects/site/explain/facts.ts';
 import type { ExportedCommand, ExportHead } from '../../protocol/export.ts';
 import { type NumberedLine, readExport } from './chain.ts';
@@ -17,6 +18,7 @@ export function replay(text: string): ReplayResult {
   const verdicts = new VerdictReplay(all[0]?.line as unknown as ExportHead);
   const result: ReplayResult = {
     lines: all.length,
+    sha256: sha256Hex(text.trimEnd().split('\n').at(-1) ?? ''),
     judgements: 0,
     plans: 0,
     verdicts: 0,

@@ -10,6 +10,8 @@ export interface Difference {
 
 export interface ReplayResult {
   lines: number;
+  /** The SHA-256 of the last line, as the audit event has it. */
+  sha256: string;
   /** How many decisions of each kind were derived again. */
   judgements: number;
   plans: number;

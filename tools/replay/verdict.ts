@@ -39,7 +39,8 @@ export class VerdictReplay {
     const followed = spansOf({ spans, obeyedSinceMs: null }, Math.min(finishedAtMs, dueMs));
     const [first] = followed;
     const { sinceMs, toMs } = first ? timeOf(followed, first) : { sinceMs: 0, toMs: 0 };
-    if (first && (toMs > this.#head.toMs || sinceMs < this.#head.fromMs)) return undefined;
+    const keptFromMs = Math.max(this.#head.fromMs, this.#head.readingsFromMs);
+    if (first && (toMs > this.#head.toMs || sinceMs < keptFromMs)) return undefined;
     const used = first ? this.#samples.filter((sample) => sample.atMs >= sinceMs && sample.atMs <= toMs) : [];
     const subDevices = this.#head.subDevices as unknown as SubDevice[];
     const isSubDevice = (externalId: string) => subDevices.some((one) => one.externalId === externalId);

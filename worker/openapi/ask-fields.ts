@@ -1,11 +1,13 @@
 /** What the fields of dry runs, explanations and timelines mean: see `own-fields.ts`. */
 
 const TIME = 'ISO 8601 in UTC';
+const CAUSES =
+  'COMMAND: a command was recorded. COMMAND_ENDED: one ended, for `reason`. WINDOW_OPENED, WINDOW_ENDED: the window of a setpoint or slot. EMERGENCY_RELEASED: a mode ended an emergency. MODE: the mode in force. SCHEDULE: what waits below the target has another end. CONFIGURATION: the limits. SENT, ACKNOWLEDGED, UNANSWERED: whether the plant has the target. GATEWAY_CONNECTED, GATEWAY_AWAY: the session of the gateway. FALLBACK_ENGAGED, FALLBACK_ENDED. BEGINNING: the first entry.';
 
 export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'postPlantsCommandsDryRun.family': 'The family of the command, as in its routing key.',
   'postPlantsCommandsDryRun.idempotencyKey':
-    'The text that the request would have; omitted: one that was never used.',
+    'The idempotencyKey that the command would have; omitted: a new one.',
   'postPlantsCommandsDryRun.payload': 'The payload of the command, as partners publish it.',
   'postVcpSitesCommandsDryRun.ignoreSignature': 'True: judge the command as if it needed no signature.',
   'postVcpSitesCommandsDryRun.message':
@@ -25,7 +27,7 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
     'Present: a command with this messageId is in the log already, so publishing it again has no effect.',
   'DryRunAnswer.asOf': 'What the answer is true for.',
   'DryRunAnswer.asOf.sequence':
-    'While it is the same, the same bytes get the same acknowledgement. It increases with each change of the site, readings included.',
+    'It increases with each change of the site, readings included. If two dry runs have the same one, only the time can make their answers differ.',
   'DryRunAnswer.asOf.configVersion': 'Differs between different configurations of the site.',
   'DryRunAnswer.asOf.telemetryAt': 'The time of the newest reading; null: the site has none.',
   'DryRunAnswer.asOf.gateway':
@@ -41,7 +43,7 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'DryRunStage.value': 'What the command asks for; absent if the platform does not know it.',
   'DryRunStage.unit': 'The unit of `limit` and `value`.',
   'DryRunStage.admissible':
-    'The nearest value that is accepted, found by judging the command again with it; absent if no value of the field is accepted.',
+    'The nearest value that is accepted, found by judging the command again with it; absent if the platform found none, for example because another check refuses, too.',
   'DryRunAdmissible.field': 'The field of the payload, for example `targetValueKw`.',
   'DryRunAdmissible.unit': 'The unit of `min` and `max`.',
   'DryRunAdmissible.min': 'The lowest accepted value.',
@@ -49,27 +51,28 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'DryRunPlan.onTop':
     'Whether the plant follows the command from now on. Null: the command has no place in the plan, or, as a schedule, gets one when the plant has acknowledged it.',
   'DryRunPlan.displaces': 'The commands that it ends, and the one that waits below it from now on.',
-  'DryRunPlan.displaces.commandId': 'The id of the command; null if another key sent it.',
+  'DryRunPlan.displaces.commandId': 'The id of the command; null if another sender sent it.',
   'DryRunPlan.displaces.level': 'Its place in the plan; null: it has none.',
   'DryRunPlan.displaces.ends': 'The reason with which it ends; null: it waits.',
   'DryRunPlan.waitsBelow': 'What the plant follows in place of the command; null: nothing.',
   'DryRunPlan.waitsBelow.level': 'Its place in the plan.',
-  'DryRunPlan.waitsBelow.commandId': 'The id of its command; null if it has none, or another key sent it.',
+  'DryRunPlan.waitsBelow.commandId': 'The id of its command; null if it has none, or another sender sent it.',
   'DryRunPlan.tellsPlant': 'The MQTT command that the plant gets; null: none.',
   'DryRunPlan.alsoSent': 'The MQTT commands after the first one, for other devices or actions.',
   'DryRunPlan.resumesAfter':
-    'When the command above it ends, so that it becomes active; null: it does not wait, or that one has no end.',
+    'When what the plant follows now ends. The command becomes active then, unless another one above it is open. Null: it does not wait, is no setpoint, or there is no known end.',
   'PlantCommand.deviceId': 'The device that gets it.',
   'PlantCommand.action': 'The `action` of the MQTT command.',
   'PlantCommand.payload': 'The `payload` of the MQTT command.',
-  'PlantCommand.from': 'When it is sent; null: when the device is connected, or when what is above it ends.',
+  'PlantCommand.from':
+    'The earliest time at which it is sent; null: when the device is connected, or what is above it ends.',
   'PlantCommand.until': 'When it expires; null: never.',
   'getVcpSitesExplain.at': 'The moment; omitted: now. A later moment counts as now.',
-  'getVcpSitesExplain.from': 'The beginning of the time whose changes are listed.',
-  'getVcpSitesExplain.to': 'Its end, exclusive.',
+  'getVcpSitesExplain.from': 'The start of the range whose changes are listed.',
+  'getVcpSitesExplain.to': 'The end of the range, exclusive.',
   'getPlantsExplain.at': 'The moment; omitted: now. A later moment counts as now.',
-  'getPlantsExplain.from': 'The beginning of the time whose changes are listed.',
-  'getPlantsExplain.to': 'Its end, exclusive.',
+  'getPlantsExplain.from': 'The start of the range whose changes are listed.',
+  'getPlantsExplain.to': 'The end of the range, exclusive.',
   'getVcpSitesExplain.changes': 'The changes, oldest first.',
   'getVcpSitesExplain.next': 'The `from` of the next request; null: that was the last change before `to`.',
   'getPlantsExplain.changes': 'The changes, oldest first.',
@@ -79,7 +82,7 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'Explanation.target': 'What the plant was to do.',
   'Explanation.since': `Since when, ${TIME}.`,
   'Explanation.by': 'What made it the target.',
-  'Explanation.by.cause': 'What happened.',
+  'Explanation.by.cause': CAUSES,
   'Explanation.by.commandId': 'The command that caused it; null: none, or one of another sender.',
   'Explanation.by.reason': 'Why that command ended; null: it did not, or for no reason.',
   'Explanation.waiting': 'What waited below the target, highest first.',
@@ -108,7 +111,7 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'Explanation.measured.expectedKw':
     'The power that the target asks for; null: none, or the target is of another sender.',
   'Explanation.measured.verdict':
-    'Whether the plant followed. SETTLING: the plant has a minute after its acknowledgement; COMPLETED and DEVIATED: the final result of the command; null: no power is expected.',
+    'Whether the plant followed at this moment. SETTLING: the plant has not acknowledged the target, or did less than a minute ago; UNMEASURED: no power reading of the last five minutes; COMPLETED, DEVIATED: the final result of the command; null: no power is expected, or the target is of another sender.',
   'PlanPlace.level': 'Its place in the plan.',
   'PlanPlace.commandId': 'The id of the command; null: the mode in force, or a command of another sender.',
   'PlanPlace.kw': 'The signed grid power, + = import; null: it asks for none, or it is of another sender.',
@@ -116,7 +119,7 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'PlanPlace.slot': 'The number of the slot; null: it is no slot.',
   'PlanPlace.until': 'When it ends; null: it has no end.',
   'PlanChange.at': `When it changed, ${TIME}.`,
-  'PlanChange.cause': 'What happened.',
+  'PlanChange.cause': CAUSES,
   'PlanChange.commandId': 'The command that caused it; null: none, or one of another sender.',
   'PlanChange.reason': 'Why that command ended; null: it did not, or for no reason.',
   'PlanChange.target': 'What the plant was to do from then on.',
@@ -130,6 +133,6 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'TimelineStep.by': 'The device, for steps of the plant.',
   'TimelineStep.attempt': 'How often the command was sent to the device so far.',
   'TimelineStep.tookMs': 'The time since the step before, in milliseconds.',
-  'getPlantsExport.from': 'The beginning of the exported time.',
-  'getPlantsExport.to': 'Its end, exclusive; at most 31 days later.',
+  'getPlantsExport.from': 'The start of the range.',
+  'getPlantsExport.to': 'The end of the range, exclusive; at most 7 days later.',
 };

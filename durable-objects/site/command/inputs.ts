@@ -1,6 +1,6 @@
 /**
- * What a judgement read of its site. It is stored with the command, so that a replay can judge the command again, with the
- * code of its own day [C-13.4]. Pure.
+ * What a judgement read of its site. It is stored with the command, so that a replay can judge the command again with the
+ * code of today [C-13.4]. Pure.
  */
 import type { ScheduleStatus } from '../../../protocol/enums.ts';
 import {
@@ -41,15 +41,22 @@ export interface RecordedView {
 /** The inputs of a judgement besides the publish that the log has. */
 export interface JudgementInputs {
   signature: SignatureVerdict;
-  /** The timestamp of the message, if it decided. */
+  /** The timestamp of the message; it decides only if the signature is valid. */
   timestampMs: number;
   /** The messageId was used for another command before. */
   isUsed?: true;
   view: RecordedView;
 }
 
-/** A view that notes what is read through it. `payloadText`: the command; its sub-devices are among the stored ones. */
-export function recording(view: SiteView, payloadText: string): { view: SiteView; recorded: RecordedView } {
+/**
+ * A view that notes what is read through it. `payloadText`: the command; its sub-devices are among the stored ones.
+ * `needsLinked`: those with a device of their own are, too.
+ */
+export function recording(
+  view: SiteView,
+  payloadText: string,
+  needsLinked: boolean,
+): { view: SiteView; recorded: RecordedView } {
   const recorded: RecordedView = {};
   const noted = <Value>(
     name: 'serving' | 'soc' | 'offline' | 'fault' | 'schedules' | 'active' | 'live',
@@ -87,7 +94,7 @@ export function recording(view: SiteView, payloadText: string): { view: SiteView
       return view.batteryDemands;
     },
     get subDevices() {
-      recorded.subDevices ??= relevant(view.subDevices, payloadText);
+      recorded.subDevices ??= relevant(view.subDevices, payloadText, needsLinked);
       return view.subDevices;
     },
     servingDevice: (subDevice) => noted('serving', subDevice.externalId, view.servingDevice(subDevice)),
@@ -150,13 +157,19 @@ function whole(stored: SparseConfig = {}): SiteConfig {
   };
 }
 
-/** All sub-devices of a small site; of a large one those that the command names and one of each type. */
-function relevant(all: readonly SubDevice[], payloadText: string): RecordedSubDevice[] {
+/** All sub-devices of a small site; of a large one those that the command names or goes to, and one of each type. */
+function relevant(all: readonly SubDevice[], payloadText: string, needsLinked: boolean): RecordedSubDevice[] {
   const types = new Set<string>();
-  const chosen = all.filter(({ externalId, assetType }) => {
+  const chosen = all.filter(({ externalId, assetType, linkedDeviceId }) => {
     const isFirst = !types.has(assetType);
     types.add(assetType);
-    return isFirst || all.length <= MOST_SUB_DEVICES || payloadText.includes(JSON.stringify(externalId));
+    const isLinked = needsLinked && linkedDeviceId !== null;
+    return (
+      isFirst ||
+      isLinked ||
+      all.length <= MOST_SUB_DEVICES ||
+      payloadText.includes(JSON.stringify(externalId))
+    );
   });
   return chosen.map(({ externalId, assetType, linkedDeviceId, ratedPowerKw }) => ({
     ...{ externalId, assetType, linkedDeviceId, ratedPowerKw },

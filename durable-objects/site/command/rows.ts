@@ -111,9 +111,9 @@ export class CommandRows implements Trimmable {
   /** The rows that were recorded in [from, to), oldest first. They are in the order of their sequence, so a search finds the first. */
   recordedIn(fromMs: number, toMs: number, limit: number): CommandRow[] {
     return this.#sql.all<CommandRow>(
-      'SELECT * FROM command WHERE sequence >= ? AND created_at_ms < ? ORDER BY sequence LIMIT ?',
+      'SELECT * FROM command WHERE sequence >= ? AND sequence < ? ORDER BY sequence LIMIT ?',
       this.#firstSince(fromMs),
-      toMs,
+      this.#firstSince(toMs),
       limit,
     );
   }
@@ -124,7 +124,11 @@ export class CommandRows implements Trimmable {
     let high = this.newest() + 1;
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const isOlder = (this.find(middle)?.created_at_ms ?? 0) < atMs;
+      const row = this.#sql.one<{ at: number }>(
+        'SELECT created_at_ms AS at FROM command WHERE sequence = ?',
+        middle,
+      );
+      const isOlder = (row?.at ?? 0) < atMs;
       if (isOlder) low = middle + 1;
       else high = middle;
     }

@@ -16,7 +16,7 @@ import type { EventSubject } from '../event/event-rows.ts';
 import type { Events } from '../event/events.ts';
 import type { SiteView, ViewOf } from '../site-view.ts';
 import { type JudgementInputs, type RecordedView, recording } from './inputs.ts';
-import { kindOf } from './kind/kinds.ts';
+import { KINDS, kindOf } from './kind/kinds.ts';
 import { rejectedPayload } from './log.ts';
 import type { MessageIdRow, MessageIdRows } from './message-ids.ts';
 import type { CommandOwners } from './owner.ts';
@@ -87,7 +87,8 @@ export class Submissions {
       return { received, result: { commandId: rejected.id, acknowledgement: rejection, isRepeated: true } };
     }
     const row = messageIds.find(sender.keyId, submission.messageId);
-    const seen = recording(view(turn), received.payloadText);
+    const needsLinked = KINDS[FAMILY_RULES[submission.family].commandType].reachesLinked === true;
+    const seen = recording(view(turn), received.payloadText, needsLinked);
     const judgement = judge(received, row && earlierMessage(row), seen.view, turn.now);
     const inputs = (): string => inputsOf(submission, row !== undefined, seen.recorded);
     switch (judgement.verdict) {

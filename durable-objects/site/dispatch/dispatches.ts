@@ -45,8 +45,8 @@ export interface DispatchesHost {
   sender: CommandSender;
   view: ViewOf;
   owner(name: OwnerName): Owner;
-  /** Called when a dispatch that may carry the target of the plan was sent, or acknowledged. */
-  planMoved(): void;
+  /** Called when a dispatch that may carry the target of the plan was sent, was acknowledged, or has failed. */
+  planMoved(turn: Turn, row: DispatchRow, outcome?: 'ACKNOWLEDGED' | 'UNANSWERED'): void;
   /** The log: when a command was first sent, and the sequence of the last emergency. */
   log: {
     markDispatched(turn: Turn, sequence: number | null): void;
@@ -100,7 +100,7 @@ export class Dispatches implements DueSource {
     const row = this.rows.find(ack.cmdId);
     if (row?.device_id !== ack.deviceId) return;
     const state = advance(row.state, ack.status);
-    if (state) this.#noteMove(row);
+    if (state) this.#noteMove(turn, row, state === 'FAILED' ? 'UNANSWERED' : 'ACKNOWLEDGED');
     if (state) this.#owner(row).acked(turn, row, state);
   }
 
@@ -115,6 +115,7 @@ export class Dispatches implements DueSource {
   }
 
   fail(turn: Turn, row: DispatchRow, reason: string | null): void {
+    if (wasSent(row)) this.#noteMove(turn, row, 'UNANSWERED');
     this.#owner(row).failed(turn, row, reason);
   }
 
@@ -262,12 +263,12 @@ export class Dispatches implements DueSource {
     this.#send(turn, sent);
   }
 
-  #noteMove({ owner }: DispatchRow): void {
-    if (this.#host.owner(owner).carriesTarget) this.#host.planMoved();
+  #noteMove(turn: Turn, row: DispatchRow, outcome?: 'ACKNOWLEDGED' | 'UNANSWERED'): void {
+    if (this.#owner(row).carries) this.#host.planMoved(turn, row, outcome);
   }
 
   #send(turn: Turn, row: DispatchRow): void {
-    this.#noteMove(row);
+    this.#noteMove(turn, row);
     this.#owner(row).sending?.(turn, row);
     const { cmd_id: cmdId, device_id: deviceId, action, payload: payloadText } = row;
     turn.send(() => this.#host.sender.add(deviceId, { cmdId, action, payloadText }));

@@ -21,8 +21,8 @@ export interface Owner {
   readonly mayReachAnother: boolean;
   /** True: the limit on waiting commands does not end this one. */
   readonly isNeverDropped: boolean;
-  /** True: its dispatches carry what the plan wants: a setpoint, a slot, an emergency or a mode. */
-  readonly carriesTarget?: boolean;
+  /** What its dispatches carry of the plan: a mode, or any target (a setpoint, a slot, an emergency, the mode in force). */
+  readonly carries?: 'MODE' | 'TARGET';
   /** Whether the dispatch must wait although its device is there. */
   isHeldBack?(turn: Turn): boolean;
   /** The dispatch is sent with this turn, for the first time or again. */

@@ -13,7 +13,7 @@ import type { Journal } from '../telemetry/journal.ts';
 import { stretches } from '../telemetry/read.ts';
 import { type Sample, Snapshot } from '../telemetry/snapshot.ts';
 import type { TelemetryStore } from '../telemetry/store.ts';
-import type { Cause, Lane, PlanFacts } from './facts.ts';
+import type { Cause, PlanFacts, StoredPlace } from './facts.ts';
 import type { PlanJournal } from './plan-journal.ts';
 import { sentenceOf } from './sentence.ts';
 
@@ -41,22 +41,22 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
   const at = formatInstant(atMs);
   if (!recorded) return nothing(at, asker);
   const { facts } = recorded;
-  const { lanes, limits, session, isFallback, configVersion, sinceMs, by, sentAtMs, acknowledgedAtMs } =
+  const { places, limits, session, isFallback, configVersion, sinceMs, by, sentAtMs, acknowledgedAtMs } =
     facts;
-  const [first, ...others] = lanes.map((lane) => overAt(lane, facts, atMs));
+  const [first, ...others] = places.map((place) => overAt(place, facts, atMs));
   const target = first ? placeOf(first, asker) : null;
-  const emergency = lanes.find(({ level }) => level === 'STOP' || level === 'HOLD')?.level;
+  const emergency = places.find(({ level }) => level === 'STOP' || level === 'HOLD')?.level;
   const whole: Omit<Explanation, 'sentence' | 'at'> = {
     ...{ target, since: formatInstant(sinceMs), by: causeOf(by, asker) },
-    waiting: others.map((lane) => ({
-      ...placeOf(lane, asker),
+    waiting: others.map((place) => ({
+      ...placeOf(place, asker),
       why: `waits below ${first?.level ?? 'MODE'}`,
     })),
     limits: Object.fromEntries(
       LIMIT_NAMES.map((name, index) => [name, limits[index] ?? null]),
     ) as Explanation['limits'],
     emergency: emergency === 'STOP' || emergency === 'HOLD' ? emergency : null,
-    mode: lanes.at(-1) ? (overAt(lanes.at(-1) as Lane, facts, atMs).mode ?? null) : null,
+    mode: places.at(-1) ? (overAt(places.at(-1) as StoredPlace, facts, atMs).mode ?? null) : null,
     ...{ session, fallback: isFallback, configVersion },
     told:
       sentAtMs === undefined
@@ -64,7 +64,7 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
         : { at: formatInstant(sentAtMs), acknowledgedAt: instantOf(acknowledgedAtMs) },
     measured: first ? measuredAt(sources, asker, first, acknowledgedAtMs, atMs) : null,
   };
-  return { at, sentence: sentenceOf(whole, nameFor(asker)), ...whole };
+  return { at, sentence: sentenceOf(whole, facts.plant === 'UNANSWERED', nameFor(asker)), ...whole };
 }
 
 /** The changes in [from, to), oldest first; `next`: where the next request begins. */
@@ -79,11 +79,11 @@ function listChanges(
   const next = rows.length > CHANGES ? rows[CHANGES] : undefined;
   return {
     changes: shown.map(({ atMs, facts }) => {
-      const [first, ...others] = facts.lanes;
+      const [first, ...others] = facts.places;
       return {
         ...{ at: formatInstant(atMs), ...causeOf(facts.why, asker) },
         target: placeOf(first ?? { level: 'MODE', mode: facts.mode }, asker),
-        waiting: others.map((lane) => placeOf(lane, asker)),
+        waiting: others.map((place) => placeOf(place, asker)),
         session: facts.session,
       };
     }),
@@ -96,17 +96,17 @@ function nothing(at: string, asker: Asker): Explanation {
     ...{ target: null, since: null, by: null, waiting: [], limits: null, emergency: null, mode: null },
     ...{ session: null, fallback: null, configVersion: null, told: null, measured: null },
   };
-  return { at, sentence: sentenceOf(whole, nameFor(asker)), ...whole };
+  return { at, sentence: sentenceOf(whole, false, nameFor(asker)), ...whole };
 }
 
 /** A mode that is only an override has ended at its time, whether or not a turn has run since. */
-function overAt(lane: Lane, { mode }: PlanFacts, atMs: number): Lane {
-  const isOver = lane.level === 'MODE' && lane.endsAtMs !== undefined && lane.endsAtMs <= atMs;
-  return isOver ? { level: 'MODE', mode } : lane;
+function overAt(place: StoredPlace, { mode }: PlanFacts, atMs: number): StoredPlace {
+  const isOver = place.level === 'MODE' && place.endsAtMs !== undefined && place.endsAtMs <= atMs;
+  return isOver ? { level: 'MODE', mode } : place;
 }
 
-function placeOf(lane: Lane, asker: Asker): PlanPlace {
-  const { level, id = null, keyId, kw = null, mode = null, slot = null, endsAtMs } = lane;
+function placeOf(place: StoredPlace, asker: Asker): PlanPlace {
+  const { level, id = null, keyId, kw = null, mode = null, slot = null, endsAtMs } = place;
   const until = instantOf(endsAtMs);
   if (level !== 'MODE' && !isOwn(keyId, asker))
     return { level, commandId: null, kw: null, mode: null, slot: null, until };
@@ -134,15 +134,15 @@ function nameFor(asker: Asker): (place: PlanPlace) => string {
 function measuredAt(
   { clock, registry, store, journal, commandRows }: ExplainSources,
   asker: Asker,
-  lane: Lane,
+  place: StoredPlace,
   acknowledgedAtMs: number | undefined,
   atMs: number,
 ): Explanation['measured'] {
   const snapshot = atMs >= clock.now() ? journal.snapshot : snapshotAt({ registry, store }, atMs);
-  const power = lane.isWithoutConsumption ? controllablePower : gridPower;
+  const power = place.isWithoutConsumption && isOwn(place.keyId, asker) ? controllablePower : gridPower;
   const kw = power(snapshot, registry.subDevices, atMs);
-  const expectedKw = isOwn(lane.keyId, asker) ? (lane.kw ?? null) : null;
-  const verdict = verdictOf(commandRows, lane, { kw, expectedKw, acknowledgedAtMs, atMs });
+  const expectedKw = isOwn(place.keyId, asker) ? (place.kw ?? null) : null;
+  const verdict = verdictOf(commandRows, place, { kw, expectedKw, acknowledgedAtMs, atMs });
   return { kw, expectedKw, verdict };
 }
 
@@ -161,7 +161,7 @@ function snapshotAt({ registry, store }: Pick<ExplainSources, 'registry' | 'stor
 
 function verdictOf(
   commandRows: CommandRows,
-  lane: Lane,
+  place: StoredPlace,
   {
     kw,
     expectedKw,
@@ -170,8 +170,8 @@ function verdictOf(
   }: { kw: number | null; expectedKw: number | null; acknowledgedAtMs: number | undefined; atMs: number },
 ): NonNullable<Explanation['measured']>['verdict'] {
   if (expectedKw === null) return null;
-  const command = lane.sequence === undefined ? undefined : commandRows.find(lane.sequence);
-  const hasEnded = command?.id === lane.id && (command?.finished_at_ms ?? Number.POSITIVE_INFINITY) <= atMs;
+  const command = place.sequence === undefined ? undefined : commandRows.find(place.sequence);
+  const hasEnded = command?.id === place.id && (command?.finished_at_ms ?? Number.POSITIVE_INFINITY) <= atMs;
   if (
     hasEnded &&
     command?.actual_value_kw !== null &&

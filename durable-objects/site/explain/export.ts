@@ -1,6 +1,7 @@
 /** The lines of an export, one part of time after the other [C-13.4]. */
 import type * as z from 'zod';
 import type { exportedCommand, exportedPlan, exportedSample, exportHead } from '../../../protocol/export.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import type { ExportPart, ExportQuery } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
@@ -12,8 +13,12 @@ import type { PlanJournal } from './plan-journal.ts';
 
 /** The time that one part covers, unless it has too many commands. */
 const PART_MS = 60 * 60_000;
-/** About how many commands and changes one part has. */
+/** About how many commands, changes, values of readings and characters one part has. */
 const PART_ROWS = 200;
+const PART_VALUES = 20_000;
+const PART_CHARS = 4 * 1_024 * 1_024;
+/** Readings are read in steps of this length, so that a part can end after each. */
+const STEP_MS = 10 * 60_000;
 /** The metrics that a verdict reads. */
 const MEASURING = /(owerKw|RegisterKwh)$/;
 
@@ -43,42 +48,52 @@ export function exportHeadOf(
       ...{ externalId, assetType, meterRole, linkedDeviceId, ratedPowerKw },
     }),
   );
-  return { kind: 'plant', format: 1, siteId, fromMs, toMs, exportedAtMs: clock.now(), subDevices };
+  const keptDays = registry.record?.settings.rawRetentionDays ?? LIMIT.rawRetentionDays;
+  const exportedAtMs = clock.now();
+  const readingsFromMs = exportedAtMs - keptDays * 24 * 60 * 60_000;
+  return { kind: 'plant', format: 1, siteId, fromMs, toMs, exportedAtMs, readingsFromMs, subDevices };
 }
 
 /** The lines from `fromMs` on, and where the next part begins. */
 export function exportPart(sources: ExportSources, { fromMs, toMs }: ExportQuery): ExportPart {
-  const { commandRows, planJournal } = sources;
-  const behindMs = Math.min(toMs, fromMs + PART_MS);
-  const commands = commandRows.recordedIn(fromMs, behindMs, PART_ROWS);
-  const changes = planJournal.rows.between(fromMs, behindMs, PART_ROWS);
+  const { commandRows, planJournal, store } = sources;
+  const hourMs = Math.min(toMs, fromMs + PART_MS);
+  const { samples, untilMs } = samplesIn(store, fromMs, hourMs);
+  const commands = commandRows.recordedIn(fromMs, untilMs, PART_ROWS);
+  const changes = planJournal.rows.between(fromMs, untilMs, PART_ROWS);
   // A part ends before the first moment that may have more rows than were read.
   const cutMs = Math.min(
-    commands.length < PART_ROWS ? behindMs : (commands.at(-1)?.created_at_ms ?? behindMs),
-    changes.length < PART_ROWS ? behindMs : (changes.at(-1)?.atMs ?? behindMs),
+    untilMs,
+    commands.length < PART_ROWS ? untilMs : (commands.at(-1)?.created_at_ms ?? untilMs),
+    changes.length < PART_ROWS ? untilMs : (changes.at(-1)?.atMs ?? untilMs),
   );
+  const isBefore = (behindMs: number) => (line: Placed) => line.line.atMs < behindMs;
   // All rows of one moment are more than a part: then the part has them all.
-  if (cutMs <= fromMs) return partOf(sources, fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER, toMs);
-  return partOf(sources, fromMs, cutMs, PART_ROWS, toMs);
+  const isCrowded = cutMs <= fromMs;
+  const all = isCrowded ? commandRows.recordedIn(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : commands;
+  const every = isCrowded ? planJournal.rows.between(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : changes;
+  const behindMs = isCrowded ? fromMs + 1 : cutMs;
+  const lines: Placed[] = [
+    ...samples.map((line) => ({ line, place: -1 })),
+    ...all.map((row) => ({ line: commandLine(row), place: row.sequence })),
+    ...every.map(({ atMs, facts }) => ({ line: planLine(atMs, facts), place: facts.newestCommand + 0.5 })),
+  ].filter(isBefore(behindMs));
+  lines.sort((one, other) => one.line.atMs - other.line.atMs || one.place - other.place);
+  return cutByChars(lines, behindMs < toMs ? behindMs : null);
 }
 
-function partOf(
-  { commandRows, planJournal, store }: ExportSources,
-  fromMs: number,
-  behindMs: number,
-  most: number,
-  toMs: number,
-): ExportPart {
-  const samples = samplesIn(store, fromMs, behindMs).map((line): Placed => ({ line, place: -1 }));
-  const commands = commandRows
-    .recordedIn(fromMs, behindMs, most)
-    .map((row): Placed => ({ line: commandLine(row), place: row.sequence }));
-  const changes = planJournal.rows
-    .between(fromMs, behindMs, most)
-    .map(({ atMs, facts }): Placed => ({ line: planLine(atMs, facts), place: facts.newestCommand + 0.5 }));
-  const lines = [...samples, ...commands, ...changes];
-  lines.sort((one, other) => one.line.atMs - other.line.atMs || one.place - other.place);
-  return { lines: lines.map(({ line }) => JSON.stringify(line)), nextMs: behindMs < toMs ? behindMs : null };
+/** Ends a part between two moments when it has more characters than one call may return. */
+function cutByChars(lines: readonly Placed[], nextMs: number | null): ExportPart {
+  const texts: string[] = [];
+  let chars = 0;
+  for (const [index, { line }] of lines.entries()) {
+    const isNewMoment = index > 0 && lines[index - 1]?.line.atMs !== line.atMs;
+    if (isNewMoment && chars > PART_CHARS) return { lines: texts, nextMs: line.atMs };
+    const text = JSON.stringify(line);
+    chars += text.length;
+    texts.push(text);
+  }
+  return { lines: texts, nextMs };
 }
 
 function planLine(atMs: number, facts: PlanFacts): z.infer<typeof exportedPlan> {
@@ -107,17 +122,31 @@ function commandLine(row: CommandRow): z.infer<typeof exportedCommand> {
   };
 }
 
-/** The stored powers and registers, those of one moment in one line. */
-function samplesIn(store: TelemetryStore, fromMs: number, toMs: number): z.infer<typeof exportedSample>[] {
+/** The stored powers and registers, those of one moment in one line, up to a number of values; `untilMs`: how far they reach. */
+function samplesIn(
+  store: TelemetryStore,
+  fromMs: number,
+  toMs: number,
+): { samples: z.infer<typeof exportedSample>[]; untilMs: number } {
   const byMoment = new Map<number, Record<string, number>>();
-  for (const stretch of stretches(store, { fromMs, toMs, bucket: 'raw' })) {
-    for (const metric of stretch.metrics().filter((name) => MEASURING.test(name))) {
-      for (const { atMs, value } of stretch.points(metric)) {
-        const data = byMoment.get(atMs) ?? {};
-        byMoment.set(atMs, data);
-        data[metric] = value;
+  let values = 0;
+  for (let atMs = fromMs; atMs < toMs; atMs += STEP_MS) {
+    const behindMs = Math.min(toMs, atMs + STEP_MS);
+    for (const stretch of stretches(store, { fromMs: atMs, toMs: behindMs, bucket: 'raw' })) {
+      for (const metric of stretch.metrics().filter((name) => MEASURING.test(name))) {
+        for (const point of stretch.points(metric)) {
+          const data = byMoment.get(point.atMs) ?? {};
+          byMoment.set(point.atMs, data);
+          data[metric] = point.value;
+          values += 1;
+        }
       }
     }
+    if (values > PART_VALUES && behindMs < toMs) return { samples: samplesOf(byMoment), untilMs: behindMs };
   }
+  return { samples: samplesOf(byMoment), untilMs: toMs };
+}
+
+function samplesOf(byMoment: ReadonlyMap<number, Record<string, number>>): z.infer<typeof exportedSample>[] {
   return [...byMoment].map(([atMs, data]) => ({ kind: 'sample', atMs, data }));
 }

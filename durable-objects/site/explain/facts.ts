@@ -5,7 +5,7 @@ import type { PlanCauseKind } from '../../../protocol/explain.ts';
 import type { EndedCommand } from '../command/commands.ts';
 
 /** What has a place in the plan. */
-export interface Lane {
+export interface StoredPlace {
   level: PlanLevel;
   /** The command, its id and the key that sent it; absent: the mode in force. */
   sequence?: number;
@@ -29,16 +29,18 @@ export interface Cause {
   reason?: string;
 }
 
-/** Whether the plant has the target: it waits for its gateway, was sent, was acknowledged, or got no answer. */
+/** Whether the plant has the target: it was not sent, was sent, was acknowledged, or failed or got no answer. */
 export type PlantState = 'WAITING' | 'SENT' | 'ACKNOWLEDGED' | 'UNANSWERED';
 
 /** What can be read from the site at any moment. */
 export interface Present {
   /** Highest first: the first is the target, the others wait below it. */
-  lanes: readonly Lane[];
+  places: readonly StoredPlace[];
   mode: OperatingMode;
   plant: PlantState;
   session: 'CONNECTED' | 'AWAY' | 'NONE';
+  /** The device that gets the target; null: none serves the site. */
+  gatewayId: string | null;
   isFallback: boolean;
   configVersion: string;
   /** The limits in force, in the order of `constraints`. */
@@ -67,10 +69,12 @@ export function nextFacts(
     return carried(now, { why: { kind: 'BEGINNING' }, by: { kind: 'BEGINNING' }, sinceMs: atMs }, atMs);
   if (isSamePresent(before, now)) return undefined;
   const why = causeOf(before, now, ended, atMs);
-  const [was, is] = [before.lanes[0], now.lanes[0]];
-  const isSameTarget = was !== undefined && is !== undefined && isSameLane(was, is);
-  if (!isSameTarget) return carried(now, { why, by: why, sinceMs: atMs }, atMs);
+  const [was, is] = [before.places[0], now.places[0]];
+  const isSame = was !== undefined && is !== undefined && isSamePlace(was, is);
   const { by, sinceMs, sentAtMs, acknowledgedAtMs } = before;
+  if (!isSame) return carried(now, { why, by: why, sinceMs: atMs }, atMs);
+  // Another gateway has not got the target yet.
+  if (before.gatewayId !== now.gatewayId) return carried(now, { why, by, sinceMs }, atMs);
   return carried(
     now,
     {
@@ -85,8 +89,9 @@ export function nextFacts(
 type Carried = Pick<PlanFacts, 'why' | 'by' | 'sinceMs' | 'sentAtMs' | 'acknowledgedAtMs'>;
 
 function carried(now: Present, { sentAtMs, acknowledgedAtMs, ...rest }: Carried, atMs: number): PlanFacts {
-  const sent = now.plant === 'WAITING' ? sentAtMs : (sentAtMs ?? atMs);
-  const acknowledged = now.plant === 'ACKNOWLEDGED' ? (acknowledgedAtMs ?? atMs) : acknowledgedAtMs;
+  const isSent = now.plant !== 'WAITING';
+  const sent = isSent ? (sentAtMs ?? atMs) : undefined;
+  const acknowledged = now.plant === 'ACKNOWLEDGED' ? (acknowledgedAtMs ?? atMs) : undefined;
   return {
     ...now,
     ...rest,
@@ -96,13 +101,13 @@ function carried(now: Present, { sentAtMs, acknowledgedAtMs, ...rest }: Carried,
 }
 
 function isSamePresent(one: Present, other: Present): boolean {
-  const key = ({ lanes, mode, plant, session, isFallback, configVersion }: Present) =>
-    JSON.stringify([lanes, mode, plant, session, isFallback, configVersion]);
+  const key = ({ places, mode, plant, session, gatewayId, isFallback, configVersion }: Present) =>
+    JSON.stringify([places, mode, plant, session, gatewayId, isFallback, configVersion]);
   return key(one) === key(other);
 }
 
-/** Whether two lanes are the same setpoint, slot, emergency or mode. */
-export function isSameLane(one: Lane, other: Lane): boolean {
+/** Whether two places are the same setpoint, slot, emergency or mode. */
+export function isSamePlace(one: StoredPlace, other: StoredPlace): boolean {
   return (
     one.level === other.level &&
     one.sequence === other.sequence &&
@@ -112,8 +117,9 @@ export function isSameLane(one: Lane, other: Lane): boolean {
 }
 
 function causeOf(before: Present, now: Present, ended: readonly EndedCommand[], atMs: number): Cause {
-  const gone = before.lanes.find((lane) => !now.lanes.some((other) => isSameLane(lane, other)));
-  const come = now.lanes.find((lane) => !before.lanes.some((other) => isSameLane(lane, other)));
+  const gone = before.places.find((place) => !now.places.some((other) => isSamePlace(place, other)));
+  const come = now.places.find((place) => !before.places.some((other) => isSamePlace(place, other)));
+  if (come && come.level !== 'MODE' && come.recordedAtMs === atMs) return beginOf(come, atMs);
   // Of two changes the one that is higher in the plan decides.
   const isGoneHigher = gone && (!come || rank(gone) < rank(come));
   if (gone && isGoneHigher && gone.level !== 'MODE') return endOf(gone, ended, atMs);
@@ -121,11 +127,11 @@ function causeOf(before: Present, now: Present, ended: readonly EndedCommand[], 
   if (gone && gone.level !== 'MODE') return endOf(gone, ended, atMs);
   if (before.mode !== now.mode || gone || come) return { kind: 'MODE' };
   if (before.configVersion !== now.configVersion) return { kind: 'CONFIGURATION' };
-  if (before.session !== now.session)
+  if (before.session !== now.session || before.gatewayId !== now.gatewayId)
     return { kind: now.session === 'CONNECTED' ? 'GATEWAY_CONNECTED' : 'GATEWAY_AWAY' };
   if (before.isFallback !== now.isFallback)
     return { kind: now.isFallback ? 'FALLBACK_ENGAGED' : 'FALLBACK_ENDED' };
-  if (before.plant === now.plant) return { kind: 'MODE' };
+  if (before.plant === now.plant) return { kind: 'SCHEDULE' };
   const answers = {
     WAITING: 'UNANSWERED',
     SENT: 'SENT',
@@ -135,22 +141,24 @@ function causeOf(before: Present, now: Present, ended: readonly EndedCommand[], 
   return { kind: answers[now.plant] };
 }
 
-function rank({ level }: Lane): number {
+function rank({ level }: StoredPlace): number {
   return PLAN_LEVELS.indexOf(level);
 }
 
-function beginOf(lane: Lane, atMs: number): Cause {
-  const isRecorded = lane.recordedAtMs === atMs;
-  return { kind: isRecorded ? 'COMMAND' : 'WINDOW_OPENED', ...ofLane(lane) };
+function beginOf(place: StoredPlace, atMs: number): Cause {
+  const isRecorded = place.recordedAtMs === atMs;
+  return { kind: isRecorded ? 'COMMAND' : 'WINDOW_OPENED', ...ofPlace(place) };
 }
 
-function endOf(lane: Lane, ended: readonly EndedCommand[], atMs: number): Cause {
-  const end = ended.find(({ command }) => command.sequence === lane.sequence);
-  if (lane.level === 'STOP' || lane.level === 'HOLD') return { kind: 'EMERGENCY_RELEASED', ...ofLane(lane) };
-  if (lane.endsAtMs !== undefined && lane.endsAtMs <= atMs) return { kind: 'WINDOW_ENDED', ...ofLane(lane) };
-  return { kind: 'COMMAND_ENDED', ...ofLane(lane), ...(end?.reason ? { reason: end.reason } : {}) };
+function endOf(place: StoredPlace, ended: readonly EndedCommand[], atMs: number): Cause {
+  const end = ended.find(({ command }) => command.sequence === place.sequence);
+  if (place.level === 'STOP' || place.level === 'HOLD')
+    return { kind: 'EMERGENCY_RELEASED', ...ofPlace(place) };
+  if (place.endsAtMs !== undefined && place.endsAtMs <= atMs)
+    return { kind: 'WINDOW_ENDED', ...ofPlace(place) };
+  return { kind: 'COMMAND_ENDED', ...ofPlace(place), ...(end?.reason ? { reason: end.reason } : {}) };
 }
 
-function ofLane({ id, keyId }: Lane): { id?: string; keyId?: string } {
+function ofPlace({ id, keyId }: StoredPlace): { id?: string; keyId?: string } {
   return { ...(id === undefined ? {} : { id }), ...(keyId === undefined ? {} : { keyId }) };
 }

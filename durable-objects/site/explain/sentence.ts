@@ -6,30 +6,29 @@ export type NameOf = (place: PlanPlace) => string;
 
 export function sentenceOf(
   { target, waiting, told, measured, session, fallback }: Omit<Explanation, 'sentence' | 'at'>,
+  isFailed: boolean,
   nameOf: NameOf,
 ): string {
-  if (!target) return 'Nothing is recorded about this moment: the plan journal begins later.';
+  if (!target)
+    return 'Nothing is recorded about this moment: the plan journal begins later, or its rows of that time were deleted.';
   return `${[
-    `${doing(target)} ${because(target, nameOf)}${until(target)}`,
+    target.level === 'MODE'
+      ? `${doing(target)}${until(target)}, because no setpoint, slot or emergency is active`
+      : `${doing(target)} by ${theThing(target, nameOf)}${until(target)}`,
     ...waiting
       .filter(({ level }) => level !== 'MODE')
       .map((place) => `${theThing(place, nameOf)} waits below it`),
-    ...sendingText(told, session, target),
+    ...sendingText(told, session, target, isFailed),
     ...(fallback ? ['the plant probably runs its fallback'] : []),
-    ...measuredText(measured),
+    ...measuredText(measured, told?.acknowledgedAt != null),
   ].join('; ')}.`;
 }
 
 function doing({ level, kw, mode }: PlanPlace): string {
   if (level === 'STOP') return 'Stopped';
-  if (level === 'HOLD') return 'Held at the power that it had';
+  if (level === 'HOLD') return 'Held at its previous power';
   if (kw !== null) return `Held at ${power(kw)}`;
   return mode === null ? 'Held' : `In mode ${mode}`;
-}
-
-function because(place: PlanPlace, nameOf: NameOf): string {
-  if (place.level === 'MODE') return 'because no setpoint, slot or emergency is active';
-  return `by ${theThing(place, nameOf)}`;
 }
 
 function theThing(place: PlanPlace, nameOf: NameOf): string {
@@ -58,15 +57,19 @@ function sendingText(
   told: Explanation['told'],
   session: Explanation['session'],
   { level }: PlanPlace,
+  isFailed: boolean,
 ): string[] {
-  if (told?.acknowledgedAt)
-    return level === 'MODE' ? [] : [`the plant acknowledged it at ${told.acknowledgedAt}`];
-  if (told) return [`it was sent at ${told.at}, and the plant has not acknowledged it`];
+  // Nothing need be sent while the plant follows its mode.
+  if (level === 'MODE' && !isFailed) return [];
+  if (told?.acknowledgedAt) return [`the plant acknowledged the target at ${told.acknowledgedAt}`];
+  if (told && isFailed)
+    return [`the target was sent at ${told.at}, and the plant answered FAILED or did not answer`];
+  if (told) return [`the target was sent at ${told.at}, and the plant has not acknowledged it`];
   if (session === 'NONE') return ['no gateway serves the site, so nothing was sent'];
   return [session === 'AWAY' ? 'nothing was sent: the gateway is away' : 'nothing was sent yet'];
 }
 
-function measuredText(measured: Explanation['measured']): string[] {
+function measuredText(measured: Explanation['measured'], isAcknowledged: boolean): string[] {
   if (!measured || (measured.kw === null && measured.expectedKw === null)) return [];
   const { kw, expectedKw, verdict } = measured;
   if (kw === null) return ['no fresh measurement'];
@@ -79,7 +82,7 @@ function measuredText(measured: Explanation['measured']): string[] {
     case 'DEVIATED':
       return [`the plant did not follow: ${is}, ${power(expectedKw ?? 0)} expected`];
     case 'SETTLING':
-      return [`the plant is settling: ${is}`];
+      return [isAcknowledged ? `the plant is settling: ${is}` : is];
     default:
       return [is];
   }

@@ -77,9 +77,10 @@ function timelineOf(
     reason: command.rejection_code ?? acknowledgement ?? 'accepted',
   });
   if (!isRejected) add('PLANNED', recordedAtMs, plannedAs(decision));
-  const [first] = dispatches;
+  // Of several devices no single one is named.
+  const first = dispatches.length === 1 ? dispatches[0] : undefined;
   add('DISPATCHED', command.dispatched_at_ms, {
-    ...(first ? { by: first.device_id, attempt: Math.max(...dispatches.map(({ tries }) => tries)) } : {}),
+    ...(first ? { by: first.device_id, attempt: first.tries } : {}),
   });
   add('DEVICE_RECEIVED', command.started_at_ms, first ? { by: first.device_id } : {});
   add('DEVICE_STARTED', command.device_started_at_ms);

@@ -18,7 +18,7 @@ export interface ModeOwnerHost extends PlanOwnerHost {
 }
 
 export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
-  readonly carriesTarget = true;
+  readonly carries = 'MODE';
   readonly #host: ModeOwnerHost;
 
   constructor(host: ModeOwnerHost) {

@@ -29,7 +29,7 @@ export interface PlanOwnerHost extends CommandOwnerHost {
  * the window (`Plan.follow`). FAILED ends the command, unless another target has displaced the setpoint.
  */
 export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
-  readonly carriesTarget = true;
+  readonly carries = 'TARGET';
   readonly #plan: Plan;
 
   constructor(host: PlanOwnerHost) {
@@ -125,7 +125,7 @@ function entryOf(turn: Turn, { payload, window }: NewlyAccepted<SiteSetpoint>): 
 }
 
 export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
-  readonly carriesTarget = true;
+  readonly carries = 'TARGET';
   override readonly survivesEmergency = true;
   override readonly mayReachAnother = true;
   override readonly isNeverDropped = true;
@@ -162,13 +162,11 @@ export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
 
 interface PlanDispatchHost extends PlanOwnerHost {
   schedules: Schedules;
-  /** Called when a dispatch of the plan has failed. */
-  unanswered(turn: Turn): void;
 }
 
 /** The plan's own dispatches: a slot, the mode in force, a repeated emergency. No command waits for their acks. */
 export class PlanOwner implements Owner {
-  readonly carriesTarget = true;
+  readonly carries = 'TARGET';
   readonly survivesEmergency = true;
   readonly mayReachAnother = true;
   readonly isNeverDropped = true;
@@ -196,7 +194,6 @@ export class PlanOwner implements Owner {
   failed(turn: Turn, _row: DispatchRow, reason: string | null): void {
     const { dispatches, plan, schedules } = this.#host;
     dispatches.rows.deleteOfOwner(turn, 'PLAN');
-    this.#host.unanswered(turn);
     const { sent } = plan.state;
     if (sent?.by !== 'slot' || (reason !== null && reason !== 'NO_ACK')) return;
     schedules.skipFailed(turn, sent, reason ?? DEVICE_FAILED);

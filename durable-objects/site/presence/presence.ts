@@ -59,7 +59,8 @@ export class Presence implements DueSource {
   #unknown: readonly string[] = [];
   /** The sub-devices that were in fault at the last check. */
   #inFault: readonly string[] = [];
-  #wasFallback = false;
+  /** Undefined before the first check after a wake. */
+  #wasFallback: boolean | undefined;
 
   constructor(host: PresenceHost) {
     this.#host = host;

@@ -27,7 +27,7 @@ export const explainRoutes = [
       if (at !== undefined && (from !== undefined || to !== undefined))
         throw invalidParameter('at: send either at, or from and to');
       if ((from === undefined) !== (to === undefined))
-        throw invalidParameter(`${from === undefined ? 'from' : 'to'}: from and to belong together`);
+        throw invalidParameter(`${from === undefined ? 'from' : 'to'}: missing; send from and to together`);
       if (from !== undefined && to !== undefined) requireRange(from, to);
     },
     read: async (site, siteId, { at, from, to }, { keyId }) => {

@@ -14,6 +14,7 @@ export function actionOf({ type }: Emergency): string {
 
 export const emergencyKind: Kind<Emergency> = {
   stages: [['target', ({ view }) => (linkedDevices(view).length > 0 ? undefined : checkGateway(view))]],
+  reachesLinked: true,
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (payload, _items, view) =>

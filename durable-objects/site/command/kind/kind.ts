@@ -42,6 +42,8 @@ export interface Kind<Payload> {
   faults?(payload: Payload, view: SiteView): string[];
   /** The checks after signature, repeat, freshness and payload, in the spec's order [C-7.4]. */
   stages: readonly (readonly [StageName, Stage<Payload>])[];
+  /** True: it also goes to devices that sub-devices are linked to. */
+  reachesLinked?: true;
   /** The checks of each item of a batch, in their order: they take the place of `stages` where people read about them. */
   itemStages?: readonly StageName[];
   /**

@@ -34,6 +34,7 @@ export const modeChangeKind: Kind<ModeChange> = {
     ['target', ({ view }) => checkGateway(view)],
     ['topology', ({ payload, view }) => checkAssets(payload, view)],
   ],
+  reachesLinked: true,
   window: ({ validUntil }) => ({ untilMs: validUntil === undefined ? undefined : parseInstant(validUntil) }),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (payload, _items, view) => toDevices(devicesOf(view), ACTION, payload),

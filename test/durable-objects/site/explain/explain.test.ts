@@ -50,7 +50,7 @@ describe('explain', () => {
     const until = formatInstant(START_MS + 10 * SECOND + HOUR);
     expect(await explain(plant)).toEqual({
       at: formatInstant(Date.now()),
-      sentence: `Held at 20 kW import by the HIGH setpoint ${id} until ${until}; the NORMAL setpoint ${below} waits below it; the plant acknowledged it at ${formatInstant(START_MS + 11 * SECOND)}; the plant is settling: 19.8 kW import measured.`,
+      sentence: `Held at 20 kW import by the HIGH setpoint ${id} until ${until}; the NORMAL setpoint ${below} waits below it; the plant acknowledged the target at ${formatInstant(START_MS + 11 * SECOND)}; the plant is settling: 19.8 kW import measured.`,
       target: { level: 'HIGH', commandId: id, kw: 20, mode: null, slot: null, until },
       since: formatInstant(START_MS + 10 * SECOND),
       by: { cause: 'COMMAND', commandId: id, reason: null },
@@ -175,6 +175,27 @@ describe('explain', () => {
     const sent = await explain(plant);
     expect(sent.told).toEqual({ at: formatInstant(Date.now()), acknowledgedAt: null });
     expect(sent.sentence).toContain('the plant has not acknowledged it');
+  });
+
+  it('an emergency that the plant answers FAILED is not acknowledged', async ({ plannedSite: scene }) => {
+    const { plant, partner } = scene;
+    await partner.submit(submission('emergency', { type: 'STOP' }));
+    await obey(scene, 1, 'FAILED');
+    const { told, sentence, emergency } = await explain(plant);
+    expect(emergency).toBe('STOP');
+    expect(told).toMatchObject({ acknowledgedAt: null });
+    expect(sentence).toContain('the plant answered FAILED or did not answer');
+    expect((await changes(plant)).changes.map(({ cause }) => cause)).not.toContain('ACKNOWLEDGED');
+  });
+
+  it('a newer setpoint is not acknowledged because the one before it was', async ({ plannedSite: scene }) => {
+    const { plant, partner } = scene;
+    await partner.submit(planned(5, 'HIGH'));
+    await obey(scene, 1);
+    const acknowledged = await explain(plant);
+    expect(acknowledged.told?.acknowledgedAt).not.toBeNull();
+    await partner.submit(planned(6, 'HIGH'));
+    expect((await explain(plant)).told?.acknowledgedAt).toBeNull();
   });
 
   it('of a moment before the journal says that nothing is recorded; of the future, what is now', async ({

@@ -11,6 +11,8 @@ import displacements from '../../../recorded-days/displacements.ndjson?raw';
 import outages from '../../../recorded-days/outages.ndjson?raw';
 import slots from '../../../recorded-days/slots.ndjson?raw';
 
+/** What the test of a whole day may need on a busy machine. */
+const DAY_MS = 120_000;
 const RECORDED = { displacements, outages, slots };
 const linesOf = (text: string) => text.trimEnd().split('\n');
 const textOf = (lines: readonly string[]) => `${lines.join('\n')}\n`;
@@ -18,6 +20,7 @@ const textOf = (lines: readonly string[]) => `${lines.join('\n')}\n`;
 describe('the replay of a day', () => {
   it.for(RECORDED_DAYS)(
     '%s, recorded now, derives every decision alike [C-13.4]',
+    { timeout: DAY_MS },
     async (day, { clock: _clock }) => {
       const { differences, judgements, plans, skipped } = replay(await recordDay(day));
       expect(differences).toEqual([]);
