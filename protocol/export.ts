@@ -22,8 +22,8 @@ export const exportHead = z.strictObject({
   fromMs: z.int(),
   toMs: z.int(),
   exportedAtMs: z.int(),
-  /** Readings from before are not kept any more. */
-  readingsFromMs: z.int(),
+  /** How many days before `exportedAtMs` readings are kept. */
+  rawRetentionDays: z.int(),
   subDevices: z.array(
     z.strictObject({
       externalId: z.string(),

@@ -8,6 +8,8 @@ import type { ExportedCommand, ExportHead } from '../../protocol/export.ts';
 import { parseInstant } from '../../protocol/ids.ts';
 import { differs } from './judgement.ts';
 
+const DAY_MS = 24 * 60 * 60_000;
+
 /** Full metric names: the readings of a gateway have them as they are. */
 const ORIGIN = { deviceId: '', servesSite: true, subDeviceId: undefined };
 
@@ -39,8 +41,9 @@ export class VerdictReplay {
     const followed = spansOf({ spans, obeyedSinceMs: null }, Math.min(finishedAtMs, dueMs));
     const [first] = followed;
     const { sinceMs, toMs } = first ? timeOf(followed, first) : { sinceMs: 0, toMs: 0 };
-    const keptFromMs = Math.max(this.#head.fromMs, this.#head.readingsFromMs);
-    if (first && (toMs > this.#head.toMs || sinceMs < keptFromMs)) return undefined;
+    const { fromMs, exportedAtMs, rawRetentionDays } = this.#head;
+    const keptFromMs = exportedAtMs - rawRetentionDays * DAY_MS;
+    if (first && (toMs > this.#head.toMs || sinceMs < Math.max(fromMs, keptFromMs))) return undefined;
     const used = first ? this.#samples.filter((sample) => sample.atMs >= sinceMs && sample.atMs <= toMs) : [];
     const subDevices = this.#head.subDevices as unknown as SubDevice[];
     const isSubDevice = (externalId: string) => subDevices.some((one) => one.externalId === externalId);

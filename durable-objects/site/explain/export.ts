@@ -48,10 +48,9 @@ export function exportHeadOf(
       ...{ externalId, assetType, meterRole, linkedDeviceId, ratedPowerKw },
     }),
   );
-  const keptDays = registry.record?.settings.rawRetentionDays ?? LIMIT.rawRetentionDays;
+  const rawRetentionDays = registry.record?.settings.rawRetentionDays ?? LIMIT.rawRetentionDays;
   const exportedAtMs = clock.now();
-  const readingsFromMs = exportedAtMs - keptDays * 24 * 60 * 60_000;
-  return { kind: 'plant', format: 1, siteId, fromMs, toMs, exportedAtMs, readingsFromMs, subDevices };
+  return { kind: 'plant', format: 1, siteId, fromMs, toMs, exportedAtMs, rawRetentionDays, subDevices };
 }
 
 /** The lines from `fromMs` on, and where the next part begins. */
