@@ -32,7 +32,7 @@ const LONG = [
   'test/durable-objects/site/schedule/bounds.test.ts',
   'test/durable-objects/vhost/queue/{partner-queue,telemetry}-limits.test.ts',
   'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',
-  'test/conformance/{docs-programs,week,examples,clients,reference-devices,rest-calls}.test.ts',
+  'test/conformance/{amqp-tools,docs-programs,python-clients,week,examples,clients,reference-devices,rest-calls}.test.ts',
   'test/conformance/amqp/*.test.ts',
   'test/system/{agenda,api-key-ends,backlog,backup,check,closing,code-samples,d1-rewound,data-keys,disk,docs-page,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,mail,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
 ];
