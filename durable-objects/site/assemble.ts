@@ -280,7 +280,7 @@ export function assembleSite(
       diagnostics,
       presence,
     },
-    ...{ journal, store, commandRows, schedules, scheduleRows, submissions, configuration, restCommands },
+    ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
     ...{ commands, dispatches, plan, owners, view, planJournal, messageIds },
     ...{ lifecycle, link, tokens, alerts, feed, dueSources },
   };

@@ -13,7 +13,6 @@ import { KeyValues } from '../object/key-values.ts';
 import { reasonOf } from '../object/reason.ts';
 import { Sql } from '../object/sql.ts';
 import { Streams } from '../object/streams.ts';
-import { TokenBucket } from '../object/token-bucket.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { RegistryCopy } from '../registry/copy.ts';
 import { type OrganizationCopy, readOrganization } from '../registry/organization-copy.ts';
@@ -72,7 +71,7 @@ export class VhostParts {
   readonly publisher: Publisher;
   readonly rate = new PublishRate();
   /** The rate of dry runs. */
-  readonly dryRuns = new TokenBucket(LIMIT.publishesBurst);
+  readonly dryRuns = new PublishRate();
   readonly database: D1Database;
   readonly keepAlive: (work: Promise<void>) => void;
   readonly #consumerRows: ConsumerRows;

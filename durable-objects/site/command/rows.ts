@@ -118,7 +118,7 @@ export class CommandRows implements Trimmable {
     );
   }
 
-  /** The sequence of the first row that was recorded at this time or later; that of the next row if there is none. */
+  /** The sequence of the first row that was recorded at this time or later. Without one: the sequence of the next new row. */
   #firstSince(atMs: number): number {
     let low = this.#gaplessFrom();
     let high = this.newest() + 1;
@@ -287,7 +287,7 @@ export class CommandRows implements Trimmable {
     return Math.max(start, oldest ?? 1);
   }
 
-  /** The sequence of the newest row; 0 if there is none. */
+  /** The sequence of the newest row. Without rows: 0. */
   newest(): number {
     return this.#number('SELECT max(sequence) AS number FROM command') ?? 0;
   }

@@ -2,7 +2,6 @@
 import type { Explanation, PlanCause, PlanChange, PlanPlace } from '../../../protocol/explain.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { constraints } from '../../../protocol/site-config.ts';
 import type { ExplainQuery } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
@@ -13,11 +12,10 @@ import type { Journal } from '../telemetry/journal.ts';
 import { stretches } from '../telemetry/read.ts';
 import { type Sample, Snapshot } from '../telemetry/snapshot.ts';
 import type { TelemetryStore } from '../telemetry/store.ts';
-import type { Cause, PlanFacts, StoredPlace } from './facts.ts';
+import { type Cause, LIMIT_NAMES, type PlanFacts, type StoredPlace } from './facts.ts';
 import type { PlanJournal } from './plan-journal.ts';
 import { sentenceOf } from './sentence.ts';
 
-const LIMIT_NAMES = constraints.keyof().options;
 const POWER = /owerKw$/;
 /** How many changes one answer lists. */
 const CHANGES = 50;

@@ -22,7 +22,6 @@ import type { DispatchRow } from '../dispatch/rows.ts';
 import type { SiteIdentity } from '../identity.ts';
 import type { Plan } from '../plan/plan.ts';
 import { isOpen, LEVELS } from '../plan/stack.ts';
-import type { ScheduleRows } from '../schedule/rows.ts';
 import type { SiteView, ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { type Place, placeOf } from './place.ts';
@@ -36,7 +35,6 @@ export interface DryRunHost {
   commands: Commands;
   dispatches: Dispatches;
   plan: Plan;
-  scheduleRows: ScheduleRows;
   configuration: Configuration;
   journal: Journal;
   owners: CommandOwners;
@@ -53,8 +51,8 @@ type Accepted = Extract<Judgement, { verdict: 'valid' }> & { sequence: number };
 export async function dryRun(host: DryRunHost, batch: SubmissionBatch, isMember: boolean): Promise<string[]> {
   host.identity.be(batch.siteId);
   await host.registry.fresh();
-  // Its caller has given it up.
-  if (host.clock.now() > batch.notAfterMs) throw new Error('the dry run came too late');
+  // Its caller has given it up. The Worker answers this text with 503.
+  if (host.clock.now() > batch.notAfterMs) throw new Error('no answer within the time of the dry run');
   const rehearsal = new Rehearsal(host, isMember ? undefined : batch.keyId);
   return host.turns.rehearse((turn) => {
     const asOf = asOfNow(host, host.view(turn));
@@ -177,8 +175,8 @@ class Rehearsal {
   }
 
   #top(turn: Turn): Place {
-    const { plan, scheduleRows } = this.#host;
-    return placeOf(plan.state.at(turn.now).target, plan.state, scheduleRows, turn.now);
+    const { state } = this.#host.plan;
+    return placeOf(state.at(turn.now).target, state);
   }
 
   #idOf(sequence: number | null): string | null {

@@ -2,7 +2,11 @@
 import { PLAN_LEVELS, type PlanLevel } from '../../../protocol/dry-run.ts';
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import type { PlanCauseKind } from '../../../protocol/explain.ts';
+import { constraints } from '../../../protocol/site-config.ts';
 import type { EndedCommand } from '../command/commands.ts';
+
+/** The order of the limits in an entry. */
+export const LIMIT_NAMES = constraints.keyof().options;
 
 /** What has a place in the plan. */
 export interface StoredPlace {
@@ -43,7 +47,7 @@ export interface Present {
   gatewayId: string | null;
   isFallback: boolean;
   configVersion: string;
-  /** The limits in force, in the order of `constraints`. */
+  /** The limits in force, in the order of `LIMIT_NAMES`. */
   limits: readonly (number | null)[];
   /** The sequence of the newest command in the log: those before it are older than this entry. */
   newestCommand: number;

@@ -1,36 +1,23 @@
-/** Where a target stands in the plan stack, as people see it [C-13.1], [C-13.3]. */
+/** Where a target stands in the plan stack, as people see it [C-13.1]. */
 import type { PlanLevel } from '../../../protocol/dry-run.ts';
 import type { Target } from '../plan/stack.ts';
 import type { PlanState } from '../plan/state.ts';
-import type { ScheduleRows } from '../schedule/rows.ts';
 
 export interface Place {
   level: PlanLevel;
   /** The sequence of its command; null: the mode in force. */
   sequence: number | null;
-  /** When it ends; null: it has no end. */
-  endsAtMs: number | null;
 }
 
-export function placeOf(target: Target, state: PlanState, schedules: ScheduleRows, now: number): Place {
+export function placeOf(target: Target, state: PlanState): Place {
   switch (target.by) {
-    case 'entry': {
-      const entry = state.entries.find(target.sequence);
-      return {
-        level: entry?.level ?? 'NORMAL',
-        sequence: target.sequence,
-        endsAtMs: entry?.endsAtMs ?? null,
-      };
-    }
+    case 'entry':
+      return { level: state.entries.find(target.sequence)?.level ?? 'NORMAL', sequence: target.sequence };
     case 'slot':
-      return {
-        level: 'SLOT',
-        sequence: target.sequence,
-        endsAtMs: schedules.activeSlot(now)?.endsAtMs ?? null,
-      };
+      return { level: 'SLOT', sequence: target.sequence };
     case 'emergency':
-      return { level: state.emergency?.type ?? 'STOP', sequence: target.sequence, endsAtMs: null };
+      return { level: state.emergency?.type ?? 'STOP', sequence: target.sequence };
     case 'mode':
-      return { level: 'MODE', sequence: null, endsAtMs: null };
+      return { level: 'MODE', sequence: null };
   }
 }

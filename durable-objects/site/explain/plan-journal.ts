@@ -2,7 +2,6 @@
  * The plan journal of a site: at the end of each turn that may have changed the plan, the state is compared with the last
  * entry, and an entry is added if it differs [C-13.3].
  */
-import { constraints } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Commands } from '../command/commands.ts';
 import { stricter } from '../command/kind/config.ts';
@@ -17,6 +16,7 @@ import type { ScheduleRows } from '../schedule/rows.ts';
 import type { SiteView, ViewOf } from '../site-view.ts';
 import {
   isSamePlace,
+  LIMIT_NAMES,
   nextFacts,
   type PlanFacts,
   type PlantState,
@@ -24,8 +24,6 @@ import {
   type StoredPlace,
 } from './facts.ts';
 import type { PlanChangeRows } from './rows.ts';
-
-const LIMIT_NAMES = constraints.keyof().options;
 
 export interface PlanJournalHost {
   rows: PlanChangeRows;

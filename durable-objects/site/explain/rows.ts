@@ -46,10 +46,6 @@ export class PlanChangeRows implements Trimmable {
     return this.#one('SELECT * FROM plan_change ORDER BY sequence DESC LIMIT 1');
   }
 
-  oldest(): Recorded | undefined {
-    return this.#one('SELECT * FROM plan_change ORDER BY sequence LIMIT 1');
-  }
-
   /** The last change at or before a moment. */
   at(atMs: number): Recorded | undefined {
     const behind = (atMs + 1) * SEQUENCES_PER_MS;

@@ -3,7 +3,6 @@
  * with the acknowledgement.
  */
 import type { DryRunCommand } from '../../../protocol/dry-run.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../../protocol/publish-right.ts';
 import type { CommandAnswer, PublishRefusal } from '../../../protocol/rest-publish.ts';
@@ -18,8 +17,6 @@ import { readEnvelope } from './publish.ts';
 import type { Publish } from './publisher.ts';
 
 export const UNSTORED = { refused: 'unstored' as const };
-/** How many dry runs a key may ask for at once. */
-export const DRY_RUN_BURST = LIMIT.publishesBurst;
 /** How long a Site has for a dry run. */
 const DRY_RUN_MS = 8_000;
 
@@ -56,14 +53,7 @@ export async function dryRunOverHttps(
   siteId: string,
   commands: readonly DryRunCommand[],
 ): Promise<string[] | DryRunRefusal> {
-  if (
-    !vhost.dryRuns.take(
-      commands.length,
-      vhost.publishesPerSecond,
-      Math.max(DRY_RUN_BURST, vhost.publishesPerSecond),
-      vhost.clock.now(),
-    )
-  )
+  if (!vhost.dryRuns.takeNow(vhost.publishesPerSecond, vhost.clock.now(), commands.length))
     return { refused: 'paced', place: 0 };
   const submissions: Submission[] = [];
   for (const [place, { routingKey, message, ignoreSignature }] of commands.entries()) {

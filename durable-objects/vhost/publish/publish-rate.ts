@@ -36,9 +36,9 @@ export class PublishRate {
     return 'waits';
   }
 
-  /** The same for a publish that nobody can hold: whether it is accepted now. */
-  takeNow(perSecond: number, now: number): boolean {
-    return this.#bucket.take(1, perSecond, Math.max(LIMIT.publishesBurst, perSecond), now);
+  /** The same for publishes that nobody can hold: whether all of them are accepted now. */
+  takeNow(perSecond: number, now: number, amount = 1): boolean {
+    return this.#bucket.take(amount, perSecond, Math.max(LIMIT.publishesBurst, perSecond), now);
   }
 
   /**

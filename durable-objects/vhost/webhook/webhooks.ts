@@ -27,7 +27,7 @@ import { type SenderHost, send } from './sender.ts';
 
 /** How long the state of a webhook may be only in memory. */
 const STORE_MS = 1_000;
-/** When so many attempts are not stored, all are stored at once. A crash repeats no more than these. */
+/** The most attempts that are not stored: then all are stored at once. A crash repeats no more than these. */
 const MAX_UNSTORED = 200;
 /** Attempts that one call or alarm begins. Cloudflare limits the requests of each; the next alarm goes on. */
 const ATTEMPTS_PER_RUN = 500;

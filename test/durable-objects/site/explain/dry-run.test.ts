@@ -252,6 +252,12 @@ describe('the checks of a dry run', () => {
   });
 });
 
+it('a dry run that its caller has given up is not judged', async ({ plannedSite: { plant, partner } }) => {
+  const late = { ...partner.batchOf([planned(20, 'HIGH')]), notAfterMs: Date.now() - 1 };
+  const asked = async () => await siteOf(plant.id).dryRun(late, true);
+  await expect(asked()).rejects.toThrow('no answer within');
+});
+
 describe('a list of a dry run', () => {
   it('judges each command after those before it [C-13.1]', async ({ plannedSite: { partner } }) => {
     const first = planned(20, 'HIGH');
