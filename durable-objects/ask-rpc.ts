@@ -1,6 +1,8 @@
 /** The RPC contracts for questions about commands and the plan. Add fields, never change the meaning of one. */
 import type { DryRunCommand } from '../protocol/dry-run.ts';
 import type { PublishRefusal } from '../protocol/rest-publish.ts';
+import type { UntimedStep } from '../protocol/timeline.ts';
+import type { EventSearch } from './journal-rpc.ts';
 
 /** A moment, null: now; or the changes in a time. */
 export type ExplainQuery = { atMs: number | null } | { fromMs: number; toMs: number };
@@ -14,12 +16,23 @@ export interface ExportPart {
   nextMs: number | null;
 }
 
+/**
+ * The life of a command. `keyId`: the key whose journal has the events of the command, empty for the command of a person;
+ * `command`: JSON of its log entry; `steps`: in order; `events`: what the site has sent to the key about it.
+ */
+export interface CommandLife {
+  keyId: string;
+  command: string;
+  steps: UntimedStep[];
+  events: (EventSearch & { name: string })[];
+}
+
 /** Who asks: a key, which sees only its own commands; null: a member of the organization, who sees all. */
 type Asking = { siteId: string; keyId: string | null };
 
 /**
  * The answer is the JSON that the route answers; of `export` the JSON of an `ExportPart`. `explain`: why the site does what
- * it does [C-13.3]. `timeline`: the life of a command [C-13.2]; null: no such command, or one of another sender. `export`:
+ * it does [C-13.3]. `timeline`: the JSON of a `CommandLife` [C-13.2]; null: no such command, or one of another sender. `export`:
  * one part of an export [C-13.4].
  */
 export type SiteQuestion =

@@ -20,7 +20,25 @@ export type JournalAnswer =
   | { items: string; next: number; firstKept: number; last: number; gap: boolean }
   | { refused: 'ended' | 'none' };
 
+/** An event of a command, and when it was made. */
+export interface EventSearch {
+  messageId: string;
+  madeAtMs: number;
+}
+
+/**
+ * An event that the journal has, or had. `storedAtMs`: when the journal stored it; null: not known. `confirmed`: when
+ * clients acknowledged it (`by`: the queue) and receivers answered (`by`: the webhook).
+ */
+export interface FoundEvent {
+  messageId: string;
+  storedAtMs: number | null;
+  confirmed: { atMs: number; by: string }[];
+}
+
 export interface JournalRpc {
+  /** Which of these events the journal has. */
+  findEvents(searches: EventSearch[]): FoundEvent[];
   /** Reads events of the journal [C-12.2]. */
   readJournal(query: JournalQuery): JournalAnswer;
 }

@@ -12,15 +12,16 @@ import type { WebhookQuestion } from '../protocol/webhook.ts';
 import type { RestoreAnswer } from './backup-rpc.ts';
 import { type ClientDial, notFoundResponse, readDial, stateRefusal } from './dial.ts';
 import type { Env } from './env.ts';
-import type { JournalQuery } from './journal-rpc.ts';
+import type { EventSearch, JournalQuery } from './journal-rpc.ts';
 import { Reporter } from './metrics/report.ts';
-import { Agenda, AlarmClock, type DueSource } from './object/agenda.ts';
+import { Agenda, AlarmClock } from './object/agenda.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
 import { RestorableObject } from './restorable.ts';
 import type { OutboxEvent, PassingEvent, Receipt, VhostGrant, VhostRpc } from './rpc.ts';
 import { connectionRefusal, openStream } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
+import { dueSources } from './vhost/due.ts';
 import { answerJournal } from './vhost/journal/answer.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
@@ -44,33 +45,9 @@ export class Vhost extends RestorableObject implements VhostRpc {
       (dueMs) => this.#agenda.arm(dueMs),
     );
     const { clock, calls, counts, key, ending, turns, sockets } = this.#vhost;
-    /** Closes half-open connections, which have shown no sign of life for one to two minutes (rule 2). */
-    const silence: DueSource = {
-      name: 'silent connections',
-      dueMs: () => sockets.silentAtMs(),
-      run: (turn) => {
-        const silent = sockets.silent(turn.now);
-        this.#vhost.closeConnections(turn, silent, CLOSE_CODES.takenOver, 'no frame or ping from the bridge');
-        turn.send(() => this.#vhost.outflow.send());
-      },
-    };
-    const age: DueSource = {
-      name: 'message age',
-      dueMs: () => this.#vhost.broker.queues.agedAtMs(),
-      run: (turn) => {
-        this.#vhost.undoBroker(turn);
-        this.#vhost.broker.queues.dropAged(turn);
-        this.#vhost.storeAll(turn);
-      },
-    };
-    const journal: DueSource = {
-      name: 'event journal',
-      dueMs: () => this.#vhost.journal.dueMs(),
-      run: (turn) => this.#vhost.keepJournal(turn),
-    };
     const reporter = new Reporter(ctx, env, new VhostMetrics(this.#vhost), () => this.#agenda.arm());
     const readers = [this.#vhost.streams, this.#vhost.webhooks];
-    const sources = [key, ending, calls, silence, age, journal, ...readers, counts, reporter];
+    const sources = [key, ending, calls, ...dueSources(this.#vhost), ...readers, counts, reporter];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (this.waitsForFence()) return;
     this.#close(sockets.missing());
@@ -143,6 +120,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   readJournal(query: JournalQuery) {
     return answerJournal(this.#vhost, query);
+  }
+
+  findEvents(searches: EventSearch[]) {
+    return this.#vhost.journal.find(searches);
   }
 
   listDeadLetters(after: string | null, limit: number) {

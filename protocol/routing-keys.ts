@@ -96,6 +96,12 @@ export function eventRoutingKey(slug: string, kind: EventKind): string {
   return `${slug}.${EVENT_KEYS[kind]}`;
 }
 
+/** The kind of an event by its routing key, whatever its slug; undefined: it is the key of no event. */
+export function eventKind(routingKey: string): EventKind | undefined {
+  const key = routingKey.slice(routingKey.indexOf('.') + 1);
+  return EVENT_KINDS.find((kind) => EVENT_KEYS[kind] === key);
+}
+
 /** The queues of every vhost, by the end of their names. */
 export const QUEUE_NAMES = [
   'event.telemetry',

@@ -1,7 +1,7 @@
 /** The life of a command as steps with their times [C-13.2]. */
 import * as z from 'zod';
 import { commandLogEntry } from './command-log.ts';
-import { instant } from './ids.ts';
+import { formatInstant, instant } from './ids.ts';
 
 export const TIMELINE_STEPS = [
   'PUBLISHED',
@@ -16,6 +16,8 @@ export const TIMELINE_STEPS = [
   'RESUMED',
   'MEASURED',
   'ENDED',
+  'EVENT_STORED',
+  'EVENT_DELIVERED',
 ] as const;
 
 export const timelineStep = z.strictObject({
@@ -23,7 +25,7 @@ export const timelineStep = z.strictObject({
   step: z.enum(TIMELINE_STEPS),
   /** What the step decided or found. */
   reason: z.string().optional(),
-  /** The device, for steps of the plant. */
+  /** The device, for steps of the plant; the queue or the webhook, for EVENT_DELIVERED. */
   by: z.string().optional(),
   /** How often the command was sent so far. */
   attempt: z.int().optional(),
@@ -31,5 +33,16 @@ export const timelineStep = z.strictObject({
   tookMs: z.int(),
 });
 export type TimelineStep = z.infer<typeof timelineStep>;
+/** A step that has no place among the others yet. */
+export type UntimedStep = Omit<TimelineStep, 'at' | 'tookMs'> & { atMs: number };
 
 export const timeline = z.strictObject({ command: commandLogEntry, steps: z.array(timelineStep) });
+
+/** In the order of their times; steps of the same time stay in their order. */
+export function timedSteps(steps: readonly UntimedStep[]): TimelineStep[] {
+  const sorted = [...steps].sort((one, other) => one.atMs - other.atMs);
+  return sorted.map(({ atMs, ...step }, index) => ({
+    ...{ at: formatInstant(atMs), ...step },
+    tookMs: atMs - (sorted[index - 1]?.atMs ?? atMs),
+  }));
+}

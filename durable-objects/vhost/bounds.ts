@@ -29,6 +29,10 @@ export const VHOST_BOUNDS = {
   /** Events of the journal that are only in memory; when one is reached, all are stored at once. */
   journalPending: 256,
   journalPendingBytes: 256 * KIB,
+  /** Confirmations of events that are only in memory; with so many, all are stored at once. */
+  journalConfirmations: 256,
+  /** Marks of a row of the journal; a row that has so many characters gets no further ones. */
+  journalMarksChars: 16 * KIB,
   /** Maximum number of rows of the journal that one call deletes, or reads. A row has up to `chunkChars`. */
   journalRowsPerLook: 200,
   journalRowsPerRead: 64,

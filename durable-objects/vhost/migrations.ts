@@ -125,6 +125,17 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     );
     `,
   },
+  {
+    lowest: 1,
+    adds: { table: 'journal', column: 'marks' },
+    sql: `
+    -- Time of the first event of a row; null in rows from before.
+    ALTER TABLE journal ADD COLUMN begun_at_ms INTEGER;
+    -- See marks.ts.
+    ALTER TABLE journal ADD COLUMN marks TEXT NOT NULL DEFAULT '';
+    CREATE INDEX journal_begun ON journal (begun_at_ms);
+    `,
+  },
 ];
 
 /** The current key and registry data are valid, whatever the backup has. */

@@ -234,7 +234,7 @@ export class VhostParts {
 
   /** Whether any event, or state of events, is only in memory. */
   get hasUnstored(): boolean {
-    return this.#broker.queues.hasUnstored || this.intake.hasUnstored;
+    return this.#broker.queues.hasUnstored || this.intake.hasUnstored || this.journal.hasConfirmations;
   }
 
   /**
@@ -304,6 +304,9 @@ export class VhostParts {
       slug: () => this.key.names.slug,
       isConnected: (id) => this.sockets.isConnected(id),
     });
-    return new Broker(queues, this.#consumerRows, this.sockets, this.clock.now());
+    return new Broker({
+      ...{ queues, consumerRows: this.#consumerRows, connections: this.sockets, clock: this.clock },
+      confirmed: (confirmation) => this.journal.confirm(confirmation),
+    });
   }
 }

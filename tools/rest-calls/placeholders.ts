@@ -72,6 +72,7 @@ export class Placeholders {
       .replace(/\bwhsec_[\w+/]{43}=/g, 'whsec_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gAeU2iO4tN6vB=')
       .replace(/\bsw_[\w-]{20,}/g, 'sw_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gA')
       .replace(/\bsw_[\w-]{1,19}(?![\w-])/g, 'sw_kR7vQ2mX')
+      .replace(/\bamq\.gen-[\w-]+/g, 'amq.gen-kR7vQ2mX9bT4nL8cW1zY6d')
       .replace(/\bsupport_[\w-]{20,}/g, 'support_kR7vQ2mX9bT4nL8cW1zY6dP3sJ5hF0gA')
       .replace(/\b[0-9a-f]{64}\b/g, '3f'.repeat(32))
       .replace(/"(fromMs|toMs|exportedAtMs|atMs)":\d{13}/g, `"$1":${BEGIN_MS}`)

@@ -130,7 +130,8 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'TimelineStep.at': `When it happened, ${TIME}.`,
   'TimelineStep.step': 'What happened.',
   'TimelineStep.reason': 'What was decided, or found.',
-  'TimelineStep.by': 'The device, for steps of the plant.',
+  'TimelineStep.by':
+    'The device, for steps of the plant; for `EVENT_DELIVERED` the queue or the webhook whose reader confirmed the event.',
   'TimelineStep.attempt': 'How often the command was sent to the device so far.',
   'TimelineStep.tookMs': 'The time since the step before, in milliseconds.',
   'getPlantsExport.from': 'The start of the range.',

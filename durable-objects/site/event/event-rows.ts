@@ -24,6 +24,16 @@ export interface EventSubject {
   commandType: CommandType;
 }
 
+/** The messageId of the acknowledgement of a command. */
+export function acknowledgementId(commandId: string): string {
+  return derivedUuid(`ack|${commandId}`);
+}
+
+/** The messageId of an execution event of a command. */
+export function executionId(commandId: string, status: ExecutionStatus): string {
+  return derivedUuid(`execution|${commandId}|${status}`);
+}
+
 export function acknowledgementEvent(
   subject: EventSubject,
   payload: Acknowledgement,
@@ -32,7 +42,7 @@ export function acknowledgementEvent(
   return {
     lane: subject.keyId,
     kind: 'ack',
-    message_id: derivedUuid(`ack|${subject.commandId}`),
+    message_id: acknowledgementId(subject.commandId),
     correlation_id: subject.correlationId,
     at_ms: now,
     payload: signableJson(payload),
@@ -65,7 +75,7 @@ export function executionEvent(
   return {
     lane: subject.keyId,
     kind: 'execution',
-    message_id: derivedUuid(`execution|${subject.commandId}|${status}`),
+    message_id: executionId(subject.commandId, status),
     correlation_id: subject.correlationId,
     at_ms: now,
     payload: signableJson(payload),

@@ -1,8 +1,8 @@
-/** The timeline of a command, from its log row, its dispatches and its plan entry [C-13.2]. Pure. */
+/** The timeline of a command, from its log row, its dispatches and its plan entry [C-13.2]; the Vhost has its events. */
+import { EXECUTION_STATUSES, type ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
-import { formatInstant } from '../../../protocol/ids.ts';
-import { jsonObject } from '../../../protocol/json-text.ts';
-import type { TimelineStep } from '../../../protocol/timeline.ts';
+import type { UntimedStep } from '../../../protocol/timeline.ts';
+import type { CommandLife } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import { logEntryOf } from '../command/log.ts';
 import type { MessageIdRows } from '../command/message-ids.ts';
@@ -10,13 +10,12 @@ import type { Decision } from '../command/pipeline.ts';
 import type { CommandRow, CommandRows } from '../command/rows.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { DispatchRow } from '../dispatch/rows.ts';
+import { acknowledgementId, executionId } from '../event/event-rows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Span } from '../plan/state.ts';
 
 /** How many times of being displaced a timeline shows: the latest ones. */
 const SPANS = 20;
-
-type Step = Omit<TimelineStep, 'at' | 'tookMs'> & { atMs: number };
 
 export interface TimelineSources {
   clock: Pick<Clock, 'now'>;
@@ -26,7 +25,7 @@ export interface TimelineSources {
   plan: Plan;
 }
 
-/** JSON of the answer of the route; null: no such command, or one of another key. */
+/** JSON of a `CommandLife`; null: no such command, or one of another key. */
 export function readTimeline(
   { clock, commandRows, messageIds, dispatches, plan }: TimelineSources,
   { siteId, commandId, keyId }: { siteId: string; commandId: string; keyId: string | null },
@@ -43,7 +42,10 @@ export function readTimeline(
     acknowledgement:
       acknowledged?.command_id === command.id ? statusOf(acknowledged.acknowledgement) : undefined,
   });
-  return jsonObject({ command: logEntryOf(siteId, command, keyId === null), steps }).text;
+  return JSON.stringify({
+    ...{ keyId: command.key_id, command: logEntryOf(siteId, command, keyId === null).text },
+    ...{ steps, events: eventsOf(command) },
+  } satisfies CommandLife);
 }
 
 function statusOf(acknowledgement: string): string {
@@ -62,9 +64,9 @@ interface Lived {
 function timelineOf(
   command: CommandRow,
   { dispatches, spans, isActive, acknowledgement }: Lived,
-): TimelineStep[] {
-  const steps: Step[] = [];
-  const add = (step: Step['step'], atMs: number | null, more: Partial<Step> = {}) => {
+): UntimedStep[] {
+  const steps: UntimedStep[] = [];
+  const add = (step: UntimedStep['step'], atMs: number | null, more: Partial<UntimedStep> = {}) => {
     if (atMs !== null) steps.push({ step, atMs, ...more });
   };
   const { created_at_ms: recordedAtMs, finished_at_ms: finishedAtMs } = command;
@@ -95,16 +97,21 @@ function timelineOf(
       reason: `${command.actual_value_kw} kW of ${command.target_value_kw} kW`,
     });
   if (!isRejected) add('ENDED', finishedAtMs, { reason: endOf(command) });
-  return inOrder(steps);
+  return steps;
 }
 
-/** In the order of their times; steps of the same time stay in the order of a command's life. */
-function inOrder(steps: readonly Step[]): TimelineStep[] {
-  const sorted = [...steps].sort((one, other) => one.atMs - other.atMs);
-  return sorted.map(({ atMs, ...step }, index) => ({
-    ...{ at: formatInstant(atMs), ...step },
-    tookMs: atMs - (sorted[index - 1]?.atMs ?? atMs),
-  }));
+/** The acknowledgement of the command, and what is sent when it starts and when it ends. */
+function eventsOf(command: CommandRow): CommandLife['events'] {
+  const { id, status } = command;
+  const all: { name: string; messageId: string; madeAtMs: number | null }[] = [
+    { name: 'acknowledgement', messageId: acknowledgementId(id), madeAtMs: command.acked_at_ms },
+  ];
+  const execution = (one: ExecutionStatus, madeAtMs: number | null) =>
+    all.push({ name: `execution ${one}`, messageId: executionId(id, one), madeAtMs });
+  execution('EXECUTING', command.started_at_ms);
+  const ended = EXECUTION_STATUSES.find((one) => one === status && one !== 'EXECUTING');
+  if (ended) execution(ended, command.finished_at_ms);
+  return all.flatMap(({ madeAtMs, ...event }) => (madeAtMs === null ? [] : [{ ...event, madeAtMs }]));
 }
 
 function plannedAs(decision: Decision | undefined): { reason?: string } {

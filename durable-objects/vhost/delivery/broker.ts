@@ -4,17 +4,28 @@
  * Acknowledgements and recent events may be only in memory for a while; all else is stored.
  */
 import type { Delivery } from '../../../protocol/link/vhost.ts';
-import type { QueueName } from '../../../protocol/routing-keys.ts';
+import { eventKind, type QueueName } from '../../../protocol/routing-keys.ts';
+import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
+import { type Confirmation, isMarked } from '../journal/marks.ts';
 import type { PartnerQueue } from '../queue/partner-queues.ts';
 import type { Queue, QueueKey } from '../queue/queue.ts';
 import type { Queues } from '../queue/queues.ts';
 import type { Message, Owner, Safety } from '../queue/rows.ts';
 import { type Consumer, Consumers } from './consumers.ts';
-import { Leases } from './leases.ts';
+import { Leases, type NotedMessage } from './leases.ts';
 import { type Connections, LinkReceiver, toDelivery } from './receiver.ts';
 import type { ConsumerRows } from './rows.ts';
+
+export interface BrokerHost {
+  queues: Queues;
+  consumerRows: ConsumerRows;
+  connections: Connections;
+  clock: Pick<Clock, 'now'>;
+  /** A client has acknowledged an event of a command, or it got one that needs no acknowledgement. */
+  confirmed(confirmation: Confirmation): void;
+}
 
 export class Broker {
   readonly queues: Queues;
@@ -22,14 +33,16 @@ export class Broker {
   /** The receiver of all AMQP clients. */
   readonly links: LinkReceiver;
   readonly #leases: Leases;
+  readonly #host: BrokerHost;
   /** Number of events since this broker was created. */
   published = 0;
 
-  constructor(queues: Queues, consumerRows: ConsumerRows, connections: Connections, now: number) {
-    this.queues = queues;
-    this.links = new LinkReceiver(connections);
-    this.consumers = new Consumers(consumerRows, this.links);
-    this.#leases = new Leases(queues.all(), now);
+  constructor(host: BrokerHost) {
+    this.#host = host;
+    this.queues = host.queues;
+    this.links = new LinkReceiver(host.connections);
+    this.consumers = new Consumers(host.consumerRows, this.links);
+    this.#leases = new Leases(host.queues.all(), host.clock.now());
   }
 
   /** Adds an event to its event queue and to the partner queues that are bound to its routing key. */
@@ -90,7 +103,13 @@ export class Broker {
   // settling: an operation on a lease that the reader does not hold is ignored
 
   acknowledge(readerId: string, leases: readonly number[]): void {
-    for (const lease of leases) this.#leases.take(readerId, lease)?.acknowledge(lease);
+    for (const lease of leases) {
+      const known = this.#leases.noted(lease);
+      const queue = this.#leases.take(readerId, lease);
+      if (!queue) continue;
+      this.#confirm(queue, known === 'before' ? notedOf(queue.leased(lease)) : known);
+      queue.acknowledge(lease);
+    }
   }
 
   requeue(readerId: string, leases: readonly number[]): void {
@@ -113,7 +132,9 @@ export class Broker {
     const queue = this.queues.find(key);
     const taken = queue.take(turn, owner, lease);
     if (!taken) return null;
-    if (lease !== null) this.#leases.hold(lease, queue, owner);
+    const noted = notedOf(taken.message);
+    if (lease === null) this.#confirm(queue, noted);
+    else this.#leases.hold(lease, queue, owner, noted);
     return toDelivery(lease ?? 0, taken);
   }
 
@@ -146,11 +167,19 @@ export class Broker {
       const taken = queue.take(turn, consumer, lease);
       if (!taken) return;
       rest.deliveries -= 1;
-      if (lease !== null) this.#leases.hold(lease, queue, consumer);
+      const noted = notedOf(taken.message);
+      if (lease === null) this.#confirm(queue, noted);
+      else this.#leases.hold(lease, queue, consumer, noted);
       rest.bytes -= consumer.receiver.deliver(consumer, lease ?? 0, taken);
       this.consumers.moveLast(consumer);
       if (consumers.length > 1) consumers = this.consumers.ofQueue(queue.key);
     }
+  }
+
+  #confirm({ key }: Queue, noted: NotedMessage | undefined): void {
+    if (!noted || key === 'dead-letter') return;
+    const { clock, confirmed } = this.#host;
+    confirmed({ ...noted, atMs: clock.now(), by: `queue ${this.queues.fullName(key)}` });
   }
 
   #mayTake(consumer: Consumer): boolean {
@@ -160,6 +189,14 @@ export class Broker {
     if (!noAck && shared > 0 && this.#leases.ofChannel(readerId, channel) >= shared) return false;
     return consumer.receiver.hasRoom(consumer);
   }
+}
+
+function notedOf(message: Message | undefined): NotedMessage | undefined {
+  const messageId = message?.properties.messageId;
+  const kind = message && eventKind(message.routingKey);
+  return messageId !== undefined && kind && isMarked(kind)
+    ? { messageId, madeAtMs: message.createdAtMs }
+    : undefined;
 }
 
 /** What is left of the limits of one turn. */

@@ -8,10 +8,21 @@ interface Held {
   count: number;
 }
 
+/** A message whose acknowledgement is noted: an event of a command. */
+export interface NotedMessage {
+  messageId: string;
+  /** When the event was made. */
+  madeAtMs: number;
+}
+
 export class Leases {
   /** The holder of each lease, by lease id. All leases of one owner in one queue share one `Held` object. */
   readonly #held = new Map<number, Held>();
   readonly #entries = new Map<string, Held>();
+  /** The events of commands among the messages, by lease. */
+  readonly #noted = new Map<number, NotedMessage>();
+  /** Leases up to this one were given before the object woke, and `#noted` does not know them. */
+  readonly #lastRestored: number;
   readonly #byQueue = new Map<string, number>();
   readonly #byConsumer = new Map<string, number>();
   readonly #byChannel = new Map<string, number>();
@@ -29,6 +40,7 @@ export class Leases {
         last = Math.max(last, lease.id);
       }
     }
+    this.#lastRestored = last;
     this.#next = Math.max(last + 1, now * 1_000);
   }
 
@@ -37,7 +49,7 @@ export class Leases {
     return this.#next;
   }
 
-  hold(lease: number, queue: Queue, owner: Owner): void {
+  hold(lease: number, queue: Queue, owner: Owner, noted?: NotedMessage): void {
     const { readerId, channel, tag } = owner;
     const key = `${queue.key}|${ownerKey(owner)}`;
     let entry = this.#entries.get(key);
@@ -47,6 +59,7 @@ export class Leases {
     }
     entry.count += 1;
     this.#held.set(lease, entry);
+    if (noted) this.#noted.set(lease, noted);
     bump(this.#byQueue, queue.key, 1);
     bump(this.#byConsumer, ownerKey(owner), 1);
     // A message from basic.get does not count toward a prefetch.
@@ -59,6 +72,11 @@ export class Leases {
     if (held?.owner.readerId !== readerId) return undefined;
     this.#letGo(lease, held);
     return held.queue;
+  }
+
+  /** The event of a command that a lease holds; `before`: the lease is from before the object woke, ask its queue. */
+  noted(lease: number): NotedMessage | 'before' | undefined {
+    return lease <= this.#lastRestored ? 'before' : this.#noted.get(lease);
   }
 
   release(holds: (owner: Owner) => boolean): void {
@@ -85,6 +103,7 @@ export class Leases {
   #letGo(lease: number, held: Held): void {
     const { queue, owner } = held;
     this.#held.delete(lease);
+    this.#noted.delete(lease);
     held.count -= 1;
     if (held.count === 0) this.#entries.delete(`${queue.key}|${ownerKey(owner)}`);
     bump(this.#byQueue, queue.key, -1);

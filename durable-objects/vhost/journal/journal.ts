@@ -11,23 +11,18 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
-import { utf8Length } from '../../../protocol/utf8.ts';
-import type { JournalQuery } from '../../journal-rpc.ts';
+import type { EventSearch, FoundEvent, JournalQuery } from '../../journal-rpc.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import type { Safety } from '../queue/rows.ts';
 import { Ahead, readSites } from './ahead.ts';
-import { eventLine, eventsOf, type JournalEvent, matches } from './line.ts';
+import { findEvents } from './found.ts';
+import { eventsOf, type JournalEvent, matches } from './line.ts';
+import { type Confirmation, Confirmations, storedMark } from './marks.ts';
+import { type PendingEvent, PendingEvents } from './pending.ts';
 import type { JournalRows } from './rows.ts';
 
-/**
- * How long telemetry may be only in memory. The runtime evicts an idle object after ten seconds, and the alarm must
- * come before.
- */
-const TELEMETRY_MS = 8_000;
-/** An alarm costs a row, too. It is worth it from this many events in TELEMETRY_MS on; fewer are stored at once. */
-const FREQUENT_EVENTS = 4;
 /** Pause between the turns that store events only because readers wait, so that frequent events share a row. */
 const SHOW_MS = 30;
 /**
@@ -75,13 +70,6 @@ export interface JournalHost {
   bounds: { get(): JournalBounds | undefined; set(turn: Turn, bounds: JournalBounds): void };
 }
 
-interface Pending {
-  line: string;
-  bytes: number;
-  atMs: number;
-  safety: Safety | undefined;
-}
-
 /** The newest row: lines are appended until it is full. */
 interface Tail {
   first: number;
@@ -90,6 +78,8 @@ interface Tail {
   bytes: number;
   bytesBefore: number;
   latestAtMs: number;
+  /** When the row began; null: earlier code began it. */
+  begunAtMs: number | null;
   sites: Map<string, number>;
 }
 
@@ -107,16 +97,8 @@ export class EventJournal {
   #covered = 0;
   readonly #ahead: Ahead;
 
-  #pending: Pending[] = [];
-  #pendingBytes = 0;
-  readonly pendingKinds = new Set<EventKind>();
-  /** The first pending outbox sequence of each site. */
-  readonly #pendingSites = new Map<string, number>();
-  #mustStoreAtOnce = false;
-  /** Time of the oldest pending telemetry event. */
-  #telemetrySinceMs: number | undefined;
-  /** Times of the last FREQUENT_EVENTS telemetry events. */
-  readonly #telemetryAtMs: number[] = [];
+  readonly #pending = new PendingEvents();
+  readonly #confirmations = new Confirmations();
   #storedAtMs = 0;
 
   constructor(host: JournalHost) {
@@ -128,15 +110,17 @@ export class EventJournal {
   /** Reads the state from storage. Pending events are lost; the caller makes the sites send them again. */
   reload(): void {
     const { rows, bounds } = this.#host;
-    this.#takePending();
+    this.#pending.take();
+    this.#confirmations.clear();
     this.#bounds = bounds.get();
     this.#last = this.#bounds?.last ?? (this.#bounds?.begun ?? 1) - 1;
     this.#tail = undefined;
     const newest = rows.newest();
     if (newest) {
       const { first, event_count: count, chars, byte_count: bytes, covered } = newest;
-      const [bytesBefore, latestAtMs] = [newest.bytes_before, newest.latest_at_ms];
-      this.#tail = { first, count, chars, bytes, bytesBefore, latestAtMs, sites: readSites(newest.sites) };
+      const { bytes_before: bytesBefore, latest_at_ms: latestAtMs, begun_at_ms: begunAtMs } = newest;
+      const sites = readSites(newest.sites);
+      this.#tail = { first, count, chars, bytes, bytesBefore, latestAtMs, begunAtMs, sites };
       this.#last = first + count - 1;
       this.#covered = covered;
     }
@@ -156,43 +140,37 @@ export class EventJournal {
     safety: Safety | undefined,
     isAtOnce = false,
   ): void {
-    const kept = typeof safety === 'object' ? safety : undefined;
-    if (kept && this.#ahead.has(turn, kept)) return;
-    const line = eventLine(event);
-    const bytes = utf8Length(line);
-    this.#pending.push({ line, bytes, atMs: turn.now, safety });
-    this.#pendingBytes += bytes;
-    this.pendingKinds.add(event.kind);
-    if (kept && !this.#pendingSites.has(kept.siteId)) this.#pendingSites.set(kept.siteId, kept.sequence);
-    if (safety !== 'passing') {
-      this.#mustStoreAtOnce ||= isAtOnce || safety === undefined;
-      return;
-    }
-    this.#telemetrySinceMs ??= turn.now;
-    if (this.#telemetryAtMs.push(turn.now) > FREQUENT_EVENTS) this.#telemetryAtMs.shift();
+    if (typeof safety === 'object' && this.#ahead.has(turn, safety)) return;
+    this.#pending.add(turn, event, safety, isAtOnce);
+  }
+
+  /** Notes that a reader has confirmed an event; it is stored with the next events, or when the vhost stores its data. */
+  confirm(confirmation: Confirmation): void {
+    this.#confirmations.add(confirmation);
   }
 
   get hasPending(): boolean {
-    return this.#pending.length > 0;
+    return !this.#pending.isEmpty;
+  }
+
+  get hasConfirmations(): boolean {
+    return !this.#confirmations.isEmpty;
+  }
+
+  get pendingKinds(): ReadonlySet<EventKind> {
+    return this.#pending.kinds;
   }
 
   /** The outbox sequence of a site's first pending event; undefined if none is pending. */
   firstPending(siteId: string): number | undefined {
-    return this.#pendingSites.get(siteId);
+    return this.#pending.first(siteId);
   }
 
-  /** Whether the pending events must be stored by the end of this turn. */
+  /** Whether what is only in memory must be stored by the end of this turn. */
   mustStore(now: number): boolean {
+    if (this.#confirmations.mustStore) return true;
     if (!this.hasPending) return false;
-    const { journalPending, journalPendingBytes } = VHOST_BOUNDS;
-    if (
-      this.#mustStoreAtOnce ||
-      this.#pending.length >= journalPending ||
-      this.#pendingBytes >= journalPendingBytes
-    )
-      return true;
-    const hasTelemetry = this.#telemetrySinceMs !== undefined && this.#isRead(now);
-    if (hasTelemetry && !this.#isTelemetryFrequent(now)) return true;
+    if (this.#pending.mustStore(now, this.#isRead(now))) return true;
     return this.showAtMs <= now && this.#host.isAwaited(this.pendingKinds);
   }
 
@@ -207,41 +185,33 @@ export class EventJournal {
     return readAtMs !== undefined && now - readAtMs < UNREAD_MS;
   }
 
-  #isTelemetryFrequent(now: number): boolean {
-    const [oldest] = this.#telemetryAtMs;
-    const isMany = this.#telemetryAtMs.length >= FREQUENT_EVENTS;
-    return isMany && oldest !== undefined && now - oldest < TELEMETRY_MS;
-  }
-
-  #takePending(): Pending[] {
-    const pending = this.#pending;
-    this.#pending = [];
-    this.#pendingBytes = 0;
-    this.pendingKinds.clear();
-    this.#pendingSites.clear();
-    this.#mustStoreAtOnce = false;
-    this.#telemetrySinceMs = undefined;
-    return pending;
-  }
-
   // storing
 
   /**
-   * Stores the pending events. `isCovered`: the same turn stores the table `received`. A failure must lead to
-   * `reload`.
+   * Stores the pending events and confirmations. `isCovered`: the same turn stores the table `received`. A failure must
+   * lead to `reload`.
    */
   flush(turn: Turn, isCovered: boolean): void {
-    const pending = this.#takePending();
+    const pending = this.#pending.take();
     if (pending.length > 0) this.#bounds ??= this.#begin(turn);
     if (isCovered) {
       this.#covered = this.#last + pending.length;
       this.#ahead.store(turn);
     }
+    const marks = this.#confirmations.take((madeAtMs) => this.#rowOf(madeAtMs));
+    for (let from = 0; from < pending.length; ) from = this.#storeFrom(turn, pending, from, marks);
+    for (const [first, lines] of marks) this.#host.rows.mark(turn, first, lines);
     if (pending.length === 0) return;
-    for (let from = 0; from < pending.length; ) from = this.#storeFrom(turn, pending, from);
     this.#storedAtMs = turn.now;
     while (this.#bytes > LIMIT.journalBytes && this.#firstKept < (this.#tail?.first ?? 0))
       this.#dropOldest(turn, 'limit');
+  }
+
+  /** The row with the marks of an event that was made at a time, see `marks.ts`; without rows that of the next event. */
+  #rowOf(madeAtMs: number): number {
+    const tail = this.#tail;
+    if (tail?.begunAtMs != null && tail.begunAtMs <= madeAtMs) return tail.first;
+    return this.#host.rows.begunBefore(madeAtMs) ?? this.#host.rows.oldest()?.first ?? this.#last + 1;
   }
 
   /**
@@ -256,17 +226,21 @@ export class EventJournal {
     return bounds;
   }
 
-  /** Stores events in the newest row, or in a new one if the first does not fit. Returns the index of the next event. */
-  #storeFrom(turn: Turn, pending: readonly Pending[], from: number): number {
+  /**
+   * Stores events in the newest row, or in a new one if the first does not fit. Takes the marks of that row along. Returns
+   * the index of the next event.
+   */
+  #storeFrom(turn: Turn, pending: readonly PendingEvent[], from: number, marks: Map<number, string>): number {
     const { rows } = this.#host;
     const fits = (tail: Tail, index: number) =>
       tail.chars + (pending[index]?.line.length ?? 0) <= VHOST_BOUNDS.chunkChars;
     const isNew = !this.#tail || !fits(this.#tail, from);
-    const tail = isNew || !this.#tail ? this.#newTail() : this.#tail;
+    const tail = isNew || !this.#tail ? this.#newTail(pending[from]?.atMs ?? turn.now) : this.#tail;
+    const stored = storedMark(tail.first + tail.count, turn.now);
     let lines = '';
     let index = from;
     for (; index < pending.length && (lines === '' || fits(tail, index)); index++) {
-      const { line, bytes, atMs, safety } = pending[index] as Pending;
+      const { line, bytes, atMs, safety } = pending[index] as PendingEvent;
       lines += line;
       tail.chars += line.length;
       tail.bytes += bytes;
@@ -286,16 +260,18 @@ export class EventJournal {
       sites: JSON.stringify(Object.fromEntries(tail.sites)),
       covered: Math.min(this.#covered, this.#last),
     };
-    if (isNew) rows.insert(turn, row, lines);
-    else rows.append(turn, row, lines);
+    const confirmed = marks.get(tail.first) ?? '';
+    marks.delete(tail.first);
+    if (isNew) rows.insert(turn, { ...row, begun_at_ms: tail.begunAtMs }, lines, stored + confirmed);
+    else rows.append(turn, row, lines, stored, confirmed);
     if (tail.first === this.#firstKept) this.#oldestAtMs = tail.latestAtMs;
     return index;
   }
 
-  #newTail(): Tail {
+  #newTail(begunAtMs: number): Tail {
     const bytesBefore = this.#tail ? this.#tail.bytesBefore + this.#tail.bytes : 0;
     const rest = { count: 0, chars: 0, bytes: 0, latestAtMs: 0, sites: new Map<string, number>() };
-    return { first: this.#last + 1, bytesBefore, ...rest };
+    return { first: this.#last + 1, bytesBefore, begunAtMs, ...rest };
   }
 
   // retention
@@ -308,8 +284,8 @@ export class EventJournal {
 
   /** When telemetry must be stored; undefined if none is pending, or if nobody reads the journal. */
   telemetryAtMs(): number | undefined {
-    const sinceMs = this.#telemetrySinceMs;
-    return sinceMs === undefined || !this.#isRead(sinceMs) ? undefined : sinceMs + TELEMETRY_MS;
+    const { telemetrySinceMs, telemetryAtMs } = this.#pending;
+    return telemetrySinceMs === undefined || !this.#isRead(telemetrySinceMs) ? undefined : telemetryAtMs;
   }
 
   dueMs(): number | undefined {
@@ -370,6 +346,11 @@ export class EventJournal {
   /** The sequence from which on events of this time or later are stored; undefined if there are none. */
   firstSince(atMs: number): number | undefined {
     return this.#host.rows.firstSince(atMs);
+  }
+
+  /** The stored events among these. What is pending is not found. */
+  find(searches: readonly EventSearch[]): FoundEvent[] {
+    return findEvents(this.#host.rows, searches);
   }
 
   /** Reads stored events. A page may have fewer than `limit`: it is bounded in bytes, and in the rows that it reads. */

@@ -2,6 +2,7 @@
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import { VHOST_BOUNDS } from '../bounds.ts';
 
 export type JournalHead = {
   /** The sequence of the first event. */
@@ -20,6 +21,11 @@ export type JournalTail = JournalHead & {
   sites: string;
   /** All outbox sequences of the events up to this one are in the table `received` or `journaled`. */
   covered: number;
+};
+
+type Begun = {
+  /** Time of the first event of the row; null: earlier code began it. */
+  begun_at_ms: number | null;
 };
 
 export type JournalLines = { first: number; event_count: number; data: string };
@@ -45,9 +51,9 @@ export class JournalRows {
     return this.#sql.one<{ first: number }>(query, atMs)?.first;
   }
 
-  newest(): (JournalTail & { chars: number }) | undefined {
-    return this.#sql.one<JournalTail & { chars: number }>(
-      `SELECT ${HEAD}, sites, covered, length(data) AS chars FROM journal ORDER BY first DESC LIMIT 1`,
+  newest(): (JournalTail & Begun & { chars: number }) | undefined {
+    return this.#sql.one<JournalTail & Begun & { chars: number }>(
+      `SELECT ${HEAD}, begun_at_ms, sites, covered, length(data) AS chars FROM journal ORDER BY first DESC LIMIT 1`,
     );
   }
 
@@ -64,14 +70,33 @@ export class JournalRows {
     return this.#sql.one<JournalLines>(query, sequence);
   }
 
-  insert(turn: Turn, tail: JournalTail, lines: string): void {
-    turn.insert('journal', { ...tail, sites: boundedRow(tail.sites), data: boundedRow(lines) });
+  /** The newest row that began at a time or before, by its first sequence; undefined: none is known to. */
+  begunBefore(atMs: number): number | undefined {
+    const query = 'SELECT first FROM journal WHERE begun_at_ms <= ? ORDER BY begun_at_ms DESC LIMIT 1';
+    return this.#sql.one<{ first: number }>(query, atMs)?.first;
   }
 
-  append(turn: Turn, tail: JournalTail, lines: string): void {
+  /** Rows from the one before `begunBefore` on, up to a number of them, with their marks. */
+  around(atMs: number, rows: number): (JournalLines & { marks: string })[] {
+    return this.#sql.all<JournalLines & { marks: string }>(
+      `SELECT first, event_count, data, marks FROM journal WHERE first >= coalesce(
+         (SELECT first FROM journal WHERE begun_at_ms <= ? ORDER BY begun_at_ms DESC LIMIT 1 OFFSET 1), 0)
+       ORDER BY first LIMIT ?`,
+      atMs,
+      rows,
+    );
+  }
+
+  insert(turn: Turn, tail: JournalTail & Begun, lines: string, marks: string): void {
+    turn.insert('journal', { ...tail, sites: boundedRow(tail.sites), data: boundedRow(lines), marks });
+  }
+
+  /** `stored` is always added, `confirmed` only to a row that is not full of marks. */
+  append(turn: Turn, tail: JournalTail, lines: string, stored: string, confirmed: string): void {
     turn.write(
       `UPDATE journal
-       SET event_count = ?, latest_at_ms = ?, byte_count = ?, sites = ?, covered = ?, data = data || ?
+       SET event_count = ?, latest_at_ms = ?, byte_count = ?, sites = ?, covered = ?, data = data || ?,
+         marks = marks || ? || CASE WHEN length(marks) < ? THEN ? ELSE '' END
        WHERE first = ?`,
       tail.event_count,
       tail.latest_at_ms,
@@ -79,7 +104,20 @@ export class JournalRows {
       boundedRow(tail.sites),
       tail.covered,
       boundedRow(lines),
+      stored,
+      VHOST_BOUNDS.journalMarksChars,
+      boundedRow(confirmed),
       tail.first,
+    );
+  }
+
+  /** Adds marks to a row that is not full of them. */
+  mark(turn: Turn, first: number, marks: string): void {
+    turn.write(
+      'UPDATE journal SET marks = marks || ? WHERE first = ? AND length(marks) < ?',
+      boundedRow(marks),
+      first,
+      VHOST_BOUNDS.journalMarksChars,
     );
   }
 

@@ -6,7 +6,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { TypedArgument } from '../../../protocol/link/vhost.ts';
 import { type AmqpRefusal, channelRefusal } from '../../../protocol/publish-right.ts';
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
-import type { QueueLimits } from './queue.ts';
+import type { QueueLimits } from './limits.ts';
 
 /** The arguments that RabbitMQ compares; arguments with other names are ignored. */
 const COMPARED = [

@@ -12,6 +12,7 @@ import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { Chunk } from './chunk.ts';
 import { ChunkList } from './chunk-list.ts';
+import type { QueueLimits } from './limits.ts';
 import {
   type ChunkRow,
   type ChunkState,
@@ -27,26 +28,6 @@ export type QueueKey = QueueName | `partner/${string}`;
 
 export function partnerQueueKey(name: string): QueueKey {
   return `partner/${name}`;
-}
-
-export interface QueueLimits {
-  /** Maximum number of waiting messages. */
-  maxReady: number;
-  /** Maximum number of messages that wait or are leased. */
-  maxOpen: number;
-  /** Maximum bytes of the chunks. A chunk counts until all of its messages are settled. */
-  maxBytes: number;
-  maxAgeMs: number;
-}
-
-/** The limits of a platform queue [C-6.4]. */
-export function limitsOf(queue: QueueName): QueueLimits {
-  return {
-    maxReady: LIMIT.queueMessages,
-    maxOpen: LIMIT.queueMessages,
-    maxBytes: queue === 'dead-letter' ? LIMIT.deadLetterBytes : LIMIT.queueBytes,
-    maxAgeMs: queue === 'event.telemetry' ? LIMIT.telemetryQueueAgeMs : LIMIT.queueAgeMs,
-  };
 }
 
 /** One delivered message. If it was taken without a lease (no_ack), it is already removed from the queue. */
@@ -281,6 +262,13 @@ export class Queue {
       }
       return { message, redelivered };
     }
+  }
+
+  /** The message that a lease holds. */
+  leased(lease: number): Message | undefined {
+    const chunk = this.#leases.get(lease);
+    const index = chunk?.find(lease);
+    return chunk && index !== undefined ? this.#chunks.messageAt(chunk, index) : undefined;
   }
 
   acknowledge(lease: number): void {

@@ -8,8 +8,9 @@ import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { limitsOfPartnerQueue } from './arguments.ts';
+import { limitsOf, type QueueLimits } from './limits.ts';
 import { type PartnerQueueRows, PartnerQueues } from './partner-queues.ts';
-import { limitsOf, partnerQueueKey, Queue, type QueueKey, type QueueLimits } from './queue.ts';
+import { partnerQueueKey, Queue, type QueueKey } from './queue.ts';
 import type { Message, QueueRows } from './rows.ts';
 
 export interface QueuesHost {

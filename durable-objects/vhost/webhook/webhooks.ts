@@ -9,6 +9,7 @@
 
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { EVENT_KINDS } from '../../../protocol/routing-keys.ts';
 import { TEST_TYPE, VERIFY_TYPE, type WebhookAttempt } from '../../../protocol/webhook.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
@@ -17,6 +18,7 @@ import type { Turn, Turns } from '../../object/turn.ts';
 import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import type { WebhookStatusChange } from '../../registry/webhook-status.ts';
 import type { EventJournal } from '../journal/journal.ts';
+import { isMarked } from '../journal/marks.ts';
 import { sequenceBefore } from '../journal/since.ts';
 import { AttemptLog } from './attempt-log.ts';
 import { Endpoint, type EndpointState } from './endpoint.ts';
@@ -249,6 +251,7 @@ export class Webhooks implements DueSource {
     this.#posting -= 1;
     live.posting -= 1;
     const hasStatusChanged = endpoint.settle(begun, posted, clock.now());
+    if (posted.outcome === 'delivered') this.#confirm(endpoint, message);
     this.#note(live, atMs, message, posted);
     const isThere = this.#live.get(endpoint.webhook.id) === live;
     if (isThere && hasStatusChanged) {
@@ -260,6 +263,13 @@ export class Webhooks implements DueSource {
     // Others may have waited for the place.
     for (const one of [...this.#live.values()]) this.#begin(one, run);
     this.#host.changed();
+  }
+
+  #confirm({ webhook }: Endpoint, { id: messageId, type, timestamp }: WebhookMessage): void {
+    if (!EVENT_KINDS.some((kind) => kind === type && isMarked(kind))) return;
+    const { clock, journal } = this.#host;
+    const madeAtMs = Date.parse(timestamp);
+    journal.confirm({ messageId, madeAtMs, atMs: clock.now(), by: `webhook ${webhook.id}` });
   }
 
   /** Adds an attempt to the log. */
@@ -310,7 +320,8 @@ export class Webhooks implements DueSource {
   }
 
   #storeDirty(turn: Turn): void {
-    const { rows, counts } = this.#host;
+    const { rows, counts, journal } = this.#host;
+    if (journal.hasConfirmations) journal.flush(turn, false);
     for (const id of this.#dirty) {
       const live = this.#live.get(id);
       if (!live) continue;

@@ -1,7 +1,8 @@
 /** A queue without its vhost, in the storage of a test object; each step is a turn, as in a vhost. */
 import { runInDurableObject } from 'cloudflare:test';
 import { Sql } from '../../../durable-objects/object/sql.ts';
-import { limitsOf, Queue } from '../../../durable-objects/vhost/queue/queue.ts';
+import { limitsOf } from '../../../durable-objects/vhost/queue/limits.ts';
+import { Queue } from '../../../durable-objects/vhost/queue/queue.ts';
 import { type ChunkState, type Message, QueueRows } from '../../../durable-objects/vhost/queue/rows.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import { type RunAt, turnsOf } from './turns.ts';

@@ -1,10 +1,12 @@
 /** Explain and timeline over REST: who sees what of a command [C-13.2], [C-13.3]. */
 import { KeyClient } from '#workerd/client.ts';
 import { publishFrame } from '#workerd/links.ts';
+import { Partner } from '#workerd/partner.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { createKey, createPlant, LIMITED } from '#workerd/world.ts';
 import type { Explanation, PlanChange } from '../../../protocol/explain.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
+import type { TimelineStep } from '../../../protocol/timeline.ts';
 
 /** A plant with a setpoint of one of two keys. */
 const it = test.extend('scene', async ({ ownTeam }) => {
@@ -44,6 +46,58 @@ describe('a command of a key', () => {
     expect(await shown.json()).toMatchObject({ target: { commandId, kw: 20 } });
     const life = await viewer.call(`${ofPlant}/commands/${commandId}/timeline`, { org });
     expect(await life.json()).toMatchObject({ command: { id: commandId } });
+  });
+});
+
+describe('the timeline of a command', () => {
+  it('says when each event was stored, and when a client acknowledged it [C-13.2]', async ({ ownTeam }) => {
+    const { organization, viewer, id: org } = ownTeam;
+    const plant = await createPlant(organization, { config: LIMITED });
+    const key = await createKey(organization);
+    const partner = await Partner.connect(organization, key);
+    await partner.consume('event.status');
+    const { routingKey, body: message } = publishFrame(organization, key, plant.id, 'mode', {
+      mode: 'NONE',
+    });
+    const client = new KeyClient(key);
+    const sent = await client.post(`/vcp/sites/${plant.id}/commands`, { routingKey, message });
+    const { commandId } = (await sent.json()) as CommandAnswer;
+    const [{ lease = 0 } = {}] = await partner.delivered(1);
+    partner.link.send({ kind: 'settle', outcome: 'ack', leases: [lease] });
+    await partner.quiet();
+    const events = async () => {
+      const path = `/vcp/sites/${plant.id}/commands/${commandId}/timeline`;
+      const { steps } = await client.read<{ steps: TimelineStep[] }>(path);
+      return steps.filter(({ step }) => step.startsWith('EVENT_'));
+    };
+    await expect.poll(async () => (await events()).length, { timeout: 5_000 }).toBe(2);
+    expect((await events()).map(({ step, reason, by }) => [step, reason, by]).sort()).toEqual([
+      ['EVENT_DELIVERED', 'acknowledgement', `queue ${partner.queueName('event.status')}`],
+      ['EVENT_STORED', 'acknowledgement', undefined],
+    ]);
+    const shown = await viewer.call(`/plants/${plant.id}/commands/${commandId}/timeline`, { org });
+    const { steps } = (await shown.json()) as { steps: TimelineStep[] };
+    expect(steps.filter(({ step }) => step.startsWith('EVENT_'))).toHaveLength(2);
+    const times = steps.map(({ at }) => at);
+    expect(times).toEqual([...times].sort());
+  });
+
+  it('of a command of a person has no events, because no key gets them', async ({ ownTeam }) => {
+    const { organization, operator, id: org } = ownTeam;
+    const plant = await createPlant(organization, { config: LIMITED });
+    const sent = await operator.post(
+      `/plants/${plant.id}/commands`,
+      {
+        ...{ family: 'emergency', payload: { type: 'HOLD' } },
+        idempotencyKey: 'one',
+      },
+      { org },
+    );
+    const { commandId } = (await sent.json()) as CommandAnswer;
+    const shown = await operator.call(`/plants/${plant.id}/commands/${commandId}/timeline`, { org });
+    const { steps } = (await shown.json()) as { steps: TimelineStep[] };
+    expect(steps.map(({ step }) => step)).toContain('ACKNOWLEDGED');
+    expect(steps.filter(({ step }) => step.startsWith('EVENT_'))).toEqual([]);
   });
 });
 

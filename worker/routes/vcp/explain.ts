@@ -1,9 +1,11 @@
 /** Why a site did what it did, and the life of a command [C-13.2], [C-13.3]. */
 import * as z from 'zod';
+import type { CommandLife } from '../../../durable-objects/ask-rpc.ts';
 import { explainAnswer } from '../../../protocol/explain.ts';
 import { uuid } from '../../../protocol/ids.ts';
-import { JsonText } from '../../../protocol/json-text.ts';
-import { timeline } from '../../../protocol/timeline.ts';
+import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
+import { timedSteps, timeline, type UntimedStep } from '../../../protocol/timeline.ts';
+import type { Env } from '../../env.ts';
 import { ApiError } from '../../http/error-response.ts';
 import { instantParameter, invalidParameter, requireRange } from '../../http/query.ts';
 import { siteRead } from './site-read.ts';
@@ -45,14 +47,35 @@ export const explainRoutes = [
       body: timeline,
     },
     errors: ['NOT_FOUND'],
-    read: async (site, siteId, _query, { keyId }, { commandId }) => {
+    read: async (site, siteId, _query, { keyId, vhosts }, { commandId }) => {
       const text = await site.ask({ kind: 'timeline', siteId, keyId, commandId });
       if (text === null)
         throw new ApiError(
           'NOT_FOUND',
           'No command with this id is visible to you: look it up in the command log',
         );
-      return new JsonText(text);
+      const life = JSON.parse(text) as CommandLife;
+      const steps = timedSteps([...life.steps, ...(await eventSteps(vhosts, life))]);
+      return jsonObject({ command: new JsonText(life.command), steps });
     },
   }),
 ];
+
+/** When the journal stored the events of the command, and when readers confirmed them. */
+async function eventSteps(vhosts: Env['VHOST'], { keyId, events }: CommandLife): Promise<UntimedStep[]> {
+  // A command of a person has no key that gets its events.
+  if (keyId === '') return [];
+  const searches = events.map(({ messageId, madeAtMs }) => ({ messageId, madeAtMs }));
+  const found = await vhosts.get(vhosts.idFromName(keyId)).findEvents(searches);
+  return found.flatMap(({ messageId, storedAtMs, confirmed }) => {
+    const event = events.find((one) => one.messageId === messageId);
+    if (!event) return [];
+    const { name: reason, madeAtMs } = event;
+    const step = (name: UntimedStep['step'], atMs: number, more: Partial<UntimedStep> = {}) =>
+      ({ step: name, atMs: Math.max(atMs, madeAtMs), reason, ...more }) as const;
+    return [
+      ...(storedAtMs === null ? [] : [step('EVENT_STORED', storedAtMs)]),
+      ...confirmed.map(({ atMs, by }) => step('EVENT_DELIVERED', atMs, { by })),
+    ];
+  });
+}

@@ -9,7 +9,7 @@ import type { ApiErrorCode } from '../../../protocol/errors.ts';
 import type { JsonText } from '../../../protocol/json-text.ts';
 import { requirePlant, requireSite } from '../../auth/access.ts';
 import type { Who } from '../../auth/door.ts';
-import type { AppContext } from '../../env.ts';
+import type { AppContext, Env } from '../../env.ts';
 import { idParameter } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
 import { type AnyRoute, route } from '../../route.ts';
@@ -22,6 +22,7 @@ export interface Reader {
   isMember: boolean;
   /** The id of the key; null for a member. */
   keyId: string | null;
+  vhosts: Env['VHOST'];
 }
 
 interface SiteRead<Path, Query, Answer> {
@@ -60,7 +61,7 @@ export function siteRead<Path, Query, Answer>(
       handler: async (c: Context<AppContext>, { params: path, query: given }: Given) => {
         check?.(given);
         const { siteId } = path as z.infer<typeof siteParameters>;
-        const reader = { isMember: false, keyId: c.get('apiKey').id };
+        const reader = { isMember: false, keyId: c.get('apiKey').id, vhosts: c.env.VHOST };
         return await read(await requireSite(c, siteId), siteId, given, reader, path as Path);
       },
     }),
@@ -72,7 +73,8 @@ export function siteRead<Path, Query, Answer>(
       handler: async (c: Context<AppContext>, { params: path, query: given }: Given) => {
         check?.(given);
         const { id } = await requirePlant(c, (path as z.infer<typeof idParameter>).id);
-        return await read(siteById(c.env, id), id, given, { isMember: true, keyId: null }, path as Path);
+        const reader = { isMember: true, keyId: null, vhosts: c.env.VHOST };
+        return await read(siteById(c.env, id), id, given, reader, path as Path);
       },
     }),
   ];

@@ -6,12 +6,15 @@ import { rowsOf } from '#workerd/site-rows.ts';
 import { charge, Submitter } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
+import type { CommandLife } from '../../../../durable-objects/ask-rpc.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
-import { timeline } from '../../../../protocol/timeline.ts';
+import { timedSteps, timeline } from '../../../../protocol/timeline.ts';
 
 async function read({ id }: Plant, commandId: string, keyId: string | null = null) {
   const text = await siteOf(id).ask({ kind: 'timeline', siteId: id, keyId, commandId });
-  return text === null ? null : timeline.parse(JSON.parse(text));
+  if (text === null) return null;
+  const { command, steps, events } = JSON.parse(text) as CommandLife;
+  return { ...timeline.parse({ command: JSON.parse(command), steps: timedSteps(steps) }), events };
 }
 
 /** The steps as texts: seconds since the start, step, reason, attempt. */

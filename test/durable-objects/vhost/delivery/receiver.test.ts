@@ -56,7 +56,10 @@ async function onBroker<Value>(room: number, work: (bench: Bench) => Value): Pro
       slug: () => 'acme',
     });
     const noLinks = { isConnected, window: () => undefined, saveWindow: () => {} };
-    const broker = new Broker(queues, new ConsumerRows(sql), noLinks, 1_000);
+    const broker = new Broker({
+      ...{ queues, consumerRows: new ConsumerRows(sql), connections: noLinks },
+      ...{ clock: { now: () => 1_000 }, confirmed: () => {} },
+    });
     const runAt = turnsOf(state, (turn) => queues.save(turn));
     const inbox = new Inbox(room);
     broker.consumers.attach({

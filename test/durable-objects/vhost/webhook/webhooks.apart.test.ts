@@ -35,6 +35,27 @@ async function journalOf({ key }: HookScene): Promise<{ event: string; messageId
   return items.map(({ event }) => ({ event, messageId: JSON.parse(event).messageId }));
 }
 
+describe('a delivered event of a command', () => {
+  it('is noted for the timeline of the command, with the webhook [C-13.2]', async () => {
+    const scene = await openHook();
+    const { key, siteId, receiver, id } = scene;
+    const madeAtMs = Date.now();
+    await hand(key, siteId, 1, 1);
+    await hand(key, siteId, 2, 1, { kind: 'alarm' });
+    await passTime(scene, 5 * SECOND);
+    const idOf = (kind: string) => receiver.posts.find(({ type }) => type === kind)?.id ?? '';
+    const [ack, alarm] = [idOf('ack'), idOf('alarm')];
+    const found = await vhostOf(key.id).findEvents(
+      [ack, alarm].map((messageId) => ({ messageId, madeAtMs })),
+    );
+    const confirmed = [{ atMs: expect.any(Number), by: `webhook ${id}` }];
+    expect(found).toEqual([
+      { messageId: ack, storedAtMs: madeAtMs, confirmed },
+      { messageId: alarm, storedAtMs: madeAtMs, confirmed: [] },
+    ]);
+  });
+});
+
 describe('the first message to a receiver', () => {
   it('is `webhook.verify`, and no event follows until it is answered with 2xx [C-12.4]', async () => {
     const receiver = new PostReceiver();
