@@ -47,7 +47,8 @@ export const registration = z
   );
 
 export const login = z.strictObject({ email, password: givenPassword });
-export const refreshRequest = z.strictObject({ refreshToken: z.string().max(500) });
+/** Without a token that of the browser's cookie counts. */
+export const refreshRequest = z.strictObject({ refreshToken: z.string().max(500).optional() });
 export const passwordChange = z.strictObject({ currentPassword: givenPassword, newPassword: password });
 
 export const membership = z.strictObject({

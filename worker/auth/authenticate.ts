@@ -38,7 +38,7 @@ export async function requireUser(c: Context<AppContext>): Promise<User> {
 }
 
 /** [C-1.6] Checks the origin headers that browsers send. Other clients send none of them and are allowed. */
-function requireSameOrigin(request: Request): void {
+export function requireSameOrigin(request: Request): void {
   const origin = request.headers.get('origin');
   const site = request.headers.get('sec-fetch-site');
   const isOwn = origin === null || origin === new URL(request.url).origin;

@@ -1,10 +1,10 @@
-/** The answer that opens or continues a session: its tokens, and the cookie [C-1.4]. */
+/** The answer that opens or continues a session: its tokens, and their cookies [C-1.4]. */
 import type { Context } from 'hono';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { LoginAnswer } from '../../protocol/user.ts';
 import type { AppContext } from '../env.ts';
 import { membershipsOf, type UserRow, userRecordOf } from '../registry/users.ts';
-import { setAccessCookie } from './access-cookie.ts';
+import { setAccessCookie, setRefreshCookie } from './access-cookie.ts';
 import { signAccessToken, signRefreshToken } from './session-tokens.ts';
 
 export async function answerLogin(
@@ -17,13 +17,15 @@ export async function answerLogin(
   const access = { userId: user.id, sessionId: session.sessionId, tokenVersion: user.tokenVersion };
   const accessToken = await signAccessToken(SESSION_SECRET, access, now);
   const own = await membershipsOf(DB, user.id);
+  const refreshToken = signRefreshToken(SESSION_SECRET, session);
   setAccessCookie(c, accessToken);
+  setRefreshCookie(c, refreshToken);
   const [only, ...others] = own;
   return {
     user: userRecordOf(user, own, only && others.length === 0 ? only.role : null),
     accessToken,
     tokenType: 'Bearer',
     expiresIn: LIMIT.accessTokenMs / 1_000,
-    refreshToken: signRefreshToken(SESSION_SECRET, session),
+    refreshToken,
   };
 }

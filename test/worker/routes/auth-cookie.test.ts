@@ -3,6 +3,7 @@
  * A bearer token is accepted from everywhere [C-1.6].
  */
 import { anonymous, type Call } from '#workerd/client.ts';
+import { logIn, Person } from '#workerd/people.ts';
 import { send } from '#workerd/rest.ts';
 import type { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
@@ -152,5 +153,68 @@ describe('a request that needs no session', () => {
     const response = await team.viewer.callWithCookie('/auth/refresh', { method: 'POST', body, headers });
     expect(response.status).toBe(200);
     expect(await response.json()).toMatchObject({ user: { id: person.id } });
+  });
+});
+
+describe('the cookie of the refresh token', () => {
+  const PATH = '/api/v1/auth/refresh';
+
+  /** The cookies of a login. */
+  async function cookies(): Promise<Record<string, string>> {
+    const { email } = await Person.register();
+    const response = await logIn(email);
+    await response.text();
+    return Object.fromEntries(
+      response.headers.getSetCookie().map((text) => [text.split('=')[0] ?? '', text] as const),
+    );
+  }
+
+  function refresh(cookie: string, headers: Record<string, string> = {}, body = '{}') {
+    const all = { 'content-type': 'application/json', cookie: cookie.split(';')[0] ?? '', ...headers };
+    return send(PATH, { method: 'POST', headers: all, body });
+  }
+
+  it('cannot be read by scripts, and is sent only to its path and from our own pages', async () => {
+    const { refresh_token: set = '' } = await cookies();
+    for (const part of ['HttpOnly', 'Secure', 'SameSite=Strict', `Path=${PATH}`]) expect(set).toContain(part);
+  });
+
+  it('refreshes the session once, and is replaced', async () => {
+    const { refresh_token: first = '' } = await cookies();
+    const renewed = await refresh(first, { origin: OWN_ORIGIN });
+    expect(renewed.status).toBe(200);
+    await renewed.text();
+    const names = renewed.headers.getSetCookie().map((text) => text.split('=')[0]);
+    expect(names.sort()).toEqual(['access_token', 'refresh_token']);
+    await expectError(await refresh(first), 401, 'REFRESH_TOKEN_REVOKED');
+  });
+
+  it('from a page of another origin gets 403 and counts as not used', async () => {
+    const { refresh_token: set = '' } = await cookies();
+    for (const headers of FOREIGN) await expectError(await refresh(set, headers), 403, 'ORIGIN_MISMATCH');
+    const answer = await refresh(set);
+    expect(answer.status).toBe(200);
+    await answer.text();
+  });
+
+  it('does not count where the body has a token, and without both the request gets 400', async () => {
+    const { refresh_token: set = '' } = await cookies();
+    await expectError(await refresh(set, {}, '{"refreshToken":"x"}'), 401, 'REFRESH_TOKEN_INVALID');
+    await expectError(await refresh('', {}, '{}'), 400, 'VALIDATION_ERROR');
+    await expectError(await refresh('refresh_token=x', {}, '{}'), 401, 'REFRESH_TOKEN_INVALID');
+  });
+
+  it('ends with the logout', async () => {
+    const { refresh_token: set = '', access_token: access = '' } = await cookies();
+    const out = await send('/api/v1/auth/logout', {
+      ...{ method: 'POST', headers: { cookie: access.split(';')[0] ?? '' } },
+    });
+    expect(out.status).toBe(200);
+    await out.text();
+    expect(out.headers.getSetCookie().map((text) => text.split(';')[0])).toEqual([
+      'access_token=',
+      'refresh_token=',
+    ]);
+    await expectError(await refresh(set), 401, 'REFRESH_TOKEN_REVOKED');
   });
 });

@@ -43,8 +43,9 @@ describe('a right login', () => {
     const response = await logIn(team.viewer.email);
     const cookies = response.headers.getSetCookie();
     const { accessToken } = await bodyOf<LoginAnswer>(response, 200);
-    const [known = '', access = '', ...others] = cookies;
+    const [known = '', access = '', refresh = '', ...others] = cookies;
     expect(others).toEqual([]);
+    expect(refresh).toMatch(/^refresh_token=/);
     expect(known).toMatch(/^known_browser=.*; HttpOnly; Secure; SameSite=Lax$/);
     const [pair, ...attributes] = access.split('; ');
     expect(pair).toBe(`access_token=${accessToken}`);

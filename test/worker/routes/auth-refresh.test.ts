@@ -38,6 +38,7 @@ describe('a refresh token', () => {
     expect(sessionOf(answer)).toBe(sessionOf(person));
     expect(cookies).toEqual([
       expect.stringMatching(`^access_token=${answer.accessToken}; .*HttpOnly; Secure; SameSite=Lax$`),
+      expect.stringMatching(`^refresh_token=${answer.refreshToken}; .*HttpOnly`),
     ]);
     expect(await statusOf(answer.accessToken)).toBe(200);
   });

@@ -14,9 +14,9 @@ import {
   success,
   userRecord,
 } from '../../../protocol/user.ts';
-import { deleteAccessCookie } from '../../auth/access-cookie.ts';
+import { deleteSessionCookies, readRefreshCookie } from '../../auth/access-cookie.ts';
 import { addressOf, placeOf } from '../../auth/address.ts';
-import { namedMembership } from '../../auth/authenticate.ts';
+import { namedMembership, requireSameOrigin } from '../../auth/authenticate.ts';
 import { requirePassword, wrongPassword } from '../../auth/current-password.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
 import { rememberBrowser, requireUnlocked } from '../../auth/lock.ts';
@@ -26,6 +26,7 @@ import { readRefreshToken } from '../../auth/session-tokens.ts';
 import { auditUser } from '../../auth/user-audit.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, forbidden } from '../../http/error-response.ts';
+import { invalidParameter } from '../../http/query.ts';
 import { sendQueued } from '../../mail/outbox.ts';
 import { organizationRecordOf } from '../../registry/organizations.ts';
 import {
@@ -143,13 +144,14 @@ export const authRoutes = [
     body: refreshRequest,
     examples: { body: { refreshToken: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10.1.…' } },
     answer: {
-      description: 'New tokens of the same session; each refresh token can be used once',
+      description:
+        'New tokens of the same session; each refresh token can be used once. A browser may leave `refreshToken` out: its cookie refresh_token has it',
       body: loginAnswer,
     },
-    errors: ['REFRESH_TOKEN_INVALID', 'REFRESH_TOKEN_EXPIRED', 'REFRESH_TOKEN_REVOKED'],
+    errors: ['REFRESH_TOKEN_INVALID', 'REFRESH_TOKEN_EXPIRED', 'REFRESH_TOKEN_REVOKED', 'ORIGIN_MISMATCH'],
     handler: async (c, { body }) => {
       const now = Date.now();
-      const token = readRefreshToken(c.env.SESSION_SECRET, body.refreshToken);
+      const token = readRefreshToken(c.env.SESSION_SECRET, body.refreshToken ?? cookieOf(c));
       const refreshed = token && (await refreshSession(c.env.DB, token, now));
       if (refreshed?.outcome === 'reused') {
         const owner = await findUser(c.env.DB, refreshed.userId);
@@ -172,7 +174,7 @@ export const authRoutes = [
     answer: { description: 'The session has ended', body: success },
     handler: async (c) => {
       await endSession(c.env.DB, c.get('user').sessionId, Date.now());
-      deleteAccessCookie(c);
+      deleteSessionCookies(c);
       return { success: true as const };
     },
   }),
@@ -215,6 +217,14 @@ export const authRoutes = [
     },
   }),
 ];
+
+/** The refresh token of a browser. Throws 400 without one, and 403 if a page of another origin sent it. */
+function cookieOf(c: Context<AppContext>): string {
+  const token = readRefreshCookie(c);
+  if (token === undefined) throw invalidParameter('refreshToken: missing, and there is no cookie with it');
+  requireSameOrigin(c.req.raw);
+  return token;
+}
 
 /**
  * Why a session cannot be refreshed. An unknown session counts as expired: expired sessions are deleted, as are
