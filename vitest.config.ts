@@ -181,6 +181,20 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
+      // The console in a browser: only `npm run test:console` runs them.
+      ...(TESTS === 'console'
+        ? [
+            {
+              test: {
+                name: 'console',
+                env: { TMPDIR: DISK },
+                include: ['test/console/**/*.test.ts'],
+                testTimeout: 60_000,
+                hookTimeout: 90_000,
+              },
+            },
+          ]
+        : []),
       {
         test: {
           name: 'light',

@@ -13,13 +13,14 @@ const FOLDERS = [
   'durable-objects',
   'worker',
   'bridge',
+  'console',
   'tools',
   'examples',
   'docs',
   'test',
 ];
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
-const TEXTS = /\.(ts|md|txt|yml|py|mjs|sh|c|java|toml)$/;
+const TEXTS = /\.(ts|tsx|css|html|md|txt|yml|py|mjs|sh|c|java|toml)$/;
 
 /** This file contains the phrases as patterns. */
 const THIS = 'test/language.test.ts';
@@ -56,7 +57,7 @@ const TOLD_NAME =
 const AGREED = /\btellsPlant\b|\btold\b(?=[:,?. }'\])])/g;
 
 /** Programs. */
-const CODE = /\.(ts|py|mjs|sh|c|java)$/;
+const CODE = /\.(ts|tsx|py|mjs|sh|c|java)$/;
 
 /** Where a phrase is meant: path, and the text of the line. */
 const EXCEPTIONS: readonly [path: string, text: string, why: string][] = [

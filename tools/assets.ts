@@ -1,13 +1,14 @@
 /**
- * Builds the static files that the Worker serves (`[assets]` in wrangler.toml): the API documents, and the page that
- * shows the OpenAPI document. Wrangler's build command, `npm start` and the tests run it. They are files, because
+ * Builds the static files that the Worker serves (`[assets]` in wrangler.toml): the API documents, the page that shows the
+ * OpenAPI document, and the console. Wrangler's build command, `npm start` and the tests run it. They are files, because
  * generating them in the Worker would need a third more code there.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { asyncApiDocument } from '../worker/asyncapi/document.ts';
 import examples from '../worker/openapi/examples.json' with { type: 'json' };
+import { consoleFiles } from './console-build.ts';
 
 /** The routes have the types of another runtime; only the list matters here. */
 const WORKER = new URL('../worker/', import.meta.url);
@@ -21,15 +22,28 @@ const LOGO = 'https://cdn.redoc.ly/redoc/logo-mini.svg';
 
 export const ASSETS_FOLDER = join(ROOT, 'dist', 'assets');
 
-function buildAssets(): void {
-  mkdirSync(ASSETS_FOLDER, { recursive: true });
-  const files = {
+export function buildApiDocuments(): void {
+  write({
     'openapi.json': JSON.stringify(openApiDocument(ROUTES, examples)),
     'asyncapi.json': JSON.stringify(asyncApiDocument()),
+  });
+}
+
+async function buildAssets(): Promise<void> {
+  buildApiDocuments();
+  const consoleParts = await consoleFiles();
+  write(consoleParts);
+  for (const name of readdirSync(ASSETS_FOLDER))
+    if (name.startsWith('console') && !(name in consoleParts)) rmSync(join(ASSETS_FOLDER, name));
+  write({
     'docs.html': readFileSync(join(PAGE, 'index.html'), 'utf8'),
     'start.js': readFileSync(join(PAGE, 'start.js'), 'utf8'),
     'redoc.js': redoc(),
-  };
+  });
+}
+
+function write(files: Record<string, string>): void {
+  mkdirSync(ASSETS_FOLDER, { recursive: true });
   for (const [name, text] of Object.entries(files)) {
     // In one step, because another process may read it.
     const temporary = join(ASSETS_FOLDER, `.${name}.${process.pid}`);
@@ -45,4 +59,4 @@ function redoc(): string {
   return text.replaceAll(LOGO, 'data:,').replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
 }
 
-buildAssets();
+if (process.argv[1] === import.meta.filename) await buildAssets();

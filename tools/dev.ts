@@ -187,6 +187,7 @@ const stack = describe();
 console.log(`
 Sitewire is ready.
 
+  console ${stack.baseUrl}/            ${stack.admin.email}, password ${stack.admin.password}
   REST    ${stack.baseUrl}/api/v1      X-API-Key: ${apiKey.key}
   AMQPS   amqps://${organization.slug}:${apiKey.key}@localhost:${listening.amqps}/${stack.apiKey.vhost}
   MQTTS   mqtts://localhost:${listening.mqtts}, with client certificates ${listening.mtls}

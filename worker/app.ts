@@ -6,6 +6,7 @@ import { LINK_PATHS, READY_PATH } from '../protocol/link/proof.ts';
 import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { countAddress } from './http/address-rate.ts';
+import { CONSOLE_FILES, consolePolicy, getConsole, getConsoleFile } from './http/console-page.ts';
 import { DOCS_PATH, docsPolicy, getDocs } from './http/docs-page.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { boundBody, drainBody } from './http/json-body.ts';
@@ -91,7 +92,7 @@ export const ROUTES: readonly AnyRoute[] = [
 export const app = new Hono<AppContext>();
 
 app.onError(handleError);
-app.notFound(handleNotFound);
+app.notFound(getConsole);
 
 // Dials are handled before the middleware that sets headers, because the response to an upgrade comes from
 // the Durable Object unchanged.
@@ -104,6 +105,7 @@ app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 // limitLength 0: a request id that a client sends is ignored, and a new one is made.
 app.use(requestId({ limitLength: 0 }));
 app.use(DOCS_PATH, docsPolicy);
+app.use(consolePolicy);
 app.use(secureHeaders({ contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } }));
 app.get(METRICS_PATH, getMetrics);
 app.use('/api/v1/*', countAnswers);
@@ -116,6 +118,7 @@ app.use(drainBody);
 app.use('/api/v1/*', countAddress);
 app.use(boundBody);
 mount(app, ROUTES);
+app.get(CONSOLE_FILES, getConsoleFile);
 app.all(DOCS_PATH, getDocs);
 app.all(`${DOCS_PATH}/:file`, getDocs);
 // Unknown partner paths also require a key, so that they do not reveal which paths exist.

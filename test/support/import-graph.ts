@@ -41,7 +41,7 @@ export function readSources(folders: string[]): Source[] {
     .flatMap((folder) =>
       readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
         .map((name) => posix.join(folder, ...name.split('\\')))
-        .filter((file) => file.endsWith('.ts') && !file.includes('/node_modules/'))
+        .filter((file) => /\.tsx?$/.test(file) && !file.includes('/node_modules/'))
         .sort()
         .map((file) => ({ file, text: readFileSync(join(ROOT, file), 'utf8') })),
     );
@@ -157,7 +157,11 @@ function nodesOf(source: Source): Node[] {
   const known = parsed.get(source);
   if (known) return known;
   const { file, text } = source;
-  const nodes = [...nodesWithin(parseAst(text, { lang: file.endsWith('.d.ts') ? 'dts' : 'ts' }, file))];
+  const nodes = [
+    ...nodesWithin(
+      parseAst(text, { lang: file.endsWith('.d.ts') ? 'dts' : file.endsWith('.tsx') ? 'tsx' : 'ts' }, file),
+    ),
+  ];
   parsed.set(source, nodes);
   return nodes;
 }

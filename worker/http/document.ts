@@ -6,13 +6,14 @@ import type { Context } from 'hono';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import type { AppContext } from '../env.ts';
 
+/** Looks for a static file; its answer may be 404. */
+export async function findAsset(c: Context<AppContext>, file: string, headers = new Headers()) {
+  return await c.env.ASSETS.fetch(new Request(`https://assets.local/${file}`, { headers }));
+}
+
 /** Reads a static file. `headers`: those of the request, with which the answer may be 304. */
-export async function asset(
-  c: Context<AppContext>,
-  file: string,
-  headers = new Headers(),
-): Promise<Response> {
-  const response = await c.env.ASSETS.fetch(new Request(`https://assets.local/${file}`, { headers }));
+export async function asset(c: Context<AppContext>, file: string, headers?: Headers): Promise<Response> {
+  const response = await findAsset(c, file, headers);
   if (!response.ok && response.status !== 304)
     throw new Error(`the static file ${file} is missing: run \`node tools/assets.ts\` and deploy again`);
   return response;

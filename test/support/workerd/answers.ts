@@ -30,6 +30,9 @@ export async function checkAnswer(request: Request, response: Response): Promise
   if (pathname === READY_PATH && response.status === 204) return;
   // The metrics have their own format.
   if (pathname === METRICS_PATH && response.status === 200) return;
+  // The page of the console, and its files.
+  const [, folder] = pathname.split('/');
+  if (response.ok && folder !== 'api' && /^text\//.test(response.headers.get('content-type') ?? '')) return;
   // An event stream does not end.
   // A replay checks the lines of an export.
   if ([EVENT_STREAM, EXPORT_TYPE].includes(response.headers.get('content-type') ?? '')) return;

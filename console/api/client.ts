@@ -1,0 +1,105 @@
+/**
+ * Calls of the REST API, the same one that partners have. The browser's cookie is the session; when its access token has
+ * expired, the call refreshes it once and is sent again.
+ */
+import createClient, { type Middleware } from 'openapi-fetch';
+import type { paths } from '../../dist/console/api.d.ts';
+import type { ApiErrorCode } from '../../protocol/errors.ts';
+import { T } from '../texts.ts';
+import { organizationId, signedOut } from './session.ts';
+
+const REFRESH = '/api/v1/auth/refresh';
+/** Paths whose 401 is about what the user typed. */
+const OPEN = /^\/api\/v1\/auth\/(login|refresh|register|password-reset)/;
+
+/** A refusal of the API, or no answer: then `status` is 0. */
+export class CallError extends Error {
+  readonly status: number;
+  readonly code: ApiErrorCode | 'NO_ANSWER';
+
+  constructor(status: number, code: ApiErrorCode | 'NO_ANSWER', message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/**
+ * Only one tab refreshes at a time: a refresh token counts once, and a second use would end the session. A tab that waited
+ * finds the cookie renewed.
+ */
+async function refresh(failedAtMs: number): Promise<boolean> {
+  return await navigator.locks.request('sitewire-refresh', async () => {
+    if (Number(localStorage.getItem('refreshedAt') ?? 0) > failedAtMs) return true;
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(REFRESH, { method: 'POST', headers, body: '{}' });
+    if (answer.ok) localStorage.setItem('refreshedAt', String(Date.now()));
+    return answer.ok;
+  });
+}
+
+/** Sends a request of this session; the answer may be a refusal. Throws `CallError` without an answer. */
+export async function send(request: Request): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  const startedAtMs = Date.now();
+  const again = request.clone();
+  try {
+    const answer = await fetch(request);
+    if (answer.status !== 401 || OPEN.test(pathname)) return answer;
+    if (await refresh(startedAtMs)) return await fetch(again);
+    signedOut();
+    return answer;
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    throw new CallError(0, 'NO_ANSWER', T.errors.noAnswer);
+  }
+}
+
+const organization: Middleware = {
+  onRequest({ request }) {
+    const id = organizationId.value;
+    if (id !== null && !request.headers.has('x-org-id')) request.headers.set('x-org-id', id);
+    return request;
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: send });
+api.use(organization);
+
+interface Answered<Data> {
+  data?: Data | undefined;
+  error?: unknown;
+  response: Response;
+}
+
+/** The body of a successful answer. Throws `CallError` for a refusal. */
+export async function read<Data>(call: Promise<Answered<Data>>): Promise<Data> {
+  const { data, error, response } = await call;
+  if (response.ok) return data as Data;
+  throw errorOf(response.status, error);
+}
+
+function errorOf(status: number, body: unknown): CallError {
+  const { message, code, details } = (body ?? {}) as {
+    message?: string;
+    code?: ApiErrorCode;
+    details?: unknown;
+  };
+  const more = Array.isArray(details) ? details.filter((one) => typeof one === 'string') : [];
+  const text = [message ?? T.errors.unknown(status), ...more].join(' · ');
+  return new CallError(status, code ?? 'INTERNAL_SERVER_ERROR', text);
+}
+
+/** Reads all pages of a long list; each answer names where the next one begins. */
+export async function readAll<Item>(
+  page: (before: string | undefined) => Promise<{ data: Item[]; meta: { next: string | null } }>,
+): Promise<Item[]> {
+  const all: Item[] = [];
+  let before: string | undefined;
+  do {
+    const { data, meta } = await page(before);
+    all.push(...data);
+    before = meta.next ?? undefined;
+  } while (before !== undefined);
+  return all;
+}

@@ -1,0 +1,105 @@
+/**
+ * The live events of a plant: Server-Sent Events read with `fetch`, because an `EventSource` cannot name the organization.
+ * It resumes after the last event that it got, and says whether it is connected.
+ */
+import { type Signal, signal } from '@preact/signals';
+import type { EventKind } from '../../protocol/routing-keys.ts';
+import { send } from './client.ts';
+import { organizationId } from './session.ts';
+
+const SHORTEST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15_000;
+/** The platform sends a comment every 15 seconds. Without one for this long the connection is dead. */
+const SILENCE_MS = 40_000;
+
+/** `lost`: the connection broke, and it tries again. */
+export type StreamState = 'opening' | 'open' | 'lost' | 'refused';
+
+export interface StreamedEvent {
+  kind: EventKind | 'gap';
+  id: string | null;
+  /** The envelope as JSON text; empty for a gap. */
+  text: string;
+}
+
+export interface EventStream {
+  state: Signal<StreamState>;
+  close(): void;
+}
+
+export function openPlantStream(plantId: string, onEvent: (event: StreamedEvent) => void): EventStream {
+  const state = signal<StreamState>('opening');
+  const gone = new AbortController();
+  void follow(`/api/v1/plants/${plantId}/stream`, state, gone.signal, onEvent);
+  return { state, close: () => gone.abort() };
+}
+
+async function follow(
+  path: string,
+  state: Signal<StreamState>,
+  gone: AbortSignal,
+  onEvent: (event: StreamedEvent) => void,
+): Promise<void> {
+  let last: string | null = null;
+  let pauseMs = SHORTEST_PAUSE_MS;
+  while (!gone.aborted) {
+    const silence = new AbortController();
+    const signals = AbortSignal.any([gone, silence.signal]);
+    let timer = setTimeout(() => silence.abort(), SILENCE_MS);
+    try {
+      const headers: Record<string, string> = { accept: 'text/event-stream' };
+      if (organizationId.value !== null) headers['x-org-id'] = organizationId.value;
+      if (last !== null) headers['last-event-id'] = last;
+      const answer = await send(new Request(new URL(path, location.href), { headers, signal: signals }));
+      if (answer.status >= 400 && answer.status < 500 && answer.status !== 429 && answer.status !== 409) {
+        state.value = 'refused';
+        return;
+      }
+      if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
+      state.value = 'open';
+      pauseMs = SHORTEST_PAUSE_MS;
+      for await (const block of blocksOf(answer.body)) {
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), SILENCE_MS);
+        const event = readBlock(block);
+        if (event.id !== null) last = event.id;
+        if (event.kind !== null) onEvent({ ...event, kind: event.kind });
+      }
+      // The platform ends a stream after 15 minutes; this one goes on at once.
+      continue;
+    } catch {
+      // Why it broke does not matter: it is opened again.
+    } finally {
+      clearTimeout(timer);
+    }
+    if (gone.aborted) return;
+    state.value = 'lost';
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+/** The parts between empty lines. */
+async function* blocksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const reader = body.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
+  let text = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value;
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      yield text.slice(0, end);
+      text = text.slice(end + 2);
+    }
+  }
+}
+
+function readBlock(block: string): { kind: StreamedEvent['kind'] | null; id: string | null; text: string } {
+  const fields = new Map<string, string>();
+  for (const line of block.split('\n')) {
+    const colon = line.indexOf(':');
+    if (colon > 0) fields.set(line.slice(0, colon), line.slice(colon + 1).replace(/^ /, ''));
+  }
+  const kind = (fields.get('event') as StreamedEvent['kind'] | undefined) ?? null;
+  return { kind, id: fields.get('id') ?? null, text: fields.get('data') ?? '' };
+}

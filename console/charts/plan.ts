@@ -1,0 +1,62 @@
+/** The bars of the plan's lanes, from the changes of the plan. Pure. */
+import type { PlanChange, PlanPlace } from '../api/types.ts';
+
+export const LANES = ['EMERGENCY', 'HIGH', 'SLOT', 'NORMAL', 'MODE'] as const;
+export type Lane = (typeof LANES)[number];
+
+/** `active`: the plant is to follow it; `waiting`: it waits below another one. */
+export type BarState = 'active' | 'waiting';
+
+export interface Bar {
+  lane: Lane;
+  fromMs: number;
+  toMs: number;
+  state: BarState;
+  /** Whether it ended before now. */
+  isPast: boolean;
+  place: PlanPlace;
+}
+
+/** STOP and HOLD are emergencies of the site, which share the lane with setpoints of that priority. */
+export function laneOf(level: PlanPlace['level']): Lane {
+  return level === 'STOP' || level === 'HOLD' ? 'EMERGENCY' : level;
+}
+
+export function nameOf({ level, commandId, slot, mode }: PlanPlace): string {
+  return `${level}|${commandId}|${slot}|${mode}`;
+}
+
+/**
+ * The bars between two moments. `changes`: in order; the first may be from before. The last change reaches to `nowMs`, and
+ * what has an end after now goes on to it as waiting or active, as it is now.
+ */
+export function barsOf(changes: readonly PlanChange[], fromMs: number, toMs: number, nowMs: number): Bar[] {
+  const bars: Bar[] = [];
+  const open = new Map<string, Bar>();
+  const close = (key: string, atMs: number) => {
+    const bar = open.get(key);
+    if (!bar) return;
+    open.delete(key);
+    bar.toMs = atMs;
+    if (bar.toMs > fromMs && bar.fromMs < toMs && bar.toMs > bar.fromMs)
+      bars.push({ ...bar, fromMs: Math.max(bar.fromMs, fromMs), toMs: Math.min(bar.toMs, toMs) });
+  };
+  for (const change of changes) {
+    const atMs = Date.parse(change.at);
+    const present = new Map<string, { place: PlanPlace; state: BarState }>();
+    for (const place of change.waiting) present.set(`waiting|${nameOf(place)}`, { place, state: 'waiting' });
+    present.set(`active|${nameOf(change.target)}`, { place: change.target, state: 'active' });
+    for (const key of [...open.keys()]) if (!present.has(key)) close(key, atMs);
+    for (const [key, { place, state }] of present) {
+      const known = open.get(key);
+      if (known) known.place = place;
+      else open.set(key, { lane: laneOf(place.level), fromMs: atMs, toMs: atMs, state, isPast: true, place });
+    }
+  }
+  for (const [key, bar] of [...open]) {
+    const until = bar.place.until === null ? toMs : Date.parse(bar.place.until);
+    bar.isPast = false;
+    close(key, Math.max(nowMs, Math.min(until, toMs)));
+  }
+  return bars;
+}

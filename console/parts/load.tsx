@@ -1,0 +1,105 @@
+/** Loads data for a screen, and shows what it waits for or why it has none. */
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { CallError } from '../api/client.ts';
+import { T } from '../texts.ts';
+
+export interface Loaded<Data> {
+  /** Undefined until the first answer. */
+  data: Data | undefined;
+  error: CallError | undefined;
+  reload(): Promise<void>;
+  /** Replaces the data without a call. */
+  set(data: Data): void;
+}
+
+/** Calls `load` for each `key`. `everyMs`: again after this time, while the page is visible. */
+export function useLoad<Data>(key: string, load: () => Promise<Data>, everyMs?: number): Loaded<Data> {
+  const data = useSignal<Data | undefined>(undefined);
+  const error = useSignal<CallError | undefined>(undefined);
+  const current = useRef(key);
+  const newest = useRef(load);
+  newest.current = load;
+  const run = async (): Promise<void> => {
+    const asked = current.current;
+    try {
+      const answer = await newest.current();
+      if (asked !== current.current) return;
+      data.value = answer;
+      error.value = undefined;
+    } catch (failure) {
+      if (asked === current.current) error.value = callError(failure);
+    }
+  };
+  useEffect(() => {
+    current.current = key;
+    data.value = undefined;
+    error.value = undefined;
+    void run();
+    if (everyMs === undefined) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) void run();
+    }, everyMs);
+    return () => clearInterval(timer);
+  }, [key]);
+  return {
+    data: data.value,
+    error: error.value,
+    reload: run,
+    set: (next) => {
+      data.value = next;
+    },
+  };
+}
+
+export function callError(failure: unknown): CallError {
+  if (failure instanceof CallError) return failure;
+  console.error(failure);
+  return new CallError(0, 'NO_ANSWER', T.errors.bug);
+}
+
+/** Shows the data, or that it loads, fails or may not be seen. An error beside data is a line above it. */
+export function Shown<Data>({
+  loaded,
+  children,
+}: {
+  loaded: Loaded<Data>;
+  children: (data: Data) => ComponentChildren;
+}) {
+  const { data, error, reload } = loaded;
+  if (data === undefined && error) return <Failure error={error} retry={reload} />;
+  if (data === undefined)
+    return (
+      <p class="loading" role="status">
+        {T.common.loading}
+      </p>
+    );
+  return (
+    <>
+      {error && <Failure error={error} retry={reload} />}
+      {children(data)}
+    </>
+  );
+}
+
+export function Failure({ error, retry }: { error: CallError; retry?: () => unknown }) {
+  const isForbidden = error.status === 403;
+  return (
+    <div class="failure" role="alert">
+      <strong>
+        {isForbidden ? T.errors.forbidden : error.status === 404 ? T.errors.notFound : T.errors.failed}
+      </strong>
+      <p>{error.message}</p>
+      {retry && !isForbidden && error.status !== 404 && (
+        <button type="button" onClick={() => void retry()}>
+          {T.common.retry}
+        </button>
+      )}
+    </div>
+  );
+}
+
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <p class="empty">{children}</p>;
+}

@@ -1,0 +1,100 @@
+/** My account: password and sessions. */
+import { useSignal } from '@preact/signals';
+import { api, read } from '../api/client.ts';
+import { user } from '../api/session.ts';
+import { Ago } from '../parts/format.tsx';
+import { Shown, useLoad } from '../parts/load.tsx';
+import { Badge, CallButton, CallForm, Field, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
+import { T } from '../texts.ts';
+
+export function AccountScreen() {
+  const { email = '', name = '' } = user.value ?? {};
+  return (
+    <>
+      <Heading title={T.nav.account} />
+      <div class="columns">
+        <Panel title={name}>
+          <Pairs of={[[T.login.email, email]]} />
+        </Panel>
+        <PasswordPanel />
+      </div>
+      <Sessions />
+    </>
+  );
+}
+
+function PasswordPanel() {
+  const isDone = useSignal(false);
+  const change = async (form: FormData) => {
+    isDone.value = false;
+    const body = { currentPassword: String(form.get('current')), newPassword: String(form.get('new')) };
+    await read(api.POST('/api/v1/auth/change-password', { body }));
+    isDone.value = true;
+  };
+  return (
+    <Panel title={T.account.password}>
+      <CallForm submit={change} label={T.account.changePassword}>
+        <Field label={T.account.current}>
+          {(attributes) => (
+            <input {...attributes} name="current" type="password" autocomplete="current-password" required />
+          )}
+        </Field>
+        <Field label={T.account.new}>
+          {(attributes) => (
+            <input {...attributes} name="new" type="password" autocomplete="new-password" required />
+          )}
+        </Field>
+      </CallForm>
+      {isDone.value && (
+        <p class="notice" role="status">
+          {T.account.changed}
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+function Sessions() {
+  const loaded = useLoad('sessions', async () => (await read(api.GET('/api/v1/auth/sessions'))).data);
+  return (
+    <Panel title={T.account.sessions}>
+      <Shown loaded={loaded}>
+        {(sessions) => (
+          <Table
+            caption={T.account.sessions}
+            columns={[T.account.browser, T.audit.address, T.account.begun, T.account.used, T.alerts.actions]}
+          >
+            {sessions.map(({ id, userAgent, address, createdAt, lastUsedAt, current }) => (
+              <tr key={id}>
+                <th scope="row" class="wrap">
+                  {userAgent ?? T.common.unknown}
+                </th>
+                <td>{address ?? ''}</td>
+                <td>
+                  <Ago at={createdAt} />
+                </td>
+                <td>
+                  <Ago at={lastUsedAt} />
+                </td>
+                <td>
+                  {current ? (
+                    <Badge state={T.account.this} tone="good" />
+                  ) : (
+                    <CallButton
+                      call={async () => {
+                        await read(api.DELETE('/api/v1/auth/sessions/{id}', { params: { path: { id } } }));
+                        await loaded.reload();
+                      }}
+                    >
+                      {T.account.end}
+                    </CallButton>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Shown>
+    </Panel>
+  );
+}

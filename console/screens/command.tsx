@@ -1,0 +1,161 @@
+/** One command: its life as a line with the duration of each leg, the raw message, and how to send it again. */
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { api, read } from '../api/client.ts';
+import { may } from '../api/session.ts';
+import { openPlantStream } from '../api/stream.ts';
+import type { Command, DryRun, Timeline } from '../api/types.ts';
+import { ms, Time } from '../parts/format.tsx';
+import { Shown, useLoad } from '../parts/load.tsx';
+import { Badge, CallButton, Code, Heading, Pairs, Panel } from '../parts/ui.tsx';
+import { T } from '../texts.ts';
+import { DryRunResult } from './control.tsx';
+import { askedFor } from './site-panels.tsx';
+import { snippets } from './snippets.ts';
+
+const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+const SETTLE_MS = 1_200;
+
+export function CommandScreen({
+  params: { plantId = '', commandId = '' },
+}: {
+  params: Record<string, string>;
+}) {
+  const path = { params: { path: { id: plantId, commandId } } };
+  const loaded = useLoad(
+    commandId,
+    async () => await read(api.GET('/api/v1/plants/{id}/commands/{commandId}/timeline', path)),
+  );
+  const reload = useRef(loaded.reload);
+  reload.current = loaded.reload;
+  // Each event of the plant may be about this command; the last step is noted within a second.
+  useEffect(() => {
+    const timers = new Set<ReturnType<typeof setTimeout>>();
+    const stream = openPlantStream(plantId, ({ kind }) => {
+      if (kind === 'telemetry') return;
+      for (const waitMs of [50, SETTLE_MS]) timers.add(setTimeout(() => void reload.current(), waitMs));
+    });
+    return () => {
+      stream.close();
+      for (const timer of timers) clearTimeout(timer);
+    };
+  }, [plantId, commandId]);
+  return <Shown loaded={loaded}>{(timeline) => <Shows timeline={timeline} plantId={plantId} />}</Shown>;
+}
+
+function Shows({ timeline: { command, steps }, plantId }: { timeline: Timeline; plantId: string }) {
+  return (
+    <>
+      <Heading title={`${T.command.types[command.commandType]} ${askedFor(command)}`}>
+        <Badge state={command.status} />
+        <a href={`/sites/${plantId}`}>{T.command.toSite}</a>
+      </Heading>
+      <Panel title={T.command.life}>
+        <ol class="timeline">
+          {steps.map((step, index) => (
+            <li key={`${step.at} ${step.step} ${step.reason} ${step.by}`} data-step={step.step}>
+              <span class="leg">{index === 0 ? '' : `+${ms(step.tookMs)}`}</span>
+              <span class="step">
+                <strong>{T.command.steps[step.step]}</strong>{' '}
+                {step.reason && <Reason text={step.reason} plantId={plantId} />}{' '}
+                {step.by && <span class="muted">{step.by}</span>}{' '}
+                {step.attempt !== undefined && step.attempt > 1 && (
+                  <span>{T.command.attempt(step.attempt)}</span>
+                )}
+              </span>
+              <Time at={step.at} />
+            </li>
+          ))}
+        </ol>
+      </Panel>
+      <div class="columns">
+        <Panel title={T.command.details}>
+          <Pairs of={detailsOf(command, plantId)} />
+        </Panel>
+        <Panel title={T.command.message}>
+          <Code label={T.command.payload} text={JSON.stringify(command.payload, null, 2)} />
+          {command.decision && (
+            <Code label={T.command.decision} text={JSON.stringify(command.decision, null, 2)} />
+          )}
+          {command.results && (
+            <Code label={T.command.results} text={JSON.stringify(command.results, null, 2)} />
+          )}
+        </Panel>
+      </div>
+      <Again command={command} plantId={plantId} />
+    </>
+  );
+}
+
+/** A reason may name another command by its id. */
+function Reason({ text, plantId }: { text: string; plantId: string }) {
+  const id = UUID.exec(text)?.[0];
+  if (id === undefined) return <span>{text}</span>;
+  const [before, after] = text.split(id);
+  return (
+    <span>
+      {before}
+      <a href={`/sites/${plantId}/commands/${id}`}>{id.slice(0, 8)}…</a>
+      {after}
+    </span>
+  );
+}
+
+function detailsOf(command: Command, plantId: string) {
+  const { id, messageId, correlationId, routingKey, source, keyPrefix, priority, target } = command;
+  const { validFrom, validUntil, rejectionCode, message, reason, targetValueKw, actualValueKw } = command;
+  const all = [
+    [T.command.id, id],
+    [T.command.messageId, messageId],
+    [T.command.correlationId, correlationId],
+    [T.command.routingKey, routingKey],
+    [T.command.source, keyPrefix ?? source],
+    [T.command.priority, priority],
+    [T.command.target, target],
+    [T.command.validFrom, validFrom && <Time at={validFrom} />],
+    [T.command.validUntil, validUntil && <Time at={validUntil} />],
+    [
+      T.command.measured,
+      actualValueKw === undefined ? undefined : T.command.ofTarget(actualValueKw, targetValueKw),
+    ],
+    [T.command.rejection, rejectionCode],
+    [T.command.text, message],
+    [T.command.reason, reason && <Reason text={reason} plantId={plantId} />],
+  ] as const;
+  return all.filter(([, value]) => value !== undefined && value !== null && value !== '');
+}
+
+const FAMILY_OF = {
+  SITE_SETPOINT: 'site-setpoint',
+  DEVICE_COMMAND: 'device',
+  MODE_CHANGE: 'mode',
+  EMERGENCY: 'emergency',
+} as const;
+
+function Again({ command, plantId }: { command: Command; plantId: string }) {
+  const answer = useSignal<DryRun | undefined>(undefined);
+  const { commandType, payload } = command;
+  const family = commandType in FAMILY_OF ? FAMILY_OF[commandType as keyof typeof FAMILY_OF] : undefined;
+  const ask = async () => {
+    if (!family) return;
+    answer.value = await read(
+      api.POST('/api/v1/plants/{id}/commands/dry-run', {
+        params: { path: { id: plantId } },
+        body: { family, payload },
+      }),
+    );
+  };
+  return (
+    <Panel title={T.command.again}>
+      {family && may('OPERATOR') && (
+        <>
+          <CallButton call={ask}>{T.command.runAgain}</CallButton>
+          {answer.value && <DryRunResult answer={answer.value} />}
+        </>
+      )}
+      {snippets(command, location.origin).map(({ label, text }) => (
+        <Code key={label} label={label} text={text} />
+      ))}
+    </Panel>
+  );
+}

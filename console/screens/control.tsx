@@ -1,0 +1,268 @@
+/** Sends a setpoint, a mode or an emergency: always through a dry run that shows what would change. */
+import { useSignal } from '@preact/signals';
+import { OPERATING_MODES } from '../../protocol/enums.ts';
+import { api, read } from '../api/client.ts';
+import type { DryRun } from '../api/types.ts';
+import { kw, localTime } from '../parts/format.tsx';
+import { Badge, CallForm, Dialog, Field, Panel } from '../parts/ui.tsx';
+import { T } from '../texts.ts';
+
+type Family = 'site-setpoint' | 'mode' | 'emergency';
+
+interface Asked {
+  family: Family;
+  payload: Record<string, unknown>;
+  answer: DryRun;
+}
+
+const FAMILIES: readonly Family[] = ['site-setpoint', 'mode', 'emergency'];
+
+export function ControlPanel({ plantId, sent, mode }: { plantId: string; sent: () => void; mode: string }) {
+  const family = useSignal<Family>('site-setpoint');
+  const asked = useSignal<Asked | undefined>(undefined);
+  const ask = async (form: FormData) => {
+    const payload = payloadOf(family.value, form);
+    const body = { family: family.value, payload };
+    const answer = await read(
+      api.POST('/api/v1/plants/{id}/commands/dry-run', { params: { path: { id: plantId } }, body }),
+    );
+    asked.value = { family: family.value, payload, answer };
+  };
+  return (
+    <Panel title={T.control.title}>
+      <fieldset class="tabs" aria-label={T.control.title}>
+        {FAMILIES.map((one) => (
+          <button
+            key={one}
+            type="button"
+            class="small"
+            aria-pressed={family.value === one}
+            onClick={() => {
+              family.value = one;
+            }}
+          >
+            {T.control.families[one]}
+          </button>
+        ))}
+      </fieldset>
+      <CallForm submit={ask} label={T.control.ask} key={family.value}>
+        {family.value === 'site-setpoint' && <SetpointFields />}
+        {family.value === 'mode' && <ModeFields mode={mode} />}
+        {family.value === 'emergency' && <EmergencyFields />}
+      </CallForm>
+      {asked.value && (
+        <Confirm
+          asked={asked.value}
+          plantId={plantId}
+          close={() => {
+            asked.value = undefined;
+          }}
+          sent={sent}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function payloadOf(family: Family, form: FormData): Record<string, unknown> {
+  const text = (name: string) => String(form.get(name) ?? '').trim();
+  const reason = text('reason') === '' ? {} : { reason: text('reason') };
+  if (family === 'mode') return { mode: text('mode'), ...reason };
+  if (family === 'emergency') return { type: text('type'), ...reason };
+  const from = Date.now();
+  const seconds = Number(text('seconds'));
+  return {
+    type: 'POWER',
+    targetValueKw: Number(text('kw')),
+    direction: text('direction'),
+    includeConsumption: true,
+    priority: text('priority'),
+    validFrom: new Date(from).toISOString(),
+    ...(seconds > 0 ? { validUntil: new Date(from + seconds * 1_000).toISOString() } : {}),
+  };
+}
+
+function SetpointFields() {
+  return (
+    <div class="fields">
+      <Field label={T.control.power}>
+        {(attributes) => <input {...attributes} name="kw" type="number" min="0" step="any" required />}
+      </Field>
+      <Field label={T.control.direction}>
+        {(attributes) => (
+          <select {...attributes} name="direction">
+            <option value="IMPORT">{T.control.directions.IMPORT}</option>
+            <option value="EXPORT">{T.control.directions.EXPORT}</option>
+          </select>
+        )}
+      </Field>
+      <Field label={T.control.priority}>
+        {(attributes) => (
+          <select {...attributes} name="priority">
+            <option>NORMAL</option>
+            <option>HIGH</option>
+          </select>
+        )}
+      </Field>
+      <Field label={T.control.duration} hint={T.control.durationHint}>
+        {(attributes) => <input {...attributes} name="seconds" type="number" min="0" step="1" />}
+      </Field>
+    </div>
+  );
+}
+
+function ModeFields({ mode }: { mode: string }) {
+  return (
+    <div class="fields">
+      <Field label={T.control.mode}>
+        {(attributes) => (
+          <select {...attributes} name="mode" defaultValue={mode}>
+            {OPERATING_MODES.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <ReasonField />
+    </div>
+  );
+}
+
+function EmergencyFields() {
+  return (
+    <div class="fields">
+      <Field label={T.control.emergency} hint={T.control.emergencyHint}>
+        {(attributes) => (
+          <select {...attributes} name="type">
+            <option value="STOP">{T.control.emergencies.STOP}</option>
+            <option value="HOLD">{T.control.emergencies.HOLD}</option>
+          </select>
+        )}
+      </Field>
+      <ReasonField />
+    </div>
+  );
+}
+
+function ReasonField() {
+  return (
+    <Field label={T.control.reason}>
+      {(attributes) => <input {...attributes} name="reason" maxLength={200} />}
+    </Field>
+  );
+}
+
+function Confirm({
+  asked: { family, payload, answer },
+  plantId,
+  close,
+  sent,
+}: {
+  asked: Asked;
+  plantId: string;
+  close: () => void;
+  sent: () => void;
+}) {
+  const typed = useSignal('');
+  const done = useSignal<string | undefined>(undefined);
+  const [key] = useSignalOnce(() => crypto.randomUUID());
+  const { acknowledgement } = answer;
+  const isRejected = acknowledgement.status === 'REJECTED';
+  const word = family === 'emergency' ? String(payload.type) : undefined;
+  const send = async () => {
+    const body = { family, payload, idempotencyKey: key };
+    const result = await read(
+      api.POST('/api/v1/plants/{id}/commands', { params: { path: { id: plantId } }, body }),
+    );
+    const { status, message } = result.acknowledgement;
+    done.value = [T.states[status] ?? status, message].filter(Boolean).join(': ');
+    sent();
+  };
+  return (
+    <Dialog title={T.control.confirm} close={close}>
+      <DryRunResult answer={answer} />
+      {done.value !== undefined ? (
+        <p class="notice" role="status">
+          {done.value}
+        </p>
+      ) : isRejected ? (
+        <p class="notice">{T.control.rejected}</p>
+      ) : (
+        <CallForm
+          submit={send}
+          label={T.control.send}
+          danger={word !== undefined}
+          disabled={word !== undefined && typed.value !== word}
+        >
+          {word !== undefined && (
+            <Field label={T.control.typeWord(word)}>
+              {(attributes) => (
+                <input
+                  {...attributes}
+                  autocomplete="off"
+                  value={typed.value}
+                  onInput={(event) => {
+                    typed.value = event.currentTarget.value;
+                  }}
+                />
+              )}
+            </Field>
+          )}
+        </CallForm>
+      )}
+    </Dialog>
+  );
+}
+
+/** A value that is made once for a component. */
+function useSignalOnce<Value>(make: () => Value): [Value] {
+  const kept = useSignal<Value | undefined>(undefined);
+  if (kept.value === undefined) kept.value = make();
+  return [kept.value as Value];
+}
+
+/** What a command would do, in words. */
+export function DryRunResult({ answer: { acknowledgement, stages, plan } }: { answer: DryRun }) {
+  const refused = stages.filter(({ outcome }) => outcome === 'refused');
+  return (
+    <div class="dry-run">
+      <p>
+        <Badge state={acknowledgement.status} /> {acknowledgement.message ?? ''}
+      </p>
+      {refused.map(({ stage, message, constraint, limit, unit, admissible }) => (
+        <p key={`${stage} ${constraint}`}>
+          {message ?? stage}
+          {constraint !== undefined && limit !== undefined && ` (${constraint}: ${limit} ${unit ?? ''})`}
+          {admissible?.max !== undefined && ` ${T.control.atMost(admissible.max, admissible.unit)}`}
+          {admissible?.min !== undefined && ` ${T.control.atLeast(admissible.min, admissible.unit)}`}
+        </p>
+      ))}
+      {plan && (
+        <ul>
+          <li>{plan.onTop === null ? T.control.noPlace : plan.onTop ? T.control.onTop : T.control.waits}</li>
+          {plan.displaces.map(({ commandId, level, ends }) => (
+            <li key={commandId ?? level}>
+              {ends === null
+                ? T.control.putsBelow(T.plan.levels[level ?? 'MODE'])
+                : T.control.ends(T.plan.levels[level ?? 'MODE'], ends)}
+            </li>
+          ))}
+          {plan.waitsBelow && <li>{T.control.waitsBelow(T.plan.levels[plan.waitsBelow.level])}</li>}
+          {plan.tellsPlant && (
+            <li>
+              {T.control.plantGets(plan.tellsPlant.action, commandedValue(plan.tellsPlant.payload))}
+              {plan.tellsPlant.until && ` ${T.site.until(localTime(new Date(plan.tellsPlant.until)))}`}
+            </li>
+          )}
+          {plan.resumesAfter && <li>{T.control.resumes(localTime(new Date(plan.resumesAfter)))}</li>}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function commandedValue(payload: Record<string, unknown>): string {
+  const { targetSignedKw, mode } = payload;
+  if (typeof targetSignedKw === 'number') return kw(targetSignedKw);
+  return typeof mode === 'string' ? mode : '';
+}

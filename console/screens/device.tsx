@@ -1,0 +1,257 @@
+/** One device: its steps to the first login, its credentials, and what is wrong with it. */
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { renderSVG } from 'uqr';
+import { api, read } from '../api/client.ts';
+import { may } from '../api/session.ts';
+import type { Device, Package } from '../api/types.ts';
+import { Ago, Time } from '../parts/format.tsx';
+import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { Badge, CallButton, Code, Dialog, download, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
+import { T } from '../texts.ts';
+
+export function DeviceScreen({ params: { deviceId = '' } }: { params: Record<string, string> }) {
+  const path = { params: { path: { id: deviceId } } };
+  const loaded = useLoad(deviceId, async () => await read(api.GET('/api/v1/devices/{id}', path)), 3_000);
+  return <Shown loaded={loaded}>{(device) => <Shows device={device} reload={loaded.reload} />}</Shown>;
+}
+
+function Shows({ device, reload }: { device: Device; reload: () => Promise<void> }) {
+  const { id, name, plantId, status } = device;
+  const made = useSignal<Package | undefined>(undefined);
+  const secret = useSignal<string | undefined>(undefined);
+  const path = { params: { path: { id } } };
+  const after = async (call: Promise<unknown>) => {
+    await call;
+    await reload();
+  };
+  return (
+    <>
+      <Heading title={name}>
+        <Badge state={status} />
+        <Badge state={device.connectionStatus} />
+      </Heading>
+      <div class="columns">
+        <Panel title={T.devices.steps}>
+          <ol class="steps">
+            <Step isDone title={T.devices.registered}>
+              {device.serialNumber}
+            </Step>
+            <Step isDone={device.provisionedAt !== null} title={T.devices.provisioned}>
+              {device.provisionedAt === null ? (
+                may('ADMIN') ? (
+                  <CallButton
+                    call={async () => {
+                      made.value = await read(
+                        api.POST('/api/v1/devices/{id}/provision', { ...path, body: {} }),
+                      );
+                      await reload();
+                    }}
+                  >
+                    {T.devices.provision}
+                  </CallButton>
+                ) : (
+                  T.devices.needsAdmin
+                )
+              ) : (
+                <Time at={device.provisionedAt} />
+              )}
+            </Step>
+            <Step isDone={device.connectionStatus === 'ONLINE'} title={T.devices.connected}>
+              {device.lastSeenAt === null ? T.devices.waits : <Ago at={device.lastSeenAt} />}
+            </Step>
+          </ol>
+        </Panel>
+        <Panel title={T.keys.details}>
+          <Pairs
+            of={[
+              [T.devices.serial, device.serialNumber],
+              [T.devices.type, device.type],
+              [T.devices.auth, device.authMethod],
+              [
+                T.devices.plant,
+                plantId ? <a href={`/sites/${plantId}`}>{plantId.slice(0, 8)}…</a> : T.common.none,
+              ],
+              [T.devices.seen, <Ago at={device.lastSeenAt} />],
+              [
+                T.devices.tokenUntil,
+                device.tokenExpiresAt ? <Time at={device.tokenExpiresAt} /> : T.common.none,
+              ],
+              [
+                T.devices.rotation,
+                device.hmacRotation ? <Time at={device.hmacRotation.graceUntil} /> : T.common.none,
+              ],
+              [
+                T.devices.suspended,
+                device.suspendedAt ? (
+                  <>
+                    <Time at={device.suspendedAt} /> {device.suspendReason}
+                  </>
+                ) : (
+                  T.common.no
+                ),
+              ],
+            ]}
+          />
+          {may('ADMIN') && device.provisionedAt !== null && (
+            <div class="actions">
+              <CallButton
+                call={async () => {
+                  const answer = await read(api.POST('/api/v1/devices/{id}/rotate-secret', path));
+                  secret.value = JSON.stringify(answer, null, 2);
+                  await reload();
+                }}
+              >
+                {T.devices.rotate}
+              </CallButton>
+              {status === 'SUSPENDED' ? (
+                <CallButton call={() => after(read(api.POST('/api/v1/devices/{id}/reactivate', path)))}>
+                  {T.devices.reactivate}
+                </CallButton>
+              ) : (
+                <CallButton
+                  danger
+                  call={() =>
+                    after(
+                      read(
+                        api.POST('/api/v1/devices/{id}/suspend', {
+                          ...path,
+                          body: { reason: T.devices.suspendReason },
+                        }),
+                      ),
+                    )
+                  }
+                >
+                  {T.devices.suspend}
+                </CallButton>
+              )}
+            </div>
+          )}
+        </Panel>
+      </div>
+      {may('OPERATOR') && <DiagnosticsPanel id={id} />}
+      {made.value && (
+        <PackageDialog
+          made={made.value}
+          name={name}
+          close={() => {
+            made.value = undefined;
+          }}
+        />
+      )}
+      {secret.value !== undefined && (
+        <Dialog
+          title={T.devices.newSecret}
+          close={() => {
+            secret.value = undefined;
+          }}
+        >
+          <p class="notice">{T.keys.onceHint}</p>
+          <Code label={T.devices.newSecret} text={secret.value} />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Step({ isDone, title, children }: { isDone: boolean; title: string; children?: ComponentChildren }) {
+  return (
+    <li class={isDone ? 'done' : ''}>
+      <strong>
+        {title} <span class="hidden">{isDone ? T.devices.done : T.devices.open}</span>
+      </strong>{' '}
+      {children}
+    </li>
+  );
+}
+
+/** More characters fit into no QR code that a camera reads well. */
+const QR_CHARS = 2_000;
+
+function PackageDialog({ made, name, close }: { made: Package; name: string; close: () => void }) {
+  const text = JSON.stringify(made, null, 2);
+  const short = JSON.stringify(made);
+  return (
+    <Dialog title={T.devices.package} close={close}>
+      <p class="notice">{T.keys.onceHint}</p>
+      {short.length <= QR_CHARS && <Qr text={short} />}
+      <Code label={T.devices.package} text={text} />
+      <button type="button" class="primary" onClick={() => download(`${name}.json`, text)}>
+        {T.keys.download}
+      </button>
+    </Dialog>
+  );
+}
+
+/** The code as a picture of its own, because markup in a text is not trusted here. */
+function Qr({ text }: { text: string }) {
+  const source = `data:image/svg+xml;utf8,${encodeURIComponent(renderSVG(text))}`;
+  return <img class="qr" src={source} alt={T.devices.qr} width="280" height="280" />;
+}
+
+function DiagnosticsPanel({ id }: { id: string }) {
+  const path = { params: { path: { id } } };
+  const loaded = useLoad(
+    `diagnostics ${id}`,
+    async () => await read(api.GET('/api/v1/devices/{id}/diagnostics', path)),
+    5_000,
+  );
+  return (
+    <Panel title={T.devices.diagnostics}>
+      <Shown loaded={loaded}>
+        {({ hints, drops, recent, connects }) => (
+          <>
+            {hints.map((hint) => (
+              <p class="notice" key={hint}>
+                {hint}
+              </p>
+            ))}
+            <h3>{T.devices.dropped}</h3>
+            {Object.keys(drops).length === 0 ? (
+              <Empty>{T.devices.noDrops}</Empty>
+            ) : (
+              <p>
+                {Object.entries(drops)
+                  .map(([reason, count]) => `${reason}: ${count}`)
+                  .join(', ')}
+              </p>
+            )}
+            {recent.length > 0 && (
+              <Table
+                caption={T.devices.dropped}
+                columns={[T.command.created, T.devices.topic, T.command.reason, T.devices.detail]}
+              >
+                {recent.slice(0, 20).map((one, index) => (
+                  <tr key={`${one.at} ${index}`}>
+                    <td>
+                      <Time at={one.at} />
+                    </td>
+                    <td>{one.topic}</td>
+                    <td>{one.reason}</td>
+                    <td class="wrap">
+                      {one.detail} {one.expected ?? ''}
+                    </td>
+                  </tr>
+                ))}
+              </Table>
+            )}
+            <h3>{T.devices.logins}</h3>
+            {connects.length === 0 ? (
+              <Empty>{T.devices.noLogins}</Empty>
+            ) : (
+              <ul class="plain-list">
+                {connects.slice(0, 20).map((one, index) => (
+                  <li key={`${one.at} ${index}`}>
+                    <Time at={one.at} />{' '}
+                    <Badge state={one.outcome} tone={one.outcome === 'ACCEPTED' ? 'good' : 'bad'} />{' '}
+                    {one.address} {one.reason ?? ''}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </>
+        )}
+      </Shown>
+    </Panel>
+  );
+}

@@ -1,0 +1,240 @@
+/** API keys: the list, and the form that makes one. */
+import { useSignal } from '@preact/signals';
+import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
+import { api, read, readAll } from '../api/client.ts';
+import { may, organizationId } from '../api/session.ts';
+import type { ApiKeyCreated, Plant } from '../api/types.ts';
+import { Ago, Time } from '../parts/format.tsx';
+import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import {
+  Badge,
+  CallButton,
+  CallForm,
+  Code,
+  Dialog,
+  download,
+  Field,
+  Heading,
+  Pairs,
+  Table,
+} from '../parts/ui.tsx';
+import { T } from '../texts.ts';
+import { type Tested, TestResult, testKey } from './key-test.tsx';
+
+const PARTNER_SCOPES = ['vcp:connect', 'vcp:read', ...VCP_WRITE_SCOPES] as readonly string[];
+
+export async function readKeys() {
+  return (await read(api.GET('/api/v1/partner/api-keys', { params: { query: { limit: 100 } } }))).data;
+}
+
+export function KeysScreen() {
+  const loaded = useLoad(`keys ${organizationId.value}`, readKeys, 15_000);
+  const isCreating = useSignal(false);
+  const created = useSignal<ApiKeyCreated | undefined>(undefined);
+  return (
+    <>
+      <Heading title={T.keys.title}>
+        {may('ORG_ADMIN') && (
+          <button
+            type="button"
+            class="primary"
+            onClick={() => {
+              isCreating.value = true;
+            }}
+          >
+            {T.keys.create}
+          </button>
+        )}
+      </Heading>
+      {isCreating.value && (
+        <Dialog
+          title={T.keys.create}
+          close={() => {
+            isCreating.value = false;
+          }}
+        >
+          <CreateForm
+            done={(key) => {
+              isCreating.value = false;
+              created.value = key;
+              void loaded.reload();
+            }}
+          />
+        </Dialog>
+      )}
+      {created.value && (
+        <Secret
+          created={created.value}
+          close={() => {
+            created.value = undefined;
+          }}
+        />
+      )}
+      <Shown loaded={loaded}>
+        {(keys) =>
+          keys.length === 0 ? (
+            <Empty>{T.keys.none}</Empty>
+          ) : (
+            <Table
+              caption={T.keys.title}
+              columns={[
+                T.keys.name,
+                T.keys.partner,
+                T.keys.prefix,
+                T.keys.scopes,
+                T.keys.state,
+                T.keys.lastUsed,
+                T.keys.expires,
+              ]}
+            >
+              {keys.map((key) => (
+                <tr key={key.id}>
+                  <th scope="row">
+                    <a href={`/keys/${key.id}`}>{key.name}</a>
+                  </th>
+                  <td>{key.partnerId}</td>
+                  <td>
+                    <code>{key.keyPrefix}</code>
+                  </td>
+                  <td>{T.keys.scopeCount(key.scopes.length)}</td>
+                  <td>
+                    <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
+                  </td>
+                  <td>
+                    <Ago at={key.lastUsedAt} />
+                  </td>
+                  <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
+                </tr>
+              ))}
+            </Table>
+          )
+        }
+      </Shown>
+    </>
+  );
+}
+
+async function readPlants(): Promise<Plant[]> {
+  return await readAll((before) =>
+    read(api.GET('/api/v1/plants', { params: { query: { limit: 100, ...(before ? { before } : {}) } } })),
+  );
+}
+
+function CreateForm({ done }: { done: (created: ApiKeyCreated) => void }) {
+  const plants = useLoad(`plants ${organizationId.value}`, readPlants);
+  const isLimited = useSignal(false);
+  const create = async (form: FormData) => {
+    const text = (name: string) => String(form.get(name) ?? '').trim();
+    const addresses = text('addresses')
+      .split(/[\s,]+/)
+      .filter((one) => one !== '');
+    const days = Number(text('days'));
+    const body = {
+      name: text('name'),
+      partnerId: text('partnerId'),
+      scopes: form.getAll('scope') as ApiKeyCreated['apiKey']['scopes'],
+      ...(isLimited.value ? { allowedPlantIds: form.getAll('plant').map(String) } : {}),
+      ...(addresses.length === 0 ? {} : { allowedIps: addresses }),
+      ...(days > 0 ? { expiresAt: new Date(Date.now() + days * 86_400_000).toISOString() } : {}),
+    };
+    done(await read(api.POST('/api/v1/partner/api-keys', { body })));
+  };
+  return (
+    <CallForm submit={create} label={T.keys.create}>
+      <Field label={T.keys.name}>
+        {(attributes) => <input {...attributes} name="name" required maxLength={100} />}
+      </Field>
+      <Field label={T.keys.partner} hint={T.keys.partnerHint}>
+        {(attributes) => <input {...attributes} name="partnerId" required />}
+      </Field>
+      <fieldset>
+        <legend>{T.keys.scopes}</legend>
+        {API_KEY_SCOPES.filter((scope) => T.scopes[scope] !== undefined).map((scope) => (
+          <label key={scope} class="check">
+            <input
+              type="checkbox"
+              name="scope"
+              value={scope}
+              defaultChecked={PARTNER_SCOPES.includes(scope)}
+            />
+            <span>
+              <code>{scope}</code> {T.scopes[scope]}
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <fieldset>
+        <legend>{T.keys.plants}</legend>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={isLimited.value}
+            onChange={(event) => {
+              isLimited.value = event.currentTarget.checked;
+            }}
+          />
+          <span>{T.keys.onlyThese}</span>
+        </label>
+        {isLimited.value &&
+          plants.data?.map(({ id, name }) => (
+            <label key={id} class="check">
+              <input type="checkbox" name="plant" value={id} />
+              <span>{name}</span>
+            </label>
+          ))}
+      </fieldset>
+      <Field label={T.keys.addresses} hint={T.keys.addressesHint}>
+        {(attributes) => <input {...attributes} name="addresses" />}
+      </Field>
+      <Field label={T.keys.days} hint={T.keys.daysHint}>
+        {(attributes) => <input {...attributes} name="days" type="number" min="1" max="3650" />}
+      </Field>
+    </CallForm>
+  );
+}
+
+/** The secrets of a new key, which are shown once. */
+function Secret({ created, close }: { created: ApiKeyCreated; close: () => void }) {
+  const { key, signingKey, apiKey, connectionBundle } = created;
+  const tested = useSignal<Tested | undefined>(undefined);
+  const path = { params: { path: { id: apiKey.id } } };
+  const test = async () => {
+    tested.value = await testKey(apiKey.id, key);
+  };
+  const stored = async () => {
+    await read(api.POST('/api/v1/partner/api-keys/{id}/acknowledge-bundle', path));
+    close();
+  };
+  return (
+    <Dialog title={T.keys.once} close={close}>
+      <p class="notice">{T.keys.onceHint}</p>
+      <Code label={T.keys.key} text={key} />
+      <Code label={T.keys.signingKey} text={signingKey} />
+      {connectionBundle && (
+        <>
+          <Pairs
+            of={[
+              [T.keys.host, `${connectionBundle.amqps.host}:${connectionBundle.amqps.port}`],
+              [T.keys.vhost, connectionBundle.amqps.vhost],
+              [T.keys.username, connectionBundle.amqps.username],
+            ]}
+          />
+          <Code label="Python" text={connectionBundle.codeSamples.python} />
+          <Code label="Node" text={connectionBundle.codeSamples.node} />
+          <Code label="curl" text={connectionBundle.codeSamples.curl} />
+        </>
+      )}
+      <TestResult result={tested.value} />
+      <div class="actions">
+        <button
+          type="button"
+          onClick={() => download(`${apiKey.name}.json`, JSON.stringify(created, null, 2))}
+        >
+          {T.keys.download}
+        </button>
+        {connectionBundle && <CallButton call={test}>{T.keys.test}</CallButton>}
+        <CallButton call={stored}>{T.keys.stored}</CallButton>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,161 @@
+/** The members of the organization, their roles, and invitations. */
+import { useSignal } from '@preact/signals';
+import { ROLES } from '../../protocol/enums.ts';
+import { api, read } from '../api/client.ts';
+import { may, organizationId, user } from '../api/session.ts';
+import type { Member } from '../api/types.ts';
+import { Time } from '../parts/format.tsx';
+import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { Badge, CallButton, CallForm, Code, Field, Heading, Panel, Table } from '../parts/ui.tsx';
+import { T } from '../texts.ts';
+
+export function MembersScreen() {
+  const id = organizationId.value ?? '';
+  const loaded = useLoad(`members ${id}`, async () => {
+    const path = { params: { path: { id }, query: { limit: 100 } } };
+    return (await read(api.GET('/api/v1/organizations/{id}/members', path))).data;
+  });
+  return (
+    <>
+      <Heading title={T.nav.members} />
+      <Shown loaded={loaded}>
+        {(members) => (
+          <Table
+            caption={T.nav.members}
+            columns={[T.site.name, T.login.email, T.members.role, T.members.since, T.alerts.actions]}
+          >
+            {members.map((member) => (
+              <MemberRow key={member.userId} member={member} organization={id} reload={loaded.reload} />
+            ))}
+          </Table>
+        )}
+      </Shown>
+      {may('ADMIN') && <Invitations id={id} />}
+    </>
+  );
+}
+
+function MemberRow({
+  member,
+  organization,
+  reload,
+}: {
+  member: Member;
+  organization: string;
+  reload: () => Promise<void>;
+}) {
+  const { userId, name, email, role, createdAt } = member;
+  const path = { params: { path: { id: organization, userId } } };
+  const isSelf = userId === user.value?.id;
+  const after = async (call: Promise<unknown>) => {
+    await call;
+    await reload();
+  };
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      <td>{email}</td>
+      <td>
+        <Badge state={role} tone="quiet" />
+      </td>
+      <td>
+        <Time at={createdAt} />
+      </td>
+      <td>
+        {may('ADMIN') && !isSelf && (
+          <details>
+            <summary>{T.members.change}</summary>
+            <div class="actions">
+              {ROLES.filter((one) => one !== role).map((one) => (
+                <CallButton
+                  key={one}
+                  call={() =>
+                    after(
+                      read(
+                        api.PATCH('/api/v1/organizations/{id}/members/{userId}', {
+                          ...path,
+                          body: { role: one },
+                        }),
+                      ),
+                    )
+                  }
+                >
+                  {one}
+                </CallButton>
+              ))}
+              <CallButton
+                danger
+                call={() => after(read(api.DELETE('/api/v1/organizations/{id}/members/{userId}', path)))}
+              >
+                {T.members.remove}
+              </CallButton>
+            </div>
+          </details>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function Invitations({ id }: { id: string }) {
+  const link = useSignal<string | undefined>(undefined);
+  const loaded = useLoad(`invitations ${id}`, async () => {
+    const path = { params: { path: { id }, query: { limit: 100, status: 'PENDING' as const } } };
+    return (await read(api.GET('/api/v1/organizations/{id}/invitations', path))).data;
+  });
+  const invite = async (form: FormData) => {
+    const body = { email: String(form.get('email')), role: String(form.get('role')) as Member['role'] };
+    const made = await read(
+      api.POST('/api/v1/organizations/{id}/invitations', { params: { path: { id } }, body }),
+    );
+    link.value = made.url ?? made.token;
+    await loaded.reload();
+  };
+  return (
+    <Panel title={T.members.invitations}>
+      <CallForm submit={invite} label={T.members.invite}>
+        <div class="fields">
+          <Field label={T.login.email}>
+            {(attributes) => <input {...attributes} name="email" type="email" required />}
+          </Field>
+          <Field label={T.members.role}>
+            {(attributes) => (
+              <select {...attributes} name="role">
+                {ROLES.map((role) => (
+                  <option key={role}>{role}</option>
+                ))}
+              </select>
+            )}
+          </Field>
+        </div>
+      </CallForm>
+      {link.value !== undefined && <Code label={T.members.link} text={link.value} />}
+      <Shown loaded={loaded}>
+        {(invitations) =>
+          invitations.length === 0 ? (
+            <Empty>{T.members.noInvitations}</Empty>
+          ) : (
+            <ul class="plain-list">
+              {invitations.map((one) => {
+                const path = { params: { path: { id, invitationId: one.id } } };
+                return (
+                  <li key={one.id}>
+                    {one.email} {one.role} {T.members.until} <Time at={one.expiresAt} />{' '}
+                    <CallButton
+                      call={async () => {
+                        await read(api.DELETE('/api/v1/organizations/{id}/invitations/{invitationId}', path));
+                        await loaded.reload();
+                      }}
+                    >
+                      {T.members.revoke}
+                    </CallButton>
+                  </li>
+                );
+              })}
+            </ul>
+          )
+        }
+      </Shown>
+    </Panel>
+  );
+}

@@ -1,0 +1,172 @@
+/** One site, live: what it does, why, and what waits; and the controls for operators. */
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { may } from '../api/session.ts';
+import {
+  type Course,
+  explain,
+  LiveSite,
+  RANGES,
+  type RangeName,
+  readCourse,
+  readSite,
+  type SiteData,
+} from '../api/site.ts';
+import { Flow } from '../charts/flow.tsx';
+import { PlanLanes } from '../charts/plan-lanes.tsx';
+import { Power } from '../charts/power.tsx';
+import { Ago, now, Time } from '../parts/format.tsx';
+import { Failure, Shown, useLoad } from '../parts/load.tsx';
+import { Badge, Heading, Panel } from '../parts/ui.tsx';
+import { setQuery, url } from '../router.tsx';
+import { T } from '../texts.ts';
+import { ControlPanel } from './control.tsx';
+import { AlertsPanel, CommandsPanel, Moment, SubDevices } from './site-panels.tsx';
+
+/** Values older than this are not live. */
+const STALE_MS = 8_000;
+
+export function SiteScreen({ params: { plantId = '' } }: { params: Record<string, string> }) {
+  const loaded = useLoad(plantId, () => readSite(plantId));
+  return <Shown loaded={loaded}>{(site) => <Site site={site} />}</Shown>;
+}
+
+function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
+  const live = useMemo(() => new LiveSite(plant.id), [plant.id]);
+  useEffect(() => () => live.close(), [live]);
+  const query = url.value.searchParams;
+  const given = Date.parse(query.get('at') ?? '');
+  const atMs = Number.isNaN(given) ? null : given;
+  const past = useLoad(`${plant.id} ${atMs}`, async () =>
+    atMs === null ? undefined : await explain(plant.id, atMs),
+  );
+  const shown = atMs === null ? live.explanation.value : past.data;
+  const latest = live.latest.value;
+  return (
+    <>
+      <Heading title={plant.name}>
+        <Badge state={plant.status} />
+        <LiveState live={live} />
+      </Heading>
+      <section class="sentence" aria-live="polite">
+        {atMs !== null && (
+          <p class="moment">
+            {T.site.at} <Time at={new Date(atMs).toISOString()} />{' '}
+            <button type="button" class="small" onClick={() => setQuery({ at: null })}>
+              {T.site.backToNow}
+            </button>
+          </p>
+        )}
+        {past.error && atMs !== null ? (
+          <Failure error={past.error} />
+        ) : (
+          <p class="why">{shown?.sentence ?? T.common.loading}</p>
+        )}
+      </section>
+      <div class="columns">
+        <Panel title={T.site.flow}>
+          {latest ? (
+            <>
+              <Flow payload={latest.payload} />
+              <p class="muted">
+                <Badge state={latest.payload.dataQuality} /> {T.site.measuredAt} <Ago at={latest.timestamp} />
+              </p>
+            </>
+          ) : (
+            <p class="loading">{T.common.loading}</p>
+          )}
+        </Panel>
+        {may('OPERATOR') && (
+          <ControlPanel
+            plantId={plant.id}
+            sent={() => void live.readAll()}
+            mode={live.explanation.value?.mode ?? config.operatingMode}
+          />
+        )}
+      </div>
+      <CoursePanel plantId={plant.id} live={live} atMs={atMs} />
+      <div class="columns">
+        <Moment explanation={shown} isNow={atMs === null} />
+        <AlertsPanel live={live} />
+      </div>
+      <CommandsPanel plantId={plant.id} commands={live.commands.value} />
+      <SubDevices subDevices={subDevices} latest={latest} />
+    </>
+  );
+}
+
+function LiveState({ live }: { live: LiveSite }) {
+  const isStale = now.value - live.readAtMs.value > STALE_MS;
+  const isAway = live.failed.value || live.state.value === 'lost' || isStale;
+  const text =
+    live.state.value === 'refused'
+      ? T.site.refused
+      : isAway
+        ? T.site.away
+        : live.state.value === 'open'
+          ? T.site.live
+          : T.site.opening;
+  return (
+    <span class={`live ${isAway ? 'away' : live.state.value}`} role="status">
+      {text}
+    </span>
+  );
+}
+
+function CoursePanel({ plantId, live, atMs }: { plantId: string; live: LiveSite; atMs: number | null }) {
+  const asked = url.value.searchParams.get('range') ?? '15m';
+  const name = (asked in RANGES ? asked : '15m') as RangeName;
+  const endMs = useSignal(Date.now());
+  const course = useLoad<Course>(`${plantId} ${name}`, async () => {
+    endMs.value = Date.now();
+    return await readCourse(plantId, name, Date.now());
+  });
+  // Commands change the plan: the course is read again when one did, at most once a second.
+  useEffect(() => {
+    if (live.changed.value === 0) return undefined;
+    const timer = setTimeout(() => void course.reload(), 300);
+    return () => clearTimeout(timer);
+  }, [live.changed.value]);
+  const nowMs = now.value;
+  const range = { fromMs: nowMs - RANGES[name].ms, toMs: nowMs + RANGES[name].ms / 8 };
+  return (
+    <Panel
+      title={T.plan.title}
+      actions={
+        <fieldset class="ranges" aria-label={T.plan.range}>
+          {Object.keys(RANGES).map((one) => (
+            <button
+              key={one}
+              type="button"
+              class="small"
+              aria-pressed={one === name}
+              onClick={() => setQuery({ range: one === '15m' ? null : one })}
+            >
+              {one}
+            </button>
+          ))}
+        </fieldset>
+      }
+    >
+      <Shown loaded={course}>
+        {({ points, changes, isCut }) => {
+          const known = points.at(-1)?.timestamp ?? '';
+          const all = [...points, ...live.newPoints.value.filter(({ timestamp }) => timestamp > known)];
+          return (
+            <>
+              {isCut && <p class="notice">{T.plan.cut}</p>}
+              <PlanLanes
+                changes={changes}
+                range={range}
+                nowMs={nowMs}
+                atMs={atMs}
+                moveTo={(to) => setQuery({ at: to === null ? null : new Date(to).toISOString() })}
+              />
+              <Power points={all} changes={changes} range={range} nowMs={nowMs} atMs={atMs} />
+            </>
+          );
+        }}
+      </Shown>
+    </Panel>
+  );
+}
