@@ -342,6 +342,30 @@ export const T = {
     scopeCount: (count: number) => `${count} scopes`,
     withoutEffect: (scopes: string) => `Without effect: ${scopes}.`,
   },
+  keyNow: {
+    title: 'What it does now',
+    connections: 'AMQP connections',
+    noConnections: 'No client is connected.',
+    since: 'connected',
+    queues: 'Queues',
+    ready: 'Waiting',
+    unacked: 'Not acknowledged',
+    consumers: 'Consumers',
+    oldest: 'Oldest',
+    dropped: 'Dropped',
+    rejections: 'Last rejections',
+    noRejections: 'No command was rejected lately.',
+    remedies: {
+      CONSTRAINT_VIOLATION:
+        'Ask for a value within the limit, or ask the operator of the site to change the limit.',
+      INVALID_COMMAND:
+        'The site has no such asset, or the command does not suit it: read the site and its assets.',
+      INVALID_PAYLOAD: 'The message names each wrong field. A dry run shows it before you send.',
+      DEVICE_OFFLINE: 'The device is not connected. Send the command again when the site is online.',
+      DEVICE_FAULT: 'The device reports a fault. The operator of the site must look at it.',
+      UNSUPPORTED_FOR_TOPOLOGY: 'The assets of this site cannot do this.',
+    },
+  },
   events: {
     title: 'Live events',
     plant: 'Site',

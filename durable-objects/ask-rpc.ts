@@ -1,5 +1,6 @@
 /** The RPC contracts for questions about commands and the plan. Add fields, never change the meaning of one. */
 import type { DryRunCommand } from '../protocol/dry-run.ts';
+import type { KeyStatus } from '../protocol/key-status.ts';
 import type { PublishRefusal } from '../protocol/rest-publish.ts';
 import type { UntimedStep } from '../protocol/timeline.ts';
 import type { EventSearch } from './journal-rpc.ts';
@@ -44,6 +45,8 @@ export type SiteQuestion =
 export type DryRunRefusal = PublishRefusal & { place: number };
 
 export interface VhostAskRpc {
+  /** What the key does now; null: it has ended, or was not opened here. */
+  readStatus(): KeyStatus | null;
   /** A dry run of publishes of the key. `siteId`: the site of the request, which the key may see. */
   dryRunOverHttps(siteId: string, commands: DryRunCommand[]): Promise<string[] | DryRunRefusal>;
 }

@@ -23,6 +23,7 @@ import { connectionRefusal, openStream } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
 import { dueSources } from './vhost/due.ts';
 import { answerJournal } from './vhost/journal/answer.ts';
+import { readStatus } from './vhost/key/status.ts';
 import { VhostMetrics } from './vhost/metrics.ts';
 import { VHOST_BACKUP } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
@@ -124,6 +125,10 @@ export class Vhost extends RestorableObject implements VhostRpc {
 
   findEvents(searches: EventSearch[]) {
     return this.#vhost.journal.find(searches);
+  }
+
+  readStatus() {
+    return readStatus(this.#vhost);
   }
 
   listDeadLetters(after: string | null, limit: number) {

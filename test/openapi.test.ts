@@ -165,6 +165,7 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/devices/{id}/commands/{cmdId}': 'VIEWER, key with commands:read',
   'post /api/v1/partner/api-keys': 'ORG_ADMIN with x-org-id',
   'get /api/v1/partner/api-keys': 'ORG_ADMIN with x-org-id',
+  'get /api/v1/partner/api-keys/{id}/status': 'ORG_ADMIN with x-org-id',
   'get /api/v1/partner/api-keys/{id}': 'ORG_ADMIN with x-org-id',
   'delete /api/v1/partner/api-keys/{id}': 'ORG_ADMIN with x-org-id',
   'post /api/v1/partner/api-keys/{id}/test-connection': 'ORG_ADMIN with x-org-id',

@@ -17,6 +17,7 @@ import { countAnswers } from './metrics/counts.ts';
 import { getMetrics, METRICS_PATH } from './metrics/metrics.ts';
 import { type AnyRoute, mount } from './route.ts';
 import { alertRoutes } from './routes/alerts.ts';
+import { apiKeyStatusRoutes } from './routes/api-key-status.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { auditRoutes } from './routes/audit-events.ts';
 import { backupRoutes } from './routes/backups.ts';
@@ -76,6 +77,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...deviceTelemetryRoutes,
   ...templateRoutes,
   ...apiKeyRoutes,
+  ...apiKeyStatusRoutes,
   ...webhookRoutes,
   ...webhookDeliveryRoutes,
   ...alertRoutes,

@@ -13,6 +13,7 @@ export type Device = Schemas['Device'];
 export type Diagnostics = Schemas['DeviceDiagnostics'];
 export type DryRun = Schemas['DryRunAnswer'];
 export type Explanation = Schemas['Explanation'];
+export type KeyStatus = Schemas['KeyStatus'];
 export type Latest = Schemas['LatestTelemetry'];
 export type Member = Schemas['Member'];
 export type PlanChange = Schemas['PlanChange'];

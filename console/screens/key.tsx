@@ -8,6 +8,7 @@ import { Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallForm, Dialog, Field, Heading, Pairs, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { DeadLetters } from './dead-letters.tsx';
+import { NowPanel } from './key-now.tsx';
 import { type Tested, TestResult, testKey } from './key-test.tsx';
 
 export function KeyScreen({ params: { keyId = '' } }: { params: Record<string, string> }) {
@@ -70,6 +71,7 @@ function Shows({ apiKey, reload }: { apiKey: ApiKey; reload: () => Promise<void>
           />
         </Panel>
       </div>
+      {apiKey.isActive && apiKey.vhost !== null && <NowPanel id={id} />}
       {apiKey.isActive && apiKey.vhost !== null && may('ORG_ADMIN') && <Probe id={id} />}
       {apiKey.isActive && may('ADMIN') && <DeadLetters keyId={id} />}
       {isRevoking.value && (

@@ -36,6 +36,8 @@ export const VHOST_BOUNDS = {
   /** Maximum number of rows of the journal that one call deletes, or reads. A row has up to `chunkChars`. */
   journalRowsPerLook: 200,
   journalRowsPerRead: 64,
+  /** Rows in which the last rejections of a key are looked for: some hundreds of events. */
+  journalRowsSearched: 8,
   /** A page of the journal ends after the event with which it has this many characters. */
   journalPageChars: 512 * KIB,
   /** Maximum number of messages in all partner queues of a key together [C-6.6]. */

@@ -13,6 +13,7 @@ import { EXPORT_TYPE } from '../../protocol/export.ts';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
+import { CONSOLE_FILES } from '../../worker/http/console-page.ts';
 import { METRICS_PATH } from '../../worker/metrics/metrics.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
 
@@ -211,7 +212,9 @@ describe('the list of routes', () => {
       .filter(({ method }) => method !== 'ALL')
       .map(({ method, path }) => `${method} ${path}`);
     const listed = ROUTES.map((route) => nameOf(route).replace(/\{(\w+)\}/g, ':$1'));
-    const others = [...Object.values(LINK_PATHS), READY_PATH, METRICS_PATH].map((path) => `GET ${path}`);
+    const others = [...Object.values(LINK_PATHS), READY_PATH, CONSOLE_FILES, METRICS_PATH].map(
+      (path) => `GET ${path}`,
+    );
     expect([...new Set(mounted)].sort()).toEqual([...listed, ...others].sort());
   });
 

@@ -37,6 +37,7 @@ export const KEY_CALLS: readonly Call[] = [
   },
   { route: 'GET /api/v1/partner/api-keys' },
   { route: 'GET /api/v1/partner/api-keys/{id}', ids: { id: 'KEY_ID' } },
+  { route: 'GET /api/v1/partner/api-keys/{id}/status', ids: { id: 'KEY_ID' } },
   {
     route: 'POST /api/v1/partner/api-keys/{id}/test-connection',
     ids: { id: 'KEY_ID' },

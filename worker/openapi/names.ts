@@ -15,6 +15,7 @@ import { commandResult } from '../../protocol/event.ts';
 import * as journal from '../../protocol/event-journal.ts';
 import * as explain from '../../protocol/explain.ts';
 import * as invitation from '../../protocol/invitation.ts';
+import * as keyStatus from '../../protocol/key-status.ts';
 import * as meter from '../../protocol/meter.ts';
 import * as organization from '../../protocol/organization.ts';
 import { plantSubDevice, plantSummary } from '../../protocol/plant.ts';
@@ -79,6 +80,10 @@ const SCHEMAS = {
   InvitationSummary: invitation.invitationSummary,
   InvitedMember: invitation.invitedMember,
   JournalEvent: journal.journalEvent,
+  KeyConnection: keyStatus.keyConnection,
+  KeyQueue: keyStatus.keyQueue,
+  KeyRejection: keyStatus.keyRejection,
+  KeyStatus: keyStatus.keyStatus,
   LatestTelemetry: telemetry.latestTelemetry,
   Login: user.login,
   LoginAnswer: user.loginAnswer,

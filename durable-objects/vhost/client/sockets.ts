@@ -61,6 +61,12 @@ export class ClientSockets implements Connections {
     return [...this.#clients.keys()];
   }
 
+  /** Where the clients are, the first that connected first. */
+  places(): { address: string; connectedAtMs: number }[] {
+    const live = this.#rows.all().filter(({ id }) => this.#clients.get(id)?.isProbe === false);
+    return live.map(({ address, connected_at_ms: connectedAtMs }) => ({ address, connectedAtMs }));
+  }
+
   /** Connections with a row but without a socket (rule 8). */
   missing(): string[] {
     return this.#rows

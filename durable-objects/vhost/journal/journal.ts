@@ -353,6 +353,12 @@ export class EventJournal {
     return findEvents(this.#host.rows, searches);
   }
 
+  /** The stored events of a kind in the last rows, newest first. */
+  newest(kind: EventKind): JournalEvent[] {
+    const rows = this.#host.rows.lastLines(VHOST_BOUNDS.journalRowsSearched);
+    return rows.flatMap((row) => eventsOf(row).reverse()).filter((event) => event.kind === kind);
+  }
+
   /** Reads stored events. A page may have fewer than `limit`: it is bounded in bytes, and in the rows that it reads. */
   read({ after, limit, ...filter }: JournalQuery): JournalPage {
     const [firstKept, last] = [this.#firstKept, this.#last];

@@ -87,6 +87,12 @@ export class JournalRows {
     );
   }
 
+  /** The last rows, newest first. */
+  lastLines(rows: number): JournalLines[] {
+    const query = 'SELECT first, event_count, data FROM journal ORDER BY first DESC LIMIT ?';
+    return this.#sql.all<JournalLines>(query, rows);
+  }
+
   insert(turn: Turn, tail: JournalTail & Begun, lines: string, marks: string): void {
     turn.insert('journal', { ...tail, sites: boundedRow(tail.sites), data: boundedRow(lines), marks });
   }
