@@ -15,7 +15,7 @@ const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
 const DIAL = 'durable-objects/dial.ts';
-const OF_OBJECTS = `${RPC} ${DIAL} durable-objects/ask-rpc.ts durable-objects/backup-rpc.ts durable-objects/request-counter-rpc.ts durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} ${DIAL} durable-objects/ask-rpc.ts durable-objects/journal-rpc.ts durable-objects/backup-rpc.ts durable-objects/request-counter-rpc.ts durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
 /** Only the probe may use amqplib; the rule on its mention enforces that. */
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto node:events node:net node:tls cloudflare: amqplib nodemailer @peculiar/x509 reflect-metadata`;
 
@@ -122,6 +122,7 @@ describe('the import rules', () => {
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/ask-rpc.ts': '',
     'durable-objects/backup-rpc.ts': '',
+    'durable-objects/journal-rpc.ts': '',
     'durable-objects/request-counter-rpc.ts': '',
     'durable-objects/restorable.ts': `import 'cloudflare:workers';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,

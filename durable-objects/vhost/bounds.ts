@@ -29,8 +29,8 @@ export const VHOST_BOUNDS = {
   /** Events of the journal that are only in memory; when one is reached, all are stored at once. */
   journalPending: 256,
   journalPendingBytes: 256 * KIB,
-  /** Confirmations of events that are only in memory; with so many, all are stored at once. */
-  journalConfirmations: 256,
+  /** Confirmations of events that are only in memory, for up to a second; more are not noted. */
+  journalConfirmations: 2_048,
   /** Marks of a row of the journal; a row that has so many characters gets no further ones. */
   journalMarksChars: 16 * KIB,
   /** Maximum number of rows of the journal that one call deletes, or reads. A row has up to `chunkChars`. */

@@ -195,7 +195,7 @@ function notedOf(message: Message | undefined): NotedMessage | undefined {
   const messageId = message?.properties.messageId;
   const kind = message && eventKind(message.routingKey);
   return messageId !== undefined && kind && isMarked(kind)
-    ? { messageId, madeAtMs: message.createdAtMs }
+    ? { messageId, madeAtMs: message.properties.timestampMs ?? message.createdAtMs }
     : undefined;
 }
 

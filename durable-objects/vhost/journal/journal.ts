@@ -168,7 +168,6 @@ export class EventJournal {
 
   /** Whether what is only in memory must be stored by the end of this turn. */
   mustStore(now: number): boolean {
-    if (this.#confirmations.mustStore) return true;
     if (!this.hasPending) return false;
     if (this.#pending.mustStore(now, this.#isRead(now))) return true;
     return this.showAtMs <= now && this.#host.isAwaited(this.pendingKinds);
@@ -211,7 +210,8 @@ export class EventJournal {
   #rowOf(madeAtMs: number): number {
     const tail = this.#tail;
     if (tail?.begunAtMs != null && tail.begunAtMs <= madeAtMs) return tail.first;
-    return this.#host.rows.begunBefore(madeAtMs) ?? this.#host.rows.oldest()?.first ?? this.#last + 1;
+    const { rows } = this.#host;
+    return rows.begunBefore(madeAtMs) ?? rows.oldest()?.first ?? this.#last + 1;
   }
 
   /**
@@ -236,7 +236,6 @@ export class EventJournal {
       tail.chars + (pending[index]?.line.length ?? 0) <= VHOST_BOUNDS.chunkChars;
     const isNew = !this.#tail || !fits(this.#tail, from);
     const tail = isNew || !this.#tail ? this.#newTail(pending[from]?.atMs ?? turn.now) : this.#tail;
-    const stored = storedMark(tail.first + tail.count, turn.now);
     let lines = '';
     let index = from;
     for (; index < pending.length && (lines === '' || fits(tail, index)); index++) {
@@ -260,6 +259,7 @@ export class EventJournal {
       sites: JSON.stringify(Object.fromEntries(tail.sites)),
       covered: Math.min(this.#covered, this.#last),
     };
+    const stored = storedMark(this.#last + 1 - (index - from), this.#last, turn.now);
     const confirmed = marks.get(tail.first) ?? '';
     marks.delete(tail.first);
     if (isNew) rows.insert(turn, { ...row, begun_at_ms: tail.begunAtMs }, lines, stored + confirmed);

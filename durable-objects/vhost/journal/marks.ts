@@ -6,8 +6,8 @@
 import type { EventKind } from '../../../protocol/routing-keys.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 
-/** This event and those after it, up to the next such mark, were stored at that time. */
-type StoredMark = [sequence: number, atMs: number];
+/** The events from the first to the last one were stored at that time. */
+type StoredMark = [first: number, last: number, atMs: number];
 /** `by`: the queue or the webhook. */
 type ConfirmedMark = [messageId: string, atMs: number, by: string];
 
@@ -25,8 +25,8 @@ export function isMarked(kind: EventKind): boolean {
   return kind === 'ack' || kind === 'execution';
 }
 
-export function storedMark(sequence: number, atMs: number): string {
-  return markLine([sequence, atMs]);
+export function storedMark(...mark: StoredMark): string {
+  return markLine(mark);
 }
 
 function markLine(mark: StoredMark | ConfirmedMark): string {
@@ -45,7 +45,7 @@ export function readMarks(text: string): RowMarks {
   const stored = marks.filter((mark): mark is StoredMark => typeof mark[0] === 'number');
   const confirmed = marks.filter((mark): mark is ConfirmedMark => typeof mark[0] === 'string');
   return {
-    storedAtMs: (sequence) => stored.findLast(([first]) => first <= sequence)?.[1],
+    storedAtMs: (sequence) => stored.find(([first, last]) => first <= sequence && sequence <= last)?.[2],
     confirmed: confirmed.map(([messageId, atMs, by]) => ({ messageId, atMs, by })),
   };
 }
@@ -54,16 +54,13 @@ export function readMarks(text: string): RowMarks {
 export class Confirmations {
   #waiting: Confirmation[] = [];
 
+  /** More than a limit are not noted: a client that takes a long backlog confirms thousands a second. */
   add(confirmation: Confirmation): void {
-    this.#waiting.push(confirmation);
+    if (this.#waiting.length < VHOST_BOUNDS.journalConfirmations) this.#waiting.push(confirmation);
   }
 
   get isEmpty(): boolean {
     return this.#waiting.length === 0;
-  }
-
-  get mustStore(): boolean {
-    return this.#waiting.length >= VHOST_BOUNDS.journalConfirmations;
   }
 
   clear(): void {
@@ -73,9 +70,12 @@ export class Confirmations {
   /** Returns the marks by the row that they belong to, and forgets them. `rowOf`: the first sequence of the row. */
   take(rowOf: (madeAtMs: number) => number): Map<number, string> {
     const rows = new Map<number, string>();
+    const known = new Map<number, number>();
     for (const { messageId, madeAtMs, atMs, by } of this.#waiting) {
-      const row = rowOf(madeAtMs);
-      rows.set(row, (rows.get(row) ?? '') + markLine([messageId, atMs, by]));
+      const row = known.get(madeAtMs) ?? rowOf(madeAtMs);
+      known.set(madeAtMs, row);
+      const text = (rows.get(row) ?? '') + markLine([messageId, atMs, by]);
+      if (text.length <= VHOST_BOUNDS.journalMarksChars) rows.set(row, text);
     }
     this.clear();
     return rows;

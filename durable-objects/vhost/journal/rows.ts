@@ -70,19 +70,24 @@ export class JournalRows {
     return this.#sql.one<JournalLines>(query, sequence);
   }
 
-  /** The newest row that began at a time or before, by its first sequence; undefined: none is known to. */
+  /**
+   * The newest row that began at a time or before, by its first sequence; else the newest one of earlier code, which
+   * did not note when a row began; undefined: there is neither.
+   */
   begunBefore(atMs: number): number | undefined {
-    const query = 'SELECT first FROM journal WHERE begun_at_ms <= ? ORDER BY begun_at_ms DESC LIMIT 1';
-    return this.#sql.one<{ first: number }>(query, atMs)?.first;
+    const noted =
+      'SELECT first FROM journal WHERE begun_at_ms <= ? ORDER BY begun_at_ms DESC, first DESC LIMIT 1';
+    const others = 'SELECT first FROM journal WHERE begun_at_ms IS NULL ORDER BY first DESC LIMIT 1';
+    const row = this.#sql.one<{ first: number }>(noted, atMs) ?? this.#sql.one<{ first: number }>(others);
+    return row?.first;
   }
 
   /** Rows from the one before `begunBefore` on, up to a number of them, with their marks. */
   around(atMs: number, rows: number): (JournalLines & { marks: string })[] {
     return this.#sql.all<JournalLines & { marks: string }>(
-      `SELECT first, event_count, data, marks FROM journal WHERE first >= coalesce(
-         (SELECT first FROM journal WHERE begun_at_ms <= ? ORDER BY begun_at_ms DESC LIMIT 1 OFFSET 1), 0)
-       ORDER BY first LIMIT ?`,
-      atMs,
+      `SELECT first, event_count, data, marks FROM journal
+       WHERE first >= coalesce((SELECT max(first) FROM journal WHERE first < ?), 0) ORDER BY first LIMIT ?`,
+      this.begunBefore(atMs) ?? 0,
       rows,
     );
   }

@@ -1,6 +1,8 @@
 /** Why a site did what it did, and the life of a command [C-13.2], [C-13.3]. */
 import * as z from 'zod';
 import type { CommandLife } from '../../../durable-objects/ask-rpc.ts';
+import type { FoundEvent } from '../../../durable-objects/journal-rpc.ts';
+import { reasonOf } from '../../../durable-objects/object/reason.ts';
 import { explainAnswer } from '../../../protocol/explain.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
@@ -66,7 +68,16 @@ async function eventSteps(vhosts: Env['VHOST'], { keyId, events }: CommandLife):
   // A command of a person has no key that gets its events.
   if (keyId === '') return [];
   const searches = events.map(({ messageId, madeAtMs }) => ({ messageId, madeAtMs }));
-  const found = await vhosts.get(vhosts.idFromName(keyId)).findEvents(searches);
+  let found: FoundEvent[];
+  try {
+    found = await vhosts.get(vhosts.idFromName(keyId)).findEvents(searches);
+  } catch (error) {
+    console.warn('events of a command not found in the journal, its timeline has no steps of them', {
+      keyId,
+      reason: reasonOf(error),
+    });
+    return [];
+  }
   return found.flatMap(({ messageId, storedAtMs, confirmed }) => {
     const event = events.find((one) => one.messageId === messageId);
     if (!event) return [];

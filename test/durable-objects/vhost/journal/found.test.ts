@@ -142,7 +142,7 @@ describe('other events', () => {
     await send(key, eventOf(1, 'alarm'));
     await pass(key, SECOND);
     const [row] = await vhostRows<{ marks: string }>(key, 'SELECT marks FROM journal');
-    expect(row?.marks).toMatch(/^\[\d+,\d+\]\n$/);
+    expect(row?.marks).toMatch(/^\[\d+,\d+,\d+\]\n$/);
   });
 });
 
@@ -184,6 +184,39 @@ describe('what is read and kept', () => {
       { stored: 1, confirmed: [`0 ${queue}`] },
       { stored: 2, confirmed: [] },
     ]);
+  });
+
+  it('finds the first event after an upgrade, behind many rows of earlier code', async () => {
+    const key = await createKey(await createOrganization());
+    for (let batch = 0; batch < 20; batch++) await hand(key, siteId, 1 + batch * 40, 40, { chars: 600 });
+    await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
+      storage.sql.exec(`UPDATE journal SET marks = '', begun_at_ms = NULL`);
+    });
+    await pass(key, 10 * SECOND);
+    await evictDurableObject(vhostOf(key.id));
+    const [inOldRow, inNewRow] = [{ ...eventOf(10_001), atMs: Date.now() }, eventOf(10_900)];
+    await send(key, inOldRow);
+    await hand(key, siteId, 10_100, 40, { chars: 600 });
+    await send(key, { ...inNewRow, atMs: Date.now() });
+    const all = await found(key, inOldRow, { ...inNewRow, atMs: Date.now() });
+    expect(all).toEqual([
+      { stored: 10, confirmed: [] },
+      { stored: 10, confirmed: [] },
+    ]);
+  });
+
+  it('notes only as many confirmations as a row may have', async () => {
+    const { key, partner } = await consumer();
+    const events = outboxEvents(1, 400);
+    await send(key, ...events);
+    const leases = (await partner.delivered(400)).map(({ lease }) => lease);
+    partner.link.send({ kind: 'settle', outcome: 'ack', leases });
+    await partner.quiet();
+    await pass(key, SECOND);
+    const rows = await vhostRows<{ chars: number }>(key, 'SELECT length(marks) AS chars FROM journal');
+    for (const { chars } of rows) expect(chars).toBeLessThanOrEqual(VHOST_BOUNDS.journalMarksChars + 200);
+    const all = await found(key, ...events.slice(0, 10));
+    expect(all.every((one) => one?.confirmed.length === 1)).toBe(true);
   });
 
   it('has rows of earlier code, which have no marks', async () => {
