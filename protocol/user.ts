@@ -70,7 +70,7 @@ export const userRecord = z.strictObject({
 });
 export type UserRecord = z.infer<typeof userRecord>;
 
-/** The answer to login and refresh. */
+/** The answer to login. */
 export const loginAnswer = z.strictObject({
   user: userRecord,
   /** The bearer token, and the value of the cookie `access_token`. */
@@ -80,6 +80,8 @@ export const loginAnswer = z.strictObject({
   refreshToken: z.string(),
 });
 export type LoginAnswer = z.infer<typeof loginAnswer>;
+/** Without tokens where the cookie refreshed the session. */
+export const refreshAnswer = loginAnswer.partial({ accessToken: true, refreshToken: true });
 
 export const success = z.strictObject({ success: z.literal(true) });
 

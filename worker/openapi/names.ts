@@ -111,6 +111,7 @@ const SCHEMAS = {
   PlantSummary: plantSummary,
   ProvisioningPackage: device.provisioningPackage,
   ReasonRequest: device.reasonRequest,
+  RefreshAnswer: user.refreshAnswer,
   RefreshRequest: user.refreshRequest,
   Registration: user.registration,
   Requeued: requeued,

@@ -183,7 +183,8 @@ describe('the cookie of the refresh token', () => {
     const { refresh_token: first = '' } = await cookies();
     const renewed = await refresh(first, { origin: OWN_ORIGIN });
     expect(renewed.status).toBe(200);
-    await renewed.text();
+    // A script of the page must not get a token out of it.
+    expect(await renewed.text()).not.toMatch(/accessToken|refreshToken/);
     const names = renewed.headers.getSetCookie().map((text) => text.split('=')[0]);
     expect(names.sort()).toEqual(['access_token', 'refresh_token']);
     await expectError(await refresh(first), 401, 'REFRESH_TOKEN_REVOKED');

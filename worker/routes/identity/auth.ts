@@ -9,6 +9,7 @@ import {
   login as loginSchema,
   membership,
   passwordChange,
+  refreshAnswer,
   refreshRequest,
   registration,
   success,
@@ -145,8 +146,8 @@ export const authRoutes = [
     examples: { body: { refreshToken: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10.1.…' } },
     answer: {
       description:
-        'New tokens of the same session; each refresh token can be used once. A browser may leave `refreshToken` out: its cookie refresh_token has it',
-      body: loginAnswer,
+        'New tokens of the same session; each refresh token can be used once. A browser may leave `refreshToken` out: its cookie refresh_token has it, and the answer has no tokens',
+      body: refreshAnswer,
     },
     errors: ['REFRESH_TOKEN_INVALID', 'REFRESH_TOKEN_EXPIRED', 'REFRESH_TOKEN_REVOKED', 'ORIGIN_MISMATCH'],
     handler: async (c, { body }) => {
@@ -165,7 +166,11 @@ export const authRoutes = [
           'The refresh token is not one of this deployment: log in again',
         );
       const { sessionId } = token;
-      return await answerLogin(c, user, { sessionId, generation: refreshed.generation }, now);
+      const answer = await answerLogin(c, user, { sessionId, generation: refreshed.generation }, now);
+      if (body.refreshToken !== undefined) return answer;
+      // The cookies have the tokens, and a script of the page must not read them.
+      const { accessToken: _access, refreshToken: _refresh, ...rest } = answer;
+      return rest;
     },
   }),
   route('POST /api/v1/auth/logout', {
