@@ -189,6 +189,7 @@ export default defineConfig({
                 name: 'console',
                 env: { TMPDIR: DISK },
                 include: ['test/console/**/*.test.ts'],
+                exclude: [...EXCLUDED, PURE],
                 testTimeout: 60_000,
                 hookTimeout: 90_000,
               },

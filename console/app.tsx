@@ -14,6 +14,7 @@ import {
 } from './api/session.ts';
 import { callError, Failure } from './parts/load.tsx';
 import { chooseTheme, THEMES, type Theme, theme } from './parts/theme.ts';
+import { CallButton } from './parts/ui.tsx';
 import { go, match, NavLink, url } from './router.tsx';
 import { AccountScreen } from './screens/account.tsx';
 import { AlertsScreen } from './screens/alerts.tsx';
@@ -117,7 +118,9 @@ function Frame() {
 function Navigation() {
   const memberships = user.value?.memberships ?? [];
   const logOut = async () => {
-    await api.POST('/api/v1/auth/logout');
+    const { response, error } = await api.POST('/api/v1/auth/logout');
+    // Without a success the session lives on, and the next person at this computer would have it.
+    if (!response.ok && response.status !== 401) await read(Promise.resolve({ response, error }));
     signedOut();
     hasExpired.value = false;
     go('/');
@@ -168,9 +171,7 @@ function Navigation() {
           ))}
         </select>
         <NavLink to="/account">{user.value?.name ?? T.nav.account}</NavLink>
-        <button type="button" class="plain" onClick={() => void logOut()}>
-          {T.nav.logOut}
-        </button>
+        <CallButton call={logOut}>{T.nav.logOut}</CallButton>
       </div>
     </nav>
   );

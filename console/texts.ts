@@ -147,6 +147,7 @@ export const T = {
     externalIdHint: 'Letters, digits and hyphens.',
     ean: 'Metering point (optional)',
     eanHint: '18 digits.',
+    notRead: '(not read now)',
     more: (count: number) => `and ${count} more`,
   },
   flow: {
@@ -326,6 +327,8 @@ export const T = {
     host: 'Host',
     vhost: 'vhost',
     username: 'User name',
+    ca: 'Download ca.pem',
+    caHint: 'The listener has a certificate of its own authority: the samples say how to use this file.',
     download: 'Download as a file',
     stored: 'I have stored it',
     revoke: 'Revoke',
@@ -377,6 +380,12 @@ export const T = {
     none: 'No event yet. New ones appear here by themselves.',
     gap: 'Events before are not kept any more.',
     json: 'Event',
+    states: {
+      opening: 'connecting…',
+      open: 'live',
+      lost: 'not live: the platform does not answer, trying again',
+      refused: 'not live: you may not follow this site',
+    },
     kinds: {
       telemetry: 'telemetry',
       alarm: 'alarms',

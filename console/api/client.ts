@@ -24,33 +24,57 @@ export class CallError extends Error {
   }
 }
 
+/** A call without an answer for this long has failed; a stream has none to wait for. */
+const PATIENCE_MS = 15_000;
+const REFRESHED = 'refreshedAt';
+/** With these answers the session has ended; after all others it is worth trying again. */
+const ENDED = [400, 401, 403];
+
 /**
- * Only one tab refreshes at a time: a refresh token counts once, and a second use would end the session. A tab that waited
- * finds the cookie renewed.
+ * Runs work that changes the session's cookies: in one tab at a time, because a refresh token counts once, and a second use
+ * would end the session.
  */
-async function refresh(failedAtMs: number): Promise<boolean> {
-  return await navigator.locks.request('sitewire-refresh', async () => {
-    if (Number(localStorage.getItem('refreshedAt') ?? 0) > failedAtMs) return true;
-    const headers = { 'content-type': 'application/json' };
-    const answer = await fetch(REFRESH, { method: 'POST', headers, body: '{}' });
-    if (answer.ok) localStorage.setItem('refreshedAt', String(Date.now()));
-    return answer.ok;
+export async function withCookies<Value>(work: () => Promise<Value>): Promise<Value> {
+  return await navigator.locks.request('sitewire-session', async () => {
+    const value = await work();
+    localStorage.setItem(REFRESHED, crypto.randomUUID());
+    return value;
   });
+}
+
+/** `before`: the mark of the last renewal when the call began. If it differs now, another tab has renewed the cookie. */
+async function refresh(before: string | null): Promise<'renewed' | 'ended'> {
+  let isEnded = false;
+  await navigator.locks.request('sitewire-session', async () => {
+    if (localStorage.getItem(REFRESHED) !== before) return;
+    const headers = { 'content-type': 'application/json' };
+    // A page that closes meanwhile must still get the new cookie.
+    const init = { method: 'POST', headers, body: '{}', keepalive: true };
+    const answer = await fetch(REFRESH, init);
+    if (answer.ok) localStorage.setItem(REFRESHED, crypto.randomUUID());
+    else if (ENDED.includes(answer.status)) isEnded = true;
+    else throw errorOf(answer.status, await answer.json().catch(() => undefined));
+  });
+  return isEnded ? 'ended' : 'renewed';
 }
 
 /** Sends a request of this session; the answer may be a refusal. Throws `CallError` without an answer. */
 export async function send(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
-  const startedAtMs = Date.now();
+  const before = localStorage.getItem(REFRESHED);
   const again = request.clone();
+  const signal = AbortSignal.any([
+    request.signal,
+    ...(pathname.endsWith('/stream') ? [] : [AbortSignal.timeout(PATIENCE_MS)]),
+  ]);
   try {
-    const answer = await fetch(request);
+    const answer = await fetch(request, { signal });
     if (answer.status !== 401 || OPEN.test(pathname)) return answer;
-    if (await refresh(startedAtMs)) return await fetch(again);
+    if ((await refresh(before)) === 'renewed') return await fetch(again, { signal });
     signedOut();
     return answer;
   } catch (error) {
-    if (request.signal.aborted) throw error;
+    if (request.signal.aborted || error instanceof CallError) throw error;
     throw new CallError(0, 'NO_ANSWER', T.errors.noAnswer);
   }
 }

@@ -7,8 +7,8 @@ export type User = components['schemas']['User'];
 type Role = (typeof ROLES)[number];
 
 const CHOSEN = 'organization';
-/** Set while this browser has a session, because its cookie cannot be read. */
-const HAS_SESSION = 'hasSession';
+/** The id of the user whose session this browser has, because its cookie cannot be read. */
+const SESSION_USER = 'sessionUser';
 
 /** Undefined: not known yet; null: nobody. */
 export const user = signal<User | null | undefined>(undefined);
@@ -36,18 +36,23 @@ export function may(role: Role): boolean {
 }
 
 export function signedIn(next: User): void {
-  localStorage.setItem(HAS_SESSION, 'yes');
+  localStorage.setItem(SESSION_USER, next.id);
   hasExpired.value = false;
   user.value = next;
 }
 
 /** Whether it is worth asking who is logged in. */
 export function mayHaveSession(): boolean {
-  return localStorage.getItem(HAS_SESSION) !== null;
+  return localStorage.getItem(SESSION_USER) !== null;
 }
 
 export function signedOut(): void {
-  localStorage.removeItem(HAS_SESSION);
+  localStorage.removeItem(SESSION_USER);
   hasExpired.value = user.value != null;
   user.value = null;
 }
+
+// Another tab has logged out, or has logged in as another user: this one must not go on with their cookie.
+window.addEventListener('storage', ({ key, newValue }) => {
+  if (key === SESSION_USER && user.value && newValue !== user.value.id) window.location.reload();
+});

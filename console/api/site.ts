@@ -18,19 +18,27 @@ import type {
 const LATEST_MS = 2_000;
 /** Events that come together are read together. */
 const SETTLE_MS = 250;
+/** The shortest time between two reads of all values: a busy site must not use up the rate of the API. */
+const APART_MS = 2_000;
 const SLOW_MS = 20_000;
+/** New readings that are kept; older ones are in the history, which is read again. */
+const KEPT_POINTS = 5_000;
 const COMMANDS = 20;
 /** Pages of changes that are read for one range: more would hold up the screen. */
 const CHANGE_PAGES = 20;
 
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+/** `gapMs`: readings further apart are not joined by a line; `apartMs`: the plan is read again after this time at the soonest. */
 export const RANGES = {
-  '15m': { ms: 15 * 60_000, granularity: 'raw' },
-  '1h': { ms: 60 * 60_000, granularity: 'raw' },
-  '6h': { ms: 6 * 60 * 60_000, granularity: 'raw' },
-  '1d': { ms: 24 * 60 * 60_000, granularity: 'raw' },
-  '7d': { ms: 7 * 24 * 60 * 60_000, granularity: '5m' },
-  '30d': { ms: 30 * 24 * 60 * 60_000, granularity: '1h' },
-  '90d': { ms: 90 * 24 * 60 * 60_000, granularity: '1h' },
+  '15m': { ms: 15 * MINUTE, granularity: 'raw', gapMs: 5 * MINUTE, apartMs: 300 },
+  '1h': { ms: 60 * MINUTE, granularity: 'raw', gapMs: 5 * MINUTE, apartMs: 2_000 },
+  '6h': { ms: 6 * 60 * MINUTE, granularity: 'raw', gapMs: 5 * MINUTE, apartMs: 10_000 },
+  '1d': { ms: DAY, granularity: 'raw', gapMs: 5 * MINUTE, apartMs: 30_000 },
+  '7d': { ms: 7 * DAY, granularity: '5m', gapMs: 20 * MINUTE, apartMs: 60_000 },
+  '30d': { ms: 30 * DAY, granularity: '1h', gapMs: 150 * MINUTE, apartMs: 60_000 },
+  '90d': { ms: 90 * DAY, granularity: '1h', gapMs: 150 * MINUTE, apartMs: 60_000 },
 } as const;
 export type RangeName = keyof typeof RANGES;
 
@@ -57,24 +65,23 @@ export async function explain(id: string, atMs: number | null): Promise<Explanat
   return answer as Explanation;
 }
 
-export interface Course {
-  points: Point[];
+export async function readHistory(id: string, name: RangeName): Promise<Point[]> {
+  const { ms, granularity } = RANGES[name];
+  const [from, to] = [new Date(Date.now() - ms).toISOString(), new Date().toISOString()];
+  const query = { metric: 'gridPowerKw', from, to, granularity };
+  const call = api.GET('/api/v1/plants/{id}/telemetry', { params: { path: { id }, query } });
+  return (await read(call)).readings;
+}
+
+export interface Changes {
   changes: PlanChange[];
   /** Whether the range has more changes than were read. */
   isCut: boolean;
 }
 
-export async function readCourse(id: string, name: RangeName, toMs: number): Promise<Course> {
-  const { ms, granularity } = RANGES[name];
-  const [from, to] = [new Date(toMs - ms).toISOString(), new Date(toMs).toISOString()];
-  const query = { metric: 'gridPowerKw', from, to, granularity };
-  const history = api.GET('/api/v1/plants/{id}/telemetry', { params: { path: { id }, query } });
-  const [{ readings }, { changes, isCut }] = await Promise.all([read(history), readChanges(id, from, to)]);
-  return { points: readings, changes, isCut };
-}
-
 /** The changes of the range, with what was in force at its begin as the first one. */
-async function readChanges(id: string, from: string, to: string): Promise<Pick<Course, 'changes' | 'isCut'>> {
+export async function readChanges(id: string, name: RangeName): Promise<Changes> {
+  const [from, to] = [new Date(Date.now() - RANGES[name].ms).toISOString(), new Date().toISOString()];
   const before = await explain(id, Date.parse(from));
   const changes: PlanChange[] = [];
   if (before.target)
@@ -103,17 +110,22 @@ export class LiveSite {
   readonly explanation: Signal<Explanation | undefined> = signal(undefined);
   readonly commands: Signal<Command[] | undefined> = signal(undefined);
   readonly alerts: Signal<Alert[] | undefined> = signal(undefined);
-  /** Readings and changes since the screen was opened. */
+  readonly plant: Signal<Plant | undefined> = signal(undefined);
+  /** Readings since the screen was opened. */
   readonly newPoints: Signal<Point[]> = signal([]);
   /** Grows when the plan may have changed. */
   readonly changed = signal(0);
-  /** When a value was last read; the platform may be away. */
+  /** When the values were last read; the platform may be away. */
   readonly readAtMs = signal(Date.now());
-  readonly failed = signal(false);
+  readonly hasFailed = signal(false);
   readonly state: Signal<StreamState>;
   readonly #id: string;
   readonly #close: () => void;
-  #settling: ReturnType<typeof setTimeout> | undefined;
+  #isReadingLatest = false;
+  #isReading = false;
+  #mustReadAgain = false;
+  #readAllAtMs = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(id: string) {
     this.#id = id;
@@ -121,52 +133,71 @@ export class LiveSite {
     this.state = stream.state;
     const timers = [
       setInterval(() => void this.#readLatest(), LATEST_MS),
-      setInterval(() => void this.readAll(), SLOW_MS),
+      setInterval(() => this.readSoon(), SLOW_MS),
     ];
     this.#close = () => {
       stream.close();
-      clearTimeout(this.#settling);
+      clearTimeout(this.#timer);
       for (const timer of timers) clearInterval(timer);
     };
     void this.#readLatest();
-    void this.readAll();
+    void this.#readAll();
   }
 
   close(): void {
     this.#close();
   }
 
-  /** Reads commands, alerts and the explanation again. */
-  async readAll(): Promise<void> {
-    if (document.hidden) return;
-    const id = this.#id;
-    const query = { pageSize: COMMANDS };
-    const active = { plantId: id, status: 'ACTIVE' as const, limit: 50 };
-    await Promise.all([
-      keep(
-        this.commands,
-        async () =>
-          (await read(api.GET('/api/v1/plants/{id}/commands', { params: { path: { id }, query } }))).items,
-      ),
-      keep(
-        this.alerts,
-        async () => (await read(api.GET('/api/v1/alerts', { params: { query: active } }))).data as Alert[],
-      ),
-      keep(this.explanation, () => explain(id, null)),
-    ]);
-    this.changed.value += 1;
+  /** Reads commands, alerts and the explanation again: soon, and not more often than the rate of the API allows. */
+  readSoon(): void {
+    const waitMs = Math.max(SETTLE_MS, this.#readAllAtMs + APART_MS - Date.now());
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.#readAll();
+    }, waitMs);
+  }
+
+  async #readAll(): Promise<void> {
+    this.#mustReadAgain = this.#isReading;
+    if (document.hidden || this.#isReading) return;
+    this.#isReading = true;
+    this.#readAllAtMs = Date.now();
+    const path = { path: { id: this.#id } };
+    const active = { plantId: this.#id, status: 'ACTIVE' as const, limit: 50 };
+    try {
+      const [{ items }, { data: alerts }, explanation, plant] = await Promise.all([
+        read(api.GET('/api/v1/plants/{id}/commands', { params: { ...path, query: { pageSize: COMMANDS } } })),
+        read(api.GET('/api/v1/alerts', { params: { query: active } })),
+        explain(this.#id, null),
+        read(api.GET('/api/v1/plants/{id}', { params: path })),
+      ]);
+      this.commands.value = items;
+      this.alerts.value = alerts as Alert[];
+      this.explanation.value = explanation;
+      this.plant.value = plant;
+      this.changed.value += 1;
+    } catch {
+      // The screen keeps the last values, and says that they are not live.
+      this.hasFailed.value = true;
+    } finally {
+      this.#isReading = false;
+    }
+    if (this.#mustReadAgain) this.readSoon();
   }
 
   async #readLatest(): Promise<void> {
-    if (document.hidden) return;
+    if (document.hidden || this.#isReadingLatest) return;
+    this.#isReadingLatest = true;
     const path = { params: { path: { id: this.#id } } };
     try {
       this.#show(await read(api.GET('/api/v1/plants/{id}/telemetry/latest', path)));
       // The first answer after a failure: what happened meanwhile is read, too.
-      if (this.failed.value) void this.readAll();
-      this.failed.value = false;
+      if (this.hasFailed.value) this.readSoon();
+      this.hasFailed.value = false;
     } catch {
-      this.failed.value = true;
+      this.hasFailed.value = true;
+    } finally {
+      this.#isReadingLatest = false;
     }
   }
 
@@ -177,24 +208,11 @@ export class LiveSite {
     this.latest.value = latest;
     const value = latest.payload.gridPowerKw;
     if (isNew && value !== null)
-      this.newPoints.value = [...this.newPoints.value.slice(-20_000), { timestamp, value }];
+      this.newPoints.value = [...this.newPoints.value.slice(-KEPT_POINTS), { timestamp, value }];
   }
 
   #take({ kind }: StreamedEvent): void {
-    if (kind === 'telemetry') {
-      void this.#readLatest();
-      return;
-    }
-    clearTimeout(this.#settling);
-    this.#settling = setTimeout(() => void this.readAll(), SETTLE_MS);
-  }
-}
-
-/** Replaces a value unless it cannot be read: then the screen keeps the last one, and says that it is not live. */
-async function keep<Value>(target: Signal<Value | undefined>, load: () => Promise<Value>): Promise<void> {
-  try {
-    target.value = await load();
-  } catch {
-    // `failed` of the latest values says that the platform does not answer.
+    if (kind === 'telemetry') void this.#readLatest();
+    else this.readSoon();
   }
 }

@@ -12,13 +12,16 @@ const LONGEST_PAUSE_MS = 15_000;
 /** The platform sends a comment every 15 seconds. Without one for this long the connection is dead. */
 const SILENCE_MS = 40_000;
 
+/** A stream that ends sooner has not worked, and is not opened again at once. */
+const WORKED_MS = 10_000;
+
 /** `lost`: the connection broke, and it tries again. */
 export type StreamState = 'opening' | 'open' | 'lost' | 'refused';
 
 export interface StreamedEvent {
   kind: EventKind | 'gap';
   id: string | null;
-  /** The envelope as JSON text; empty for a gap. */
+  /** The envelope as JSON text; for a gap the first event that is kept. */
   text: string;
 }
 
@@ -43,40 +46,54 @@ async function follow(
   let last: string | null = null;
   let pauseMs = SHORTEST_PAUSE_MS;
   while (!gone.aborted) {
-    const silence = new AbortController();
-    const signals = AbortSignal.any([gone, silence.signal]);
-    let timer = setTimeout(() => silence.abort(), SILENCE_MS);
+    // A page that nobody sees holds no connection: a browser has few of them for one origin.
+    await untilVisible(gone);
+    const beganAtMs = Date.now();
+    const over = new AbortController();
+    const onHidden = () => document.hidden && over.abort();
+    document.addEventListener('visibilitychange', onHidden);
+    let timer = setTimeout(() => over.abort(), SILENCE_MS);
     try {
       const headers: Record<string, string> = { accept: 'text/event-stream' };
       if (organizationId.value !== null) headers['x-org-id'] = organizationId.value;
       if (last !== null) headers['last-event-id'] = last;
-      const answer = await send(new Request(new URL(path, location.href), { headers, signal: signals }));
-      if (answer.status >= 400 && answer.status < 500 && answer.status !== 429 && answer.status !== 409) {
+      const signal = AbortSignal.any([gone, over.signal]);
+      const answer = await send(new Request(new URL(path, location.href), { headers, signal }));
+      // The site may have begun again with lower numbers.
+      if (answer.status === 400) last = null;
+      if ([401, 403, 404].includes(answer.status)) {
         state.value = 'refused';
         return;
       }
       if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
       state.value = 'open';
-      pauseMs = SHORTEST_PAUSE_MS;
       for await (const block of blocksOf(answer.body)) {
         clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), SILENCE_MS);
+        timer = setTimeout(() => over.abort(), SILENCE_MS);
         const event = readBlock(block);
         if (event.id !== null) last = event.id;
         if (event.kind !== null) onEvent({ ...event, kind: event.kind });
       }
-      // The platform ends a stream after 15 minutes; this one goes on at once.
-      continue;
     } catch {
       // Why it broke does not matter: it is opened again.
     } finally {
       clearTimeout(timer);
+      document.removeEventListener('visibilitychange', onHidden);
+      over.abort();
     }
-    if (gone.aborted) return;
+    // The platform ends a stream after 15 minutes; a new one goes on at once.
+    const hasWorked = Date.now() - beganAtMs > WORKED_MS;
+    if (hasWorked) pauseMs = SHORTEST_PAUSE_MS;
+    if (gone.aborted || document.hidden || hasWorked) continue;
     state.value = 'lost';
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
   }
+}
+
+async function untilVisible(gone: AbortSignal): Promise<void> {
+  while (document.hidden && !gone.aborted)
+    await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
 }
 
 /** The parts between empty lines. */

@@ -2,32 +2,26 @@
 import type { PlanChange } from '../api/types.ts';
 import { kw, localTime } from '../parts/format.tsx';
 import { T } from '../texts.ts';
-import { barsOf, LANES } from './plan.ts';
+import { barsOf, LANES, type Shown } from './plan.ts';
 
 const [LANE, LABELS, WIDTH] = [26, 90, 900];
 /** The part of the width that the names of the lanes take. */
 export const LABEL_SHARE = LABELS / WIDTH;
 
-export interface Range {
-  fromMs: number;
-  toMs: number;
-}
-
 export function PlanLanes({
   changes,
-  range: { fromMs, toMs },
-  nowMs,
+  shown,
   atMs,
   moveTo,
 }: {
   changes: readonly PlanChange[];
-  range: Range;
-  nowMs: number;
+  shown: Shown;
   /** The moment that the other panels show; null: now. */
   atMs: number | null;
   moveTo: (atMs: number | null) => void;
 }) {
-  const bars = barsOf(changes, fromMs, toMs, nowMs);
+  const { fromMs, toMs, nowMs } = shown;
+  const bars = barsOf(changes, shown);
   const x = (at: number) => LABELS + ((at - fromMs) / (toMs - fromMs)) * (WIDTH - LABELS);
   const height = LANES.length * LANE;
   const cursorMs = atMs ?? nowMs;

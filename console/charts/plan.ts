@@ -17,6 +17,14 @@ export interface Bar {
   place: PlanPlace;
 }
 
+export interface Shown {
+  fromMs: number;
+  toMs: number;
+  nowMs: number;
+  /** Whether there are later changes that were not read: nothing is known after the last one. */
+  isCut: boolean;
+}
+
 /** STOP and HOLD are emergencies of the site, which share the lane with setpoints of that priority. */
 export function laneOf(level: PlanPlace['level']): Lane {
   return level === 'STOP' || level === 'HOLD' ? 'EMERGENCY' : level;
@@ -30,7 +38,7 @@ export function nameOf({ level, commandId, slot, mode }: PlanPlace): string {
  * The bars between two moments. `changes`: in order; the first may be from before. The last change reaches to `nowMs`, and
  * what has an end after now goes on to it as waiting or active, as it is now.
  */
-export function barsOf(changes: readonly PlanChange[], fromMs: number, toMs: number, nowMs: number): Bar[] {
+export function barsOf(changes: readonly PlanChange[], { fromMs, toMs, nowMs, isCut }: Shown): Bar[] {
   const bars: Bar[] = [];
   const open = new Map<string, Bar>();
   const close = (key: string, atMs: number) => {
@@ -54,9 +62,13 @@ export function barsOf(changes: readonly PlanChange[], fromMs: number, toMs: num
     }
   }
   for (const [key, bar] of [...open]) {
+    if (isCut) {
+      close(key, Date.parse(changes.at(-1)?.at ?? ''));
+      continue;
+    }
     const until = bar.place.until === null ? toMs : Date.parse(bar.place.until);
-    bar.isPast = false;
-    close(key, Math.max(nowMs, Math.min(until, toMs)));
+    bar.isPast = until < nowMs;
+    close(key, Math.min(until, toMs));
   }
   return bars;
 }

@@ -1,43 +1,40 @@
 /** Measured and commanded grid power over time. The library is loaded when the first chart is shown. */
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
+import { RANGES, type RangeName } from '../api/site.ts';
 import type { PlanChange, Point } from '../api/types.ts';
 import { kw, localTime } from '../parts/format.tsx';
 import { theme } from '../parts/theme.ts';
 import { T } from '../texts.ts';
-import { LABEL_SHARE, type Range } from './plan-lanes.tsx';
+import type { Shown } from './plan.ts';
+import { LABEL_SHARE } from './plan-lanes.tsx';
+import { powerData } from './power-data.ts';
 
 const HEIGHT = 180;
-
-/** The commanded power at each of these times: that of the last change before; null where nothing commands it. */
-export function commandedAt(times: readonly number[], changes: readonly PlanChange[]): (number | null)[] {
-  let next = 0;
-  let current: number | null = null;
-  return times.map((atMs) => {
-    for (let change = changes[next]; change && Date.parse(change.at) <= atMs; change = changes[next]) {
-      current = change.target.kw;
-      next += 1;
-    }
-    return current;
-  });
-}
+/** The line of the commanded power follows the time in these steps. */
+const REDRAW_MS = 5_000;
 
 export function Power({
   points,
   changes,
+  shown,
   range,
-  nowMs,
   atMs,
 }: {
   points: readonly Point[];
   changes: readonly PlanChange[];
-  range: Range;
-  nowMs: number;
+  shown: Shown;
+  range: RangeName;
   atMs: number | null;
 }) {
+  const { fromMs, toMs, nowMs } = shown;
   const host = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | undefined>(undefined);
-  const data = dataOf(points, changes, range, nowMs);
+  const data = useMemo(
+    () => powerData(points, changes, shown, RANGES[range].gapMs),
+    [points, changes, Math.floor(nowMs / REDRAW_MS)],
+  );
+  const drawn = useRef<uPlot.AlignedData | undefined>(undefined);
   const latest = useRef(data);
   latest.current = data;
   useEffect(() => {
@@ -63,11 +60,12 @@ export function Power({
     const plot = chart.current;
     if (!plot) return;
     plot.batch(() => {
-      plot.setData(data, false);
-      plot.setScale('x', { min: range.fromMs / 1_000, max: range.toMs / 1_000 });
+      if (drawn.current !== data) plot.setData(data, false);
+      drawn.current = data;
+      plot.setScale('x', { min: fromMs / 1_000, max: toMs / 1_000 });
       if (atMs !== null) plot.setCursor({ left: plot.valToPos(atMs / 1_000, 'x'), top: 1 });
     });
-  }, [points, changes, range.fromMs, range.toMs, atMs]);
+  }, [data, fromMs, toMs, atMs]);
   const last = points.at(-1);
   return (
     <figure class="power">
@@ -78,26 +76,6 @@ export function Power({
       </figcaption>
     </figure>
   );
-}
-
-/** The commanded power is drawn up to `nowMs`. */
-function dataOf(
-  points: readonly Point[],
-  changes: readonly PlanChange[],
-  { fromMs, toMs }: Range,
-  nowMs: number,
-): uPlot.AlignedData {
-  const measured = new Map(points.map(({ timestamp, value }) => [Date.parse(timestamp), value]));
-  const inside = changes.map(({ at }) => Date.parse(at)).filter((atMs) => atMs >= fromMs && atMs <= toMs);
-  const times = [...new Set([...measured.keys(), ...inside.flatMap((atMs) => [atMs - 1, atMs]), nowMs])].sort(
-    (a, b) => a - b,
-  );
-  return [
-    times.map((atMs) => atMs / 1_000),
-    // Undefined is no gap: the line goes on to the next reading.
-    times.map((atMs) => measured.get(atMs)) as (number | undefined)[],
-    commandedAt(times, changes),
-  ];
 }
 
 function optionsOf(element: HTMLElement): uPlot.Options {

@@ -63,3 +63,8 @@ function shortAge(age: number): string {
   if (age < 172_800_000) return `${Math.floor(age / 3_600_000)} h`;
   return `${Math.floor(age / 86_400_000)} days`;
 }
+
+/** Says that a list has more rows than are shown. */
+export function FirstOf({ shown, total }: { shown: number; total: number }) {
+  return total > shown ? <p class="muted">{T.common.firstOf(shown, total)}</p> : null;
+}

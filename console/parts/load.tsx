@@ -21,15 +21,25 @@ export function useLoad<Data>(key: string, load: () => Promise<Data>, everyMs?: 
   const current = useRef(key);
   const newest = useRef(load);
   newest.current = load;
+  const runs = useRef({ begun: 0, shown: 0, open: 0 });
   const run = async (): Promise<void> => {
     const asked = current.current;
+    const count = runs.current;
+    count.begun += 1;
+    count.open += 1;
+    const number = count.begun;
+    // An answer that comes after one of a later call is out of date.
+    const isNewest = () => asked === current.current && number > count.shown;
     try {
       const answer = await newest.current();
-      if (asked !== current.current) return;
+      if (!isNewest()) return;
+      count.shown = number;
       data.value = answer;
       error.value = undefined;
     } catch (failure) {
-      if (asked === current.current) error.value = callError(failure);
+      if (isNewest()) error.value = callError(failure);
+    } finally {
+      count.open -= 1;
     }
   };
   useEffect(() => {
@@ -39,7 +49,7 @@ export function useLoad<Data>(key: string, load: () => Promise<Data>, everyMs?: 
     void run();
     if (everyMs === undefined) return undefined;
     const timer = setInterval(() => {
-      if (!document.hidden) void run();
+      if (!document.hidden && runs.current.open === 0) void run();
     }, everyMs);
     return () => clearInterval(timer);
   }, [key]);

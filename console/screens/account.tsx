@@ -1,6 +1,6 @@
 /** My account: password and sessions. */
 import { useSignal } from '@preact/signals';
-import { api, read } from '../api/client.ts';
+import { api, read, withCookies } from '../api/client.ts';
 import { user } from '../api/session.ts';
 import { Ago } from '../parts/format.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
@@ -28,7 +28,7 @@ function PasswordPanel() {
   const change = async (form: FormData) => {
     isDone.value = false;
     const body = { currentPassword: String(form.get('current')), newPassword: String(form.get('new')) };
-    await read(api.POST('/api/v1/auth/change-password', { body }));
+    await withCookies(() => read(api.POST('/api/v1/auth/change-password', { body })));
     isDone.value = true;
   };
   return (

@@ -2,7 +2,7 @@
 import { api, read } from '../api/client.ts';
 import { organizationId } from '../api/session.ts';
 import type { Alert } from '../api/types.ts';
-import { Ago } from '../parts/format.tsx';
+import { Ago, FirstOf } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, Field, Heading, Table } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
@@ -106,9 +106,7 @@ export function AlertsScreen() {
                   );
                 })}
               </Table>
-              {meta.total > alerts.length && (
-                <p class="muted">{T.common.firstOf(alerts.length, meta.total)}</p>
-              )}
+              <FirstOf shown={alerts.length} total={meta.total} />
             </>
           )
         }

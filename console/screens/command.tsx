@@ -14,7 +14,11 @@ import { askedFor } from './site-panels.tsx';
 import { snippets } from './snippets.ts';
 
 const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
-const SETTLE_MS = 1_200;
+const SETTLE_MS = 100;
+/** The shortest time between two reads because of events. */
+const APART_MS = 2_000;
+/** The last steps are noted within a second of their event. */
+const POLL_MS = 10_000;
 
 export function CommandScreen({
   params: { plantId = '', commandId = '' },
@@ -25,19 +29,28 @@ export function CommandScreen({
   const loaded = useLoad(
     commandId,
     async () => await read(api.GET('/api/v1/plants/{id}/commands/{commandId}/timeline', path)),
+    POLL_MS,
   );
   const reload = useRef(loaded.reload);
   reload.current = loaded.reload;
-  // Each event of the plant may be about this command; the last step is noted within a second.
+  // Each event of the plant may be about this command.
   useEffect(() => {
-    const timers = new Set<ReturnType<typeof setTimeout>>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let readAtMs = 0;
     const stream = openPlantStream(plantId, ({ kind }) => {
-      if (kind === 'telemetry') return;
-      for (const waitMs of [50, SETTLE_MS]) timers.add(setTimeout(() => void reload.current(), waitMs));
+      if (kind === 'telemetry' || timer !== undefined) return;
+      timer = setTimeout(
+        () => {
+          timer = undefined;
+          readAtMs = Date.now();
+          void reload.current();
+        },
+        Math.max(SETTLE_MS, readAtMs + APART_MS - Date.now()),
+      );
     });
     return () => {
       stream.close();
-      for (const timer of timers) clearTimeout(timer);
+      clearTimeout(timer);
     };
   }, [plantId, commandId]);
   return <Shown loaded={loaded}>{(timeline) => <Shows timeline={timeline} plantId={plantId} />}</Shown>;

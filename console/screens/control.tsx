@@ -1,5 +1,6 @@
 /** Sends a setpoint, a mode or an emergency: always through a dry run that shows what would change. */
 import { useSignal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 import { OPERATING_MODES } from '../../protocol/enums.ts';
 import { api, read } from '../api/client.ts';
 import type { DryRun } from '../api/types.ts';
@@ -9,9 +10,16 @@ import { T } from '../texts.ts';
 
 type Family = 'site-setpoint' | 'mode' | 'emergency';
 
-interface Asked {
+interface CommandBody {
   family: Family;
   payload: Record<string, unknown>;
+  idempotencyKey: string;
+}
+
+interface Asked {
+  family: Family;
+  /** Of a setpoint: its window begins at this time. */
+  payloadAt(nowMs: number): Record<string, unknown>;
   answer: DryRun;
 }
 
@@ -21,12 +29,12 @@ export function ControlPanel({ plantId, sent, mode }: { plantId: string; sent: (
   const family = useSignal<Family>('site-setpoint');
   const asked = useSignal<Asked | undefined>(undefined);
   const ask = async (form: FormData) => {
-    const payload = payloadOf(family.value, form);
-    const body = { family: family.value, payload };
+    const payloadAt = (nowMs: number) => payloadOf(family.value, form, nowMs);
+    const body = { family: family.value, payload: payloadAt(Date.now()) };
     const answer = await read(
       api.POST('/api/v1/plants/{id}/commands/dry-run', { params: { path: { id: plantId } }, body }),
     );
-    asked.value = { family: family.value, payload, answer };
+    asked.value = { family: family.value, payloadAt, answer };
   };
   return (
     <Panel title={T.control.title}>
@@ -64,12 +72,11 @@ export function ControlPanel({ plantId, sent, mode }: { plantId: string; sent: (
   );
 }
 
-function payloadOf(family: Family, form: FormData): Record<string, unknown> {
+function payloadOf(family: Family, form: FormData, from: number): Record<string, unknown> {
   const text = (name: string) => String(form.get(name) ?? '').trim();
   const reason = text('reason') === '' ? {} : { reason: text('reason') };
   if (family === 'mode') return { mode: text('mode'), ...reason };
   if (family === 'emergency') return { type: text('type'), ...reason };
-  const from = Date.now();
   const seconds = Number(text('seconds'));
   return {
     type: 'POWER',
@@ -153,7 +160,7 @@ function ReasonField() {
 }
 
 function Confirm({
-  asked: { family, payload, answer },
+  asked: { family, payloadAt, answer },
   plantId,
   close,
   sent,
@@ -165,14 +172,15 @@ function Confirm({
 }) {
   const typed = useSignal('');
   const done = useSignal<string | undefined>(undefined);
-  const [key] = useSignalOnce(() => crypto.randomUUID());
+  // A second try sends the same bytes, so it is the same command.
+  const body = useRef<CommandBody | undefined>(undefined);
   const { acknowledgement } = answer;
   const isRejected = acknowledgement.status === 'REJECTED';
-  const word = family === 'emergency' ? String(payload.type) : undefined;
+  const word = family === 'emergency' ? String(payloadAt(0).type) : undefined;
   const send = async () => {
-    const body = { family, payload, idempotencyKey: key };
+    body.current ??= { family, payload: payloadAt(Date.now()), idempotencyKey: crypto.randomUUID() };
     const result = await read(
-      api.POST('/api/v1/plants/{id}/commands', { params: { path: { id: plantId } }, body }),
+      api.POST('/api/v1/plants/{id}/commands', { params: { path: { id: plantId } }, body: body.current }),
     );
     const { status, message } = result.acknowledgement;
     done.value = [T.states[status] ?? status, message].filter(Boolean).join(': ');
@@ -212,13 +220,6 @@ function Confirm({
       )}
     </Dialog>
   );
-}
-
-/** A value that is made once for a component. */
-function useSignalOnce<Value>(make: () => Value): [Value] {
-  const kept = useSignal<Value | undefined>(undefined);
-  if (kept.value === undefined) kept.value = make();
-  return [kept.value as Value];
 }
 
 /** What a command would do, in words. */

@@ -78,7 +78,7 @@ class Events {
 
   add({ kind, text }: StreamedEvent): void {
     this.#count += 1;
-    this.#waiting.push({ number: this.#count, kind, text, ...summaryOf(text) });
+    this.#waiting.push({ number: this.#count, kind, text, ...summaryOf(kind, text) });
     if (this.#waiting.length > KEPT) this.#waiting.shift();
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -88,8 +88,8 @@ class Events {
   }
 }
 
-function summaryOf(text: string): Pick<Row, 'at' | 'summary'> {
-  if (text === '') return { at: null, summary: T.events.gap };
+function summaryOf(kind: Row['kind'], text: string): Pick<Row, 'at' | 'summary'> {
+  if (kind === 'gap') return { at: null, summary: T.events.gap };
   const { timestamp, payload } = JSON.parse(text) as { timestamp: string; payload: Record<string, unknown> };
   const wanted = [
     'commandType',
@@ -160,11 +160,7 @@ function Tail({ plantId }: { plantId: string }) {
           {isPaused.value ? T.events.goOn : T.events.pause}
         </button>
         <span class={`live ${stream.state.value}`} role="status">
-          {stream.state.value === 'open'
-            ? T.site.live
-            : stream.state.value === 'lost'
-              ? T.site.away
-              : T.site.opening}
+          {T.events.states[stream.state.value]}
         </span>
       </div>
       {rows.length === 0 ? (

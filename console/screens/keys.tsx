@@ -4,7 +4,7 @@ import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { api, read, readAll } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { ApiKeyCreated, Plant } from '../api/types.ts';
-import { Ago, Time } from '../parts/format.tsx';
+import { Ago, FirstOf, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import {
   Badge,
@@ -24,7 +24,10 @@ import { type Tested, TestResult, testKey } from './key-test.tsx';
 const PARTNER_SCOPES = ['vcp:connect', 'vcp:read', ...VCP_WRITE_SCOPES] as readonly string[];
 
 export async function readKeys() {
-  return (await read(api.GET('/api/v1/partner/api-keys', { params: { query: { limit: 100 } } }))).data;
+  const { data, meta } = await read(
+    api.GET('/api/v1/partner/api-keys', { params: { query: { limit: 100 } } }),
+  );
+  return { data, total: meta.total };
 }
 
 export function KeysScreen() {
@@ -71,42 +74,45 @@ export function KeysScreen() {
         />
       )}
       <Shown loaded={loaded}>
-        {(keys) =>
+        {({ data: keys, total }) =>
           keys.length === 0 ? (
             <Empty>{T.keys.none}</Empty>
           ) : (
-            <Table
-              caption={T.keys.title}
-              columns={[
-                T.keys.name,
-                T.keys.partner,
-                T.keys.prefix,
-                T.keys.scopes,
-                T.keys.state,
-                T.keys.lastUsed,
-                T.keys.expires,
-              ]}
-            >
-              {keys.map((key) => (
-                <tr key={key.id}>
-                  <th scope="row">
-                    <a href={`/keys/${key.id}`}>{key.name}</a>
-                  </th>
-                  <td>{key.partnerId}</td>
-                  <td>
-                    <code>{key.keyPrefix}</code>
-                  </td>
-                  <td>{T.keys.scopeCount(key.scopes.length)}</td>
-                  <td>
-                    <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
-                  </td>
-                  <td>
-                    <Ago at={key.lastUsedAt} />
-                  </td>
-                  <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
-                </tr>
-              ))}
-            </Table>
+            <>
+              <Table
+                caption={T.keys.title}
+                columns={[
+                  T.keys.name,
+                  T.keys.partner,
+                  T.keys.prefix,
+                  T.keys.scopes,
+                  T.keys.state,
+                  T.keys.lastUsed,
+                  T.keys.expires,
+                ]}
+              >
+                {keys.map((key) => (
+                  <tr key={key.id}>
+                    <th scope="row">
+                      <a href={`/keys/${key.id}`}>{key.name}</a>
+                    </th>
+                    <td>{key.partnerId}</td>
+                    <td>
+                      <code>{key.keyPrefix}</code>
+                    </td>
+                    <td>{T.keys.scopeCount(key.scopes.length)}</td>
+                    <td>
+                      <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
+                    </td>
+                    <td>
+                      <Ago at={key.lastUsedAt} />
+                    </td>
+                    <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
+                  </tr>
+                ))}
+              </Table>
+              <FirstOf shown={keys.length} total={total} />
+            </>
           )
         }
       </Shown>
@@ -219,6 +225,18 @@ function Secret({ created, close }: { created: ApiKeyCreated; close: () => void 
               [T.keys.username, connectionBundle.amqps.username],
             ]}
           />
+          {connectionBundle.amqps.caCertificate && (
+            <p>
+              {T.keys.caHint}{' '}
+              <button
+                type="button"
+                class="small"
+                onClick={() => download('ca.pem', connectionBundle.amqps.caCertificate ?? '')}
+              >
+                {T.keys.ca}
+              </button>
+            </p>
+          )}
           <Code label="Python" text={connectionBundle.codeSamples.python} />
           <Code label="Node" text={connectionBundle.codeSamples.node} />
           <Code label="curl" text={connectionBundle.codeSamples.curl} />

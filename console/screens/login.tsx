@@ -1,6 +1,6 @@
 /** Log in; and mail a token for a forgotten password. */
 import { useSignal } from '@preact/signals';
-import { api, read } from '../api/client.ts';
+import { api, read, withCookies } from '../api/client.ts';
 import { signedIn } from '../api/session.ts';
 import { CallForm, Field } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -10,7 +10,7 @@ export function LoginScreen({ hasExpired }: { hasExpired: boolean }) {
   const isMailed = useSignal(false);
   const logIn = async (form: FormData) => {
     const body = { email: String(form.get('email')), password: String(form.get('password')) };
-    const answer = await read(api.POST('/api/v1/auth/login', { body }));
+    const answer = await withCookies(() => read(api.POST('/api/v1/auth/login', { body })));
     signedIn(answer.user);
   };
   const reset = async (form: FormData) => {

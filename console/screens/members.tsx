@@ -4,7 +4,7 @@ import { ROLES } from '../../protocol/enums.ts';
 import { api, read } from '../api/client.ts';
 import { may, organizationId, user } from '../api/session.ts';
 import type { Member } from '../api/types.ts';
-import { Time } from '../parts/format.tsx';
+import { FirstOf, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, CallForm, Code, Field, Heading, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -13,21 +13,24 @@ export function MembersScreen() {
   const id = organizationId.value ?? '';
   const loaded = useLoad(`members ${id}`, async () => {
     const path = { params: { path: { id }, query: { limit: 100 } } };
-    return (await read(api.GET('/api/v1/organizations/{id}/members', path))).data;
+    return await read(api.GET('/api/v1/organizations/{id}/members', path));
   });
   return (
     <>
       <Heading title={T.nav.members} />
       <Shown loaded={loaded}>
-        {(members) => (
-          <Table
-            caption={T.nav.members}
-            columns={[T.site.name, T.login.email, T.members.role, T.members.since, T.alerts.actions]}
-          >
-            {members.map((member) => (
-              <MemberRow key={member.userId} member={member} organization={id} reload={loaded.reload} />
-            ))}
-          </Table>
+        {({ data: members, meta }) => (
+          <>
+            <Table
+              caption={T.nav.members}
+              columns={[T.site.name, T.login.email, T.members.role, T.members.since, T.alerts.actions]}
+            >
+              {members.map((member) => (
+                <MemberRow key={member.userId} member={member} organization={id} reload={loaded.reload} />
+              ))}
+            </Table>
+            <FirstOf shown={members.length} total={meta.total} />
+          </>
         )}
       </Shown>
       {may('ADMIN') && <Invitations id={id} />}

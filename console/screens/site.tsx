@@ -1,14 +1,14 @@
 /** One site, live: what it does, why, and what waits; and the controls for operators. */
 import { useSignal } from '@preact/signals';
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { may } from '../api/session.ts';
 import {
-  type Course,
   explain,
   LiveSite,
   RANGES,
   type RangeName,
-  readCourse,
+  readChanges,
+  readHistory,
   readSite,
   type SiteData,
 } from '../api/site.ts';
@@ -23,6 +23,8 @@ import { T } from '../texts.ts';
 import { ControlPanel } from './control.tsx';
 import { AlertsPanel, CommandsPanel, Moment, SubDevices } from './site-panels.tsx';
 
+/** How long the cursor rests until the page shows its moment. */
+const CURSOR_RESTS_MS = 250;
 /** Values older than this are not live. */
 const STALE_MS = 8_000;
 
@@ -45,7 +47,7 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
   return (
     <>
       <Heading title={plant.name}>
-        <Badge state={plant.status} />
+        <Badge state={live.plant.value?.status ?? plant.status} />
         <LiveState live={live} />
       </Heading>
       <section class="sentence" aria-live="polite">
@@ -79,7 +81,7 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
         {may('OPERATOR') && (
           <ControlPanel
             plantId={plant.id}
-            sent={() => void live.readAll()}
+            sent={() => live.readSoon()}
             mode={live.explanation.value?.mode ?? config.operatingMode}
           />
         )}
@@ -97,7 +99,7 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
 
 function LiveState({ live }: { live: LiveSite }) {
   const isStale = now.value - live.readAtMs.value > STALE_MS;
-  const isAway = live.failed.value || live.state.value === 'lost' || isStale;
+  const isAway = live.hasFailed.value || live.state.value === 'lost' || isStale;
   const text =
     live.state.value === 'refused'
       ? T.site.refused
@@ -116,57 +118,88 @@ function LiveState({ live }: { live: LiveSite }) {
 function CoursePanel({ plantId, live, atMs }: { plantId: string; live: LiveSite; atMs: number | null }) {
   const asked = url.value.searchParams.get('range') ?? '15m';
   const name = (asked in RANGES ? asked : '15m') as RangeName;
-  const endMs = useSignal(Date.now());
-  const course = useLoad<Course>(`${plantId} ${name}`, async () => {
-    endMs.value = Date.now();
-    return await readCourse(plantId, name, Date.now());
-  });
-  // Commands change the plan: the course is read again when one did, at most once a second.
+  const { ms, apartMs } = RANGES[name];
+  const history = useLoad(
+    `history ${plantId} ${name}`,
+    () => readHistory(plantId, name),
+    Math.max(60_000, ms / 100),
+  );
+  const plan = useLoad(`plan ${plantId} ${name}`, () => readChanges(plantId, name));
+  const readAtMs = useRef(0);
+  // A command changed the plan.
   useEffect(() => {
-    if (live.changed.value === 0) return undefined;
-    const timer = setTimeout(() => void course.reload(), 300);
+    if (live.changed.value <= 1) return undefined;
+    const reload = () => {
+      readAtMs.current = Date.now();
+      void plan.reload();
+    };
+    const timer = setTimeout(reload, Math.max(0, readAtMs.current + apartMs - Date.now()));
     return () => clearTimeout(timer);
   }, [live.changed.value]);
+  const cursor = useSignal<number | null | undefined>(undefined);
+  const shownAtMs = cursor.value === undefined ? atMs : cursor.value;
+  // The address, and what is read for the moment, follow when the cursor rests.
+  useEffect(() => {
+    if (cursor.value === undefined) return undefined;
+    const timer = setTimeout(() => {
+      const to = cursor.value ?? null;
+      cursor.value = undefined;
+      setQuery({ at: to === null ? null : new Date(to).toISOString() });
+    }, CURSOR_RESTS_MS);
+    return () => clearTimeout(timer);
+  }, [cursor.value]);
+  const points = useMemo(() => {
+    const known = history.data?.at(-1)?.timestamp ?? '';
+    return [...(history.data ?? []), ...live.newPoints.value.filter(({ timestamp }) => timestamp > known)];
+  }, [history.data, live.newPoints.value]);
   const nowMs = now.value;
-  const range = { fromMs: nowMs - RANGES[name].ms, toMs: nowMs + RANGES[name].ms / 8 };
+  const range = { fromMs: nowMs - ms, toMs: nowMs + ms / 8 };
   return (
-    <Panel
-      title={T.plan.title}
-      actions={
-        <fieldset class="ranges" aria-label={T.plan.range}>
-          {Object.keys(RANGES).map((one) => (
-            <button
-              key={one}
-              type="button"
-              class="small"
-              aria-pressed={one === name}
-              onClick={() => setQuery({ range: one === '15m' ? null : one })}
-            >
-              {one}
-            </button>
-          ))}
-        </fieldset>
-      }
-    >
-      <Shown loaded={course}>
-        {({ points, changes, isCut }) => {
-          const known = points.at(-1)?.timestamp ?? '';
-          const all = [...points, ...live.newPoints.value.filter(({ timestamp }) => timestamp > known)];
-          return (
-            <>
-              {isCut && <p class="notice">{T.plan.cut}</p>}
-              <PlanLanes
-                changes={changes}
-                range={range}
-                nowMs={nowMs}
-                atMs={atMs}
-                moveTo={(to) => setQuery({ at: to === null ? null : new Date(to).toISOString() })}
-              />
-              <Power points={all} changes={changes} range={range} nowMs={nowMs} atMs={atMs} />
-            </>
-          );
-        }}
+    <Panel title={T.plan.title} actions={<RangeButtons name={name} />}>
+      <Shown loaded={plan}>
+        {({ changes, isCut }) => (
+          <>
+            {isCut && <p class="notice">{T.plan.cut}</p>}
+            <PlanLanes
+              changes={changes}
+              shown={{ ...range, nowMs, isCut }}
+              atMs={shownAtMs}
+              moveTo={(to) => {
+                cursor.value = to;
+              }}
+            />
+            <Shown loaded={history}>
+              {() => (
+                <Power
+                  points={points}
+                  changes={changes}
+                  shown={{ ...range, nowMs, isCut }}
+                  range={name}
+                  atMs={shownAtMs}
+                />
+              )}
+            </Shown>
+          </>
+        )}
       </Shown>
     </Panel>
+  );
+}
+
+function RangeButtons({ name }: { name: RangeName }) {
+  return (
+    <fieldset class="ranges" aria-label={T.plan.range}>
+      {Object.keys(RANGES).map((one) => (
+        <button
+          key={one}
+          type="button"
+          class="small"
+          aria-pressed={one === name}
+          onClick={() => setQuery({ range: one === '15m' ? null : one })}
+        >
+          {one}
+        </button>
+      ))}
+    </fieldset>
   );
 }

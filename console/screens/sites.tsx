@@ -1,21 +1,15 @@
 /** All sites, those with trouble first. A row reads its live values while it is on the screen. */
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
 import { api, read, readAll } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
-import type { Alert, Latest, Plant, Point } from '../api/types.ts';
-import { Sparkline } from '../charts/sparkline.tsx';
-import { Ago, kw } from '../parts/format.tsx';
+import type { Alert, Plant } from '../api/types.ts';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallForm, Dialog, Field, Heading } from '../parts/ui.tsx';
+import { CallForm, Dialog, Field, Heading } from '../parts/ui.tsx';
 import { go, setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
+import { SiteRow } from './site-row.tsx';
 
 const LIST_MS = 15_000;
-const ROW_MS = 10_000;
-const HOUR = 3_600_000;
-/** Rows that read their values at the same time. */
-const READERS = 4;
 
 interface Listed {
   plants: Plant[];
@@ -120,100 +114,10 @@ function List({ listed: { plants, alerts }, search }: { listed: Listed; search: 
       </thead>
       <tbody>
         {rows.map(({ plant, own }) => (
-          <Row key={plant.id} plant={plant} alerts={own} />
+          <SiteRow key={plant.id} plant={plant} alerts={own} />
         ))}
       </tbody>
     </table>
-  );
-}
-
-/** Lets a few rows read at a time. */
-let running = 0;
-const waiting: (() => void)[] = [];
-async function inTurn<Value>(work: () => Promise<Value>): Promise<Value> {
-  if (running >= READERS) await new Promise<void>((resolve) => waiting.push(resolve));
-  running += 1;
-  try {
-    return await work();
-  } finally {
-    running -= 1;
-    waiting.shift()?.();
-  }
-}
-
-function Row({ plant, alerts }: { plant: Plant; alerts: Alert[] }) {
-  const row = useRef<HTMLTableRowElement>(null);
-  const latest = useSignal<Latest | undefined>(undefined);
-  const points = useSignal<Point[]>([]);
-  useEffect(() => {
-    let timer: ReturnType<typeof setInterval> | undefined;
-    let isShown = false;
-    const path = { params: { path: { id: plant.id } } };
-    const readLatest = async () => {
-      if (!isShown || document.hidden) return;
-      latest.value = await read(api.GET('/api/v1/plants/{id}/telemetry/latest', path)).catch(
-        () => latest.value,
-      );
-    };
-    const readHour = async () => {
-      const now = Date.now();
-      const course = async (granularity: 'raw' | '5m', sinceMs: number) => {
-        const [from, to] = [new Date(now - sinceMs).toISOString(), new Date(now).toISOString()];
-        const query = { metric: 'gridPowerKw', from, to, granularity };
-        const call = api.GET('/api/v1/plants/{id}/telemetry', { params: { ...path.params, query } });
-        return (await read(call)).readings;
-      };
-      try {
-        const hour = await course('5m', HOUR);
-        // A site that has just begun has no whole five minutes yet.
-        points.value = hour.length > 1 ? hour : await course('raw', HOUR / 6);
-      } catch {
-        // The list says when the platform does not answer; a line more or less does not matter.
-      }
-    };
-    const observer = new IntersectionObserver(([entry]) => {
-      isShown = entry?.isIntersecting ?? false;
-      clearInterval(timer);
-      if (!isShown) return;
-      void inTurn(readLatest);
-      if (points.value.length === 0) void inTurn(readHour);
-      timer = setInterval(() => void inTurn(readLatest), ROW_MS);
-    });
-    if (row.current) observer.observe(row.current);
-    return () => {
-      observer.disconnect();
-      clearInterval(timer);
-    };
-  }, [plant.id]);
-  const payload = latest.value?.payload;
-  const [newest] = [...alerts].sort(
-    (one, other) => SEVERITY_TROUBLE[other.severity] - SEVERITY_TROUBLE[one.severity],
-  );
-  return (
-    <tr ref={row}>
-      <th scope="row">
-        <a href={`/sites/${plant.id}`}>{plant.name}</a>
-        {plant.externalPlantId && <small class="muted"> {plant.externalPlantId}</small>}
-      </th>
-      <td>
-        <Badge state={plant.status} />
-      </td>
-      <td class="number">
-        {payload ? kw(payload.gridPowerKw) : '…'}
-        {payload && payload.dataQuality !== 'GOOD' && <Badge state={payload.dataQuality} />}
-      </td>
-      <td>
-        <Sparkline points={points.value} label={T.sites.lastHour} />
-      </td>
-      <td>
-        {newest && (
-          <>
-            <Badge state={newest.severity} /> {newest.message} <Ago at={newest.lastSeenAt} />
-            {alerts.length > 1 && <span class="muted"> {T.sites.more(alerts.length - 1)}</span>}
-          </>
-        )}
-      </td>
-    </tr>
   );
 }
 

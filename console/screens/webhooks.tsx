@@ -4,7 +4,7 @@ import { EVENT_KINDS } from '../../protocol/routing-keys.ts';
 import { api, read } from '../api/client.ts';
 import { organizationId } from '../api/session.ts';
 import type { ApiKey, Webhook } from '../api/types.ts';
-import { Ago, ms, Time } from '../parts/format.tsx';
+import { Ago, FirstOf, ms, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, CallForm, Code, Dialog, Field, Heading, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -16,11 +16,11 @@ export function WebhooksScreen() {
   const loaded = useLoad(
     `webhooks ${organizationId.value}`,
     async () => {
-      const [{ data: webhooks }, keys] = await Promise.all([
+      const [{ data: webhooks, meta }, keys] = await Promise.all([
         read(api.GET('/api/v1/partner/webhooks', { params: { query: { limit: 100 } } })),
         readKeys(),
       ]);
-      return { webhooks, keys };
+      return { webhooks, total: meta.total, keys: keys.data };
     },
     15_000,
   );
@@ -51,7 +51,7 @@ export function WebhooksScreen() {
         </Dialog>
       )}
       <Shown loaded={loaded}>
-        {({ webhooks, keys }) => (
+        {({ webhooks, total, keys }) => (
           <>
             {isCreating.value && (
               <Create
@@ -78,6 +78,7 @@ export function WebhooksScreen() {
                 />
               ))
             )}
+            <FirstOf shown={webhooks.length} total={total} />
           </>
         )}
       </Shown>
@@ -96,14 +97,10 @@ function Shows({
 }) {
   const { id, url, types, status, statusReason, statusAt, description } = webhook;
   const path = { params: { path: { id } } };
-  const attempts = useLoad(
-    `attempts ${id}`,
-    async () => (await read(api.GET('/api/v1/partner/webhooks/{id}/attempts', path))).attempts,
-    10_000,
-  );
+  const isOpen = useSignal(false);
   const after = async (call: Promise<unknown>) => {
     await call;
-    await Promise.all([reload(), attempts.reload()]);
+    await reload();
   };
   return (
     <Panel title={url}>
@@ -138,42 +135,53 @@ function Shows({
           {T.common.delete}
         </CallButton>
       </div>
-      <details>
+      <details
+        onToggle={(event) => {
+          isOpen.value = event.currentTarget.open;
+        }}
+      >
         <summary>{T.webhooks.attempts}</summary>
-        <Shown loaded={attempts}>
-          {(all) =>
-            all.length === 0 ? (
-              <Empty>{T.webhooks.noAttempts}</Empty>
-            ) : (
-              <Table
-                caption={T.webhooks.attempts}
-                columns={[
-                  T.command.created,
-                  T.events.type,
-                  T.sites.status,
-                  T.webhooks.took,
-                  T.webhooks.answer,
-                ]}
-              >
-                {all.slice(0, 50).map((one) => (
-                  <tr key={`${one.at} ${one.messageId}`}>
-                    <td>
-                      <Time at={one.at} />
-                    </td>
-                    <td>{one.type}</td>
-                    <td>
-                      <Badge state={one.isDelivered ? 'SUCCESS' : 'FAILED'} /> {one.status ?? ''}
-                    </td>
-                    <td>{ms(one.durationMs)}</td>
-                    <td class="wrap">{one.error ?? one.answer ?? ''}</td>
-                  </tr>
-                ))}
-              </Table>
-            )
-          }
-        </Shown>
+        {isOpen.value && <Attempts id={id} />}
       </details>
     </Panel>
+  );
+}
+
+/** The last attempts, read while they are shown. */
+function Attempts({ id }: { id: string }) {
+  const path = { params: { path: { id } } };
+  const attempts = useLoad(
+    `attempts ${id}`,
+    async () => (await read(api.GET('/api/v1/partner/webhooks/{id}/attempts', path))).attempts,
+    10_000,
+  );
+  return (
+    <Shown loaded={attempts}>
+      {(all) =>
+        all.length === 0 ? (
+          <Empty>{T.webhooks.noAttempts}</Empty>
+        ) : (
+          <Table
+            caption={T.webhooks.attempts}
+            columns={[T.command.created, T.events.type, T.sites.status, T.webhooks.took, T.webhooks.answer]}
+          >
+            {all.slice(0, 50).map((one) => (
+              <tr key={`${one.at} ${one.messageId}`}>
+                <td>
+                  <Time at={one.at} />
+                </td>
+                <td>{one.type}</td>
+                <td>
+                  <Badge state={one.isDelivered ? 'SUCCESS' : 'FAILED'} /> {one.status ?? ''}
+                </td>
+                <td>{ms(one.durationMs)}</td>
+                <td class="wrap">{one.error ?? one.answer ?? ''}</td>
+              </tr>
+            ))}
+          </Table>
+        )
+      }
+    </Shown>
   );
 }
 

@@ -1,0 +1,68 @@
+/** What goes wrong at a plant is shown with its reason: offline, over a limit, deviating, expired. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { consoleStack, HAS_BROWSER, sendSetpoint } from '#support/console-page.ts';
+
+const stack = consoleStack();
+const SOON = { timeout: 20_000 };
+
+describe.skipIf(!HAS_BROWSER)('the page of a site', () => {
+  let page: Page;
+
+  beforeAll(async () => {
+    ({ page } = await stack.loggedIn(`/sites/${stack.plantId}`));
+    await page.getByText('live', { exact: true }).waitFor();
+  }, 60_000);
+  afterAll(() => stack.behave('on'));
+
+  const row = (text: string) => page.locator('tr', { hasText: text }).first();
+
+  it('says that a plant deviated, with measured and expected power', async () => {
+    await stack.behave('short');
+    await sendSetpoint(page, { kw: 61, priority: 'HIGH', seconds: 12 });
+    await expect.poll(() => row('61 kW IMPORT').innerText(), SOON).toContain('deviated');
+    await row('61 kW IMPORT').getByRole('link').click();
+    await page
+      .getByText(/kW of 61 kW/)
+      .first()
+      .waitFor();
+    await page.goBack();
+    await page.getByText('live', { exact: true }).waitFor();
+  });
+
+  it('says that a command waits while the plant is offline, and that it expired', async () => {
+    await stack.behave('offline');
+    await expect.poll(() => page.locator('dd', { hasText: 'away' }).count(), SOON).toBe(1);
+    await sendSetpoint(page, { kw: 33, priority: 'HIGH', seconds: 6 });
+    await expect.poll(() => row('33 kW IMPORT').innerText(), SOON).toMatch(/failed[\s\S]*EXPIRED/);
+  });
+
+  it('shows a rejected command of a partner with its code and the limit', async () => {
+    await stack.behave('on');
+    const { described, plantId } = stack;
+    const { key, id: _id } = described.apiKey;
+    const payload = {
+      ...{
+        type: 'POWER',
+        targetValueKw: 500,
+        direction: 'IMPORT',
+        includeConsumption: true,
+        priority: 'HIGH',
+      },
+      validFrom: new Date().toISOString(),
+    };
+    const message = JSON.stringify({
+      ...{ version: '1.1', messageId: crypto.randomUUID(), timestamp: new Date().toISOString() },
+      ...{ source: 'test', siteId: plantId, payload },
+    });
+    const routingKey = `${described.organization.slug}.command.site-setpoint`;
+    await fetch(`${stack.url}/api/v1/vcp/sites/${plantId}/commands`, {
+      method: 'POST',
+      headers: { 'x-api-key': key, 'content-type': 'application/json' },
+      body: JSON.stringify({ routingKey, message }),
+    });
+    await expect
+      .poll(() => row('500 kW IMPORT').innerText(), SOON)
+      .toMatch(/rejected[\s\S]*CONSTRAINT_VIOLATION[\s\S]*maxImportKw/);
+  });
+});
