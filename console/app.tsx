@@ -1,6 +1,6 @@
 /** The frame of all screens: navigation, organization, account; and the screen of the address. */
 import { useSignal } from '@preact/signals';
-import type { ComponentType } from 'preact';
+import { type ComponentType, h } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { api, read } from './api/client.ts';
 import {
@@ -26,7 +26,9 @@ import { EventsScreen } from './screens/events.tsx';
 import { KeyScreen } from './screens/key.tsx';
 import { KeysScreen } from './screens/keys.tsx';
 import { LoginScreen } from './screens/login.tsx';
+import { MAILED } from './screens/mailed.tsx';
 import { MembersScreen } from './screens/members.tsx';
+import { OrganizationScreen } from './screens/organization.tsx';
 import { SiteScreen } from './screens/site.tsx';
 import { SitesScreen } from './screens/sites.tsx';
 import { WebhooksScreen } from './screens/webhooks.tsx';
@@ -48,6 +50,7 @@ const SCREENS: readonly (readonly [pattern: string, screen: Screen, title: strin
   ['/alerts', AlertsScreen, T.nav.alerts],
   ['/audit', AuditScreen, T.nav.audit],
   ['/members', MembersScreen, T.nav.members],
+  ['/organization', OrganizationScreen, T.nav.settings],
   ['/account', AccountScreen, T.nav.account],
 ];
 
@@ -70,6 +73,7 @@ export function App() {
   useEffect(() => {
     void ask();
   }, []);
+  const mailed = MAILED[url.value.pathname];
   if (error.value)
     return (
       <main class="narrow">
@@ -77,6 +81,7 @@ export function App() {
       </main>
     );
   if (user.value === undefined) return <p class="loading">{T.common.loading}</p>;
+  if (mailed) return h(mailed, {});
   if (user.value === null) return <LoginScreen hasExpired={hasExpired.value} />;
   return <Frame />;
 }
@@ -139,6 +144,7 @@ function Navigation() {
         {may('ORG_ADMIN') && <NavLink to="/webhooks">{T.nav.webhooks}</NavLink>}
         {may('ADMIN') && <NavLink to="/audit">{T.nav.audit}</NavLink>}
         <NavLink to="/members">{T.nav.members}</NavLink>
+        <NavLink to="/organization">{T.nav.settings}</NavLink>
       </div>
       <div class="who">
         {memberships.length > 1 ? (

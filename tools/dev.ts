@@ -70,6 +70,8 @@ const edge = await startEdge({
   mail: SMTP_URL === undefined ? { folder: mailFolder } : { smtpUrl: SMTP_URL, from: MAIL_FROM ?? '' },
   bindings: {
     ...(REGISTRATION === undefined ? {} : { REGISTRATION }),
+    // Mails link to the console. Any free port is known only later.
+    ...(ports.http === 0 ? {} : { PUBLIC_URL: `http://127.0.0.1:${ports.http}` }),
     // The edge listens on this machine only, so a forged address harms nobody else.
     CLIENT_ADDRESS: 'platform',
     // Webhooks may be sent to a receiver on this machine.

@@ -16,6 +16,7 @@ export type Explanation = Schemas['Explanation'];
 export type KeyStatus = Schemas['KeyStatus'];
 export type Latest = Schemas['LatestTelemetry'];
 export type Member = Schemas['Member'];
+export type Organization = Schemas['Organization'];
 export type PlanChange = Schemas['PlanChange'];
 export type PlanPlace = Schemas['PlanPlace'];
 export type Plant = Schemas['Plant'];

@@ -4,7 +4,7 @@ import { api, read, readAll } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Alert, Plant } from '../api/types.ts';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { CallForm, Dialog, Field, Heading } from '../parts/ui.tsx';
+import { CallForm, Dialog, Field, Heading, Panel } from '../parts/ui.tsx';
 import { go, setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { SiteRow } from './site-row.tsx';
@@ -85,7 +85,7 @@ export function SitesScreen() {
 }
 
 function List({ listed: { plants, alerts }, search }: { listed: Listed; search: string }) {
-  if (plants.length === 0) return <Empty>{may('OPERATOR') ? T.sites.none : T.sites.noneToSee}</Empty>;
+  if (plants.length === 0) return may('OPERATOR') ? <FirstRun /> : <Empty>{T.sites.noneToSee}</Empty>;
   const wanted = search.trim().toLowerCase();
   const rows = plants
     .filter((plant) =>
@@ -118,6 +118,25 @@ function List({ listed: { plants, alerts }, search }: { listed: Listed; search: 
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** What an organization without a site does first. */
+function FirstRun() {
+  return (
+    <Panel title={T.firstRun.title}>
+      <ol class="steps">
+        <li>
+          <strong>{T.firstRun.site}</strong>: {T.firstRun.siteHint}
+        </li>
+        <li>
+          <a href="/devices">{T.firstRun.device}</a>: {T.firstRun.deviceHint}
+        </li>
+        <li>
+          {may('ORG_ADMIN') ? <a href="/keys">{T.firstRun.key}</a> : T.firstRun.key}: {T.firstRun.keyHint}
+        </li>
+      </ol>
+    </Panel>
   );
 }
 

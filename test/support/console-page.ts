@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll } from 'vitest';
+import { freePort } from '../../tools/ports.ts';
 import type { Stack } from '../../tools/stack-file.ts';
 import { cleanUp, newFolder, run, start } from './dev-stack.ts';
 
@@ -23,7 +24,9 @@ export class ConsoleStack {
   readonly folder = newFolder();
 
   async begin(): Promise<void> {
-    ({ described: this.described } = await start(this.folder));
+    // A port that is known before, so that mails link to the console.
+    const port = String(await freePort());
+    ({ described: this.described } = await start(this.folder, { SITEWIRE_HTTP_PORT: port }));
     this.browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
   }
 

@@ -1,0 +1,129 @@
+/** Accounts in the console: invitation, forgotten password, settings, the first run, and two organizations. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
+import { eventually } from '#support/stack.ts';
+
+const PASSWORD = 'nine green ladders';
+const stack = consoleStack();
+
+/** The link in the newest mail to an address. */
+async function linkTo(email: string, page: string): Promise<string> {
+  return await eventually(() => {
+    const folder = stack.described.mail ?? '';
+    const mails = readdirSync(folder).sort().reverse();
+    for (const name of mails) {
+      // Long lines of a mail are wrapped.
+      const text = readFileSync(join(folder, name), 'utf8').replaceAll('=\r\n', '').replaceAll('=3D', '=');
+      const token = text.includes(email) ? /#token=([A-Za-z0-9_-]{43})/.exec(text)?.[1] : undefined;
+      if (token !== undefined && text.includes(`/${page}`)) return `${stack.url}/${page}#token=${token}`;
+    }
+    return undefined;
+  });
+}
+
+describe.skipIf(!HAS_BROWSER)('accounts', () => {
+  it('are invited on the screen of members, and accept on the page that the mail links to', async () => {
+    const { page } = await stack.loggedIn('/members');
+    await page.getByLabel('E-mail').fill('invited@example.org');
+    await page.getByLabel('Role').selectOption('OPERATOR');
+    await page.getByRole('button', { name: 'Invite' }).click();
+    await page.getByText('invited@example.org').waitFor();
+    const other = await stack.open();
+    await other.page.goto(await linkTo('invited@example.org', 'accept-invitation'));
+    await other.page.getByText('invites invited@example.org as OPERATOR').waitFor();
+    await other.page.getByLabel('Name').fill('Ina Invited');
+    await other.page.getByLabel('Password').fill(PASSWORD);
+    await other.page.getByRole('button', { name: 'Join the organization' }).click();
+    await other.page.getByText('You are a member of').waitFor();
+    await other.page.getByRole('link', { name: 'Go on' }).click();
+    await other.page.getByRole('heading', { name: 'Sites' }).waitFor();
+    expect(await other.page.getByRole('link', { name: 'Keys' }).count()).toBe(0);
+    await page.reload();
+    await page.getByRole('rowheader', { name: 'Ina Invited' }).waitFor();
+  });
+
+  it('set a new password on the page that the mail links to', async () => {
+    const { page } = await stack.open();
+    await page.goto(`${stack.url}/`);
+    await page.getByRole('button', { name: 'Forgot your password?' }).click();
+    await page.getByLabel('E-mail').fill('invited@example.org');
+    await page.getByRole('button', { name: 'Mail me a token' }).click();
+    await page.getByText('a mail with a token is on its way').waitFor();
+    await page.goto(await linkTo('invited@example.org', 'reset-password'));
+    await page.getByLabel('New password').fill('1234567890');
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page
+      .getByRole('alert')
+      .getByText(/most common passwords/)
+      .waitFor();
+    await page.getByLabel('New password').fill(`${PASSWORD} again`);
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByText('Your password is changed').waitFor();
+    const { page: again } = await stack.loggedIn('/account', {
+      email: 'invited@example.org',
+      password: `${PASSWORD} again`,
+    });
+    await again.getByText('this one').waitFor();
+  });
+
+  it('say what is missing when the token of a link is', async () => {
+    const { page } = await stack.open();
+    for (const path of ['accept-invitation', 'verify-email', 'reset-password', 'confirm-email']) {
+      await page.goto(`${stack.url}/${path}`);
+      await page.getByText('the part after # is missing').waitFor();
+    }
+    await page.goto(`${stack.url}/accept-invitation#token=${'x'.repeat(43)}`);
+    await page.reload();
+    await page.getByRole('alert').waitFor();
+  });
+
+  it('change the settings of their organization, and see the refusal of a wrong one', async () => {
+    const { page } = await stack.loggedIn('/organization');
+    await page.getByLabel('Seconds between telemetry events').fill('7');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved.').waitFor();
+    await page.reload();
+    await expect.poll(() => page.getByLabel('Seconds between telemetry events').inputValue()).toBe('7');
+    await page.getByLabel('Days that events are kept').fill('99');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page
+      .getByRole('alert')
+      .getByText(/journalRetentionDays/)
+      .waitFor();
+  });
+
+  it('of a new organization are led to the first site, device and key', async () => {
+    const email = 'new@example.org';
+    await fetch(`${stack.url}/api/v1/auth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ email, password: PASSWORD, name: 'Nora New' },
+        ...{ organizationName: 'New Power', organizationSlug: 'new-power' },
+      }),
+    });
+    const { page } = await stack.open();
+    await page.goto(await linkTo(email, 'verify-email'));
+    await page.getByRole('button', { name: 'Confirm' }).click();
+    await page.getByText('Your address is confirmed').waitFor();
+    const { page: own } = await stack.loggedIn('/sites', { email, password: PASSWORD });
+    await own.getByText('Three steps to your first live site').waitFor();
+    await own.getByRole('button', { name: 'Create a site' }).click();
+    await own.getByRole('dialog').getByLabel('Site', { exact: true }).fill('First site');
+    await own.getByRole('dialog').getByRole('button', { name: 'Create a site' }).click();
+    await own.getByRole('heading', { name: 'First site' }).waitFor();
+    await own.goto(`${stack.url}/devices`);
+    await own.getByRole('button', { name: 'Register a device' }).click();
+    await own.getByRole('dialog').getByLabel('Name').fill('Gateway');
+    await own.getByRole('dialog').getByLabel('Serial number').fill('GW-1');
+    await own.getByRole('dialog').getByLabel('Site').selectOption('First site');
+    await own.getByRole('dialog').getByRole('button', { name: 'Register a device' }).click();
+    await own.getByRole('button', { name: 'Provision' }).click();
+    await own.getByAltText('The package as a QR code').waitFor();
+    expect(await own.getByLabel('Provisioning package', { exact: true }).last().innerText()).toContain(
+      'hmacSecret',
+    );
+  });
+});
