@@ -381,6 +381,8 @@ export const T = {
     may: 'It may',
     details: 'Details',
     createdBy: 'Created by',
+    created: 'Created',
+    from: 'Addresses',
     probe: 'Does it work?',
     probeHint: 'The platform connects through the public listener with this key, as your partner does.',
     test: 'Test the connection',

@@ -30,7 +30,7 @@ export function Flow({ payload }: { payload: Payload }) {
     { name: T.flow.pv, x: 305, y: 45, value: fvePowerKw, isIn: true, more: '' },
     {
       ...{ name: T.flow.battery, x: 55, y: 165, value: batteryPowerKw, isIn: at(batteryPowerKw) < 0 },
-      more: `${socPercent === null ? '' : percent(socPercent)} ${
+      more: `${socPercent === null ? '' : percent(Math.round(socPercent))} ${
         at(batteryPowerKw) > REST_KW ? T.flow.charges : at(batteryPowerKw) < -REST_KW ? T.flow.discharges : ''
       }`.trim(),
     },

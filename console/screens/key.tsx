@@ -62,11 +62,11 @@ function Shows({ apiKey, reload }: { apiKey: ApiKey; reload: () => Promise<void>
                 T.keys.plants,
                 allowedPlantIds === null ? T.keys.allPlants : <PlantLinks ids={allowedPlantIds} />,
               ],
-              [T.keys.addresses, allowedIps.length === 0 ? T.keys.anyAddress : allowedIps.join(', ')],
+              [T.keys.from, allowedIps.length === 0 ? T.keys.anyAddress : allowedIps.join(', ')],
               [T.keys.lastUsed, <Ago at={apiKey.lastUsedAt} />],
               [T.keys.expires, apiKey.expiresAt ? <Time at={apiKey.expiresAt} /> : T.common.never],
               [T.keys.createdBy, apiKey.creator.name],
-              [T.command.created, <Time at={apiKey.createdAt} />],
+              [T.keys.created, <Time at={apiKey.createdAt} />],
             ]}
           />
         </Panel>

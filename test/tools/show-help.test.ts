@@ -8,8 +8,8 @@ const ROOT = join(import.meta.dirname, '..', '..');
 const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>;
 };
-/** They take no arguments and write what they generate. */
-const WITHOUT_HELP = ['vectors', 'docs', 'examples'];
+/** They take no arguments, and write or check what they generate. */
+const WITHOUT_HELP = ['vectors', 'docs', 'examples', 'types'];
 const COMMANDS = Object.entries(scripts)
   .map(([name, script]) => ({ name, file: /^(?:exec )?node (tools\/\S+\.ts)/.exec(script)?.[1] }))
   .filter((one): one is { name: string; file: string } => one.file !== undefined)

@@ -67,8 +67,9 @@ describe('a changed password', () => {
     const body = { currentPassword: PASSWORD, newPassword: NEXT };
     const response = await person.callWithCookie('/auth/change-password', { method: 'POST', body });
     expect(response.status).toBe(200);
-    const [cookie = '', ...others] = response.headers.getSetCookie();
+    const [cookie = '', refresh = '', ...others] = response.headers.getSetCookie();
     expect(others).toEqual([]);
+    expect(refresh).toMatch(/^refresh_token=/);
     expect(cookie).toMatch(/; HttpOnly; Secure; SameSite=Lax$/);
     const accessToken = /^access_token=([^;]+)/.exec(cookie)?.[1] ?? '';
     expect(decodeJwt(accessToken).sid).toBe(decodeJwt(person.accessToken).sid);
