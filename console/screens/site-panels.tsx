@@ -8,7 +8,12 @@ import { T } from '../texts.ts';
 
 export function Moment({ explanation, isNow }: { explanation: Explanation | undefined; isNow: boolean }) {
   const title = isNow ? T.site.now : T.site.past;
-  if (!explanation) return <Panel title={title}>{T.common.loading}</Panel>;
+  if (!explanation)
+    return (
+      <Panel title={title} className="beside">
+        {T.common.loading}
+      </Panel>
+    );
   const { target, waiting, limits, emergency, mode, session, fallback, told, measured } = explanation;
   const place = (one: NonNullable<typeof target>) =>
     [
@@ -19,7 +24,7 @@ export function Moment({ explanation, isNow }: { explanation: Explanation | unde
       .filter(Boolean)
       .join(' ');
   return (
-    <Panel title={title}>
+    <Panel title={title} className="beside">
       <Pairs
         of={[
           [T.site.target, target ? place(target) : T.common.unknown],

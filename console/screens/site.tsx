@@ -66,7 +66,7 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
         )}
       </section>
       <div class="columns">
-        <Panel title={T.site.flow}>
+        <Panel title={T.site.flow} className="flow-panel">
           {latest ? (
             <>
               <Flow payload={latest.payload} />
@@ -155,7 +155,7 @@ function CoursePanel({ plantId, live, atMs }: { plantId: string; live: LiveSite;
   const nowMs = now.value;
   const range = { fromMs: nowMs - ms, toMs: nowMs + ms / 8 };
   return (
-    <Panel title={T.plan.title} actions={<RangeButtons name={name} />}>
+    <Panel title={T.plan.title} className="course" actions={<RangeButtons name={name} />}>
       <Shown loaded={plan}>
         {({ changes, isCut }) => (
           <>

@@ -9,6 +9,7 @@ import { benchAmqp } from './amqp.ts';
 import { benchAmqpIdle } from './amqp-idle.ts';
 import { assertQuiet } from './bench-stack.ts';
 import { benchColdStart } from './cold-start.ts';
+import { benchConsole } from './console.ts';
 import { benchDeviceList } from './device-list.ts';
 import { benchDryRun } from './dry-run.ts';
 import { benchFlood } from './flood.ts';
@@ -58,6 +59,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   identity: benchIdentity,
   oracle: benchOracle,
   devices: benchDeviceList,
+  console: benchConsole,
   'dry-run': benchDryRun,
   streams: benchStreams,
   webhooks: benchWebhooks,
