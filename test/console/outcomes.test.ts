@@ -65,4 +65,15 @@ describe.skipIf(!HAS_BROWSER)('the page of a site', () => {
       .poll(() => row('500 kW IMPORT').innerText(), SOON)
       .toMatch(/rejected[\s\S]*CONSTRAINT_VIOLATION[\s\S]*maxImportKw/);
   });
+
+  it('says that it is not live when the edge was killed, and goes on by itself, bridge and plant too', async () => {
+    const { edge, bridge } = stack.described.pids;
+    await page.getByText('live', { exact: true }).waitFor();
+    for (const pid of [edge, bridge]) process.kill(pid ?? 0, 'SIGKILL');
+    await page.getByText('not live').waitFor({ timeout: 15_000 });
+    await page.getByText('live', { exact: true }).waitFor({ timeout: 40_000 });
+    const grid = () => page.locator('svg.flow').getAttribute('aria-label');
+    const before = await grid();
+    await expect.poll(grid, { timeout: 40_000 }).not.toBe(before);
+  }, 120_000);
 });
