@@ -40,6 +40,10 @@ document.addEventListener('click', (event) => {
   if (!link || link.origin !== window.location.origin || link.target || link.hasAttribute('download')) return;
   if (link.pathname.startsWith('/api/')) return;
   event.preventDefault();
+  if (link.hash !== '' && link.pathname === window.location.pathname) {
+    document.getElementById(link.hash.slice(1))?.focus();
+    return;
+  }
   go(link.pathname + link.search);
 });
 

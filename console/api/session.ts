@@ -48,7 +48,7 @@ export function mayHaveSession(): boolean {
 
 export function signedOut(): void {
   localStorage.removeItem(SESSION_USER);
-  hasExpired.value = user.value != null;
+  if (user.value != null) hasExpired.value = true;
   user.value = null;
 }
 

@@ -1,7 +1,7 @@
 /** Small parts of all screens. */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { CallError } from '../api/client.ts';
 import { T } from '../texts.ts';
 import { callError, Failure } from './load.tsx';
@@ -128,7 +128,7 @@ export function CallForm({
       <button
         type="submit"
         class={danger ? 'danger' : 'primary'}
-        disabled={disabled || isBusy.value}
+        disabled={disabled}
         aria-busy={isBusy.value}
       >
         {label}
@@ -192,8 +192,11 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
-    dialog.current?.showModal();
+  // Before the element is gone, so that the focus goes back to where it was.
+  useLayoutEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    return () => element?.close();
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onClose={close}>

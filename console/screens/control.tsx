@@ -190,7 +190,7 @@ function Confirm({
     <Dialog title={T.control.confirm} close={close}>
       <DryRunResult answer={answer} />
       {done.value !== undefined ? (
-        <p class="notice" role="status">
+        <p class="notice" role="status" tabIndex={-1} ref={(one) => one?.focus()}>
           {done.value}
         </p>
       ) : isRejected ? (

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { EVENT_KINDS } from '../../protocol/routing-keys.ts';
 import { api, read } from '../api/client.ts';
-import { organizationId } from '../api/session.ts';
+import { may, organizationId } from '../api/session.ts';
 import type { ApiKey, Webhook } from '../api/types.ts';
 import { Ago, FirstOf, ms, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
@@ -29,15 +29,17 @@ export function WebhooksScreen() {
   return (
     <>
       <Heading title={T.webhooks.title}>
-        <button
-          type="button"
-          class="primary"
-          onClick={() => {
-            isCreating.value = true;
-          }}
-        >
-          {T.webhooks.create}
-        </button>
+        {may('ORG_ADMIN') && (
+          <button
+            type="button"
+            class="primary"
+            onClick={() => {
+              isCreating.value = true;
+            }}
+          >
+            {T.webhooks.create}
+          </button>
+        )}
       </Heading>
       {secret.value !== undefined && (
         <Dialog
