@@ -104,6 +104,35 @@ export async function readChanges(id: string, name: RangeName): Promise<Changes>
   return { changes, isCut: next !== null };
 }
 
+/** What the energy flow shows. */
+export type FlowValues = Pick<
+  Latest['payload'],
+  'gridPowerKw' | 'fvePowerKw' | 'batteryPowerKw' | 'consumptionPowerKw' | 'socPercent'
+>;
+
+const FLOW_METRICS = [
+  'gridPowerKw',
+  'fvePowerKw',
+  'batteryPowerKw',
+  'consumptionPowerKw',
+  'socPercent',
+] as const;
+/** A reading counts for a moment for this long. */
+const MOMENT_MS = 5 * MINUTE;
+
+/** The energy flow of a moment, from the single readings before it; null where there is none. */
+export async function readFlow(id: string, atMs: number): Promise<FlowValues> {
+  const [from, to] = [new Date(atMs - MOMENT_MS).toISOString(), new Date(atMs + 1).toISOString()];
+  const values = FLOW_METRICS.map(async (metric) => {
+    const query = { metric, from, to, granularity: 'raw' as const };
+    const { readings } = await read(
+      api.GET('/api/v1/plants/{id}/telemetry', { params: { path: { id }, query } }),
+    );
+    return [metric, readings.at(-1)?.value ?? null] as const;
+  });
+  return Object.fromEntries(await Promise.all(values)) as FlowValues;
+}
+
 /** The live values of a site, until `close`. */
 export class LiveSite {
   readonly latest: Signal<Latest | undefined> = signal(undefined);

@@ -1,9 +1,7 @@
 /** The flow of energy: grid, PV, battery and load around the connection of the site. */
-import type { Latest } from '../api/types.ts';
+import type { FlowValues } from '../api/site.ts';
 import { kw, percent } from '../parts/format.tsx';
 import { T } from '../texts.ts';
-
-type Payload = Latest['payload'];
 
 interface Branch {
   name: string;
@@ -19,13 +17,13 @@ const MIDDLE = { x: 180, y: 105 };
 /** Below this a branch is at rest. */
 const REST_KW = 0.005;
 
-export function Flow({ payload }: { payload: Payload }) {
+export function Flow({ payload }: { payload: FlowValues }) {
   const { gridPowerKw, fvePowerKw, batteryPowerKw, consumptionPowerKw, socPercent } = payload;
   const at = (value: number | null) => value ?? 0;
   const branches: Branch[] = [
     {
       ...{ name: T.flow.grid, x: 55, y: 45, value: gridPowerKw, isIn: at(gridPowerKw) >= 0 },
-      more: at(gridPowerKw) >= 0 ? T.flow.imports : T.flow.exports,
+      more: gridPowerKw === null ? '' : gridPowerKw >= 0 ? T.flow.imports : T.flow.exports,
     },
     { name: T.flow.pv, x: 305, y: 45, value: fvePowerKw, isIn: true, more: '' },
     {

@@ -8,10 +8,12 @@ import {
   RANGES,
   type RangeName,
   readChanges,
+  readFlow,
   readHistory,
   readSite,
   type SiteData,
 } from '../api/site.ts';
+import type { Latest } from '../api/types.ts';
 import { Flow } from '../charts/flow.tsx';
 import { PlanLanes } from '../charts/plan-lanes.tsx';
 import { Power } from '../charts/power.tsx';
@@ -66,18 +68,7 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
         )}
       </section>
       <div class="columns">
-        <Panel title={T.site.flow} className="flow-panel">
-          {latest ? (
-            <>
-              <Flow payload={latest.payload} />
-              <p class="muted">
-                <Badge state={latest.payload.dataQuality} /> {T.site.measuredAt} <Ago at={latest.timestamp} />
-              </p>
-            </>
-          ) : (
-            <p class="loading">{T.common.loading}</p>
-          )}
-        </Panel>
+        <FlowPanel plantId={plant.id} latest={latest} atMs={atMs} />
         {may('OPERATOR') && (
           <ControlPanel
             plantId={plant.id}
@@ -94,6 +85,36 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
       <CommandsPanel plantId={plant.id} commands={live.commands.value} />
       <SubDevices subDevices={subDevices} latest={latest} />
     </>
+  );
+}
+
+function FlowPanel({
+  plantId,
+  latest,
+  atMs,
+}: {
+  plantId: string;
+  latest: Latest | undefined;
+  atMs: number | null;
+}) {
+  const past = useLoad(`flow ${plantId} ${atMs}`, async () =>
+    atMs === null ? undefined : await readFlow(plantId, atMs),
+  );
+  return (
+    <Panel title={T.site.flow} className="flow-panel">
+      {atMs !== null ? (
+        <Shown loaded={past}>{(values) => values && <Flow payload={values} />}</Shown>
+      ) : latest ? (
+        <>
+          <Flow payload={latest.payload} />
+          <p class="muted">
+            <Badge state={latest.payload.dataQuality} /> {T.site.measuredAt} <Ago at={latest.timestamp} />
+          </p>
+        </>
+      ) : (
+        <p class="loading">{T.common.loading}</p>
+      )}
+    </Panel>
   );
 }
 
