@@ -289,13 +289,3 @@ export function Table({
     </section>
   );
 }
-
-/** Saves a text as a file of the reader. */
-export function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(url);
-}

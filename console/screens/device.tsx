@@ -5,9 +5,10 @@ import { renderSVG } from 'uqr';
 import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import type { Device, Package } from '../api/types.ts';
+import { download } from '../parts/download.ts';
 import { Ago, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, Code, Dialog, download, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
+import { Badge, CallButton, Code, Dialog, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 export function DeviceScreen({ params: { deviceId = '' } }: { params: Record<string, string> }) {

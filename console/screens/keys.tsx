@@ -4,20 +4,10 @@ import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { api, read, readAll } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { ApiKeyCreated, Plant } from '../api/types.ts';
+import { download } from '../parts/download.ts';
 import { Ago, FirstOf, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import {
-  Badge,
-  CallButton,
-  CallForm,
-  Code,
-  Dialog,
-  download,
-  Field,
-  Heading,
-  Pairs,
-  Table,
-} from '../parts/ui.tsx';
+import { Badge, CallButton, CallForm, Code, Dialog, Field, Heading, Pairs, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { type Tested, TestResult, testKey } from './key-test.tsx';
 
