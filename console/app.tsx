@@ -63,9 +63,9 @@ export function App() {
       return;
     }
     try {
-      const { data, response } = await api.GET('/api/v1/auth/me');
-      if (response.status === 401) user.value = null;
-      else user.value = (await read(Promise.resolve({ data, response }))).user;
+      const answer = await api.GET('/api/v1/auth/me');
+      if (answer.response.status === 401) user.value = null;
+      else user.value = (await read(Promise.resolve(answer))).user;
     } catch (failure) {
       error.value = callError(failure);
     }
@@ -192,7 +192,7 @@ function NoOrganization() {
   );
 }
 
-export function NotFound() {
+function NotFound() {
   return (
     <section class="narrow">
       <h1>{T.errors.notFound}</h1>

@@ -1,6 +1,5 @@
 /** What the screen of a site reads, and how it follows the site. */
 import { type Signal, signal } from '@preact/signals';
-import { EXPLAIN_CHANGES } from '../limits.ts';
 import { api, read } from './client.ts';
 import { openPlantStream, type StreamedEvent, type StreamState } from './stream.ts';
 import type {
@@ -99,7 +98,7 @@ export async function readChanges(id: string, name: RangeName): Promise<Changes>
       next: string | null;
     };
     changes.push(...answer.changes);
-    next = answer.changes.length < EXPLAIN_CHANGES ? null : answer.next;
+    next = answer.next;
   }
   return { changes, isCut: next !== null };
 }

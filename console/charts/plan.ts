@@ -26,17 +26,17 @@ export interface Shown {
 }
 
 /** STOP and HOLD are emergencies of the site, which share the lane with setpoints of that priority. */
-export function laneOf(level: PlanPlace['level']): Lane {
+function laneOf(level: PlanPlace['level']): Lane {
   return level === 'STOP' || level === 'HOLD' ? 'EMERGENCY' : level;
 }
 
-export function nameOf({ level, commandId, slot, mode }: PlanPlace): string {
+function nameOf({ level, commandId, slot, mode }: PlanPlace): string {
   return `${level}|${commandId}|${slot}|${mode}`;
 }
 
 /**
- * The bars between two moments. `changes`: in order; the first may be from before. The last change reaches to `nowMs`, and
- * what has an end after now goes on to it as waiting or active, as it is now.
+ * The bars between two moments. `changes`: in order; the first may be from before. What
+ * was in force after the last one goes on to its end, or to the end of the range.
  */
 export function barsOf(changes: readonly PlanChange[], { fromMs, toMs, nowMs, isCut }: Shown): Bar[] {
   const bars: Bar[] = [];

@@ -4,6 +4,7 @@ import { useRef } from 'preact/hooks';
 import { OPERATING_MODES } from '../../protocol/enums.ts';
 import { api, read } from '../api/client.ts';
 import type { DryRun } from '../api/types.ts';
+import { ConfirmField } from '../parts/confirm.tsx';
 import { kw, localTime } from '../parts/format.tsx';
 import { Badge, CallForm, Dialog, Field, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -202,20 +203,7 @@ function Confirm({
           danger={word !== undefined}
           disabled={word !== undefined && typed.value !== word}
         >
-          {word !== undefined && (
-            <Field label={T.control.typeWord(word)}>
-              {(attributes) => (
-                <input
-                  {...attributes}
-                  autocomplete="off"
-                  value={typed.value}
-                  onInput={(event) => {
-                    typed.value = event.currentTarget.value;
-                  }}
-                />
-              )}
-            </Field>
-          )}
+          {word !== undefined && <ConfirmField word={word} typed={typed} />}
         </CallForm>
       )}
     </Dialog>

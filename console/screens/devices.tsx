@@ -1,7 +1,8 @@
 /** All devices, and the form that registers one. */
 import { useSignal } from '@preact/signals';
 import { DEVICE_TYPES } from '../../protocol/enums.ts';
-import { api, read, readAll } from '../api/client.ts';
+import { api, read } from '../api/client.ts';
+import { readDevices, readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Device } from '../api/types.ts';
 import { Ago } from '../parts/format.tsx';
@@ -9,18 +10,6 @@ import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallForm, Dialog, Field, Heading, Table } from '../parts/ui.tsx';
 import { go } from '../router.tsx';
 import { T } from '../texts.ts';
-
-async function readDevices(): Promise<Device[]> {
-  return await readAll((before) =>
-    read(api.GET('/api/v1/devices', { params: { query: { limit: 100, ...(before ? { before } : {}) } } })),
-  );
-}
-
-async function readPlants() {
-  return await readAll((before) =>
-    read(api.GET('/api/v1/plants', { params: { query: { limit: 100, ...(before ? { before } : {}) } } })),
-  );
-}
 
 export function DevicesScreen() {
   const loaded = useLoad(

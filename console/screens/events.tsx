@@ -2,10 +2,9 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { EVENT_KINDS, type EventKind } from '../../protocol/routing-keys.ts';
-import { api, read, readAll } from '../api/client.ts';
+import { readPlants } from '../api/lists.ts';
 import { organizationId } from '../api/session.ts';
 import { openPlantStream, type StreamedEvent } from '../api/stream.ts';
-import type { Plant } from '../api/types.ts';
 import { Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Field, Heading } from '../parts/ui.tsx';
@@ -25,12 +24,6 @@ interface Row {
   at: string | null;
   summary: string;
   text: string;
-}
-
-async function readPlants(): Promise<Plant[]> {
-  return await readAll((before) =>
-    read(api.GET('/api/v1/plants', { params: { query: { limit: 100, ...(before ? { before } : {}) } } })),
-  );
 }
 
 export function EventsScreen() {

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import type { ApiKey } from '../api/types.ts';
+import { ConfirmField } from '../parts/confirm.tsx';
 import { Ago, Time } from '../parts/format.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallForm, Dialog, Field, Heading, Pairs, Panel } from '../parts/ui.tsx';
@@ -128,18 +129,7 @@ function Revoke({ apiKey, close, done }: { apiKey: ApiKey; close: () => void; do
     <Dialog title={T.keys.revoke} close={close}>
       <p>{T.keys.revokeHint}</p>
       <CallForm submit={revoke} label={T.keys.revoke} danger disabled={typed.value !== apiKey.name}>
-        <Field label={T.control.typeWord(apiKey.name)}>
-          {(attributes) => (
-            <input
-              {...attributes}
-              autocomplete="off"
-              value={typed.value}
-              onInput={(event) => {
-                typed.value = event.currentTarget.value;
-              }}
-            />
-          )}
-        </Field>
+        <ConfirmField word={apiKey.name} typed={typed} />
       </CallForm>
     </Dialog>
   );

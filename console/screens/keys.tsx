@@ -1,9 +1,10 @@
 /** API keys: the list, and the form that makes one. */
 import { useSignal } from '@preact/signals';
 import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
-import { api, read, readAll } from '../api/client.ts';
+import { api, read } from '../api/client.ts';
+import { readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
-import type { ApiKeyCreated, Plant } from '../api/types.ts';
+import type { ApiKeyCreated } from '../api/types.ts';
 import { download } from '../parts/download.ts';
 import { Ago, FirstOf, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
@@ -107,12 +108,6 @@ export function KeysScreen() {
         }
       </Shown>
     </>
-  );
-}
-
-async function readPlants(): Promise<Plant[]> {
-  return await readAll((before) =>
-    read(api.GET('/api/v1/plants', { params: { query: { limit: 100, ...(before ? { before } : {}) } } })),
   );
 }
 

@@ -158,7 +158,7 @@ function AcceptInvitation() {
   );
 }
 
-export function AccountFields() {
+function AccountFields() {
   return (
     <>
       <Field label={T.site.name}>

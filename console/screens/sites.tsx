@@ -1,6 +1,7 @@
 /** All sites, those with trouble first. A row reads its live values while it is on the screen. */
 import { useSignal } from '@preact/signals';
-import { api, read, readAll } from '../api/client.ts';
+import { api, read } from '../api/client.ts';
+import { readActiveAlerts, readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Alert, Plant } from '../api/types.ts';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
@@ -8,6 +9,7 @@ import { CallForm, Dialog, Field, Heading, Panel } from '../parts/ui.tsx';
 import { go, setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { SiteRow } from './site-row.tsx';
+import { troubleOf } from './trouble.ts';
 
 const LIST_MS = 15_000;
 
@@ -17,33 +19,8 @@ interface Listed {
 }
 
 async function load(): Promise<Listed> {
-  const [plants, alerts] = await Promise.all([
-    readAll((before) => read(api.GET('/api/v1/plants', { params: { query: pageOf(before) } }))),
-    readAll(
-      async (before) =>
-        (await read(
-          api.GET('/api/v1/alerts', { params: { query: { ...pageOf(before), status: 'ACTIVE' } } }),
-        )) as { data: Alert[]; meta: { next: string | null } },
-    ),
-  ]);
-  const sorted = Map.groupBy(
-    alerts.filter((alert) => alert.plantId !== null),
-    (alert) => alert.plantId ?? '',
-  );
-  return { plants, alerts: sorted };
-}
-
-function pageOf(before: string | undefined) {
-  return { limit: 100, ...(before === undefined ? {} : { before }) };
-}
-
-const STATUS_TROUBLE = { OFFLINE: 30, DEGRADED: 20, PENDING: 5, ONLINE: 0 } as const;
-const SEVERITY_TROUBLE = { CRITICAL: 25, WARNING: 10, INFO: 1 } as const;
-
-/** How much attention a site needs: it sorts the list. */
-export function troubleOf(plant: Pick<Plant, 'status'>, alerts: readonly Pick<Alert, 'severity'>[]): number {
-  const worst = Math.max(0, ...alerts.map(({ severity }) => SEVERITY_TROUBLE[severity]));
-  return STATUS_TROUBLE[plant.status] + worst + Math.min(alerts.length, 9) / 10;
+  const [plants, alerts] = await Promise.all([readPlants(), readActiveAlerts()]);
+  return { plants, alerts: Map.groupBy(alerts, ({ plantId }) => plantId ?? '') };
 }
 
 export function SitesScreen() {

@@ -132,9 +132,11 @@ async function eventTail(page: Page, { edge, plants, key }: BenchStack, minutes:
     const message = JSON.stringify({ ...head, payload: { mode: 'NONE' } });
     const body = JSON.stringify({ routingKey: 'acme.command.mode', message });
     const headers = { 'x-api-key': key, 'content-type': 'application/json' };
-    await fetch(`${edge.url}/api/v1/vcp/sites/${plantId}/commands`, { method: 'POST', headers, body });
+    const url = `${edge.url}/api/v1/vcp/sites/${plantId}/commands`;
+    if (!(await fetch(url, { method: 'POST', headers, body })).ok) throw new Error('refused');
   };
-  const timer = setInterval(() => void send().catch(() => {}), 1_000 / EVENTS_PER_SECOND);
+  let failed = 0;
+  const timer = setInterval(() => void send().catch(() => (failed += 1)), 1_000 / EVENTS_PER_SECOND);
   try {
     await page.locator('.tail li').nth(50).waitFor();
     const frames: number[] = [];
@@ -143,6 +145,7 @@ async function eventTail(page: Page, { edge, plants, key }: BenchStack, minutes:
       frames.push(...(await framesOf(page, MINUTE_MS)));
       heaps.push(await heapMb(page));
     }
+    if (failed > 0) throw new Error(`${failed} commands got no answer, so there were fewer events`);
     return { frames: percentile(frames, 0.05), firstMb: heaps[0] ?? 0, lastMb: heaps.at(-1) ?? 0 };
   } finally {
     clearInterval(timer);
