@@ -116,6 +116,13 @@ function inWorkerd() {
   }));
 }
 
+/**
+ * The console of tests in workerd writes straight to the runtime's output. Otherwise Vitest waits for ever for a line
+ * that an object writes while the last file of its runtime ends: the pool sends such a line only with its next message,
+ * and none follows (cloudflare/workers-sdk issue 15719).
+ */
+const PLAIN_CONSOLE = { disableConsoleIntercept: true };
+
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
@@ -145,6 +152,7 @@ export default defineConfig({
         plugins: [inWorkerd()],
         test: {
           name: 'workerd',
+          ...PLAIN_CONSOLE,
           deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
           // Files share a runtime and use different plants and keys: a runtime per file would take two
           // seconds more each.
@@ -159,6 +167,7 @@ export default defineConfig({
         plugins: [inWorkerd()],
         test: {
           name: 'workerd apart',
+          ...PLAIN_CONSOLE,
           deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
           include: suites([APART]),
           exclude: [...EXCLUDED, PURE],

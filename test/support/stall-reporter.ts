@@ -39,7 +39,8 @@ export class StallReporter implements Reporter {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       const files =
-        [...this.#running].map((file) => `  ${file}`).join('\n') || '  none: a runtime did not stop';
+        [...this.#running].map((file) => `  ${file}`).join('\n') ||
+        '  none: all files ended, but a runtime did not say so';
       process.stderr.write(
         `No test ended for ${STALL_SECONDS} s after ${this.#ended} files. Still running:\n${files}\n`,
       );
