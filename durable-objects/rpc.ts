@@ -12,6 +12,7 @@ import type { CommandAnswer, PublishRefusal } from '../protocol/rest-publish.ts'
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import type { SignatureVerdict } from '../protocol/timeline.ts';
 import type { SiteQuestion, VhostAskRpc } from './ask-rpc.ts';
 import type { BackupRpc } from './backup-rpc.ts';
 import type { DeadLetterRpc } from './dead-letter-rpc.ts';
@@ -80,7 +81,6 @@ export interface RefusedLogin {
 }
 
 /** The Vhost's result for the signature of a publish [C-7.2]. */
-export type SignatureVerdict = 'valid' | 'not-needed' | 'missing' | 'mismatch';
 
 /** One authorized publish, as the Vhost submits it to the Site. */
 export interface Submission {
@@ -235,8 +235,17 @@ export interface SiteRpc extends BackupRpc {
   ask(question: SiteQuestion): Promise<string | null>;
   /** JSON of `SiteConfigSnapshot`. */
   readConfig(siteId: string): Promise<string>;
-  /** `isMember`: members of the organization see which of them sent a command. */
-  readCommands(siteId: string, page: number, pageSize: number, isMember?: boolean): Promise<CommandLogPage>;
+  /**
+   * `isMember`: members of the organization see which of them sent a command. `atMs`: only commands that were recorded at
+   * this time or before.
+   */
+  readCommands(
+    siteId: string,
+    page: number,
+    pageSize: number,
+    isMember?: boolean,
+    atMs?: number,
+  ): Promise<CommandLogPage>;
   readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
   readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk>;
   readMeterState(siteId: string): Promise<MeterReading | null>;

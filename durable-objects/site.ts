@@ -162,9 +162,9 @@ export class Site extends RestorableObject implements SiteRpc {
     return this.#site.configuration.snapshot(siteId, this.#site.clock.now()).text;
   }
 
-  async readCommands(siteId: string, page: number, pageSize: number, isMember = false) {
+  async readCommands(siteId: string, page: number, pageSize: number, isMember = false, atMs?: number) {
     await this.#ready(siteId);
-    return readCommands(this.#site.commandRows, siteId, { page, pageSize, isMember });
+    return readCommands(this.#site.commandRows, siteId, { page, pageSize, isMember, atMs });
   }
 
   async readLatestTelemetry(siteId: string) {

@@ -15,12 +15,19 @@ import type { CommandRow, CommandRows } from './rows.ts';
 const PERSON = 'user:';
 const ORGANIZATION = 'organization';
 
+/** `atMs`: only the commands that were recorded at this time or before. */
 export function readCommands(
   commands: CommandRows,
   siteId: string,
-  { page, pageSize, isMember }: { page: number; pageSize: number; isMember: boolean },
+  {
+    page,
+    pageSize,
+    isMember,
+    atMs,
+  }: { page: number; pageSize: number; isMember: boolean; atMs?: number | undefined },
 ): CommandLogPage {
-  return { items: logEntries(siteId, commands.page(page, pageSize), isMember).text, total: commands.total() };
+  const rows = commands.log.page(page, pageSize, atMs);
+  return { items: logEntries(siteId, rows, isMember).text, total: commands.log.total(atMs) };
 }
 
 /** Formats the rows of one page: JSON of `CommandLogEntry[]`. `isMember`: it shows who sent a command of a person. */

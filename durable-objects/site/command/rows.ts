@@ -5,6 +5,7 @@ import type { CommandType } from '../../../protocol/routing-keys.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { EMPTY, type Extent, type Trimmable } from '../retention.ts';
+import { LogPages } from './log-pages.ts';
 
 export type CommandRow = {
   sequence: number;
@@ -93,11 +94,14 @@ const HELD = `SELECT command_sequence FROM dispatch WHERE command_sequence IS NO
 const ROW_BYTES = 400;
 
 export class CommandRows implements Trimmable {
+  /** The rows by their place and time. */
+  readonly log: LogPages<CommandRow>;
   readonly #sql: Sql;
   #extent: Extent | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
+    this.log = new LogPages(sql);
   }
 
   find(sequence: number): CommandRow | undefined {
@@ -108,69 +112,12 @@ export class CommandRows implements Trimmable {
     return this.#sql.one<CommandRow>('SELECT * FROM command WHERE id = ?', id);
   }
 
-  /** The rows that were recorded in [from, to), oldest first. They are in the order of their sequence, so a search finds the first. */
-  recordedIn(fromMs: number, toMs: number, limit: number): CommandRow[] {
-    return this.#sql.all<CommandRow>(
-      'SELECT * FROM command WHERE sequence >= ? AND sequence < ? ORDER BY sequence LIMIT ?',
-      this.#firstSince(fromMs),
-      this.#firstSince(toMs),
-      limit,
-    );
-  }
-
-  /** The sequence of the first row that was recorded at this time or later. Without one: the sequence of the next new row. */
-  #firstSince(atMs: number): number {
-    let low = this.#gaplessFrom();
-    let high = this.newest() + 1;
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2);
-      const row = this.#sql.one<{ at: number }>(
-        'SELECT created_at_ms AS at FROM command WHERE sequence = ?',
-        middle,
-      );
-      const isOlder = (row?.at ?? 0) < atMs;
-      if (isOlder) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-
   /** The row of a publish that was rejected without reserving its messageId. */
   ofPublish(publishId: string): CommandRow | undefined {
     return this.#sql.one<CommandRow>(
       'SELECT * FROM command WHERE publish_id = ? AND publish_id IS NOT NULL',
       publishId,
     );
-  }
-
-  /**
-   * Number of rows in the log. From some sequence on the log has no gaps, so only the few rows before it are
-   * counted.
-   */
-  total(): number {
-    const first = this.#gaplessFrom();
-    const kept = this.#number('SELECT count(*) AS number FROM command WHERE sequence < ?', first) ?? 0;
-    return Math.max(0, this.newest() - first + 1) + kept;
-  }
-
-  /** One page, newest first. Recent sequences have no gaps, so a page is found without scanning. */
-  page(page: number, pageSize: number): CommandRow[] {
-    const first = this.#gaplessFrom();
-    const from = this.newest() - (page - 1) * pageSize;
-    const rows = this.#sql.all<CommandRow>(
-      'SELECT * FROM command WHERE sequence <= ? AND sequence >= ? ORDER BY sequence DESC LIMIT ?',
-      from,
-      first,
-      pageSize,
-    );
-    if (rows.length === pageSize) return rows;
-    const kept = this.#sql.all<CommandRow>(
-      'SELECT * FROM command WHERE sequence < ? ORDER BY sequence DESC LIMIT ? OFFSET ?',
-      first,
-      pageSize - rows.length,
-      Math.max(0, first - 1 - from),
-    );
-    return [...rows, ...kept];
   }
 
   /** Open commands, newest first. Each has a dispatch, a plan entry or an open schedule. */
@@ -281,17 +228,6 @@ export class CommandRows implements Trimmable {
     turn.write('UPDATE counters SET emergency_sequence = ?', sequence);
   }
 
-  #gaplessFrom(): number {
-    const start = this.#number('SELECT log_start AS number FROM counters') ?? 0;
-    const oldest = this.#number('SELECT min(sequence) AS number FROM command');
-    return Math.max(start, oldest ?? 1);
-  }
-
-  /** The sequence of the newest row. Without rows: 0. */
-  newest(): number {
-    return this.#number('SELECT max(sequence) AS number FROM command') ?? 0;
-  }
-
   /**
    * The value of the column `number` of a query's only row; undefined if the value is null or the query
    * returns no row.
@@ -301,7 +237,7 @@ export class CommandRows implements Trimmable {
   }
 
   #readExtent(): Extent {
-    const newest = this.find(this.newest());
+    const newest = this.find(this.log.newest());
     // The oldest row that may be deleted.
     const first = this.#number(
       `SELECT sequence AS number FROM command WHERE sequence NOT IN (${HELD}) ORDER BY sequence LIMIT 1`,

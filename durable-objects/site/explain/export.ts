@@ -58,7 +58,7 @@ export function exportPart(sources: ExportSources, { fromMs, toMs }: ExportQuery
   const { commandRows, planJournal, store } = sources;
   const hourMs = Math.min(toMs, fromMs + PART_MS);
   const { samples, untilMs } = samplesIn(store, fromMs, hourMs);
-  const commands = commandRows.recordedIn(fromMs, untilMs, PART_ROWS);
+  const commands = commandRows.log.recordedIn(fromMs, untilMs, PART_ROWS);
   const changes = planJournal.rows.between(fromMs, untilMs, PART_ROWS);
   // A part ends before the first moment that may have more rows than were read.
   const cutMs = Math.min(
@@ -69,7 +69,7 @@ export function exportPart(sources: ExportSources, { fromMs, toMs }: ExportQuery
   const isBefore = (behindMs: number) => (line: Placed) => line.line.atMs < behindMs;
   // All rows of one moment are more than a part: then the part has them all.
   const isCrowded = cutMs <= fromMs;
-  const all = isCrowded ? commandRows.recordedIn(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : commands;
+  const all = isCrowded ? commandRows.log.recordedIn(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : commands;
   const every = isCrowded ? planJournal.rows.between(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : changes;
   const behindMs = isCrowded ? fromMs + 1 : cutMs;
   const lines: Placed[] = [

@@ -109,7 +109,7 @@ export class PlanJournal {
       isFallback: presence.isFallbackEngaged(turn.now),
       configVersion: configuration.version,
       limits: LIMIT_NAMES.map((name) => limits?.[name] ?? null),
-      newestCommand: this.#host.commands.rows.newest(),
+      newestCommand: this.#host.commands.rows.log.newest(),
     };
   }
 

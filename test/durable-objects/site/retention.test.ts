@@ -146,8 +146,11 @@ describe('the command log at its budget', () => {
     await boundSite(plant.id, { commandLogBytes: 50 * KIB });
     await partner.submit(charge());
     const open = await newestCommand(plant.id);
+    await passTime(plant.id, 1);
     await fillLog(partner, 100);
     await passTime(plant.id, SECOND);
+    const begun = await readCommands(plant.id, 1, 500, Date.parse(String(open.createdAt)));
+    expect(begun).toMatchObject({ items: [{ id: open.id }], total: 1 });
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
     await passTime(plant.id, 20 * SECOND);
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');

@@ -8,9 +8,9 @@ export interface LogPage {
   total: number;
 }
 
-/** A page of the command log, newest first. */
-export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<LogPage> {
-  const { items, total } = await siteOf(siteId).readCommands(siteId, page, pageSize);
+/** A page of the command log, newest first. `atMs`: of the commands that were recorded at this time or before. */
+export async function readCommands(siteId: string, page = 1, pageSize = 50, atMs?: number): Promise<LogPage> {
+  const { items, total } = await siteOf(siteId).readCommands(siteId, page, pageSize, false, atMs);
   return { items: JSON.parse(items), total };
 }
 

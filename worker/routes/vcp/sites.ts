@@ -77,9 +77,11 @@ export const siteRoutes = [
     query: z.object({
       page: integerParameter(1, LIMIT.commandsPage, 1),
       pageSize: integerParameter(1, LIMIT.commandsPageSize, LIMIT.commandsPageSizeDefault),
+      at: instantParameter.optional(),
     }),
     answer: {
-      description: 'A page of the command log, newest first; `total` counts the rows of all pages',
+      description:
+        'A page of the command log, newest first; with `at`, only commands that were recorded at this time or before, as they are now. `total` counts the rows of all pages',
       body: z.strictObject({
         items: z.array(commandLogEntry),
         page: z.int().min(1),
@@ -87,8 +89,8 @@ export const siteRoutes = [
         total: z.int().min(0),
       }),
     },
-    read: async (site, siteId, { page, pageSize }, { isMember }) => {
-      const { items, total } = await site.readCommands(siteId, page, pageSize, isMember);
+    read: async (site, siteId, { page, pageSize, at }, { isMember }) => {
+      const { items, total } = await site.readCommands(siteId, page, pageSize, isMember, at);
       return jsonObject({ items: new JsonText(items), page, pageSize, total });
     },
   }),

@@ -35,6 +35,12 @@ describe('the command log', () => {
     expect(all.items.map((row) => row.messageId)).toEqual(sent);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(all.total);
     expect((await readCommands(plant.id, 1_000_000, 500)).items).toEqual([]);
+    const atSecond = await readCommands(plant.id, 2, 50, START_MS + SECOND);
+    expect(atSecond.items.map((row) => row.messageId)).toEqual(sent.slice(90));
+    expect(atSecond.total).toBe(80);
+    expect((await readCommands(plant.id, 1, 50, START_MS)).items[0]?.messageId).toBe(sent[80]);
+    expect(await readCommands(plant.id, 1, 50, START_MS - 1)).toEqual({ items: [], total: 0 });
+    expect((await readCommands(plant.id, 1, 500, START_MS + HOUR)).items).toHaveLength(120);
   });
 
   it('a log row has the fields of its command and omits those without a value [C-4.3]', async () => {
