@@ -2,7 +2,7 @@
 import type { DryRunCommand } from '../protocol/dry-run.ts';
 import type { KeyStatus } from '../protocol/key-status.ts';
 import type { PublishRefusal } from '../protocol/rest-publish.ts';
-import type { UntimedStep } from '../protocol/timeline.ts';
+import type { PlantMessage, SignatureVerdict, UntimedStep } from '../protocol/timeline.ts';
 import type { EventSearch } from './journal-rpc.ts';
 
 /** A moment, null: now; or the changes in a time. */
@@ -19,13 +19,16 @@ export interface ExportPart {
 
 /**
  * The life of a command. `keyId`: the key whose journal has the events of the command, empty for the command of a person;
- * `command`: JSON of its log entry; `steps`: in order; `events`: what the site has sent to the key about it.
+ * `command`: JSON of its log entry; `steps`: in order; `events`: what the site has sent to the key about it. `signed`: what
+ * was found of its signature, and the timestamp of the message; `messages`: those for the devices.
  */
 export interface CommandLife {
   keyId: string;
   command: string;
   steps: UntimedStep[];
   events: (EventSearch & { name: string })[];
+  signed?: { verdict: SignatureVerdict; timestampMs: number } | null;
+  messages?: PlantMessage[];
 }
 
 /** Who asks: a key, which sees only its own commands; null: a member of the organization, who sees all. */

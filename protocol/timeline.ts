@@ -36,7 +36,28 @@ export type TimelineStep = z.infer<typeof timelineStep>;
 /** A step that has no place among the others yet. */
 export type UntimedStep = Omit<TimelineStep, 'at' | 'tookMs'> & { atMs: number };
 
-export const timeline = z.strictObject({ command: commandLogEntry, steps: z.array(timelineStep) });
+const SIGNATURE_VERDICTS = ['valid', 'not-needed', 'missing', 'mismatch'] as const;
+export type SignatureVerdict = (typeof SIGNATURE_VERDICTS)[number];
+
+/** A message for a device of the plant. */
+export const plantMessage = z.strictObject({
+  deviceId: z.string(),
+  /** Null: the command has ended, and this is the message that was planned when it was judged. */
+  cmdId: z.string().nullable(),
+  action: z.string(),
+  payload: z.record(z.string(), z.unknown()),
+});
+export type PlantMessage = z.infer<typeof plantMessage>;
+
+export const timeline = z.strictObject({
+  command: commandLogEntry,
+  steps: z.array(timelineStep),
+  /** What the platform found of the message's signature, and the timestamp of the message; null: not recorded. */
+  signature: z.enum(SIGNATURE_VERDICTS).nullable(),
+  timestamp: instant.nullable(),
+  /** The messages for the devices of the plant. */
+  messages: z.array(plantMessage),
+});
 
 /** In the order of their times; steps of the same time stay in their order. */
 export function timedSteps(steps: readonly UntimedStep[]): TimelineStep[] {

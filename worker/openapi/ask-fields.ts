@@ -140,6 +140,16 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
     'The commands that were last rejected, newest first, as far as the last rows of the event journal have them.',
   'Timeline.command': 'The row of the command log.',
   'Timeline.steps': 'The steps in the order of their times.',
+  'Timeline.signature':
+    'What the platform found of the signature: `valid`, `not-needed`, `missing` or `mismatch`; null: not recorded.',
+  'Timeline.timestamp': `The timestamp of the message, ${TIME}; null: not recorded.`,
+  'Timeline.messages':
+    'The messages for the devices of the plant; empty: none was sent, or none is known any more.',
+  'PlantMessage.deviceId': 'The device that gets the message.',
+  'PlantMessage.cmdId':
+    'The id of the command to the device; null: the command has ended, and this is the message that was planned when it was judged.',
+  'PlantMessage.action': 'What the device is to do.',
+  'PlantMessage.payload': 'The payload of the message.',
   'TimelineStep.at': `When it happened, ${TIME}.`,
   'TimelineStep.step': 'What happened.',
   'TimelineStep.reason': 'What was decided, or found.',

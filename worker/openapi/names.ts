@@ -136,6 +136,7 @@ const SCHEMAS = {
   TemplateSignal: template.templateSignal,
   Timeline: timeline.timeline,
   TimelineStep: timeline.timelineStep,
+  PlantMessage: timeline.plantMessage,
   TokenAnswer: device.tokenAnswer,
   TokenProof: account.tokenProof,
   TokenRenewal: device.tokenRenewal,

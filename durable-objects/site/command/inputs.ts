@@ -9,8 +9,8 @@ import {
   type SiteConfig,
   UNLIMITED,
 } from '../../../protocol/site-config.ts';
+import type { SignatureVerdict } from '../../../protocol/timeline.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
-import type { SignatureVerdict } from '../../rpc.ts';
 import type { ActiveEmergency, BatteryDemand, ServingDevice, SiteView } from '../site-view.ts';
 
 /** Of larger sites only the sub-devices that matter are stored. */
@@ -108,14 +108,18 @@ export function recording(
   return { view: seen, recorded };
 }
 
-/** The view as it was recorded. Throws where a rule reads what was not recorded: the rule is new. */
+/** A rule reads what was not recorded: the rule is newer than the record. */
+export class NotRecorded extends Error {}
+
+/** The view as it was recorded. Its functions throw `NotRecorded`. */
 export function replayed(recorded: RecordedView): SiteView {
   const of = <Value>(
     map: Readonly<Record<string, Value | null>> | undefined,
     id: string,
     what: string,
   ): Value | undefined => {
-    if (map === undefined || !Object.hasOwn(map, id)) throw new Error(`the record has no ${what} of ${id}`);
+    if (map === undefined || !Object.hasOwn(map, id))
+      throw new NotRecorded(`the record has no ${what} of ${id}`);
     return map[id] ?? undefined;
   };
   const { emergency, gatewayId, demands = {}, unreleased = [], exists = true } = recorded;

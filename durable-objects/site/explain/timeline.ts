@@ -4,6 +4,7 @@ import type { Acknowledgement } from '../../../protocol/event.ts';
 import type { UntimedStep } from '../../../protocol/timeline.ts';
 import type { CommandLife } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
+import type { JudgementInputs } from '../command/inputs.ts';
 import { logEntryOf } from '../command/log.ts';
 import type { MessageIdRows } from '../command/message-ids.ts';
 import type { Decision } from '../command/pipeline.ts';
@@ -13,6 +14,7 @@ import type { DispatchRow } from '../dispatch/rows.ts';
 import { acknowledgementId, executionId } from '../event/event-rows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Span } from '../plan/state.ts';
+import { plantMessages } from './plant-messages.ts';
 
 /** How many times of being displaced a timeline shows: the latest ones. */
 const SPANS = 20;
@@ -36,15 +38,19 @@ export function readTimeline(
   const spans =
     command.spans === null ? plan.state.spansOf(command.sequence, clock.now()) : JSON.parse(command.spans);
   const acknowledged = messageIds.find(command.key_id, command.message_id);
+  const own = dispatches.rows.ofCommand(command.sequence);
   const steps = timelineOf(command, {
-    dispatches: dispatches.rows.ofCommand(command.sequence),
+    dispatches: own,
     ...{ spans, isActive },
     acknowledgement:
       acknowledged?.command_id === command.id ? statusOf(acknowledged.acknowledgement) : undefined,
   });
+  const inputs = command.inputs === null ? undefined : (JSON.parse(command.inputs) as JudgementInputs);
   return JSON.stringify({
     ...{ keyId: command.key_id, command: logEntryOf(siteId, command, keyId === null).text },
     ...{ steps, events: eventsOf(command) },
+    signed: inputs ? { verdict: inputs.signature, timestampMs: inputs.timestampMs } : null,
+    messages: plantMessages(command, inputs, own),
   } satisfies CommandLife);
 }
 

@@ -1,8 +1,9 @@
 /** Random commands of all kinds: valid ones, and ones that break each rule [C-7.4]. */
 import fc from 'fast-check';
-import type { SignatureVerdict, Submission } from '../../../durable-objects/rpc.ts';
+import type { Submission } from '../../../durable-objects/rpc.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';
+import type { SignatureVerdict } from '../../../protocol/timeline.ts';
 import { MINUTE, SECOND } from './site-clock.ts';
 import { submission } from './site-submissions.ts';
 

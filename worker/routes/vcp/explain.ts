@@ -4,7 +4,7 @@ import type { CommandLife } from '../../../durable-objects/ask-rpc.ts';
 import type { FoundEvent } from '../../../durable-objects/journal-rpc.ts';
 import { reasonOf } from '../../../durable-objects/object/reason.ts';
 import { explainAnswer } from '../../../protocol/explain.ts';
-import { uuid } from '../../../protocol/ids.ts';
+import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { timedSteps, timeline, type UntimedStep } from '../../../protocol/timeline.ts';
 import type { Env } from '../../env.ts';
@@ -45,7 +45,7 @@ export const explainRoutes = [
     params: z.object({ commandId: uuid }),
     answer: {
       description:
-        'The command with its steps: what happened when, and how long after the step before. A partner sees the commands of its own key',
+        'The command with its steps: what happened when, and how long after the step before; what was found of its signature; and the messages that it became for the devices. A partner sees the commands of its own key',
       body: timeline,
     },
     errors: ['NOT_FOUND'],
@@ -58,7 +58,14 @@ export const explainRoutes = [
         );
       const life = JSON.parse(text) as CommandLife;
       const steps = timedSteps([...life.steps, ...(await eventSteps(vhosts, life))]);
-      return jsonObject({ command: new JsonText(life.command), steps });
+      const { signed, messages = [] } = life;
+      return jsonObject({
+        command: new JsonText(life.command),
+        steps,
+        signature: signed?.verdict ?? null,
+        timestamp: signed ? formatInstant(signed.timestampMs) : null,
+        messages,
+      });
     },
   }),
 ];

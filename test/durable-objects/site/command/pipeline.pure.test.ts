@@ -9,7 +9,7 @@ import {
   siteView,
   subsetsOf,
 } from '#workerd/site-view.ts';
-import type { SignatureVerdict, Submission } from '../../../../durable-objects/rpc.ts';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
 import { publishDigest } from '../../../../durable-objects/site/command/message-ids.ts';
 import {
   type EarlierMessage,
@@ -19,6 +19,7 @@ import {
 } from '../../../../durable-objects/site/command/pipeline.ts';
 import { compact } from '../../../../protocol/compact-json.ts';
 import { COMMAND_FAMILIES, type CommandFamily } from '../../../../protocol/routing-keys.ts';
+import type { SignatureVerdict } from '../../../../protocol/timeline.ts';
 
 const LATER = '2030-03-05T10:00:00.000Z';
 const TOLERANCE_MS = 300_000;

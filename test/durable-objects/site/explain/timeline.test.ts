@@ -1,20 +1,27 @@
 /** The life of a command as steps [C-13.2]. */
 import { HOUR, passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
-import { sendAck, sendTelemetry } from '#workerd/site-devices.ts';
-import { newAwaySite, obey, planned, rowOf } from '#workerd/site-plan.ts';
+import { nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '#workerd/site-plan.ts';
 import { rowsOf } from '#workerd/site-rows.ts';
-import { charge, Submitter } from '#workerd/site-submissions.ts';
+import { charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
 import type { CommandLife } from '../../../../durable-objects/ask-rpc.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
+import type { DeviceAckStatus } from '../../../../protocol/enums.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 import { timedSteps, timeline } from '../../../../protocol/timeline.ts';
 
 async function read({ id }: Plant, commandId: string, keyId: string | null = null) {
   const text = await siteOf(id).ask({ kind: 'timeline', siteId: id, keyId, commandId });
   if (text === null) return null;
-  const { command, steps, events } = JSON.parse(text) as CommandLife;
-  return { ...timeline.parse({ command: JSON.parse(command), steps: timedSteps(steps) }), events };
+  const { command, steps, events, signed, messages } = JSON.parse(text) as CommandLife;
+  const shown = timeline.parse({
+    ...{ command: JSON.parse(command), steps: timedSteps(steps), messages },
+    signature: signed?.verdict ?? null,
+    timestamp: signed ? formatInstant(signed.timestampMs) : null,
+  });
+  return { ...shown, events };
 }
 
 /** The steps as texts: seconds since the start, step, reason, attempt. */
@@ -97,6 +104,47 @@ describe('the timeline of a command', () => {
       '0 PLANNED on top, as HIGH',
       '10 ENDED FAILED: EXPIRED',
     ]);
+  });
+
+  it.each<[string, () => Submission, DeviceAckStatus[], number]>([
+    ['a batch', () => charge(5), ['RECEIVED', 'COMPLETED'], SECOND],
+    ['a setpoint', () => planned(20, 'HIGH', { forMs: 10 * SECOND }), ['RECEIVED'], HOUR],
+    ['a mode', () => submission('mode', { mode: 'MAX_EXPORT', reason: 'night' }), ['COMPLETED'], SECOND],
+    ['an emergency', () => submission('emergency', { type: 'HOLD' }), ['COMPLETED'], SECOND],
+  ])(
+    'of %s has the message that the gateway got, while it is open and after its end [C-13.2]',
+    async (_name, make, statuses, untilEndMs) => {
+      const scene = await newPlannedSite();
+      const { plant, partner, link } = scene;
+      const publish = make();
+      await partner.submit(publish);
+      const { id } = await rowOf(plant, publish);
+      const { cmdId, action, payload } = await nthCommand(link, 1);
+      const message = { deviceId: plant.gateway.id, action, payload };
+      expect(await read(plant, id)).toMatchObject({
+        signature: publish.signature,
+        timestamp: formatInstant(publish.timestampMs),
+        messages: [{ ...message, cmdId }],
+      });
+      await obey(scene, 1, ...statuses);
+      await passTime(plant.id, untilEndMs);
+      const ended = await read(plant, id);
+      expect(ended?.command.finishedAt).toBeDefined();
+      expect(ended?.messages).toEqual([{ ...message, cmdId: null }]);
+    },
+  );
+
+  it('of a command that was never sent has no message, and says what was wrong with its signature', async () => {
+    const { plant, partner } = await newAwaySite();
+    const unsigned = submission('emergency', { type: 'STOP' }, { signature: 'missing' });
+    const late = planned(20, 'HIGH', { forMs: 10 * SECOND });
+    await partner.submit(unsigned, late);
+    await passTime(plant.id, HOUR);
+    expect(await read(plant, (await rowOf(plant, unsigned)).id)).toMatchObject({
+      signature: 'missing',
+      messages: [],
+    });
+    expect(await read(plant, (await rowOf(plant, late)).id)).toMatchObject({ messages: [] });
   });
 
   it('is only shown to the key that sent the command, and to members', async ({

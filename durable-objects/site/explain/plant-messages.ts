@@ -1,0 +1,47 @@
+/** What a command became for the devices of its plant [C-13.2]. Pure. */
+import { parseCommand } from '../../../protocol/command.ts';
+import type { PlantMessage } from '../../../protocol/timeline.ts';
+import { type JudgementInputs, NotRecorded, replayed } from '../command/inputs.ts';
+import { kindOf } from '../command/kind/kinds.ts';
+import { judgeCommand } from '../command/pipeline.ts';
+import type { CommandRow } from '../command/rows.ts';
+import type { DispatchRow } from '../dispatch/rows.ts';
+
+/**
+ * Of an open command: its dispatches. They are deleted when it ends; then: what it was planned as when it was judged, if it
+ * was sent at all.
+ */
+export function plantMessages(
+  command: CommandRow,
+  inputs: JudgementInputs | undefined,
+  dispatches: readonly DispatchRow[],
+): PlantMessage[] {
+  if (dispatches.length > 0)
+    return dispatches.map(({ cmd_id: cmdId, device_id: deviceId, action, payload }) => ({
+      ...{ deviceId, cmdId, action },
+      payload: JSON.parse(payload),
+    }));
+  if (command.dispatched_at_ms === null || !inputs) return [];
+  try {
+    return plannedAgain(command, inputs);
+  } catch (error) {
+    // A rule that is newer than the command reads what was not recorded: nobody knows the messages any more.
+    if (error instanceof NotRecorded) return [];
+    throw error;
+  }
+}
+
+function plannedAgain(command: CommandRow, inputs: JudgementInputs): PlantMessage[] {
+  const parsed = parseCommand(command.command_type, command.payload);
+  if (!parsed.ok) return [];
+  const view = replayed(inputs.view);
+  const judgement = judgeCommand(parsed.value, view, command.created_at_ms);
+  if (judgement.verdict !== 'valid') return [];
+  const { payload } = judgement.command;
+  return kindOf(judgement.command)
+    .plan(payload, judgement.items, view)
+    .map(({ deviceId, action, payloadText }) => ({
+      ...{ deviceId, cmdId: null, action },
+      payload: JSON.parse(payloadText),
+    }));
+}
