@@ -78,6 +78,7 @@ export const AUDIT_EVENTS = [
   'webhook.disabled',
   'webhook.enabled',
   'webhook.recovered',
+  'webhook.resent',
   'webhook.secret_rotated',
   'webhook.tested',
   'webhook.updated',

@@ -121,15 +121,17 @@ export const webhookAttempts = z.strictObject({
 
 /**
  * What a Vhost is asked about a webhook. `enable`: deliver again, from where it stopped; `recover`: deliver all events
- * since a time again; `test`: post a message that is no event; `attempts`: the last attempts.
+ * since a time again; `test`: post a message that is no event; `resend`: post one event once more; `attempts`: the last
+ * attempts.
  */
 export type WebhookQuestion =
   | { kind: 'state' | 'enable' | 'test' | 'attempts' }
-  | { kind: 'recover'; sinceMs: number };
+  | { kind: 'recover'; sinceMs: number }
+  | { kind: 'resend'; sequence: number };
 
 /**
- * `attempts`: oldest first, for the question `attempts`; the one of a `test`. `refused`: the key has ended, the Vhost
- * knows no such webhook, or a test of it is under way.
+ * `attempts`: oldest first, for the question `attempts`; the one of a `test` or a `resend`. `refused`: the key has ended,
+ * the Vhost knows no such webhook, such a post of it is under way, or no event that it gets has the sequence.
  */
 export type WebhookAnswer =
   | {
@@ -139,7 +141,7 @@ export type WebhookAnswer =
       delivery: WebhookDelivery;
       attempts: WebhookAttempt[];
     }
-  | { refused: 'ended' | 'absent' | 'busy' };
+  | { refused: 'ended' | 'absent' | 'busy' | 'event' };
 
 function isWithoutRepeats(values: readonly string[]): boolean {
   return new Set(values).size === values.length;

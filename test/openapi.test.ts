@@ -178,6 +178,7 @@ const WHO_MAY: Record<string, string> = {
   'post /api/v1/partner/webhooks/{id}/test': 'ORG_ADMIN with x-org-id',
   'get /api/v1/partner/webhooks/{id}/attempts': 'ORG_ADMIN with x-org-id',
   'post /api/v1/partner/webhooks/{id}/recover': 'ORG_ADMIN with x-org-id',
+  'post /api/v1/partner/webhooks/{id}/resend': 'ORG_ADMIN with x-org-id',
   'post /api/v1/partner/webhooks/{id}/rotate-secret': 'ORG_ADMIN with x-org-id',
   'post /api/v1/partner/webhooks/{id}/enable': 'ORG_ADMIN with x-org-id',
   'get /api/v1/audit-events': 'ADMIN',

@@ -124,6 +124,7 @@ function valueAt(answer: unknown, path: string, { route }: Call): string {
   const value = path
     .split('.')
     .reduce<unknown>((one, key) => (one as Record<string, unknown> | undefined)?.[key], answer);
+  if (typeof value === 'number') return String(value);
   if (typeof value !== 'string')
     throw new Error(`${route}: the answer has no ${path}: ${JSON.stringify(answer).slice(0, 500)}`);
   return value;

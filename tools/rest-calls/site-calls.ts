@@ -84,7 +84,7 @@ export const SITE_CALLS: readonly Call[] = [
     ids: { siteId: 'PLANT', commandId: 'COMMAND' },
   },
   { route: 'GET /api/v1/vcp/sites/{siteId}/explain', ids: { siteId: 'PLANT' } },
-  { route: 'GET /api/v1/vcp/events', query: 'type=ack&limit=1' },
+  { route: 'GET /api/v1/vcp/events', query: 'type=ack&limit=1', save: { SEQUENCE: 'events.0.sequence' } },
   {
     route: 'GET /api/v1/vcp/events/stream',
     note: 'The stream stays open; `-m 1` ends it after a second.',
@@ -223,6 +223,11 @@ export const WEBHOOK_CALLS: readonly Call[] = [
     route: 'POST /api/v1/partner/webhooks/{id}/recover',
     ids: { id: 'WEBHOOK' },
     body: { since: '$AN_HOUR_AGO' },
+  },
+  {
+    route: 'POST /api/v1/partner/webhooks/{id}/resend',
+    ids: { id: 'WEBHOOK' },
+    body: { sequence: '#SEQUENCE' },
   },
   { route: 'POST /api/v1/partner/webhooks/{id}/enable', ids: { id: 'WEBHOOK' } },
   { route: 'DELETE /api/v1/partner/webhooks/{id}', ids: { id: 'WEBHOOK' } },

@@ -1,9 +1,17 @@
 /** Answers the organization's questions about a webhook [C-12.4]. */
 import { formatInstant } from '../../../protocol/ids.ts';
-import type { WebhookAnswer, WebhookAttempt, WebhookQuestion } from '../../../protocol/webhook.ts';
+import {
+  TEST_TYPE,
+  type WebhookAnswer,
+  type WebhookAttempt,
+  type WebhookQuestion,
+} from '../../../protocol/webhook.ts';
+import type { EventJournal } from '../journal/journal.ts';
 import { sequenceBefore } from '../journal/since.ts';
 import type { VhostParts } from '../parts.ts';
 import type { Endpoint } from './endpoint.ts';
+import { messageOf, ownMessage } from './message.ts';
+import type { WebhookMessage } from './post.ts';
 
 export async function answerWebhook(
   vhost: VhostParts,
@@ -19,8 +27,13 @@ export async function answerWebhook(
   const { endpoint, log } = live;
   let attempts: WebhookAttempt[] = [];
   if (question.kind === 'attempts') attempts = log.all();
-  if (question.kind === 'test') {
-    const attempt = await webhooks.test(id);
+  if (question.kind === 'test' || question.kind === 'resend') {
+    const message =
+      question.kind === 'resend'
+        ? eventOf(vhost.journal, endpoint, question.sequence)
+        : ownMessage(TEST_TYPE, id, clock.now());
+    if (!message) return { refused: 'event' };
+    const attempt = await webhooks.postApart(id, message);
     if (!attempt) return { refused: 'busy' };
     attempts = [attempt];
   }
@@ -28,6 +41,14 @@ export async function answerWebhook(
   if (question.kind === 'recover') endpoint.recover(sequenceBefore(vhost.journal, question.sinceMs));
   if (question.kind === 'enable' || question.kind === 'recover') webhooks.changed(id);
   return { ...stateOf(endpoint, vhost.journal.last), attempts };
+}
+
+/** The event with this sequence as a message; undefined: it is not kept, or the webhook does not get it. */
+function eventOf(journal: EventJournal, { webhook }: Endpoint, sequence: number): WebhookMessage | undefined {
+  const { types: kinds, siteIds } = webhook;
+  const query = { after: sequence - 1, limit: 1, kinds, siteIds: siteIds ?? undefined };
+  const [event] = journal.read(query).events;
+  return event?.sequence === sequence ? messageOf(event) : undefined;
 }
 
 function stateOf(endpoint: Endpoint, lastSequence: number) {

@@ -10,7 +10,7 @@
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { EVENT_KINDS } from '../../../protocol/routing-keys.ts';
-import { TEST_TYPE, VERIFY_TYPE, type WebhookAttempt } from '../../../protocol/webhook.ts';
+import { VERIFY_TYPE, type WebhookAttempt } from '../../../protocol/webhook.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import { reasonOf } from '../../object/reason.ts';
@@ -62,7 +62,7 @@ interface Live {
   storedCursor: number;
   /** Posts under way. */
   posting: number;
-  isTesting: boolean;
+  isPostingApart: boolean;
   isReporting: boolean;
 }
 
@@ -84,7 +84,7 @@ export class Webhooks implements DueSource {
   #copyAtMs: number | undefined;
   /** A run has begun as many attempts as it may. */
   #mustGoOn = false;
-  /** Posts under way of all webhooks, besides tests. */
+  /** Posts under way of all webhooks, besides those apart from the order. */
   #posting = 0;
   #attempts = { delivered: 0, failed: 0 };
   #disabled = { GONE: 0, ATTEMPTS_FAILED: 0 };
@@ -162,17 +162,18 @@ export class Webhooks implements DueSource {
     }
   }
 
-  /** Posts a message that is no event. Undefined: such a test is under way. */
-  async test(id: string): Promise<WebhookAttempt | undefined> {
+  /** Posts a message once, apart from the order of the events. Undefined: such a post of the webhook is under way. */
+  async postApart(id: string, message: WebhookMessage): Promise<WebhookAttempt | undefined> {
     const live = this.#live.get(id);
-    if (!live || live.isTesting) return undefined;
-    live.isTesting = true;
+    if (!live || live.isPostingApart) return undefined;
+    live.isPostingApart = true;
     try {
       const atMs = this.#host.clock.now();
-      const message = ownMessage(TEST_TYPE, id, atMs);
-      return this.#note(live, atMs, message, await send(this.#host, live.endpoint.webhook, message));
+      const posted = await send(this.#host, live.endpoint.webhook, message);
+      if (posted.outcome === 'delivered') this.#confirm(live.endpoint, message);
+      return this.#note(live, atMs, message, posted);
     } finally {
-      live.isTesting = false;
+      live.isPostingApart = false;
     }
   }
 
@@ -208,7 +209,7 @@ export class Webhooks implements DueSource {
     const { id } = endpoint.webhook;
     const log = new AttemptLog(this.#host.rows, id, recent);
     const storedCursor = endpoint.state.cursor;
-    const live = { endpoint, log, storedCursor, posting: 0, isTesting: false, isReporting: false };
+    const live = { endpoint, log, storedCursor, posting: 0, isPostingApart: false, isReporting: false };
     this.#live.set(id, live);
     return live;
   }

@@ -131,6 +131,67 @@ describe('GET /partner/webhooks/{id}/attempts', () => {
   });
 });
 
+describe('POST /partner/webhooks/{id}/resend', () => {
+  it('posts one event again with the same id, and changes nothing else, whatever the receiver answers [C-12.4]', async ({
+    hooks,
+    receiver,
+  }) => {
+    const id = await hooks.makeEnabled();
+    const sent = [await hooks.send(), await hooks.send()];
+    await receiver.ids(2);
+    await vi.waitFor(async () => expect(await hooks.attempts(id)).toHaveLength(3));
+    const { delivery } = await hooks.read(id);
+    const first = (await hooks.attempts(id)).find(({ messageId }) => messageId === sent[0]);
+    const again = await done<WebhookAttempt>(hooks, id, 'resend', { sequence: first?.sequence });
+    expect(again).toMatchObject({ messageId: sent[0], sequence: first?.sequence, isDelivered: true });
+    expect(await receiver.ids(3)).toEqual([...sent, sent[0]]);
+    receiver.answer = () => new Response('no', { status: 500 });
+    const failed = await done<WebhookAttempt>(hooks, id, 'resend', { sequence: first?.sequence });
+    expect(failed).toMatchObject({ isDelivered: false, status: 500 });
+    expect(await hooks.read(id)).toMatchObject({ status: 'ENABLED', delivery: { ...delivery, failures: 0 } });
+    expect((await hooks.attempts(id)).slice(0, 2)).toEqual([failed, again]);
+    const resent = (await hooks.team.trailOf(id)).find(([event]) => event === 'webhook.resent');
+    expect(resent?.at(-1)).toMatchObject({ messageId: sent[0], isDelivered: false, status: 500 });
+  });
+
+  it('answers 404 for an event that the webhook does not get, and 400 for what is no sequence [C-12.4]', async ({
+    hooks,
+    receiver,
+  }) => {
+    const id = await hooks.makeEnabled({ types: ['alarm'] });
+    const other = await hooks.makeEnabled();
+    await hooks.send();
+    await receiver.ids(1);
+    const sequence = await vi.waitFor(async () => {
+      const found = (await hooks.attempts(other)).find(({ type }) => type === 'ack')?.sequence;
+      if (found == null) throw new Error('not delivered yet');
+      return found;
+    });
+    for (const absent of [1, sequence, sequence + 1, Number.MAX_SAFE_INTEGER])
+      await expectError(await hooks.act(id, 'resend', { sequence: absent }), 404, 'NOT_FOUND');
+    for (const wrong of [undefined, null, 0, -1, 1.5, '1', 2 ** 60, [], {}])
+      await expectInvalid(await hooks.act(id, 'resend', { sequence: wrong }), 'sequence', wrong);
+    await expectError(await hooks.act(id, 'resend', { sequence, more: 1 }), 400, 'VALIDATION_ERROR');
+    await expectError(await hooks.act(id, 'resend'), 400, 'VALIDATION_ERROR');
+    expect(receiver.typesOf()).toEqual(['webhook.verify', 'webhook.verify', 'ack']);
+  });
+
+  it('answers 409 while a test of the webhook is under way [C-12.4]', async ({ hooks, receiver }) => {
+    const id = await hooks.makeEnabled();
+    await hooks.send();
+    await receiver.ids(1);
+    await vi.waitFor(async () => expect(await hooks.attempts(id)).toHaveLength(2));
+    const [{ sequence } = {}] = await hooks.attempts(id);
+    const { promise: answered, resolve: answer } = Promise.withResolvers<Response>();
+    receiver.answer = () => answered;
+    const test = hooks.act(id, 'test');
+    await vi.waitFor(() => expect(receiver.typesOf()).toContain('webhook.test'));
+    await expectError(await hooks.act(id, 'resend', { sequence }), 409, 'CONFLICT');
+    answer(new Response('thanks'));
+    expect((await test).status).toBe(200);
+  });
+});
+
 describe('POST /partner/webhooks/{id}/recover', () => {
   it('delivers again all events since then that are kept, in order and with the same ids [C-12.4]', async ({
     hooks,

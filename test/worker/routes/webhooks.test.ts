@@ -27,6 +27,7 @@ const OF_ONE: [path: string, options: Call][] = [
   ['/test', { method: 'POST' }],
   ['/attempts', {}],
   ['/recover', { method: 'POST', body: SINCE }],
+  ['/resend', { method: 'POST', body: { sequence: 1 } }],
   ['/rotate-secret', { method: 'POST' }],
   ['/enable', { method: 'POST' }],
   ['', { method: 'DELETE' }],

@@ -4,13 +4,14 @@ import * as z from 'zod';
 import { formatInstant, parseInstant } from '../../../protocol/ids.ts';
 import {
   type WebhookAnswer,
+  type WebhookAttempt,
   type WebhookQuestion,
   webhookAttempt,
   webhookAttempts,
   webhookItem,
 } from '../../../protocol/webhook.ts';
 import type { AppContext } from '../../env.ts';
-import { conflict, invalidBody } from '../../http/error-response.ts';
+import { ApiError, conflict, invalidBody } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
 import { askVhost } from '../../lifecycle/webhook.ts';
 import { writeAudit } from '../../registry/audit.ts';
@@ -54,9 +55,7 @@ export const webhookDeliveryRoutes = [
     handler: async (c, { params: { id } }) => {
       const { row } = await requireWebhook(c, id);
       await requirePostRate(c);
-      const { attempts } = await ask(c, row, { kind: 'test' });
-      const [attempt] = attempts;
-      if (!attempt) throw new Error('the Vhost answered a test without its attempt');
+      const attempt = attemptOf(await ask(c, row, { kind: 'test' }));
       const { isDelivered, status } = attempt;
       await note(c, 'webhook.tested', id, { isDelivered, status });
       return attempt;
@@ -93,6 +92,27 @@ export const webhookDeliveryRoutes = [
       const answer = await ask(c, found.row, { kind: 'recover', sinceMs });
       await note(c, 'webhook.recovered', id, { since: formatInstant(sinceMs) });
       return itemOf(found, answer, now);
+    },
+  }),
+  route('POST /api/v1/partner/webhooks/{id}/resend', {
+    summary: 'Deliver one event again',
+    who: ORG_ADMIN,
+    params: idParameter,
+    body: z.strictObject({ sequence: z.int().min(1) }),
+    examples: { body: { sequence: 1_767_225_600_001 } },
+    answer: {
+      description:
+        'The attempt: the event is posted once more with the same id, whatever else waits. It changes nothing else, whatever the receiver answers',
+      body: webhookAttempt,
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'TOO_MANY_REQUESTS'],
+    handler: async (c, { params: { id }, body: { sequence } }) => {
+      const { row } = await requireWebhook(c, id);
+      await requirePostRate(c);
+      const attempt = attemptOf(await ask(c, row, { kind: 'resend', sequence }));
+      const { messageId, isDelivered, status } = attempt;
+      await note(c, 'webhook.resent', id, { messageId, isDelivered, status });
+      return attempt;
     },
   }),
   route('POST /api/v1/partner/webhooks/{id}/enable', {
@@ -132,10 +152,21 @@ async function ask(c: Context<AppContext>, row: OwnedWebhook['row'], question: W
     case 'ended':
       throw keyEnded();
     case 'busy':
-      throw conflict('A test of this webhook is under way: wait for its answer');
+      throw conflict('A test or a resend of this webhook is under way: wait for its answer');
+    case 'event':
+      throw new ApiError(
+        'NOT_FOUND',
+        'No event that this webhook gets has this sequence, or it is no longer kept: list the attempts, or the events of the key',
+      );
     case 'absent':
       throw webhookNotFound();
   }
+}
+
+/** The attempt of a post that was asked for. */
+function attemptOf({ attempts: [attempt] }: { attempts: WebhookAttempt[] }): WebhookAttempt {
+  if (!attempt) throw new Error('the Vhost answered a post without its attempt');
+  return attempt;
 }
 
 /** A webhook with the status that its Vhost knows, which may be newer than the one in D1. */
