@@ -11,8 +11,9 @@ import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
 import { showHelp } from './show-help.ts';
 import { BEHAVIOURS, type SimulatorSetting } from './simulator/behaviour.ts';
+import { simulatorControl } from './simulator/control.ts';
 import type { SimulatorChange, SimulatorStart, SimulatorWord } from './simulator/index.ts';
-import { takeRequest } from './simulator/requested-behaviour.ts';
+import { requestBehaviour, takeRequest } from './simulator/requested-behaviour.ts';
 import { removeStack, type Stack, writeStack } from './stack-file.ts';
 
 const USAGE = `npm start: runs the whole stack on this machine, with sample data and a simulated plant, until Ctrl-C.
@@ -39,8 +40,8 @@ const parent = process.ppid;
 const { SMTP_URL, MAIL_FROM, REGISTRATION } = process.env;
 const { folder, behaviour, ports, secrets, certificates } = await prepare().catch(refuse);
 const mailFolder = join(folder, 'mail');
-/** Requested and current behaviour of the simulated plant. */
-const plantIs = { requested: behaviour, now: behaviour };
+/** Requested and current behaviour of the simulated plant; `id`: once the stack is ready. */
+const plantIs = { id: '', requested: behaviour, now: behaviour };
 let changes = Promise.resolve();
 let isReady = false;
 let stopping = false;
@@ -68,6 +69,7 @@ const edge = await startEdge({
     deviceCa: certificates.deviceCa,
   },
   mail: SMTP_URL === undefined ? { folder: mailFolder } : { smtpUrl: SMTP_URL, from: MAIL_FROM ?? '' },
+  simulator: simulatorControl(plantIs, (setting) => requestBehaviour(folder, setting)),
   bindings: {
     ...(REGISTRATION === undefined ? {} : { REGISTRATION }),
     // Mails link to the console. Any free port is known only later.
@@ -181,6 +183,7 @@ if (behaviour !== 'off') {
 let published = '';
 let complaint = '';
 isReady = true;
+plantIs.id = plantId;
 process.on('unhandledRejection', (error) =>
   console.error(`unhandled error, the stack keeps running: ${String(error)}`),
 );

@@ -51,6 +51,8 @@ export interface EdgeOptions {
   tls?: { certificate: string; key: string };
   /** How mails are sent: as files into a folder, or through a mail server; undefined: mail is off. */
   mail?: { folder: string } | { smtpUrl: string; from: string };
+  /** Answers the console about the simulated plant; undefined: there is none. */
+  simulator?: (request: { method: string; text(): Promise<string> }) => Promise<Response>;
   /** Additional bindings for the entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
@@ -164,6 +166,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     serviceBindings: {
       ASSETS: 'assets',
       WEBHOOK_EGRESS: webhookEgress(options.bindings?.WEBHOOK_PRIVATE === 'allow'),
+      ...(options.simulator ? { SIMULATOR: options.simulator } : {}),
       ...(options.mail && 'folder' in options.mail ? { MAIL_FOLDER: intoFolder(options.mail.folder) } : {}),
     },
   };

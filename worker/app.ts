@@ -10,6 +10,7 @@ import { CONSOLE_FILES, consolePolicy, getConsole, getConsoleFile } from './http
 import { DOCS_PATH, docsPolicy, getDocs } from './http/docs-page.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { boundBody, drainBody } from './http/json-body.ts';
+import { SIMULATOR_PATH, simulator } from './http/simulator.ts';
 import { linkAmqp } from './link/amqp.ts';
 import { linkReady, nameRequest, reportClock, requireLinkVersion } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
@@ -121,6 +122,7 @@ app.use('/api/v1/*', countAddress);
 app.use(boundBody);
 mount(app, ROUTES);
 app.get(CONSOLE_FILES, getConsoleFile);
+app.all(SIMULATOR_PATH, simulator);
 app.all(DOCS_PATH, getDocs);
 app.all(`${DOCS_PATH}/:file`, getDocs);
 // Unknown partner paths also require a key, so that they do not reveal which paths exist.

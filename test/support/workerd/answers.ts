@@ -4,6 +4,7 @@ import { EVENT_STREAM } from '../../../protocol/event-journal.ts';
 import { EXPORT_TYPE } from '../../../protocol/export.ts';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';
+import { SIMULATOR_PATH } from '../../../worker/http/simulator.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
 import { openApiDocument } from '../../../worker/openapi/document.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
@@ -28,6 +29,8 @@ export async function checkAnswer(request: Request, response: Response): Promise
   // Answers to bridges are not in the document: a socket, or the 204 to a valid proof.
   if (response.webSocket || request.method === 'HEAD') return;
   if (pathname === READY_PATH && response.status === 204) return;
+  // Neither has the simulated plant, which is no part of the API.
+  if (pathname === SIMULATOR_PATH && response.status !== 404) return;
   // The metrics have their own format.
   if (pathname === METRICS_PATH && response.status === 200) return;
   // The page of the console, and its files.
