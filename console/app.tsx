@@ -31,6 +31,7 @@ import { MembersScreen } from './screens/members.tsx';
 import { OrganizationScreen } from './screens/organization.tsx';
 import { SiteScreen } from './screens/site.tsx';
 import { SitesScreen } from './screens/sites.tsx';
+import { TemplatesScreen } from './screens/templates.tsx';
 import { WebhooksScreen } from './screens/webhooks.tsx';
 import { T } from './texts.ts';
 
@@ -47,6 +48,7 @@ const SCREENS: readonly (readonly [pattern: string, screen: Screen, title: strin
   ['/webhooks', WebhooksScreen, T.nav.webhooks],
   ['/devices', DevicesScreen, T.nav.devices],
   ['/devices/:deviceId', DeviceScreen, T.nav.devices],
+  ['/device-templates', TemplatesScreen, T.templates.title],
   ['/alerts', AlertsScreen, T.nav.alerts],
   ['/audit', AuditScreen, T.nav.audit],
   ['/members', MembersScreen, T.nav.members],

@@ -1,6 +1,6 @@
 /** Whole lists that several screens show. */
 import { api, read, readAll } from './client.ts';
-import type { Alert, Device, Plant } from './types.ts';
+import type { Alert, AlertRule, Device, DeviceTemplate, Plant } from './types.ts';
 
 function pageOf(before: string | undefined) {
   return { limit: 100, ...(before === undefined ? {} : { before }) };
@@ -20,4 +20,23 @@ export async function readActiveAlerts(): Promise<Alert[]> {
     const page = await read(api.GET('/api/v1/alerts', { params: { query } }));
     return page as { data: Alert[]; meta: { next: string | null } };
   });
+}
+
+export async function readAlertRules(): Promise<AlertRule[]> {
+  return await readAll(async (before) => {
+    const query = { ...pageOf(before), kind: 'RULE' as const };
+    const page = await read(api.GET('/api/v1/alerts', { params: { query } }));
+    return page as { data: AlertRule[]; meta: { next: string | null } };
+  });
+}
+
+/** Those of the platform first. */
+export async function readTemplates(): Promise<DeviceTemplate[]> {
+  const all: DeviceTemplate[] = [];
+  for (let page = 1; ; page++) {
+    const query = { page, limit: 100 };
+    const { data, meta } = await read(api.GET('/api/v1/device-templates', { params: { query } }));
+    all.push(...data);
+    if (page >= meta.totalPages) return all;
+  }
 }

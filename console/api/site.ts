@@ -132,6 +132,50 @@ export async function readFlow(id: string, atMs: number): Promise<FlowValues> {
   return Object.fromEntries(await Promise.all(values)) as FlowValues;
 }
 
+/** What had been recorded, and which alerts were open. */
+export interface Past {
+  commands: Command[];
+  alerts: Alert[];
+}
+
+/** Alerts that are searched for those of a moment: an old one may be open still. */
+const ALERT_PAGES = 5;
+
+export async function readPast(id: string, atMs: number): Promise<Past> {
+  const query = { pageSize: COMMANDS, at: new Date(atMs).toISOString() };
+  const [{ items }, alerts] = await Promise.all([
+    read(api.GET('/api/v1/plants/{id}/commands', { params: { path: { id }, query } })),
+    readAlertsAt(id, atMs),
+  ]);
+  return { commands: items.map((command) => ({ ...command, status: statusAt(command, atMs) })), alerts };
+}
+
+async function readAlertsAt(plantId: string, atMs: number): Promise<Alert[]> {
+  const open: Alert[] = [];
+  let before: string | undefined;
+  for (let page = 0; page < ALERT_PAGES; page++) {
+    const query = { plantId, limit: 100, ...(before === undefined ? {} : { before }) };
+    const { data, meta } = await read(api.GET('/api/v1/alerts', { params: { query } }));
+    open.push(...(data as Alert[]).filter((alert) => wasOpen(alert, atMs)));
+    if (meta.next === null) break;
+    before = meta.next;
+  }
+  return open;
+}
+
+function wasOpen({ firstSeenAt, resolvedAt }: Alert, atMs: number): boolean {
+  return Date.parse(firstSeenAt) <= atMs && (resolvedAt === null || Date.parse(resolvedAt) > atMs);
+}
+
+/** The status that the command had at that time. */
+export function statusAt(
+  { status, startedAt, finishedAt }: Pick<Command, 'status' | 'startedAt' | 'finishedAt'>,
+  atMs: number,
+): Command['status'] {
+  if (status === 'REJECTED' || (finishedAt !== undefined && Date.parse(finishedAt) <= atMs)) return status;
+  return startedAt !== undefined && Date.parse(startedAt) <= atMs ? 'EXECUTING' : 'PENDING';
+}
+
 /** The live values of a site, until `close`. */
 export class LiveSite {
   readonly latest: Signal<Latest | undefined> = signal(undefined);

@@ -4,12 +4,14 @@ import type { components } from '../../dist/console/api.d.ts';
 type Schemas = components['schemas'];
 
 export type Alert = Schemas['Alert'];
+export type AlertRule = Schemas['AlertRule'];
 export type ApiKey = Schemas['ApiKey'];
 export type ApiKeyCreated = Schemas['ApiKeyCreated'];
 export type AuditEvent = Schemas['AuditEvent'];
 export type Command = Schemas['CommandLogEntry'];
 export type DeadLetter = Schemas['DeadLetter'];
 export type Device = Schemas['Device'];
+export type DeviceTemplate = Schemas['DeviceTemplate'];
 export type Diagnostics = Schemas['DeviceDiagnostics'];
 export type DryRun = Schemas['DryRunAnswer'];
 export type Explanation = Schemas['Explanation'];

@@ -1,8 +1,8 @@
-/** My account: password and sessions. */
+/** My account: e-mail address, password and sessions. */
 import { useSignal } from '@preact/signals';
 import { api, read, withCookies } from '../api/client.ts';
 import { user } from '../api/session.ts';
-import { Ago } from '../parts/format.tsx';
+import { Ago, Time } from '../parts/format.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, CallForm, Field, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -13,13 +13,71 @@ export function AccountScreen() {
     <>
       <Heading title={T.nav.account} />
       <div class="columns">
-        <Panel title={name}>
-          <Pairs of={[[T.login.email, email]]} />
-        </Panel>
+        <EmailPanel name={name} email={email} />
         <PasswordPanel />
       </div>
       <Sessions />
     </>
+  );
+}
+
+/** A change of the address that waits for the click in the mail. */
+interface PendingEmail {
+  pendingEmail: string;
+  expiresAt: string;
+}
+
+function EmailPanel({ name, email }: { name: string; email: string }) {
+  const pending = useSignal<PendingEmail | undefined>(undefined);
+  const request = async (form: FormData) => {
+    const body = {
+      newEmail: String(form.get('email')).trim(),
+      currentPassword: String(form.get('password')),
+    };
+    pending.value = await read(api.POST('/api/v1/auth/email-change', { body }));
+  };
+  const cancel = async () => {
+    await read(api.DELETE('/api/v1/auth/email-change'));
+    pending.value = undefined;
+  };
+  return (
+    <Panel title={name}>
+      <Pairs of={[[T.login.email, email]]} />
+      {pending.value ? (
+        <div role="status">
+          <p class="notice">
+            {T.account.emailMailed(pending.value.pendingEmail)} <Time at={pending.value.expiresAt} />
+          </p>
+          <CallButton call={cancel}>{T.account.cancelEmail}</CallButton>
+        </div>
+      ) : (
+        <CallForm submit={request} label={T.account.changeEmail}>
+          <Field label={T.account.newEmail} hint={T.account.newEmailHint}>
+            {(attributes) => (
+              <input
+                {...attributes}
+                name="email"
+                type="email"
+                autocomplete="email"
+                maxLength={254}
+                required
+              />
+            )}
+          </Field>
+          <Field label={T.account.current}>
+            {(attributes) => (
+              <input
+                {...attributes}
+                name="password"
+                type="password"
+                autocomplete="current-password"
+                required
+              />
+            )}
+          </Field>
+        </CallForm>
+      )}
+    </Panel>
   );
 }
 

@@ -1,4 +1,4 @@
-/** Alerts: acknowledge and resolve. */
+/** Alerts: acknowledge and resolve; and the rules that open them. */
 import { api, read } from '../api/client.ts';
 import { organizationId } from '../api/session.ts';
 import type { Alert } from '../api/types.ts';
@@ -7,6 +7,7 @@ import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, Field, Heading, Table } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
+import { AlertRules } from './alert-rules.tsx';
 
 const STATUSES = ['ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'] as const;
 
@@ -111,6 +112,7 @@ export function AlertsScreen() {
           )
         }
       </Shown>
+      <AlertRules />
     </>
   );
 }

@@ -1,4 +1,4 @@
-/** One command: its life as a line with the duration of each leg, the raw message, and how to send it again. */
+/** One command: its life as a line with the duration of each leg, its messages, and how to send it again. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { api, read } from '../api/client.ts';
@@ -6,7 +6,7 @@ import { may } from '../api/session.ts';
 import { openPlantStream } from '../api/stream.ts';
 import type { Command, DryRun, Timeline } from '../api/types.ts';
 import { ms, Time } from '../parts/format.tsx';
-import { Shown, useLoad } from '../parts/load.tsx';
+import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, Code, Heading, Pairs, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { DryRunResult } from './control.tsx';
@@ -56,7 +56,8 @@ export function CommandScreen({
   return <Shown loaded={loaded}>{(timeline) => <Shows timeline={timeline} plantId={plantId} />}</Shown>;
 }
 
-function Shows({ timeline: { command, steps }, plantId }: { timeline: Timeline; plantId: string }) {
+function Shows({ timeline, plantId }: { timeline: Timeline; plantId: string }) {
+  const { command, steps } = timeline;
   return (
     <>
       <Heading title={`${T.command.types[command.commandType]} ${askedFor(command)}`}>
@@ -85,18 +86,73 @@ function Shows({ timeline: { command, steps }, plantId }: { timeline: Timeline; 
         <Panel title={T.command.details}>
           <Pairs of={detailsOf(command, plantId)} />
         </Panel>
-        <Panel title={T.command.message}>
-          <Code label={T.command.payload} text={JSON.stringify(command.payload, null, 2)} />
+        <Panel title={T.command.decided}>
           {command.decision && (
             <Code label={T.command.decision} text={JSON.stringify(command.decision, null, 2)} />
           )}
           {command.results && (
             <Code label={T.command.results} text={JSON.stringify(command.results, null, 2)} />
           )}
+          <SignaturePanel timeline={timeline} />
         </Panel>
       </div>
+      <Messages timeline={timeline} />
       <Again command={command} plantId={plantId} />
     </>
+  );
+}
+
+/** What the platform found of the signature, and what that means. */
+function SignaturePanel({ timeline: { signature, timestamp } }: { timeline: Timeline }) {
+  return (
+    <>
+      <h3>{T.command.signature}</h3>
+      <p>
+        {signature === null ? (
+          T.command.notRecorded
+        ) : (
+          <>
+            <Badge state={signature} tone={SIGNATURE_TONES[signature]} /> {T.command.signatures[signature]}
+          </>
+        )}
+      </p>
+      {timestamp !== null && (
+        <p class="muted">
+          {T.command.stamped} <Time at={timestamp} />
+        </p>
+      )}
+    </>
+  );
+}
+
+const SIGNATURE_TONES = { valid: 'good', 'not-needed': 'quiet', missing: 'bad', mismatch: 'bad' } as const;
+
+/** What the sender sent, and what each device of the plant got. */
+function Messages({ timeline: { command, timestamp, messages } }: { timeline: Timeline }) {
+  const { messageId, correlationId, source, siteId, payload } = command;
+  const sent = {
+    messageId,
+    ...(correlationId === null ? {} : { correlationId }),
+    ...(timestamp === null ? {} : { timestamp }),
+    ...{ source, siteId, payload },
+  };
+  return (
+    <Panel title={T.command.messages}>
+      <div class="columns">
+        <Code label={T.command.payload} text={JSON.stringify(sent, null, 2)} />
+        {messages.length === 0 ? (
+          <Empty>{T.command.noMessage}</Empty>
+        ) : (
+          messages.map((one) => (
+            <Code
+              key={`${one.deviceId} ${one.cmdId} ${JSON.stringify(one.payload)}`}
+              label={T.command.toDevice(one.deviceId.slice(0, 8), one.cmdId === null)}
+              text={JSON.stringify(one, null, 2)}
+            />
+          ))
+        )}
+      </div>
+    </Panel>
   );
 }
 

@@ -10,6 +10,7 @@ import { Ago, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, CallButton, Code, Dialog, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
+import { Credentials, PlacePanel } from './device-actions.tsx';
 
 export function DeviceScreen({ params: { deviceId = '' } }: { params: Record<string, string> }) {
   const path = { params: { path: { id: deviceId } } };
@@ -20,12 +21,7 @@ export function DeviceScreen({ params: { deviceId = '' } }: { params: Record<str
 function Shows({ device, reload }: { device: Device; reload: () => Promise<void> }) {
   const { id, name, plantId, status } = device;
   const made = useSignal<Package | undefined>(undefined);
-  const secret = useSignal<string | undefined>(undefined);
   const path = { params: { path: { id } } };
-  const after = async (call: Promise<unknown>) => {
-    await call;
-    await reload();
-  };
   return (
     <>
       <Heading title={name}>
@@ -94,42 +90,12 @@ function Shows({ device, reload }: { device: Device; reload: () => Promise<void>
               ],
             ]}
           />
-          {may('ADMIN') && device.provisionedAt !== null && (
-            <div class="actions">
-              <CallButton
-                call={async () => {
-                  const answer = await read(api.POST('/api/v1/devices/{id}/rotate-secret', path));
-                  secret.value = JSON.stringify(answer, null, 2);
-                  await reload();
-                }}
-              >
-                {T.devices.rotate}
-              </CallButton>
-              {status === 'SUSPENDED' ? (
-                <CallButton call={() => after(read(api.POST('/api/v1/devices/{id}/reactivate', path)))}>
-                  {T.devices.reactivate}
-                </CallButton>
-              ) : (
-                <CallButton
-                  danger
-                  call={() =>
-                    after(
-                      read(
-                        api.POST('/api/v1/devices/{id}/suspend', {
-                          ...path,
-                          body: { reason: T.devices.suspendReason },
-                        }),
-                      ),
-                    )
-                  }
-                >
-                  {T.devices.suspend}
-                </CallButton>
-              )}
-            </div>
-          )}
+          {may('ADMIN') && device.provisionedAt !== null && <Credentials device={device} reload={reload} />}
         </Panel>
       </div>
+      {may('OPERATOR') && (
+        <PlacePanel key={`${plantId} ${device.templateId}`} device={device} reload={reload} />
+      )}
       {may('OPERATOR') && <DiagnosticsPanel id={id} />}
       {made.value && (
         <PackageDialog
@@ -139,17 +105,6 @@ function Shows({ device, reload }: { device: Device; reload: () => Promise<void>
             made.value = undefined;
           }}
         />
-      )}
-      {secret.value !== undefined && (
-        <Dialog
-          title={T.devices.newSecret}
-          close={() => {
-            secret.value = undefined;
-          }}
-        >
-          <p class="notice">{T.keys.onceHint}</p>
-          <Code label={T.devices.newSecret} text={secret.value} />
-        </Dialog>
       )}
     </>
   );

@@ -24,6 +24,7 @@ export function DevicesScreen() {
   return (
     <>
       <Heading title={T.devices.title}>
+        <a href="/device-templates">{T.devices.templates}</a>
         {may('OPERATOR') && (
           <button
             type="button"

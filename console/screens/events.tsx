@@ -10,6 +10,7 @@ import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Field, Heading } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
+import { SignatureCheck } from './signature-check.tsx';
 
 /** Rows that are kept; older ones are dropped. */
 const KEPT = 500;
@@ -54,6 +55,7 @@ export function EventsScreen() {
                 )}
               </Field>
               <Tail key={plant.id} plantId={plant.id} />
+              <SignatureCheck />
             </>
           );
         }}

@@ -1,6 +1,5 @@
 /** The panels of a site below its plan: what is in force, alerts, commands, sub-devices. */
-import type { LiveSite } from '../api/site.ts';
-import type { Command, Explanation, Latest, SubDevice } from '../api/types.ts';
+import type { Alert, Command, Explanation, Latest, SubDevice } from '../api/types.ts';
 import { Ago, kw, localTime, percent, Time } from '../parts/format.tsx';
 import { Empty } from '../parts/load.tsx';
 import { Badge, Pairs, Panel, Table } from '../parts/ui.tsx';
@@ -88,8 +87,7 @@ export function Moment({ explanation, isNow }: { explanation: Explanation | unde
   );
 }
 
-export function AlertsPanel({ live }: { live: LiveSite }) {
-  const alerts = live.alerts.value;
+export function AlertsPanel({ alerts }: { alerts: Alert[] | undefined }) {
   return (
     <Panel title={T.nav.alerts}>
       {alerts === undefined ? (

@@ -2,19 +2,32 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { api, read } from '../api/client.ts';
+import { explain } from '../api/site.ts';
 import type { Alert, Latest, Plant, Point } from '../api/types.ts';
 import { Sparkline } from '../charts/sparkline.tsx';
 import { Ago, kw } from '../parts/format.tsx';
 import { Badge } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
+import { type Attention, SEVERITIES } from './trouble.ts';
 
-/** Thirty rows on the screen then make a hundred requests a minute, of 600. */
+/** Thirty rows on the screen then make 150 requests a minute, of 600. */
 const LATEST_MS = 20_000;
+const EXPLAIN_MS = 40_000;
 const HOUR_MS = 5 * 60_000;
 const HOUR = 3_600_000;
 /** Rows that read at the same time. */
 const READERS = 4;
-const SEVERITIES = ['INFO', 'WARNING', 'CRITICAL'] as const;
+
+/** What the rows that were on the screen have found of their sites: the list is sorted by it when it is read again. */
+export const found = new Map<string, Attention>();
+
+async function readAttention(id: string): Promise<Attention> {
+  const { waiting, measured } = await explain(id, null);
+  return {
+    deviates: measured?.verdict === 'DEVIATES' || measured?.verdict === 'DEVIATED',
+    waiting: waiting.filter(({ commandId }) => commandId !== null).length,
+  };
+}
 
 let running = 0;
 const waiting: (() => void)[] = [];
@@ -48,17 +61,24 @@ export function SiteRow({ plant, alerts }: { plant: Plant; alerts: Alert[] }) {
   const row = useRef<HTMLTableRowElement>(null);
   const latest = useSignal<Latest | undefined>(undefined);
   const points = useSignal<Point[]>([]);
+  const attention = useSignal<Attention | undefined>(found.get(plant.id));
   const hasFailed = useSignal(false);
   useEffect(() => {
     let isShown = false;
     let isGone = false;
     let isQueued = false;
     let hourAtMs = 0;
+    let explainAtMs = 0;
     const readValues = async () => {
       if (!isShown || isGone || document.hidden) return;
       try {
         const path = { params: { path: { id: plant.id } } };
         latest.value = await read(api.GET('/api/v1/plants/{id}/telemetry/latest', path));
+        if (Date.now() - explainAtMs > EXPLAIN_MS && !isGone) {
+          explainAtMs = Date.now();
+          attention.value = await readAttention(plant.id);
+          found.set(plant.id, attention.value);
+        }
         if (Date.now() - hourAtMs > HOUR_MS && !isGone) {
           hourAtMs = Date.now();
           points.value = await readHour(plant.id);
@@ -103,11 +123,13 @@ export function SiteRow({ plant, alerts }: { plant: Plant; alerts: Alert[] }) {
       <td class="number">
         {payload ? kw(payload.gridPowerKw) : '…'}{' '}
         {payload && payload.dataQuality !== 'GOOD' && <Badge state={payload.dataQuality} />}
+        {attention.value?.deviates && <Badge state="DEVIATES" tone="warning" />}
         {hasFailed.value && <span class="inline-error">{T.sites.notRead}</span>}
       </td>
       <td>
         <Sparkline points={points.value} label={T.sites.lastHour} />
       </td>
+      <td class="number">{attention.value?.waiting || ''}</td>
       <td>
         {newest && (
           <>

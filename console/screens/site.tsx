@@ -10,6 +10,7 @@ import {
   readChanges,
   readFlow,
   readHistory,
+  readPast,
   readSite,
   type SiteData,
 } from '../api/site.ts';
@@ -23,6 +24,7 @@ import { Badge, Heading, Panel } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { ControlPanel } from './control.tsx';
+import { Simulator } from './simulator.tsx';
 import { AlertsPanel, CommandsPanel, Moment, SubDevices } from './site-panels.tsx';
 
 /** How long the cursor rests until the page shows its moment. */
@@ -45,6 +47,11 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
     atMs === null ? undefined : await explain(plant.id, atMs),
   );
   const shown = atMs === null ? live.explanation.value : past.data;
+  const then = useLoad(`then ${plant.id} ${atMs}`, async () =>
+    atMs === null ? undefined : await readPast(plant.id, atMs),
+  );
+  const [alerts, commands] =
+    atMs === null ? [live.alerts.value, live.commands.value] : [then.data?.alerts, then.data?.commands];
   const latest = live.latest.value;
   return (
     <>
@@ -80,10 +87,12 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
       <CoursePanel plantId={plant.id} live={live} atMs={atMs} />
       <div class="columns">
         <Moment explanation={shown} isNow={atMs === null} />
-        <AlertsPanel live={live} />
+        <AlertsPanel alerts={alerts} />
       </div>
-      <CommandsPanel plantId={plant.id} commands={live.commands.value} />
+      {atMs !== null && then.error && <Failure error={then.error} />}
+      <CommandsPanel plantId={plant.id} commands={commands} />
       <SubDevices subDevices={subDevices} latest={latest} />
+      {may('OPERATOR') && <Simulator plantId={plant.id} sent={() => live.readSoon()} />}
     </>
   );
 }

@@ -8,19 +8,26 @@ import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { CallForm, Dialog, Field, Heading, Panel } from '../parts/ui.tsx';
 import { go, setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
-import { SiteRow } from './site-row.tsx';
+import { found, SiteRow } from './site-row.tsx';
 import { troubleOf } from './trouble.ts';
 
 const LIST_MS = 15_000;
 
 interface Listed {
-  plants: Plant[];
-  alerts: Map<string, Alert[]>;
+  /** Those with trouble first. */
+  sites: { plant: Plant; own: Alert[] }[];
 }
 
 async function load(): Promise<Listed> {
   const [plants, alerts] = await Promise.all([readPlants(), readActiveAlerts()]);
-  return { plants, alerts: Map.groupBy(alerts, ({ plantId }) => plantId ?? '') };
+  const byPlant = Map.groupBy(alerts, ({ plantId }) => plantId ?? '');
+  const sites = plants.map((plant) => {
+    const own = byPlant.get(plant.id) ?? [];
+    return { plant, own, trouble: troubleOf(plant, own, found.get(plant.id)) };
+  });
+  // Only now: a list that sorts itself while a person reads it is hard to read.
+  sites.sort((one, other) => other.trouble - one.trouble || one.plant.name.localeCompare(other.plant.name));
+  return { sites };
 }
 
 export function SitesScreen() {
@@ -61,21 +68,14 @@ export function SitesScreen() {
   );
 }
 
-function List({ listed: { plants, alerts }, search }: { listed: Listed; search: string }) {
-  if (plants.length === 0) return may('OPERATOR') ? <FirstRun /> : <Empty>{T.sites.noneToSee}</Empty>;
+function List({ listed: { sites }, search }: { listed: Listed; search: string }) {
+  if (sites.length === 0) return may('OPERATOR') ? <FirstRun /> : <Empty>{T.sites.noneToSee}</Empty>;
   const wanted = search.trim().toLowerCase();
-  const rows = plants
-    .filter((plant) =>
-      [plant.name, plant.externalPlantId, plant.eanCons, plant.id].some((text) =>
-        text?.toLowerCase().includes(wanted),
-      ),
-    )
-    .map((plant) => ({ plant, own: alerts.get(plant.id) ?? [] }))
-    .sort(
-      (one, other) =>
-        troubleOf(other.plant, other.own) - troubleOf(one.plant, one.own) ||
-        one.plant.name.localeCompare(other.plant.name),
-    );
+  const rows = sites.filter(({ plant }) =>
+    [plant.name, plant.externalPlantId, plant.eanCons, plant.id].some((text) =>
+      text?.toLowerCase().includes(wanted),
+    ),
+  );
   if (rows.length === 0) return <Empty>{T.sites.noMatch}</Empty>;
   return (
     <table class="sites">
@@ -86,6 +86,7 @@ function List({ listed: { plants, alerts }, search }: { listed: Listed; search: 
           <th scope="col">{T.sites.status}</th>
           <th scope="col">{T.sites.grid}</th>
           <th scope="col">{T.sites.lastHour}</th>
+          <th scope="col">{T.sites.waiting}</th>
           <th scope="col">{T.sites.alerts}</th>
         </tr>
       </thead>

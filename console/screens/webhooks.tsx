@@ -157,6 +157,10 @@ function Attempts({ id }: { id: string }) {
     async () => (await read(api.GET('/api/v1/partner/webhooks/{id}/attempts', path))).attempts,
     10_000,
   );
+  const resend = (sequence: number) => async () => {
+    await read(api.POST('/api/v1/partner/webhooks/{id}/resend', { ...path, body: { sequence } }));
+    await attempts.reload();
+  };
   return (
     <Shown loaded={attempts}>
       {(all) =>
@@ -165,7 +169,14 @@ function Attempts({ id }: { id: string }) {
         ) : (
           <Table
             caption={T.webhooks.attempts}
-            columns={[T.command.created, T.events.type, T.sites.status, T.webhooks.took, T.webhooks.answer]}
+            columns={[
+              T.command.created,
+              T.events.type,
+              T.sites.status,
+              T.webhooks.took,
+              T.webhooks.answer,
+              T.alerts.actions,
+            ]}
           >
             {all.slice(0, 50).map((one) => (
               <tr key={`${one.at} ${one.messageId}`}>
@@ -178,6 +189,11 @@ function Attempts({ id }: { id: string }) {
                 </td>
                 <td>{ms(one.durationMs)}</td>
                 <td class="wrap">{one.error ?? one.answer ?? ''}</td>
+                <td>
+                  {one.sequence !== null && (
+                    <CallButton call={resend(one.sequence)}>{T.webhooks.resend}</CallButton>
+                  )}
+                </td>
               </tr>
             ))}
           </Table>

@@ -92,9 +92,20 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
       expect(await buttons()).toEqual([]);
       await show('/devices', 'GATEWAY');
       expect(await buttons()).toEqual([]);
-      const gateway = page.getByRole('main').getByRole('link');
+      const gateway = page.getByRole('rowheader').getByRole('link');
       await gateway.click();
       await page.getByRole('heading', { name: 'Steps' }).waitFor();
+      expect(await buttons()).toEqual([]);
+    });
+
+    it('sees alert rules and device templates, but makes and changes none', async () => {
+      const admin = await clientOf(stack.described.admin);
+      const rule = { name: 'Seen by all', severity: 'INFO', metric: 'gridPowerKw', operator: 'GT' };
+      await admin.call('POST', '/alerts', { ...rule, threshold: 100_000, plantId: stack.plantId });
+      await show('/alerts', 'Seen by all');
+      expect(await buttons()).toEqual([]);
+      await admin.call('POST', '/device-templates', { name: 'Own template', assetType: 'BESS' });
+      await show('/device-templates', 'Own template');
       expect(await buttons()).toEqual([]);
     });
 
@@ -155,6 +166,9 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
         ['POST', `/plants/${plantId}/commands`, { family: 'mode', payload, idempotencyKey: randomUUID() }],
         ['POST', `/plants/${plantId}/commands/dry-run`, { family: 'mode', payload }],
         ['POST', '/devices', device],
+        ['PATCH', gateway, { plantId: null }],
+        ['POST', `${gateway}/certificate`, {}],
+        ['POST', '/device-templates', { name: 'Own template', assetType: 'BESS' }],
         ['POST', `${gateway}/provision`, {}],
         ['POST', `${gateway}/rotate-secret`],
         ['POST', `${gateway}/suspend`, { reason: 'a test' }],

@@ -24,6 +24,8 @@ interface Shown {
   commandId: string;
   /** The token of an invitation. */
   invitation: string;
+  /** A device that logs in with a certificate. */
+  certified: string;
   /** A device that is not provisioned, for each of the colour schemes. */
   spares: Record<Scheme, string>;
 }
@@ -108,6 +110,7 @@ const SCREENS: readonly Screen[] = [
     path: ({ spares }, scheme) => `/devices/${spares[scheme]}`,
     ready: (page) => page.getByText('No login yet.').waitFor(),
   },
+  { name: '/device-templates', path: () => '/device-templates', ready: row },
   { name: '/alerts', path: () => '/alerts', ready: row },
   { name: '/audit', path: () => '/audit', ready: row },
   {
@@ -175,6 +178,13 @@ const DIALOGS: readonly Opened[] = [
   { title: 'Revoke', path: () => `/keys/${stack.described.apiKey.id}`, open: press('Revoke') },
   { title: 'Create a webhook', path: () => '/webhooks', open: press('Create a webhook') },
   { title: 'Register a device', path: () => '/devices', open: press('Register a device') },
+  { title: 'Create a rule', path: () => '/alerts', open: press('Create a rule') },
+  { title: 'Create a template', path: () => '/device-templates', open: press('Create a template') },
+  {
+    title: 'Issue a new certificate',
+    path: ({ certified }) => `/devices/${certified}`,
+    open: press('Issue a new certificate'),
+  },
   {
     title: 'Provisioning package',
     path: ({ spares }, scheme) => `/devices/${spares[scheme]}`,
@@ -229,6 +239,9 @@ async function fill(): Promise<Shown> {
     return (await client.call<{ id: string }>('POST', '/devices', device)).id;
   };
   const spares = { light: await spare('light'), dark: await spare('dark') };
+  const mtls = { name: 'Roof gateway', serialNumber: 'GW-ROOF', type: 'GATEWAY', authMethod: 'MTLS' };
+  const { id: certified } = await client.call<{ id: string }>('POST', '/devices', mtls);
+  await client.call('POST', `/devices/${certified}/provision`, {});
   const invited = { email: 'invited@example.com', role: 'VIEWER' };
   await client.call('POST', `/organizations/${organization.id}/invitations`, invited);
   const wait = { timeout: 20_000, interval: 500 };
@@ -241,7 +254,7 @@ async function fill(): Promise<Shown> {
   await order('NORMAL');
   await order('HIGH');
   const invitation = await new World(stack.described, {}).mailedToken(invited.email, 0);
-  return { commandId, invitation, spares };
+  return { commandId, invitation, certified, spares };
 }
 
 describe.skipIf(!HAS_BROWSER)('the accessibility of the console', () => {

@@ -215,7 +215,10 @@ const SCREENS: readonly NarrowScreen[] = [
   },
   {
     ...{ name: '/events', path: () => '/events', loaded: '.tail summary' },
-    controls: (page) => [...button(page, 'Pause'), ...field(page, 'Site', 'Type', 'Search in the text')],
+    controls: (page) => [
+      ...button(page, 'Pause', 'Check'),
+      ...field(page, 'Site', 'Type', 'Search in the text', 'Message', 'Routing key', 'Signing key'),
+    ],
   },
   {
     ...{ name: '/webhooks', path: () => '/webhooks', loaded: '.panel' },
@@ -230,11 +233,19 @@ const SCREENS: readonly NarrowScreen[] = [
     name: '/devices/:id',
     path: () => `/devices/${stack.described.plants[0]?.gatewayId}`,
     loaded: 'section:has(h3) li',
-    controls: (page) => button(page, 'Rotate the secret', 'Suspend'),
+    controls: (page) => [
+      ...button(page, 'Rotate the secret', 'Suspend', 'Save'),
+      page.getByRole('combobox', { name: 'Site', exact: true }),
+      ...field(page, 'Template'),
+    ],
+  },
+  {
+    ...{ name: '/device-templates', path: () => '/device-templates', loaded: 'tbody tr' },
+    controls: (page) => button(page, 'Create a template'),
   },
   {
     ...{ name: '/alerts', path: () => '/alerts', loaded: '.empty' },
-    controls: (page) => field(page, 'Status'),
+    controls: (page) => [...button(page, 'Create a rule'), ...field(page, 'Status')],
   },
   {
     ...{ name: '/audit', path: () => '/audit', loaded: 'tbody tr' },
@@ -247,8 +258,8 @@ const SCREENS: readonly NarrowScreen[] = [
   {
     ...{ name: '/account', path: () => '/account', loaded: 'tbody tr' },
     controls: (page) => [
-      ...button(page, 'Change the password'),
-      ...field(page, 'Current password', 'New password'),
+      ...button(page, 'Change the password', 'Change the address'),
+      ...field(page, 'Current password', 'New password', 'New e-mail address'),
     ],
   },
   {
@@ -312,6 +323,14 @@ const DIALOGS: readonly NarrowDialog[] = [
   {
     ...{ title: 'Register a device', path: () => '/devices', open: press('Register a device') },
     controls: ['Register a device', 'Close'],
+  },
+  {
+    ...{ title: 'Create a rule', path: () => '/alerts', open: press('Create a rule') },
+    controls: ['Create a rule', 'Close'],
+  },
+  {
+    ...{ title: 'Create a template', path: () => '/device-templates', open: press('Create a template') },
+    controls: ['Save', 'Close'],
   },
 ];
 

@@ -166,7 +166,7 @@ describe.skipIf(!HAS_BROWSER)('texts that look like markup', () => {
   it('stay text in the life of a command and in the programs that send it again', async () => {
     await goTo(`/sites/${stack.plantId}/commands/${named.commandId}`);
     const quoted = JSON.stringify(NAMES.command).slice(1, -1);
-    await text(quoted, page.getByRole('region', { name: 'Payload as it was sent' }));
+    await text(quoted, page.getByRole('region', { name: 'What the sender sent, as it was recorded' }));
     await text(quoted, page.getByRole('region', { name: 'curl' }));
     await expectHarmless();
   });

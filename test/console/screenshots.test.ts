@@ -11,7 +11,19 @@ const DOCS = join(import.meta.dirname, '..', '..', 'docs');
 const FOLDER = join(DOCS, 'console');
 const THEMES = ['light', 'dark'] as const;
 const NAMES = [
-  ...['login', 'sites', 'site', 'command', 'events', 'alerts', 'devices', 'device', 'keys', 'key'],
+  ...[
+    'login',
+    'sites',
+    'site',
+    'command',
+    'events',
+    'alerts',
+    'devices',
+    'device',
+    'templates',
+    'keys',
+    'key',
+  ],
   ...['webhooks', 'audit', 'members', 'settings', 'account'],
 ];
 const mustWrite = process.env.SITEWIRE_SCREENSHOTS === '1';
@@ -46,6 +58,7 @@ describe.runIf(HAS_BROWSER && mustWrite)('the pictures', () => {
         command: `/sites/${plantId}/commands/${items[0]?.id}`,
       },
       ...{ events: '/events', alerts: '/alerts', devices: '/devices', device: `/devices/${devices[0]?.id}` },
+      templates: '/device-templates',
       ...{ keys: '/keys', key: `/keys/${described.apiKey.id}`, webhooks: '/webhooks', audit: '/audit' },
       ...{ members: '/members', settings: '/organization', account: '/account' },
     };

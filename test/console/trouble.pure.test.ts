@@ -6,7 +6,12 @@ it('puts sites with more trouble first', () => {
   const alert = (severity: 'CRITICAL' | 'WARNING' | 'INFO') => ({ severity });
   const sites = [
     { name: 'online', trouble: troubleOf({ status: 'ONLINE' }, []) },
+    {
+      name: 'commands wait',
+      trouble: troubleOf({ status: 'ONLINE' }, [], { deviates: false, waiting: 2 }),
+    },
     { name: 'new', trouble: troubleOf({ status: 'PENDING' }, []) },
+    { name: 'deviates', trouble: troubleOf({ status: 'ONLINE' }, [], { deviates: true, waiting: 0 }) },
     { name: 'one warning', trouble: troubleOf({ status: 'ONLINE' }, [alert('WARNING')]) },
     { name: 'two warnings', trouble: troubleOf({ status: 'ONLINE' }, [alert('WARNING'), alert('WARNING')]) },
     { name: 'degraded', trouble: troubleOf({ status: 'DEGRADED' }, []) },

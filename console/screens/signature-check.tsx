@@ -1,0 +1,69 @@
+/** Checks the signature of a message in the browser, with the signing key of the reader. */
+import { useSignal } from '@preact/signals';
+import {
+  COMMAND_FAMILIES,
+  commandRoutingKey,
+  EVENT_KINDS,
+  eventRoutingKey,
+} from '../../protocol/routing-keys.ts';
+import { membership } from '../api/session.ts';
+import { Badge, CallForm, Code, Field, Panel } from '../parts/ui.tsx';
+import { type Checked, checkSignature } from '../signature.ts';
+import { T } from '../texts.ts';
+
+export function SignatureCheck() {
+  const checked = useSignal<Checked | undefined>(undefined);
+  const slug = membership.value?.slug ?? '';
+  const keys = [
+    ...EVENT_KINDS.map((kind) => eventRoutingKey(slug, kind)),
+    ...COMMAND_FAMILIES.map((family) => commandRoutingKey(slug, family)),
+  ];
+  const check = async (form: FormData) => {
+    const text = (name: string) => String(form.get(name)).trim();
+    checked.value = await checkSignature(text('message'), text('routingKey'), text('key'));
+  };
+  return (
+    <Panel title={T.signature.title}>
+      <p class="muted">{T.signature.hint}</p>
+      <CallForm submit={check} label={T.signature.check}>
+        <Field label={T.signature.message} hint={T.signature.messageHint}>
+          {(attributes) => <textarea {...attributes} name="message" rows={6} spellcheck={false} required />}
+        </Field>
+        <Field label={T.command.routingKey} hint={T.signature.routingKeyHint}>
+          {(attributes) => (
+            <>
+              <input {...attributes} name="routingKey" list="routing-keys" defaultValue={keys[0]} required />
+              <datalist id="routing-keys">
+                {keys.map((one) => (
+                  <option key={one} value={one} />
+                ))}
+              </datalist>
+            </>
+          )}
+        </Field>
+        <Field label={T.keys.signingKey}>
+          {(attributes) => <input {...attributes} name="key" type="password" autocomplete="off" required />}
+        </Field>
+      </CallForm>
+      <div role="status">{checked.value && <Outcome checked={checked.value} />}</div>
+    </Panel>
+  );
+}
+
+function Outcome({ checked }: { checked: Checked }) {
+  const { verdict } = checked;
+  return (
+    <>
+      <p>
+        <Badge state={verdict} tone={verdict === 'valid' ? 'good' : 'bad'} />{' '}
+        {verdict === 'unreadable' ? T.signature.unreadable(checked.why) : T.signature.verdicts[verdict]}
+      </p>
+      {'signed' in checked && checked.signed !== undefined && (
+        <Code label={T.signature.signed} text={checked.signed} />
+      )}
+      {'expected' in checked && verdict === 'mismatch' && (
+        <Code label={T.signature.expected} text={checked.expected} />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,171 @@
+/** What people set up: alert rules, templates, devices, webhooks and their own address; and the check of a signature. */
+import { createHmac } from 'node:crypto';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
+import { WebhookReceiver } from '#support/webhook-receiver.ts';
+
+const stack = consoleStack();
+const SOON = { timeout: 20_000 };
+
+describe.skipIf(!HAS_BROWSER)('an admin', () => {
+  let page: Page;
+  let complaints: string[];
+  let receiver: WebhookReceiver;
+
+  beforeAll(async () => {
+    ({ page, complaints } = await stack.loggedIn('/alerts'));
+    receiver = await WebhookReceiver.start();
+  }, 60_000);
+  afterAll(() => receiver.stop());
+
+  const dialog = () => page.getByRole('dialog');
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+
+  it('makes an alert rule for a site, which opens an alert, and disables it', async () => {
+    await press('Create a rule');
+    await dialog().getByLabel('Name').fill('Any power');
+    await dialog().getByLabel('Severity').selectOption('critical');
+    await dialog().getByLabel('Site').selectOption(stack.plantId);
+    await dialog().getByLabel('Metric').fill('gridPowerKw');
+    await dialog().getByLabel('Condition').selectOption('is above');
+    await dialog().getByLabel('Threshold').fill('-1000');
+    await dialog().getByLabel('For how many seconds').fill('0');
+    await dialog().getByRole('checkbox').first().check();
+    await dialog().getByRole('button', { name: 'Create a rule' }).click();
+    const rule = page.locator('tr', { hasText: 'Any power' }).last();
+    await rule.getByText('gridPowerKw is above -1000').waitFor();
+    await expect.poll(() => page.getByText(/^Any power: gridPowerKw is/).count(), SOON).toBe(1);
+    await rule.getByRole('button', { name: 'Disable' }).click();
+    await rule.getByText('disabled').waitFor();
+    const rules = await stack.call<{ data: { name: string; enabled: boolean; mailTo: string[] }[] }>(
+      '/alerts?kind=RULE',
+    );
+    expect(rules.data).toMatchObject([{ name: 'Any power', enabled: false, mailTo: [expect.any(String)] }]);
+  });
+
+  it('makes a rule for a missing value, which has no threshold', async () => {
+    await press('Create a rule');
+    await dialog().getByLabel('Name').fill('No meter');
+    await dialog().getByLabel('Metric').fill('METER-1/powerKw');
+    await dialog().getByLabel('Condition').selectOption('is missing');
+    expect(await dialog().getByLabel('Threshold').count()).toBe(0);
+    await dialog().getByLabel('For how many seconds').fill('600');
+    await dialog().getByRole('button', { name: 'Create a rule' }).click();
+    await page.getByText('METER-1/powerKw is missing for 600 s').waitFor();
+  });
+
+  it('makes a device template, sees what is wrong with one, changes it and deletes it', async () => {
+    await page.goto(`${stack.url}/devices`);
+    await page.getByRole('link', { name: 'Device templates' }).click();
+    await press('Create a template');
+    const json = dialog().getByLabel('Template as JSON');
+    const first = JSON.parse(await json.inputValue());
+    await json.fill('{"name": ');
+    await dialog().getByRole('button', { name: 'Save' }).click();
+    await dialog().getByRole('alert').getByText('This is no JSON').waitFor();
+    await json.fill(JSON.stringify({ ...first, signals: [{ ...first.signals[0], kind: 'COLOUR' }] }));
+    await dialog().getByRole('button', { name: 'Save' }).click();
+    await dialog()
+      .getByRole('alert')
+      .getByText(/signals/)
+      .waitFor();
+    await json.fill(JSON.stringify(first));
+    await dialog().getByRole('button', { name: 'Save' }).click();
+    const row = page.locator('tr', { hasText: 'Acme PowerBox 50' });
+    await row.getByText('your organization').waitFor();
+    await row.getByRole('button', { name: 'Change' }).click();
+    await json.fill(JSON.stringify({ ...first, model: 'PowerBox 60' }));
+    await dialog().getByRole('button', { name: 'Save' }).click();
+    await row.getByText('Acme PowerBox 60').waitFor();
+    const system = page.locator('tr', { hasText: 'the platform' }).first();
+    expect(await system.getByRole('button').count()).toBe(0);
+  });
+
+  it('moves a device to another site, gives it a template, and issues a new certificate', async () => {
+    const site = await stack.call<{ id: string }>('/plants', {
+      method: 'POST',
+      body: { name: 'Second site', timezone: 'UTC' },
+    });
+    const device = await stack.call<{ id: string }>('/devices', {
+      method: 'POST',
+      body: { name: 'Roof gateway', serialNumber: 'GW-ROOF', type: 'GATEWAY', authMethod: 'MTLS' },
+    });
+    await page.goto(`${stack.url}/devices/${device.id}`);
+    await page.getByRole('combobox', { name: 'Site', exact: true }).selectOption('Second site');
+    await page.getByLabel('Template', { exact: true }).selectOption('Acme PowerBox 50');
+    await press('Save');
+    await page.getByRole('link', { name: `${site.id.slice(0, 8)}…` }).waitFor();
+    await press('Provision');
+    await dialog().getByRole('button', { name: 'Close' }).click();
+    await press('Issue a new certificate');
+    await dialog().getByLabel('Certificate request').fill('no request');
+    await dialog().getByRole('button', { name: 'Issue a new certificate' }).click();
+    await dialog().getByRole('alert').getByText(/csr/).waitFor();
+    await dialog().getByLabel('Certificate request').fill('');
+    await dialog().getByRole('button', { name: 'Issue a new certificate' }).click();
+    const issued = dialog().getByLabel('New certificate', { exact: true }).last();
+    expect(await issued.innerText()).toContain('BEGIN CERTIFICATE');
+    await dialog().getByRole('button', { name: 'Close' }).click();
+    await page.getByLabel('Template', { exact: true }).selectOption('none');
+    await press('Save');
+    await expect
+      .poll(() => stack.call(`/devices/${device.id}`), SOON)
+      .toMatchObject({ plantId: site.id, templateId: null, status: 'ACTIVE' });
+    await page.goto(`${stack.url}/device-templates`);
+    const row = page.locator('tr', { hasText: 'Acme PowerBox 50' });
+    await row.getByRole('button', { name: 'Delete' }).click();
+    await row.waitFor({ state: 'detached' });
+  });
+
+  it('sends one event of a webhook again, and checks its signature with the key', async () => {
+    const { apiKey, organization } = stack.described;
+    await stack.call('/partner/webhooks', {
+      method: 'POST',
+      body: { url: receiver.url, keyId: apiKey.id, types: ['alarm'] },
+    });
+    await stack.behave('faulty');
+    await expect.poll(() => receiver.events.length, SOON).toBeGreaterThan(0);
+    await page.goto(`${stack.url}/webhooks`);
+    await page.getByText('Last attempts').click();
+    const sent = receiver.events.length;
+    await page.getByRole('button', { name: 'Send it again' }).last().click();
+    await expect.poll(() => receiver.events.length, SOON).toBeGreaterThan(sent);
+    await stack.behave('on');
+    const ids = receiver.events.map(({ id }) => id);
+    expect(new Set(ids).size).toBeLessThan(ids.length);
+
+    await page.goto(`${stack.url}/events`);
+    await page.getByRole('heading', { name: 'Check a signature' }).waitFor();
+    const [message] = receiver.events;
+    await page.getByLabel('Message', { exact: true }).fill(message?.body ?? '');
+    await page.getByLabel('Routing key').fill(`${organization.slug}.event.alarm`);
+    await page.getByLabel('Signing key').fill(apiKey.signingKey);
+    await press('Check');
+    await page.getByText('The signature is that of this text with this key.').waitFor();
+    const signed = await page.getByRole('region', { name: 'The text that is signed' }).innerText();
+    const { signature } = JSON.parse(message?.data ?? '{}') as { signature: string };
+    expect(createHmac('sha256', apiKey.signingKey).update(signed).digest('hex')).toBe(signature);
+    await page.getByLabel('Signing key').fill('another key');
+    await press('Check');
+    await page.getByText('The signature is another one').waitFor();
+  });
+
+  it('asks for another e-mail address, and cancels that', async () => {
+    await page.goto(`${stack.url}/account`);
+    await page.getByLabel('New e-mail address').fill('other@example.org');
+    const form = page.locator('form', { hasText: 'New e-mail address' });
+    await form.getByLabel('Current password').fill('wrong');
+    await press('Change the address');
+    await form.getByRole('alert').waitFor();
+    await form.getByLabel('Current password').fill(stack.described.admin.password);
+    await press('Change the address');
+    await page.getByText('A mail with a link is on its way to other@example.org').waitFor();
+    await press('Cancel the change');
+    await page.getByLabel('New e-mail address').waitFor();
+  });
+
+  it('makes the browser complain about nothing but refusals', () => {
+    expect(complaints.filter((text) => !text.includes('Failed to load resource'))).toEqual([]);
+  });
+});
