@@ -2,7 +2,8 @@
 import type { DryRunCommand } from '../protocol/dry-run.ts';
 import type { KeyStatus } from '../protocol/key-status.ts';
 import type { PublishRefusal } from '../protocol/rest-publish.ts';
-import type { PlantMessage, SignatureVerdict, UntimedStep } from '../protocol/timeline.ts';
+import type { SignatureVerdict } from '../protocol/signing.ts';
+import type { PlantMessage, UntimedStep } from '../protocol/timeline.ts';
 import type { EventSearch } from './journal-rpc.ts';
 
 /** A moment, null: now; or the changes in a time. */
@@ -19,8 +20,8 @@ export interface ExportPart {
 
 /**
  * The life of a command. `keyId`: the key whose journal has the events of the command, empty for the command of a person;
- * `command`: JSON of its log entry; `steps`: in order; `events`: what the site has sent to the key about it. `signed`: what
- * was found of its signature, and the timestamp of the message; `messages`: those for the devices.
+ * `command`: JSON of its log entry; `steps`: in order; `events`: what the site has sent to the key about it. `signed`: the
+ * result of the check of its signature, and the timestamp of the message; `messages`: those to devices.
  */
 export interface CommandLife {
   keyId: string;

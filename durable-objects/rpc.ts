@@ -10,9 +10,9 @@ import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protoc
 import type { MeterReading } from '../protocol/meter.ts';
 import type { CommandAnswer, PublishRefusal } from '../protocol/rest-publish.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
+import type { SignatureVerdict } from '../protocol/signing.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
-import type { SignatureVerdict } from '../protocol/timeline.ts';
 import type { SiteQuestion, VhostAskRpc } from './ask-rpc.ts';
 import type { BackupRpc } from './backup-rpc.ts';
 import type { DeadLetterRpc } from './dead-letter-rpc.ts';

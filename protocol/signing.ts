@@ -3,6 +3,11 @@ import { compact, signableJson } from './compact-json.ts';
 import type { DeviceAckStatus, DeviceReportedStatus } from './enums.ts';
 
 export const SIGNATURE = /^[0-9a-f]{64}$/;
+
+/** What the check of a message's signature found; `not-needed`: commands of its kind need none, so it was not checked. */
+export const SIGNATURE_VERDICTS = ['valid', 'not-needed', 'missing', 'mismatch'] as const;
+export type SignatureVerdict = (typeof SIGNATURE_VERDICTS)[number];
+
 /** spec: Device MQTT (TOKEN method). `dataText` is the raw slice of `data` as it was sent. */
 export function telemetrySigningString(
   deviceId: string,

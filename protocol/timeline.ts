@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { commandLogEntry } from './command-log.ts';
 import { formatInstant, instant } from './ids.ts';
+import { SIGNATURE_VERDICTS } from './signing.ts';
 
 export const TIMELINE_STEPS = [
   'PUBLISHED',
@@ -36,13 +37,10 @@ export type TimelineStep = z.infer<typeof timelineStep>;
 /** A step that has no place among the others yet. */
 export type UntimedStep = Omit<TimelineStep, 'at' | 'tookMs'> & { atMs: number };
 
-const SIGNATURE_VERDICTS = ['valid', 'not-needed', 'missing', 'mismatch'] as const;
-export type SignatureVerdict = (typeof SIGNATURE_VERDICTS)[number];
-
 /** A message for a device of the plant. */
 export const plantMessage = z.strictObject({
   deviceId: z.string(),
-  /** Null: the command has ended, and this is the message that was planned when it was judged. */
+  /** Null: the platform does not keep the message any more, and has planned it again. */
   cmdId: z.string().nullable(),
   action: z.string(),
   payload: z.record(z.string(), z.unknown()),
@@ -52,10 +50,10 @@ export type PlantMessage = z.infer<typeof plantMessage>;
 export const timeline = z.strictObject({
   command: commandLogEntry,
   steps: z.array(timelineStep),
-  /** What the platform found of the message's signature, and the timestamp of the message; null: not recorded. */
+  /** The result of the check of the signature, and the timestamp of the message; null: not recorded. */
   signature: z.enum(SIGNATURE_VERDICTS).nullable(),
   timestamp: instant.nullable(),
-  /** The messages for the devices of the plant. */
+  /** The messages to devices that the command leads to. */
   messages: z.array(plantMessage),
 });
 

@@ -131,7 +131,8 @@ export type WebhookQuestion =
 
 /**
  * `attempts`: oldest first, for the question `attempts`; the one of a `test` or a `resend`. `refused`: the key has ended,
- * the Vhost knows no such webhook, such a post of it is under way, or no event that it gets has the sequence.
+ * the Vhost knows no such webhook, such a post of it is under way, the webhook is not enabled, or no event that it gets has
+ * the sequence.
  */
 export type WebhookAnswer =
   | {
@@ -141,7 +142,7 @@ export type WebhookAnswer =
       delivery: WebhookDelivery;
       attempts: WebhookAttempt[];
     }
-  | { refused: 'ended' | 'absent' | 'busy' | 'event' };
+  | { refused: 'ended' | 'absent' | 'busy' | 'not-enabled' | 'event' };
 
 function isWithoutRepeats(values: readonly string[]): boolean {
   return new Set(values).size === values.length;

@@ -1,3 +1,4 @@
+/** The end of a run. If it broke, this file would not fail but never end, and the run would stop after some minutes. */
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';

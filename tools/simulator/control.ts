@@ -13,15 +13,22 @@ export function simulatorControl(
 ): (request: ControlRequest) => Promise<Response> {
   return async (request) => {
     if (request.method === 'PUT') {
-      try {
-        const { behaviour } = JSON.parse(await request.text()) as { behaviour?: unknown };
-        change(settingOf('behaviour', String(behaviour)));
-      } catch (error) {
-        return Response.json({ message: (error as Error).message }, { status: 400 });
-      }
+      const setting = wanted(await request.text());
+      if (setting instanceof Error) return Response.json({ message: setting.message }, { status: 400 });
+      change(setting);
+      return new Response(null, { status: 202 });
     }
     const { id: plantId, now: behaviour } = plantIs;
     if (plantId === '') return new Response(null, { status: 204 });
     return Response.json({ plantId, behaviour });
   };
+}
+
+function wanted(text: string): SimulatorSetting | Error {
+  try {
+    const { behaviour } = (JSON.parse(text) ?? {}) as { behaviour?: unknown };
+    return settingOf('behaviour', String(behaviour));
+  } catch (error) {
+    return error as Error;
+  }
 }

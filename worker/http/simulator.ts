@@ -5,7 +5,7 @@ import { handleNotFound } from './error-response.ts';
 
 export const SIMULATOR_PATH = '/dev/simulator';
 
-/** GET: the plant and its behaviour, or 204 without one. PUT: changes the behaviour. */
+/** GET: the plant and its behaviour, or 204 without one. PUT: asks for a behaviour, which takes effect a moment later. */
 export async function simulator(c: Context<AppContext>): Promise<Response> {
   const { SIMULATOR } = c.env;
   const { method } = c.req;

@@ -141,13 +141,13 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'Timeline.command': 'The row of the command log.',
   'Timeline.steps': 'The steps in the order of their times.',
   'Timeline.signature':
-    'What the platform found of the signature: `valid`, `not-needed`, `missing` or `mismatch`; null: not recorded.',
+    'The result of the check of the signature: `valid`, `not-needed`, `missing` or `mismatch`; null: not recorded.',
   'Timeline.timestamp': `The timestamp of the message, ${TIME}; null: not recorded.`,
   'Timeline.messages':
-    'The messages for the devices of the plant; empty: none was sent, or none is known any more.',
+    'The messages to devices that the command leads to; empty: none was sent yet, or they can no longer be derived.',
   'PlantMessage.deviceId': 'The device that gets the message.',
   'PlantMessage.cmdId':
-    'The id of the command to the device; null: the command has ended, and this is the message that was planned when it was judged.',
+    'The id of the command to the device; null: the platform does not keep the message any more, and has planned it again from what it knew when it judged the command.',
   'PlantMessage.action': 'What the device is to do.',
   'PlantMessage.payload': 'The payload of the message.',
   'TimelineStep.at': `When it happened, ${TIME}.`,

@@ -3,13 +3,13 @@
  * code of today [C-13.4]. Pure.
  */
 import type { ScheduleStatus } from '../../../protocol/enums.ts';
+import type { SignatureVerdict } from '../../../protocol/signing.ts';
 import {
   type Constraints,
   DEFAULT_SITE_CONFIG,
   type SiteConfig,
   UNLIMITED,
 } from '../../../protocol/site-config.ts';
-import type { SignatureVerdict } from '../../../protocol/timeline.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
 import type { ActiveEmergency, BatteryDemand, ServingDevice, SiteView } from '../site-view.ts';
 

@@ -13,27 +13,22 @@ export class LogPages<Row extends Record<string, string | number | null>> {
   }
 
   /**
-   * Number of rows that were recorded at `atMs` or before. From some sequence on the log has no gaps, so only the few
-   * rows before it are counted.
+   * One page of the rows that were recorded at `atMs` or before, newest first, and the number of these rows. From some
+   * sequence on the log has no gaps, so a page is found without scanning, and only the few rows before it are counted.
    */
-  total(atMs = LATEST): number {
+  read(page: number, pageSize: number, atMs = LATEST): { rows: Row[]; total: number } {
     const first = this.#gaplessFrom();
-    const kept =
-      this.#number(
-        'SELECT count(*) AS number FROM command WHERE sequence < ? AND created_at_ms <= ?',
-        first,
-        atMs,
-      ) ?? 0;
-    return Math.max(0, this.#lastUntil(atMs) - first + 1) + kept;
+    const last = this.#lastUntil(atMs);
+    const kept = this.#number(
+      'SELECT count(*) AS number FROM command WHERE sequence < ? AND created_at_ms <= ?',
+      first,
+      atMs,
+    );
+    const total = Math.max(0, last - first + 1) + (kept ?? 0);
+    return { rows: this.#page(first, last - (page - 1) * pageSize, pageSize, atMs), total };
   }
 
-  /**
-   * One page of the rows that were recorded at `atMs` or before, newest first. Recent sequences have no gaps, so a page is
-   * found without scanning.
-   */
-  page(page: number, pageSize: number, atMs = LATEST): Row[] {
-    const first = this.#gaplessFrom();
-    const from = this.#lastUntil(atMs) - (page - 1) * pageSize;
+  #page(first: number, from: number, pageSize: number, atMs: number): Row[] {
     const rows = this.#sql.all<Row>(
       'SELECT * FROM command WHERE sequence <= ? AND sequence >= ? ORDER BY sequence DESC LIMIT ?',
       from,

@@ -26,8 +26,8 @@ export function readCommands(
     atMs,
   }: { page: number; pageSize: number; isMember: boolean; atMs?: number | undefined },
 ): CommandLogPage {
-  const rows = commands.log.page(page, pageSize, atMs);
-  return { items: logEntries(siteId, rows, isMember).text, total: commands.log.total(atMs) };
+  const { rows, total } = commands.log.read(page, pageSize, atMs);
+  return { items: logEntries(siteId, rows, isMember).text, total };
 }
 
 /** Formats the rows of one page: JSON of `CommandLogEntry[]`. `isMember`: it shows who sent a command of a person. */

@@ -1,5 +1,6 @@
-/** What a command became for the devices of its plant [C-13.2]. Pure. */
+/** The messages to devices that a command leads to [C-13.2]. Pure. */
 import { parseCommand } from '../../../protocol/command.ts';
+import type { CommandType } from '../../../protocol/routing-keys.ts';
 import type { PlantMessage } from '../../../protocol/timeline.ts';
 import { type JudgementInputs, NotRecorded, replayed } from '../command/inputs.ts';
 import { kindOf } from '../command/kind/kinds.ts';
@@ -7,9 +8,12 @@ import { judgeCommand } from '../command/pipeline.ts';
 import type { CommandRow } from '../command/rows.ts';
 import type { DispatchRow } from '../dispatch/rows.ts';
 
+/** The payloads of others are made when they are sent: a schedule is sent slot by slot, a configuration as it is then. */
+const PLANNED_WHOLE: readonly CommandType[] = ['SITE_SETPOINT', 'DEVICE_COMMAND', 'MODE_CHANGE', 'EMERGENCY'];
+
 /**
- * Of an open command: its dispatches. They are deleted when it ends; then: what it was planned as when it was judged, if it
- * was sent at all.
+ * While the command has dispatches, these are its messages. Dispatches are deleted when they have ended: then the command is
+ * planned again from what was known when it was judged, if it was sent at all.
  */
 export function plantMessages(
   command: CommandRow,
@@ -22,6 +26,7 @@ export function plantMessages(
       payload: JSON.parse(payload),
     }));
   if (command.dispatched_at_ms === null || !inputs) return [];
+  if (!PLANNED_WHOLE.includes(command.command_type)) return [];
   try {
     return plannedAgain(command, inputs);
   } catch (error) {

@@ -7,6 +7,7 @@ import {
   type WebhookQuestion,
 } from '../../../protocol/webhook.ts';
 import type { EventJournal } from '../journal/journal.ts';
+import { matches } from '../journal/line.ts';
 import { sequenceBefore } from '../journal/since.ts';
 import type { VhostParts } from '../parts.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -28,6 +29,8 @@ export async function answerWebhook(
   let attempts: WebhookAttempt[] = [];
   if (question.kind === 'attempts') attempts = log.all();
   if (question.kind === 'test' || question.kind === 'resend') {
+    // A receiver gets no event before it has agreed.
+    if (question.kind === 'resend' && endpoint.status !== 'ENABLED') return { refused: 'not-enabled' };
     const message =
       question.kind === 'resend'
         ? eventOf(vhost.journal, endpoint, question.sequence)
@@ -45,10 +48,10 @@ export async function answerWebhook(
 
 /** The event with this sequence as a message; undefined: it is not kept, or the webhook does not get it. */
 function eventOf(journal: EventJournal, { webhook }: Endpoint, sequence: number): WebhookMessage | undefined {
+  const [event] = journal.read({ after: sequence - 1, limit: 1 }).events;
+  if (event?.sequence !== sequence) return undefined;
   const { types: kinds, siteIds } = webhook;
-  const query = { after: sequence - 1, limit: 1, kinds, siteIds: siteIds ?? undefined };
-  const [event] = journal.read(query).events;
-  return event?.sequence === sequence ? messageOf(event) : undefined;
+  return matches({ kinds, siteIds: siteIds ?? undefined }, event) ? messageOf(event) : undefined;
 }
 
 function stateOf(endpoint: Endpoint, lastSequence: number) {

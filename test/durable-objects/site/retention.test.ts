@@ -149,6 +149,7 @@ describe('the command log at its budget', () => {
     await passTime(plant.id, 1);
     await fillLog(partner, 100);
     await passTime(plant.id, SECOND);
+    expect(await numberOf(plant.id, 'SELECT log_start FROM counters')).toBeGreaterThan(1);
     const begun = await readCommands(plant.id, 1, 500, Date.parse(String(open.createdAt)));
     expect(begun).toMatchObject({ items: [{ id: open.id }], total: 1 });
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');

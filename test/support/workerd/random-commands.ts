@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';
-import type { SignatureVerdict } from '../../../protocol/timeline.ts';
+import type { SignatureVerdict } from '../../../protocol/signing.ts';
 import { MINUTE, SECOND } from './site-clock.ts';
 import { submission } from './site-submissions.ts';
 

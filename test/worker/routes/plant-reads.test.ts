@@ -5,6 +5,7 @@ const ABSENT = '11111111-1111-4111-8111-111111111111';
 const DAY = 'from=2030-03-05T00:00:00Z&to=2030-03-06T00:00:00Z';
 const READS = [
   'commands?pageSize=5',
+  'commands?pageSize=5&at=2030-03-05T00:00:00Z',
   `schedules?${DAY}`,
   `telemetry?metric=gridPowerKw&${DAY}`,
   'telemetry/latest',
@@ -58,6 +59,9 @@ describe('a read of a plant', () => {
   }) => {
     const { plantId } = setpoint;
     const wrong = [
+      'commands?at=yesterday',
+      'commands?at=2030-03-05',
+      'commands?at=',
       'schedules?from=2030-03-06T00:00:00Z&to=2030-03-05T00:00:00Z',
       'telemetry?metric=a&from=2030-03-06T00:00:00Z&to=2030-03-05T00:00:00Z',
       'commands?limit=2',

@@ -154,6 +154,43 @@ describe('POST /partner/webhooks/{id}/resend', () => {
     expect(resent?.at(-1)).toMatchObject({ messageId: sent[0], isDelivered: false, status: 500 });
   });
 
+  it('answers 409 while the receiver has not agreed, and after the webhook was disabled, and posts nothing [C-12.4]', async ({
+    hooks,
+    receiver,
+  }) => {
+    const enabled = await hooks.makeEnabled();
+    await hooks.send();
+    await receiver.ids(1);
+    const sequence = await vi.waitFor(async () => {
+      const found = (await hooks.attempts(enabled)).find(({ type }) => type === 'ack')?.sequence;
+      if (found == null) throw new Error('not delivered yet');
+      return found;
+    });
+    receiver.answer = () => new Response('no', { status: 500 });
+    const pending = (await hooks.make()).webhook.id;
+    const refused = await expectError(await hooks.act(pending, 'resend', { sequence }), 409, 'CONFLICT');
+    expect(refused.message).toContain('not enabled');
+    receiver.answer = () => new Response('gone', { status: 410 });
+    await hooks.send();
+    await hooks.until(enabled, 'DISABLED');
+    await expectError(await hooks.act(enabled, 'resend', { sequence }), 409, 'CONFLICT');
+    const acks = receiver.typesOf().filter((type) => type === 'ack');
+    expect(acks).toHaveLength(2);
+  });
+
+  it('counts towards the posts that an organization asks for in a minute [C-12.4]', async ({
+    hooks,
+    receiver,
+  }) => {
+    const id = await hooks.makeEnabled();
+    await hooks.send();
+    await receiver.ids(1);
+    const resend = () => hooks.act(id, 'resend', { sequence: 1 });
+    // The webhook that was created counts, too.
+    expect(await statusesOf(LIMIT.webhookTestsPerMinute - 1, resend)).toEqual(Array(29).fill(404));
+    await expectError(await resend(), 429, 'TOO_MANY_REQUESTS');
+  });
+
   it('answers 404 for an event that the webhook does not get, and 400 for what is no sequence [C-12.4]', async ({
     hooks,
     receiver,

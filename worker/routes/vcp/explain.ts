@@ -45,7 +45,7 @@ export const explainRoutes = [
     params: z.object({ commandId: uuid }),
     answer: {
       description:
-        'The command with its steps: what happened when, and how long after the step before; what was found of its signature; and the messages that it became for the devices. A partner sees the commands of its own key',
+        'The command with its steps: what happened when, and how long after the step before; the result of the check of its signature; and the messages to devices that it leads to. A partner sees the commands of its own key',
       body: timeline,
     },
     errors: ['NOT_FOUND'],

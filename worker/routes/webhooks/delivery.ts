@@ -102,7 +102,7 @@ export const webhookDeliveryRoutes = [
     examples: { body: { sequence: 1_767_225_600_001 } },
     answer: {
       description:
-        'The attempt: the event is posted once more with the same id, whatever else waits. It changes nothing else, whatever the receiver answers',
+        'The attempt: the event is posted once more with the same id, without waiting for the events that are not delivered yet. The status of the webhook and the order of its events stay as they are, whatever the receiver answers. 409 unless the webhook is ENABLED',
       body: webhookAttempt,
     },
     errors: ['NOT_FOUND', 'CONFLICT', 'TOO_MANY_REQUESTS'],
@@ -153,6 +153,8 @@ async function ask(c: Context<AppContext>, row: OwnedWebhook['row'], question: W
       throw keyEnded();
     case 'busy':
       throw conflict('A test or a resend of this webhook is under way: wait for its answer');
+    case 'not-enabled':
+      throw conflict('The webhook is not enabled, so its receiver gets no event: enable it first');
     case 'event':
       throw new ApiError(
         'NOT_FOUND',

@@ -39,6 +39,6 @@ export function entryOf(
 /** Counts what an organization may ask the platform to post at once, so that it posts to no stranger's server often. */
 export async function requirePostRate(c: Context<AppContext>): Promise<void> {
   const { organizationId } = c.get('tenant');
-  const what = 'webhooks created, moved, enabled and tested by the organization';
+  const what = 'webhooks created, moved, enabled and tested, and events sent again, by the organization';
   await requireShare(c, `webhook-tests:${organizationId}`, LIMIT.webhookTestsPerMinute, what);
 }

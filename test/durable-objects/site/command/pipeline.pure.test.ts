@@ -19,7 +19,7 @@ import {
 } from '../../../../durable-objects/site/command/pipeline.ts';
 import { compact } from '../../../../protocol/compact-json.ts';
 import { COMMAND_FAMILIES, type CommandFamily } from '../../../../protocol/routing-keys.ts';
-import type { SignatureVerdict } from '../../../../protocol/timeline.ts';
+import type { SignatureVerdict } from '../../../../protocol/signing.ts';
 
 const LATER = '2030-03-05T10:00:00.000Z';
 const TOLERANCE_MS = 300_000;

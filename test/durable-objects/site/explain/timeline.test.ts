@@ -3,6 +3,7 @@ import { HOUR, passTime, SECOND, START_MS } from '#workerd/site-clock.ts';
 import { nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
 import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '#workerd/site-plan.ts';
 import { rowsOf } from '#workerd/site-rows.ts';
+import { schedule } from '#workerd/site-schedules.ts';
 import { charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { type Plant, siteOf } from '#workerd/world.ts';
@@ -133,6 +134,17 @@ describe('the timeline of a command', () => {
       expect(ended?.messages).toEqual([{ ...message, cmdId: null }]);
     },
   );
+
+  it('of a schedule has no message once its gateway has it: its slots are sent one by one', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const publish = schedule([10, 20]);
+    await partner.submit(publish);
+    const { id } = await rowOf(plant, publish);
+    expect((await read(plant, id))?.messages).toMatchObject([{ action: 'SCHEDULE_SET' }]);
+    await obey(scene, 1, 'COMPLETED');
+    expect(await read(plant, id)).toMatchObject({ command: { commandType: 'SCHEDULE' }, messages: [] });
+  });
 
   it('of a command that was never sent has no message, and says what was wrong with its signature', async () => {
     const { plant, partner } = await newAwaySite();
