@@ -4,15 +4,21 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core';
+import { AdminClient } from '../admin-client.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { median, percentile, report } from './figures.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 const DAY_MS = 86_400_000;
-const READING_MS = 5_000;
+const DAY_READINGS = DAY_MS / 5_000;
+const FEW_READINGS = 100;
 const RUNS = 7;
 const EVENTS_PER_SECOND = 50;
 const MINUTE_MS = 60_000;
+const SITES = 1_000;
+/** Sites that are created at the same time. */
+const MAKERS = 8;
+const SCROLL_MS = 10_000;
 
 export async function benchConsole(minutes = 5): Promise<void> {
   const stack = await startBenchStack({ plants: 1 });
@@ -23,8 +29,10 @@ export async function benchConsole(minutes = 5): Promise<void> {
   try {
     const page = await logIn(browser, stack);
     const ready = await firstLoad(browser, stack);
-    const day = await dayOfReadings(page, stack);
+    const day = await drawingOf(DAY_READINGS, page, stack);
+    const few = await drawingOf(FEW_READINGS, page, stack);
     const tail = await eventTail(page, stack, minutes);
+    const list = await manySites(page, stack);
     report('console', 'The console in Chromium, edge and browser on one machine', [
       { name: 'first load until the form can be used, p50', value: ready, unit: 'ms', target: '≤ 1000' },
       {
@@ -33,6 +41,7 @@ export async function benchConsole(minutes = 5): Promise<void> {
         unit: 'ms',
         target: '≤ 100',
       },
+      { name: `the same with ${FEW_READINGS} readings`, value: few, unit: 'ms' },
       {
         name: `${EVENTS_PER_SECOND} events a second: frames a second, 5th percentile`,
         value: tail.frames,
@@ -45,6 +54,13 @@ export async function benchConsole(minutes = 5): Promise<void> {
         value: tail.lastMb,
         unit: 'MB',
         target: 'flat',
+      },
+      { name: `the list of ${SITES} sites, until its last row is there, p50`, value: list.shown, unit: 'ms' },
+      { name: 'the same: main thread for each letter of a search, p50', value: list.search, unit: 'ms' },
+      {
+        name: 'the same: frames a second while it is scrolled, 5th percentile',
+        value: list.frames,
+        unit: 'fps',
       },
     ]);
   } finally {
@@ -78,12 +94,12 @@ async function firstLoad(browser: Browser, { edge }: BenchStack): Promise<number
   return median(times);
 }
 
-/** Main thread time of drawing a day, without the wait for the answer. */
-async function dayOfReadings(page: Page, { edge, plants }: BenchStack): Promise<number> {
+/** Main thread time of drawing a day of so many readings, without the wait for the answer. */
+async function drawingOf(count: number, page: Page, { edge, plants }: BenchStack): Promise<number> {
   await page.route(/\/telemetry\?/, async (route) => {
     const to = Date.now();
-    const readings = Array.from({ length: DAY_MS / READING_MS }, (_, index) => ({
-      timestamp: new Date(to - DAY_MS + index * READING_MS).toISOString(),
+    const readings = Array.from({ length: count }, (_, index) => ({
+      timestamp: new Date(to - DAY_MS + (index * DAY_MS) / count).toISOString(),
       value: Math.round(1_000 * Math.sin(index / 300)) / 100,
     }));
     await route.fulfill({ json: { readings } });
@@ -150,6 +166,48 @@ async function eventTail(page: Page, { edge, plants, key }: BenchStack, minutes:
   } finally {
     clearInterval(timer);
   }
+}
+
+/** The list of sites of a large organization. */
+async function manySites(page: Page, { edge, login, organizations }: BenchStack) {
+  const client = await AdminClient.enter(edge.url, login);
+  client.organizationId = organizations[0]?.id ?? '';
+  const names = Array.from({ length: SITES - 1 }, (_, index) => `Site ${index}`);
+  const make = async () => {
+    for (let name = names.pop(); name !== undefined; name = names.pop())
+      await client.call('POST', '/plants', { name, timezone: 'UTC' });
+  };
+  await Promise.all(Array.from({ length: MAKERS }, make));
+  const shown: number[] = [];
+  for (let run = 0; run < RUNS; run++) {
+    await page.goto(`${edge.url}/alerts`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    const began = performance.now();
+    await page.getByRole('link', { name: 'Sites' }).click();
+    await page
+      .locator('tbody tr')
+      .nth(SITES - 1)
+      .waitFor({ state: 'attached' });
+    shown.push(performance.now() - began);
+  }
+  await settled(page);
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable');
+  const search: number[] = [];
+  for (const letter of 'Site 777') {
+    const before = await taskMs(session);
+    await page.getByRole('searchbox').press(letter === ' ' ? 'Space' : letter);
+    await settled(page);
+    search.push((await taskMs(session)) - before);
+  }
+  await page.getByRole('searchbox').fill('');
+  await settled(page);
+  const counting = framesOf(page, SCROLL_MS);
+  for (const until = Date.now() + SCROLL_MS; Date.now() < until; ) {
+    await page.mouse.wheel(0, 400);
+    await settled(page);
+  }
+  return { shown: median(shown), search: median(search), frames: percentile(await counting, 0.05) };
 }
 
 /** Frames in each second of a time. */
