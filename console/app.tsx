@@ -29,6 +29,7 @@ import { LoginScreen } from './screens/login.tsx';
 import { MAILED } from './screens/mailed.tsx';
 import { MembersScreen } from './screens/members.tsx';
 import { OrganizationScreen } from './screens/organization.tsx';
+import { SignatureScreen } from './screens/signature.tsx';
 import { SiteScreen } from './screens/site.tsx';
 import { SitesScreen } from './screens/sites.tsx';
 import { TemplatesScreen } from './screens/templates.tsx';
@@ -45,6 +46,7 @@ const SCREENS: readonly (readonly [pattern: string, screen: Screen, title: strin
   ['/keys', KeysScreen, T.nav.keys],
   ['/keys/:keyId', KeyScreen, T.nav.keys],
   ['/events', EventsScreen, T.nav.events],
+  ['/signature', SignatureScreen, T.signature.title],
   ['/webhooks', WebhooksScreen, T.nav.webhooks],
   ['/devices', DevicesScreen, T.nav.devices],
   ['/devices/:deviceId', DeviceScreen, T.nav.devices],

@@ -10,7 +10,6 @@ import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Field, Heading } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
-import { SignatureCheck } from './signature-check.tsx';
 
 /** Rows that are kept; older ones are dropped. */
 const KEPT = 500;
@@ -31,7 +30,9 @@ export function EventsScreen() {
   const loaded = useLoad(`plants ${organizationId.value}`, readPlants);
   return (
     <>
-      <Heading title={T.events.title} />
+      <Heading title={T.events.title}>
+        <a href="/signature">{T.signature.title}</a>
+      </Heading>
       <Shown loaded={loaded}>
         {(plants) => {
           const asked = url.value.searchParams.get('plant');
@@ -55,7 +56,6 @@ export function EventsScreen() {
                 )}
               </Field>
               <Tail key={plant.id} plantId={plant.id} />
-              <SignatureCheck />
             </>
           );
         }}

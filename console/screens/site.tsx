@@ -24,8 +24,8 @@ import { Badge, Heading, Panel } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { ControlPanel } from './control.tsx';
-import { Simulator } from './simulator.tsx';
 import { AlertsPanel, CommandsPanel, Moment, SubDevices } from './site-panels.tsx';
+import { TryIt } from './try-it.tsx';
 
 /** How long the cursor rests until the page shows its moment. */
 const CURSOR_RESTS_MS = 250;
@@ -92,7 +92,7 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
       {atMs !== null && then.error && <Failure error={then.error} />}
       <CommandsPanel plantId={plant.id} commands={commands} />
       <SubDevices subDevices={subDevices} latest={latest} />
-      {may('OPERATOR') && <Simulator plantId={plant.id} sent={() => live.readSoon()} />}
+      {may('OPERATOR') && <TryIt plantId={plant.id} sent={() => live.readSoon()} />}
     </>
   );
 }

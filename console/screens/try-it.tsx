@@ -35,7 +35,13 @@ interface Sent {
   status: string;
 }
 
+/** Nothing for a plant that is not simulated. */
 export function TryIt({ plantId, sent }: { plantId: string; sent: () => void }) {
+  const { data } = useLoad(`is simulated ${plantId}`, readSimulated);
+  return data?.plantId === plantId ? <Panels plantId={plantId} sent={sent} /> : null;
+}
+
+function Panels({ plantId, sent }: { plantId: string; sent: () => void }) {
   const loaded = useLoad('simulated', readSimulated, LOOK_MS);
   const last = useSignal<Sent | undefined>(undefined);
   const error = useSignal<CallError | undefined>(undefined);

@@ -92,6 +92,11 @@ const SCREENS: readonly Screen[] = [
     },
   },
   {
+    name: '/signature',
+    path: () => '/signature',
+    ready: (page) => page.getByRole('button', { name: 'Check' }).waitFor(),
+  },
+  {
     name: '/webhooks',
     path: () => '/webhooks',
     ready: async (page) => {

@@ -215,10 +215,11 @@ const SCREENS: readonly NarrowScreen[] = [
   },
   {
     ...{ name: '/events', path: () => '/events', loaded: '.tail summary' },
-    controls: (page) => [
-      ...button(page, 'Pause', 'Check'),
-      ...field(page, 'Site', 'Type', 'Search in the text', 'Message', 'Routing key', 'Signing key'),
-    ],
+    controls: (page) => [...button(page, 'Pause'), ...field(page, 'Site', 'Type', 'Search in the text')],
+  },
+  {
+    ...{ name: '/signature', path: () => '/signature', loaded: 'form' },
+    controls: (page) => [...button(page, 'Check'), ...field(page, 'Message', 'Routing key', 'Signing key')],
   },
   {
     ...{ name: '/webhooks', path: () => '/webhooks', loaded: '.panel' },

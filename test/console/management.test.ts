@@ -136,7 +136,7 @@ describe.skipIf(!HAS_BROWSER)('an admin', () => {
     expect(new Set(ids).size).toBeLessThan(ids.length);
 
     await page.goto(`${stack.url}/events`);
-    await page.getByRole('heading', { name: 'Check a signature' }).waitFor();
+    await page.getByRole('link', { name: 'Check a signature' }).click();
     const [message] = receiver.events;
     await page.getByLabel('Message', { exact: true }).fill(message?.body ?? '');
     await page.getByLabel('Routing key').fill(`${organization.slug}.event.alarm`);

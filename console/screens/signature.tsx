@@ -7,11 +7,11 @@ import {
   eventRoutingKey,
 } from '../../protocol/routing-keys.ts';
 import { membership } from '../api/session.ts';
-import { Badge, CallForm, Code, Field, Panel } from '../parts/ui.tsx';
+import { Badge, CallForm, Code, Field, Heading } from '../parts/ui.tsx';
 import { type Checked, checkSignature } from '../signature.ts';
 import { T } from '../texts.ts';
 
-export function SignatureCheck() {
+export function SignatureScreen() {
   const checked = useSignal<Checked | undefined>(undefined);
   const slug = membership.value?.slug ?? '';
   const keys = [
@@ -23,7 +23,8 @@ export function SignatureCheck() {
     checked.value = await checkSignature(text('message'), text('routingKey'), text('key'));
   };
   return (
-    <Panel title={T.signature.title}>
+    <>
+      <Heading title={T.signature.title} />
       <p class="muted">{T.signature.hint}</p>
       <CallForm submit={check} label={T.signature.check}>
         <Field label={T.signature.message} hint={T.signature.messageHint}>
@@ -46,7 +47,7 @@ export function SignatureCheck() {
         </Field>
       </CallForm>
       <div role="status">{checked.value && <Outcome checked={checked.value} />}</div>
-    </Panel>
+    </>
   );
 }
 
