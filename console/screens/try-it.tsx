@@ -1,5 +1,6 @@
 /** Drives the simulated plant of the development stack: how it behaves, and each outcome of docs/simulator.md. */
 import { useSignal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 import { api, CallError, read } from '../api/client.ts';
 import { readSimulated, requestBehaviour } from '../api/simulator.ts';
 import { callError, Failure, Shown, useLoad } from '../parts/load.tsx';
@@ -45,7 +46,7 @@ function Panels({ plantId, sent }: { plantId: string; sent: () => void }) {
   const loaded = useLoad('simulated', readSimulated, LOOK_MS);
   const last = useSignal<Sent | undefined>(undefined);
   const error = useSignal<CallError | undefined>(undefined);
-  const isBusy = useSignal(false);
+  const before = useRef<Promise<unknown>>(Promise.resolve());
   const choose = async (behaviour: Behaviour) => {
     error.value = undefined;
     try {
@@ -55,15 +56,12 @@ function Panels({ plantId, sent }: { plantId: string; sent: () => void }) {
     }
     await loaded.reload();
   };
-  /** One at a time: the plant can behave in one way only. */
-  const causeAlone = async (outcome: Outcome) => {
-    if (isBusy.value) return;
-    isBusy.value = true;
-    try {
-      await cause(outcome);
-    } finally {
-      isBusy.value = false;
-    }
+  /** One after the other: the plant can behave in one way only. */
+  const causeInTurn = (outcome: Outcome) => {
+    const caused = before.current.then(() => cause(outcome));
+    // The button shows the error of its own outcome; the next one begins all the same.
+    before.current = caused.catch(() => undefined);
+    return caused;
   };
   const cause = async ({ sees, behaviour, send: names }: Outcome) => {
     last.value = undefined;
@@ -123,7 +121,7 @@ function Panels({ plantId, sent }: { plantId: string; sent: () => void }) {
             <td>{outcome.behaviour}</td>
             <td>{outcome.send.join(', ')}</td>
             <td>
-              <CallButton call={() => causeAlone(outcome)}>{T.tryIt.cause}</CallButton>
+              <CallButton call={() => causeInTurn(outcome)}>{T.tryIt.cause}</CallButton>
             </td>
           </tr>
         ))}
