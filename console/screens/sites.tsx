@@ -1,5 +1,6 @@
 /** All sites, those with trouble first. A row reads its live values while it is on the screen. */
 import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
 import { api, read } from '../api/client.ts';
 import { readActiveAlerts, readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
@@ -69,9 +70,15 @@ export function SitesScreen() {
 }
 
 function List({ listed: { sites }, search }: { listed: Listed; search: string }) {
+  // The same rows for each letter of a search: Preact leaves a row alone that it knows.
+  const all = useMemo(
+    () =>
+      sites.map(({ plant, own }) => ({ plant, row: <SiteRow key={plant.id} plant={plant} alerts={own} /> })),
+    [sites],
+  );
   if (sites.length === 0) return may('OPERATOR') ? <FirstRun /> : <Empty>{T.sites.noneToSee}</Empty>;
   const wanted = search.trim().toLowerCase();
-  const rows = sites.filter(({ plant }) =>
+  const rows = all.filter(({ plant }) =>
     [plant.name, plant.externalPlantId, plant.eanCons, plant.id].some((text) =>
       text?.toLowerCase().includes(wanted),
     ),
@@ -90,11 +97,7 @@ function List({ listed: { sites }, search }: { listed: Listed; search: string })
           <th scope="col">{T.sites.alerts}</th>
         </tr>
       </thead>
-      <tbody>
-        {rows.map(({ plant, own }) => (
-          <SiteRow key={plant.id} plant={plant} alerts={own} />
-        ))}
-      </tbody>
+      <tbody>{rows.map(({ row }) => row)}</tbody>
     </table>
   );
 }
