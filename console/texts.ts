@@ -192,6 +192,7 @@ export const T = {
     grid: 'Grid power',
     lastHour: 'Last hour',
     waiting: 'Waiting commands',
+    waits: (count: number) => `${count} waiting`,
     alerts: 'Alerts',
     timezone: 'Time zone',
     externalId: 'Your own id (optional)',

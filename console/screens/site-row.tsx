@@ -129,7 +129,7 @@ export function SiteRow({ plant, alerts }: { plant: Plant; alerts: Alert[] }) {
       <td>
         <Sparkline points={points.value} label={T.sites.lastHour} />
       </td>
-      <td class="number">{attention.value?.waiting || ''}</td>
+      <td>{attention.value && attention.value.waiting > 0 && T.sites.waits(attention.value.waiting)}</td>
       <td>
         {newest && (
           <>

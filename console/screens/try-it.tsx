@@ -65,7 +65,8 @@ function Panels({ plantId, sent }: { plantId: string; sent: () => void }) {
   };
   const cause = async ({ sees, behaviour, send: names }: Outcome) => {
     last.value = undefined;
-    if (loaded.data?.behaviour !== behaviour) await behave(behaviour);
+    // Read now: the outcome before may have changed it.
+    if ((await readSimulated())?.behaviour !== behaviour) await behave(behaviour);
     for (const name of names) {
       const { family, payload } = TRY_COMMANDS[name];
       const body = { family, payload: payloadAt(payload, Date.now()), idempotencyKey: crypto.randomUUID() };
