@@ -28,13 +28,13 @@ const LONG = [
   'test/durable-objects/site/explain/{dry-run-walk,replay-walk,rows-read}.test.ts',
   'test/durable-objects/site/telemetry/store-{cost,model}.test.ts',
   'test/worker/{foreign-as-absent,security-matrix}.test.ts',
-  'test/worker/routes/{accounts,auth-lock,both-ways-walk}.test.ts',
+  'test/worker/routes/{accounts,auth-change-password,auth-lock,auth-login,auth-register,both-ways-walk}.test.ts',
   'test/durable-objects/site/schedule/bounds.test.ts',
   'test/durable-objects/vhost/queue/{partner-queue,telemetry}-limits.test.ts',
-  'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',
+  'test/tools/{lifecycle,dev,behaviour,behaviour-schedules,show-help}.test.ts',
   'test/conformance/{amqp-tools,docs-programs,python-clients,week,examples,clients,reference-devices,rest-calls}.test.ts',
   'test/conformance/amqp/*.test.ts',
-  'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,d1-rewound,data-keys,disk,docs-page,door,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,mail,mtls,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
+  'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,d1-rewound,data-keys,disk,docs-page,door,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,mail,mtls,restart,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
 ];
 const TESTS = process.env.SITEWIRE_TESTS ?? 'short';
 const EXCLUDED = [...configDefaults.exclude, ...(TESTS === 'short' ? LONG : [])];
