@@ -556,7 +556,7 @@ export const T = {
     suspendReason: 'suspended in the console',
     reactivate: 'Reactivate',
     issueCertificate: 'Issue a new certificate',
-    certificateHint: 'The certificate of now stays valid for an hour, so that the device can change over.',
+    certificateHint: 'The current certificate stays valid for an hour, so that the device can change over.',
     csr: 'Certificate request (optional)',
     csrHint: 'A PEM text that the device made with its own key. Empty: the platform makes a key.',
     newCertificate: 'New certificate',

@@ -80,8 +80,6 @@ export interface RefusedLogin {
   organizationId: string;
 }
 
-/** The Vhost's result for the signature of a publish [C-7.2]. */
-
 /** One authorized publish, as the Vhost submits it to the Site. */
 export interface Submission {
   messageId: string;

@@ -4,7 +4,7 @@ import type { DeviceAckStatus, DeviceReportedStatus } from './enums.ts';
 
 export const SIGNATURE = /^[0-9a-f]{64}$/;
 
-/** What the check of a message's signature found; `not-needed`: commands of its kind need none, so it was not checked. */
+/** What the Vhost's check of a message's signature found [C-7.2]; `not-needed`: commands of its kind need none, so it was not checked. */
 export const SIGNATURE_VERDICTS = ['valid', 'not-needed', 'missing', 'mismatch'] as const;
 export type SignatureVerdict = (typeof SIGNATURE_VERDICTS)[number];
 

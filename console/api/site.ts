@@ -168,7 +168,7 @@ function wasOpen({ firstSeenAt, resolvedAt }: Alert, atMs: number): boolean {
 }
 
 /** The status that the command had at that time. */
-export function statusAt(
+function statusAt(
   { status, startedAt, finishedAt }: Pick<Command, 'status' | 'startedAt' | 'finishedAt'>,
   atMs: number,
 ): Command['status'] {
