@@ -46,6 +46,7 @@ export const latestTelemetry = z.strictObject({
   siteId: z.string(),
   payload: canonicalTelemetry,
 });
+export type LatestTelemetry = z.infer<typeof latestTelemetry>;
 
 /** Whether the metric is a cumulative energy counter in kWh. A bucket of a register has its last value [C-4.5]. */
 export function isRegister(metric: string): boolean {

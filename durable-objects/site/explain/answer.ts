@@ -1,4 +1,5 @@
 /** Answers why a site did what it did at a moment, and lists the changes of its plan [C-13.3]. */
+import type { OperatingMode } from '../../../protocol/enums.ts';
 import type { Explanation, PlanCause, PlanChange, PlanPlace } from '../../../protocol/explain.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -9,8 +10,7 @@ import type { CommandRows } from '../command/rows.ts';
 import { toleranceKw } from '../plan/verdict.ts';
 import { controllablePower, gridPower } from '../telemetry/canonical.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import { stretches } from '../telemetry/read.ts';
-import { type Sample, Snapshot } from '../telemetry/snapshot.ts';
+import { snapshotAt } from '../telemetry/past.ts';
 import type { TelemetryStore } from '../telemetry/store.ts';
 import { type Cause, LIMIT_NAMES, type PlanFacts, type StoredPlace } from './facts.ts';
 import type { PlanJournal } from './plan-journal.ts';
@@ -54,7 +54,7 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
       LIMIT_NAMES.map((name, index) => [name, limits[index] ?? null]),
     ) as Explanation['limits'],
     emergency: emergency === 'STOP' || emergency === 'HOLD' ? emergency : null,
-    mode: places.at(-1) ? (overAt(places.at(-1) as StoredPlace, facts, atMs).mode ?? null) : null,
+    mode: modeOf(facts, atMs),
     ...{ session, fallback: isFallback, configVersion },
     told:
       sentAtMs === undefined
@@ -97,6 +97,12 @@ function nothing(at: string, asker: Asker): Explanation {
   return { at, sentence: sentenceOf(whole, false, nameFor(asker)), ...whole };
 }
 
+/** The mode of the plant at that time. */
+export function modeOf(facts: PlanFacts, atMs: number): OperatingMode | null {
+  const lowest = facts.places.at(-1);
+  return lowest ? (overAt(lowest, facts, atMs).mode ?? null) : null;
+}
+
 /** A mode that is only an override has ended at its time, whether or not a turn has run since. */
 function overAt(place: StoredPlace, { mode }: PlanFacts, atMs: number): StoredPlace {
   const isOver = place.level === 'MODE' && place.endsAtMs !== undefined && place.endsAtMs <= atMs;
@@ -136,25 +142,14 @@ function measuredAt(
   acknowledgedAtMs: number | undefined,
   atMs: number,
 ): Explanation['measured'] {
-  const snapshot = atMs >= clock.now() ? journal.snapshot : snapshotAt({ registry, store }, atMs);
+  const isPower = (metric: string) => POWER.test(metric);
+  const snapshot =
+    atMs >= clock.now() ? journal.snapshot : snapshotAt({ registry, store, atMs, isWanted: isPower });
   const power = place.isWithoutConsumption && isOwn(place.keyId, asker) ? controllablePower : gridPower;
   const kw = power(snapshot, registry.subDevices, atMs);
   const expectedKw = isOwn(place.keyId, asker) ? (place.kw ?? null) : null;
   const verdict = verdictOf(commandRows, place, { kw, expectedKw, acknowledgedAtMs, atMs });
   return { kw, expectedKw, verdict };
-}
-
-/** The powers of a past moment, from the stored readings. */
-function snapshotAt({ registry, store }: Pick<ExplainSources, 'registry' | 'store'>, atMs: number): Snapshot {
-  const fromMs = atMs - LIMIT.signalStaleMs;
-  const samples: Record<string, Sample> = {};
-  for (const stretch of stretches(store, { fromMs, toMs: atMs + 1, bucket: 'raw' })) {
-    for (const metric of stretch.metrics().filter((name) => POWER.test(name))) {
-      const last = stretch.points(metric).at(-1);
-      if (last) samples[metric] = { value: last.value, atMs: last.atMs };
-    }
-  }
-  return new Snapshot((externalId) => registry.isSubDevice(externalId), samples);
 }
 
 function verdictOf(

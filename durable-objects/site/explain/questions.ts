@@ -1,12 +1,15 @@
 /** Answers questions about the plan and the commands of a site. */
 import type { ExportPart, SiteQuestion } from '../../ask-rpc.ts';
+import type { Configuration } from '../config/configuration.ts';
 import type { SiteIdentity } from '../identity.ts';
-import { type ExplainSources, explain } from './answer.ts';
+import { latestAt } from '../telemetry/past.ts';
+import { type ExplainSources, explain, modeOf } from './answer.ts';
 import { exportHeadOf, exportPart } from './export.ts';
 import { readTimeline, type TimelineSources } from './timeline.ts';
 
 export interface QuestionSources extends ExplainSources, TimelineSources {
   identity: SiteIdentity;
+  configuration: Pick<Configuration, 'state'>;
 }
 
 /** See `SiteQuestion`. */
@@ -16,6 +19,8 @@ export async function answer(sources: QuestionSources, question: SiteQuestion): 
   switch (question.kind) {
     case 'explain':
       return explain(sources, question.query, question.keyId);
+    case 'telemetry':
+      return readTelemetryAt(sources, question.atMs);
     case 'timeline':
       return readTimeline(sources, question);
     case 'export': {
@@ -27,4 +32,13 @@ export async function answer(sources: QuestionSources, question: SiteQuestion): 
       return JSON.stringify({ lines: [...head, ...lines], nextMs } satisfies ExportPart);
     }
   }
+}
+
+/** The telemetry that was the latest at a time; of a time to come, the one of now. */
+function readTelemetryAt(sources: QuestionSources, askedMs: number): string {
+  const atMs = Math.min(askedMs, sources.clock.now());
+  const recorded = sources.planJournal.rows.at(atMs);
+  const { registry, store, configuration } = sources;
+  const mode = (recorded && modeOf(recorded.facts, atMs)) ?? configuration.state.config.operatingMode;
+  return JSON.stringify(latestAt({ registry, store, atMs }, mode));
 }

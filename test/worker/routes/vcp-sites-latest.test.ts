@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { publish, sendTelemetry } from '#workerd/site-devices.ts';
-import { describe, expect, INSTANT, test } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, INSTANT, test } from '#workerd/worker-test.ts';
 import { createPlant } from '#workerd/world.ts';
 import { formatInstant, isUuid, parseInstant } from '../../../protocol/ids.ts';
 
@@ -72,6 +72,35 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     const { timestamp, payload } = await readLatest();
     expect(payload).toEqual(NOTHING);
     expect(timestamp).toBe(formatInstant(now));
+  });
+
+  it('with `at` it is what was the latest at that time, with its quality and its sub-devices [C-4.1]', async ({
+    plant,
+    key,
+    report,
+  }) => {
+    const now = stopClock();
+    await report({ gridPowerKw: 5, ...BATTERY });
+    vi.setSystemTime(now + 60_000);
+    await report({ gridPowerKw: 7, 'BESS-1/powerKw': 12 });
+    const at = async (sinceMs: number) => {
+      const path = `/vcp/sites/${plant.id}/telemetry/latest?at=${formatInstant(now + sinceMs)}`;
+      const { timestamp, payload } = await key.read<LatestSnapshot>(path);
+      const devices = payload.devices as { powerKw: number }[] | undefined;
+      const { gridPowerKw, dataQuality, currentOperatingMode } = payload;
+      const power = devices?.[0]?.powerKw ?? null;
+      return [Date.parse(timestamp) - now, gridPowerKw, power, dataQuality, currentOperatingMode];
+    };
+    expect(await at(-1)).toEqual([-1, null, null, 'MISSING', 'STANDARD']);
+    expect(await at(0)).toEqual([0, 5, 10, 'GOOD', 'STANDARD']);
+    expect(await at(59_999)).toEqual([0, 5, 10, 'GOOD', 'STANDARD']);
+    expect(await at(60_000)).toEqual([60_000, 7, 12, 'GOOD', 'STANDARD']);
+    // A time to come is now.
+    expect(await at(86_400_000)).toEqual(await at(60_000));
+    vi.setSystemTime(now + 600_000);
+    expect(await at(361_000)).toEqual([361_000, null, null, 'MISSING', 'STANDARD']);
+    const wrong = await key.call(`/vcp/sites/${plant.id}/telemetry/latest?at=yesterday`);
+    await expectError(wrong, 400, 'VALIDATION_ERROR');
   });
 
   it('every read has its own messageId (spec: Latest telemetry snapshot)', async ({ readLatest }) => {

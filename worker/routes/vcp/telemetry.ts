@@ -3,6 +3,7 @@
  * [C-4.1], [C-4.5], [C-4.6]).
  */
 import * as z from 'zod';
+import type { SiteStub } from '../../../durable-objects/env.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
 import { EAN } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -10,6 +11,7 @@ import { meterReading, meterState } from '../../../protocol/meter.ts';
 import {
   GRANULARITIES,
   type Granularity,
+  type LatestTelemetry,
   latestTelemetry,
   SPAN_MS,
   telemetryPoint,
@@ -29,12 +31,15 @@ const DAY = 24 * 60 * 60_000;
 export const telemetryRoutes = [
   ...siteRead('telemetry/latest', {
     summary: 'Get the latest telemetry of a site',
+    query: z.object({ at: instantParameter.optional() }),
     answer: {
-      description: 'The canonical payload; without data all numbers are null and `dataQuality` is MISSING',
+      description:
+        'The canonical payload; without data all numbers are null and `dataQuality` is MISSING. With `at`: what it was at that time, from the single readings of the five minutes before it',
       body: latestTelemetry,
     },
-    read: async (site, siteId) => {
-      const { timestamp, payload } = await site.readLatestTelemetry(siteId);
+    read: async (site, siteId, { at }, { keyId }) => {
+      const { timestamp, payload } =
+        at === undefined ? await site.readLatestTelemetry(siteId) : await readPast(site, siteId, keyId, at);
       const messageId = crypto.randomUUID();
       return { version: VCP_VERSION, messageId, timestamp, source: SOURCE, siteId, payload };
     },
@@ -106,6 +111,11 @@ export const telemetryRoutes = [
     },
   }),
 ];
+
+async function readPast(site: SiteStub, siteId: string, keyId: string | null, atMs: number) {
+  const text = await site.ask({ kind: 'telemetry', siteId, keyId, atMs });
+  return JSON.parse(text ?? '') as Pick<LatestTelemetry, 'timestamp' | 'payload'>;
+}
 
 /**
  * Throws if the range is too long for the granularity; the error lists the wider granularities that allow it.

@@ -152,6 +152,15 @@ it('60 random moments of five minutes [C-13.3]', async ({ clock: _clock }) => {
       maxImportKw: valueAt(limits, ms),
       emergency: expected.some(({ level }) => level === 'STOP') ? 'STOP' : null,
     });
+    const latest = await siteOf(plant.id).ask({
+      kind: 'telemetry',
+      siteId: plant.id,
+      keyId: null,
+      atMs: ms,
+    });
+    expect(JSON.parse(latest ?? '')).toMatchObject({
+      payload: { currentOperatingMode: valueAt(modes, ms) },
+    });
     const [top] = expected;
     if (top && top.level !== 'MODE') expect(answer.told).not.toBeNull();
   }
