@@ -1,5 +1,18 @@
 /** Alert rules and alerts in D1 [C-9]. */
-import { and, count, eq, getTableColumns, inArray, lt, type SQL, sql } from 'drizzle-orm';
+import {
+  and,
+  count,
+  eq,
+  getTableColumns,
+  gt,
+  inArray,
+  isNull,
+  lt,
+  lte,
+  or,
+  type SQL,
+  sql,
+} from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -32,6 +45,8 @@ export interface AlertFilter {
   plantId?: string | undefined;
   deviceId?: string | undefined;
   status?: AlertStatus | undefined;
+  /** Only alerts that were open at this time. */
+  openAtMs?: number | undefined;
 }
 
 const ORDER: ListOrder = { column: alerts.firstSeenAtMs, id: alerts.id, direction: 'desc' };
@@ -40,7 +55,7 @@ const RULE_ORDER: ListOrder = { column: alertRules.createdAtMs, id: alertRules.i
 export async function pageAlerts(
   database: D1Database,
   of: AlertsOf,
-  { plantId, deviceId, status }: AlertFilter,
+  { plantId, deviceId, status, openAtMs }: AlertFilter,
   request: PageRequest,
 ): Promise<FoundPage<AlertRow>> {
   const isMeant = and(
@@ -49,6 +64,8 @@ export async function pageAlerts(
     plantId === undefined ? undefined : eq(alerts.plantId, plantId),
     deviceId === undefined ? undefined : eq(alerts.deviceId, deviceId),
     status === undefined ? undefined : eq(alerts.status, status),
+    openAtMs === undefined ? undefined : lte(alerts.firstSeenAtMs, openAtMs),
+    openAtMs === undefined ? undefined : or(isNull(alerts.resolvedAtMs), gt(alerts.resolvedAtMs, openAtMs)),
   );
   const db = drizzle(database);
   const rows = db
@@ -63,7 +80,7 @@ export async function pageAlerts(
 export async function pageAlertRules(
   database: D1Database,
   of: AlertsOf,
-  { plantId, deviceId }: Omit<AlertFilter, 'status'>,
+  { plantId, deviceId }: Pick<AlertFilter, 'plantId' | 'deviceId'>,
   request: PageRequest,
 ): Promise<FoundPage<AlertRuleRow>> {
   const isMeant = and(

@@ -25,7 +25,7 @@ import { requireRole } from '../auth/rank.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, conflict, forbidden, invalidBody, limitReached } from '../http/error-response.ts';
 import { longPageOf } from '../http/long-page.ts';
-import { idParameter, longPageParameters } from '../http/query.ts';
+import { idParameter, instantParameter, longPageParameters } from '../http/query.ts';
 import { siteById } from '../lifecycle/device-site.ts';
 import { announce } from '../lifecycle/registry-change.ts';
 import {
@@ -66,16 +66,20 @@ export const alertRoutes = [
       status: z.enum(ALERT_STATUSES).optional(),
       plantId: uuid.optional(),
       deviceId: uuid.optional(),
+      at: instantParameter.optional(),
     }),
     answer: {
       description:
-        'A page of alerts, newest first; with `kind=RULE`, of alert rules. Send `meta.next` as `before` for the next page',
+        'A page of alerts, newest first, with `at` of those that were not resolved at that time; with `kind=RULE`, of alert rules. Send `meta.next` as `before` for the next page',
       body: longPageSchema<Shown>(eitherRecord),
     },
     handler: async (c, { query }) => {
       const of = c.get('tenant');
       if (query.kind === 'ALERT')
-        return longPageOf(await pageAlerts(c.env.DB, of, query, query), query, alertRecordOf, alertCursorOf);
+        return longPageOf(
+          await pageAlerts(c.env.DB, of, { ...query, openAtMs: query.at }, query),
+          ...([query, alertRecordOf, alertCursorOf] as const),
+        );
       const rules = await pageAlertRules(c.env.DB, of, query, query);
       return longPageOf<AlertRuleRow, Shown>(rules, query, ruleRecordOf, ruleCursorOf);
     },

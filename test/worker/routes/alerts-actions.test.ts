@@ -54,6 +54,30 @@ describe('an alert', () => {
     },
   );
 
+  it('is in the list of a time at which it was open, and of no other time', async ({ team, act }) => {
+    const id = await fireAlert(team.id);
+    const begun = await findAlert(team.operator, id);
+    await act(id, 'resolve', {});
+    const ended = await findAlert(team.operator, id);
+    const [begin, end] = [begun?.firstSeenAt, ended?.resolvedAt].map((at) => Date.parse(at ?? ''));
+    if (begin === undefined || end === undefined) throw new Error('unreachable');
+    const isListed = async (atMs: number) => {
+      const path = `/alerts?limit=100&at=${new Date(atMs).toISOString()}`;
+      const { data } = await team.operator.read<{ data: AlertRecord[] }>(path);
+      return data.some((one) => one.id === id);
+    };
+    expect(await isListed(begin - 1)).toBe(false);
+    expect(await isListed(end)).toBe(false);
+    // An alert that begins and ends in the same millisecond was open at no time.
+    expect(await isListed(begin)).toBe(begin < end);
+    const other = await fireAlert(team.id);
+    const { data } = await team.operator.read<{ data: AlertRecord[] }>(
+      `/alerts?at=${new Date(Date.now() + 60_000).toISOString()}`,
+    );
+    expect(data.map((one) => one.id)).toContain(other);
+    await expectError(await team.operator.call('/alerts?at=yesterday'), 400, 'VALIDATION_ERROR');
+  });
+
   it('of two concurrent acknowledgements, or resolutions, one succeeds and the other gets 409 [C-9]', async ({
     team,
     act,
