@@ -57,6 +57,8 @@ export type Who =
       role: Role;
       scope?: ApiKeyScope;
       isHeaderNeeded?: boolean;
+      /** The handler counts the request toward the rate of the user, because it knows which ones are never refused. */
+      isUncounted?: true;
       /**
        * For routes that take access away: allowed even if the organization has reached its maximum number of
        * changes in this minute.
@@ -153,6 +155,12 @@ export async function requireKeyRate(c: Context<AppContext>, { id, settings }: A
   await requireRate(c, `key:${id}`, settings.restRatePerMinute);
 }
 
+/** Counts a request of a member; throws 429 over their rate. */
+export async function requireMemberRate(c: Context<AppContext>): Promise<void> {
+  const user = c.get('user');
+  await countFor(c, user, namedMembership(c, user));
+}
+
 async function openToAccount(c: Context<AppContext>): Promise<void> {
   const user = await requireUser(c);
   await countFor(c, user, undefined);
@@ -219,12 +227,15 @@ async function openToMember(
   c: Context<AppContext>,
   who: Extract<Who, { door: 'member' | 'key-or-member' }>,
 ): Promise<void> {
-  const { isHeaderNeeded = false, isUrgent = who.door === 'key-or-member' } =
-    who.door === 'member' ? who : {};
+  const {
+    isHeaderNeeded = false,
+    isUncounted = false,
+    isUrgent = who.door === 'key-or-member',
+  } = who.door === 'member' ? who : {};
   const support = await supportTenant(c);
   if (support) return await openToSupport(c, support);
   const user = await requireUser(c);
-  await countFor(c, user, namedMembership(c, user));
+  if (!isUncounted) await countFor(c, user, namedMembership(c, user));
   requireProved(user);
   const membership = orgContext(c, user, isHeaderNeeded);
   requireNotSuspended(membership);

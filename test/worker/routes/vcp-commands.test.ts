@@ -426,6 +426,25 @@ describe('POST /plants/{id}/commands', () => {
   });
 
   people(
+    'never refuses an emergency, or its dry run, for the request rate of the user',
+    async ({ ownTeam: { id, operator }, scene: { plant, send } }) => {
+      await runSql(
+        `UPDATE organizations SET settings = json_set(settings, '$.restRatePerMinute', 10) WHERE id = ?`,
+        id,
+      );
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+      while ((await operator.call(`/plants/${plant.id}`)).status === 200);
+      const emergency = { family: 'emergency', payload: { type: 'HOLD' } } as const;
+      const ask = (body: object) => operator.post(`/plants/${plant.id}/commands/dry-run`, body);
+      await expectError(await send(command()), 429, 'TOO_MANY_REQUESTS');
+      const { idempotencyKey: _none, ...asked } = command();
+      await expectError(await ask(asked), 429, 'TOO_MANY_REQUESTS');
+      expect((await ask(emergency)).status).toBe(200);
+      expect((await send(command(emergency))).status).toBe(200);
+    },
+  );
+
+  people(
     'refuses a VIEWER, a key, another organization, and invalid bodies',
     async ({ ownTeam, other, scene: { plant, key, send } }) => {
       await expectError(await send(command(), ownTeam.viewer), 403, 'INSUFFICIENT_ORG_PERMISSIONS');

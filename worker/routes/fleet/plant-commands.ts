@@ -4,18 +4,18 @@ import type * as z from 'zod';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { derivedUuid } from '../../../durable-objects/secrets/hmac.ts';
 import { commandAnswer, personCommandRequest } from '../../../protocol/rest-publish.ts';
-import { commandRoutingKey } from '../../../protocol/routing-keys.ts';
+import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import { requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
-import type { Who } from '../../auth/door.ts';
+import { requireMemberRate, type Who } from '../../auth/door.ts';
 import type { AppContext } from '../../env.ts';
 import { unavailable } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
 import { route } from '../../route.ts';
 
-/** Urgent: the changes of other members must not hold up an emergency. */
-export const OPERATOR: Who = { door: 'member', role: 'OPERATOR', isUrgent: true };
+/** Neither the changes of other members nor a rate may hold up an emergency: the handler counts all other commands. */
+export const OPERATOR: Who = { door: 'member', role: 'OPERATOR', isUrgent: true, isUncounted: true };
 /** A site that has not recorded the command by then must not record it later. */
 const RECORD_MS = 9_000;
 const RETRY_SECONDS = 5;
@@ -48,6 +48,7 @@ export const plantCommandRoutes = [
     },
     errors: ['PLANT_NOT_FOUND'],
     handler: async (c, { params, body: { family, payload, idempotencyKey } }) => {
+      await requireRateOf(c, family);
       const { id } = await requirePlant(c, params.id);
       const now = Date.now();
       const answer = await siteById(c.env, id).submit({
@@ -68,6 +69,11 @@ export const plantCommandRoutes = [
     },
   }),
 ];
+
+/** Counts a command of a person, or its dry run, toward their rate. An emergency is never refused for a rate. */
+export async function requireRateOf(c: Context<AppContext>, family: CommandFamily): Promise<void> {
+  if (family !== 'emergency') await requireMemberRate(c);
+}
 
 /** The submission of a person's command: the session proves who sends it. */
 export function personSubmission(

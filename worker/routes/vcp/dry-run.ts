@@ -21,7 +21,7 @@ import { idParameter } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
 import { count } from '../../metrics/counts.ts';
 import { route } from '../../route.ts';
-import { OPERATOR, personSubmission } from '../fleet/plant-commands.ts';
+import { OPERATOR, personSubmission, requireRateOf } from '../fleet/plant-commands.ts';
 import { PUBLISH_EXAMPLE } from './commands.ts';
 import { publishRefused } from './publish-refusal.ts';
 import { siteParameters } from './vcp-read.ts';
@@ -75,6 +75,7 @@ export const dryRunRoutes = [
     answer: { description: `Shows ${ANSWER}`, body: dryRunAnswer },
     errors: ['PLANT_NOT_FOUND'],
     handler: async (c, { params, body }) => {
+      await requireRateOf(c, body.family);
       const { id } = await requirePlant(c, params.id);
       const idempotencyKey = body.idempotencyKey ?? crypto.randomUUID();
       const submission = personSubmission(c, id, { ...body, idempotencyKey });
