@@ -79,6 +79,7 @@ const WHO_MAY: Record<string, string> = {
   'post /api/v1/auth/verify-email/resend': 'user',
   'post /api/v1/auth/password-reset': 'anybody',
   'post /api/v1/auth/password-reset/confirm': 'anybody',
+  'get /api/v1/auth/email-change': 'user',
   'post /api/v1/auth/email-change': 'user',
   'post /api/v1/auth/email-change/confirm': 'user',
   'delete /api/v1/auth/email-change': 'user',

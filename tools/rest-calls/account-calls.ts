@@ -126,6 +126,7 @@ export const END_CALLS: readonly Call[] = [
     route: 'POST /api/v1/auth/email-change',
     body: { newEmail: 'jana@example.org', currentPassword: 'staple correct horse' },
   },
+  { route: 'GET /api/v1/auth/email-change' },
   { route: 'DELETE /api/v1/auth/email-change' },
   {
     route: 'POST /api/v1/auth/email-change',

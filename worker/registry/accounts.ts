@@ -190,19 +190,34 @@ export async function confirmEmailChange(
   }
 }
 
+/** The change of the user's address that waits for its token, if any. */
+export async function findEmailChange(
+  database: D1Database,
+  userId: string,
+  now: number,
+): Promise<{ email: string; expiresAtMs: number } | undefined> {
+  return await drizzle(database)
+    .select({ email: accountTokens.email, expiresAtMs: accountTokens.expiresAtMs })
+    .from(accountTokens)
+    .where(isPendingChange(userId, now))
+    .get();
+}
+
 /** False if no change is pending. */
 export async function cancelEmailChange(database: D1Database, userId: string, now: number): Promise<boolean> {
   const cancelled = await drizzle(database)
     .delete(accountTokens)
-    .where(
-      and(
-        eq(accountTokens.userId, userId),
-        eq(accountTokens.purpose, 'CHANGE_EMAIL'),
-        gt(accountTokens.expiresAtMs, now),
-      ),
-    )
+    .where(isPendingChange(userId, now))
     .returning({ userId: accountTokens.userId });
   return cancelled.length > 0;
+}
+
+function isPendingChange(userId: string, now: number) {
+  return and(
+    eq(accountTokens.userId, userId),
+    eq(accountTokens.purpose, 'CHANGE_EMAIL'),
+    gt(accountTokens.expiresAtMs, now),
+  );
 }
 
 /** Deletes up to `most` tokens that ended long ago. */

@@ -8,7 +8,7 @@ import { Mailbox } from '#workerd/mailbox.ts';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { uniqueSlug } from '#workerd/team.ts';
-import { describe, expect, expectError, test, UUID } from '#workerd/worker-test.ts';
+import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import type { SessionRecord } from '../../../protocol/account.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
@@ -247,6 +247,20 @@ describe('an e-mail change', () => {
     vi.setSystemTime(now + 24 * 60 * MINUTE_MS);
     const late = await person.newSession();
     await expectError(await confirm(mailbox, late, token), 410, 'EMAIL_CHANGE_TOKEN_EXPIRED');
+  });
+
+  it('that is pending can be read by its account alone, until it is cancelled [C-11.3]', async ({
+    mailbox,
+    person,
+  }) => {
+    await expectError(await person.call('/auth/email-change'), 409, 'EMAIL_CHANGE_NOT_PENDING');
+    const address = uniqueEmail();
+    await requested(mailbox, person, address);
+    expect(await person.read('/auth/email-change')).toEqual({ pendingEmail: address, expiresAt: INSTANT });
+    const stranger = await Person.register();
+    await expectError(await stranger.call('/auth/email-change'), 409, 'EMAIL_CHANGE_NOT_PENDING');
+    await person.remove('/auth/email-change');
+    await expectError(await person.call('/auth/email-change'), 409, 'EMAIL_CHANGE_NOT_PENDING');
   });
 
   it('can be cancelled once: its token becomes invalid, and a second cancellation gets 409 [C-11.3]', async ({

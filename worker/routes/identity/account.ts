@@ -26,6 +26,7 @@ import {
   type AccountToken,
   cancelEmailChange,
   confirmEmailChange,
+  findEmailChange,
   findToken,
   issuedToken,
   issueToken,
@@ -152,6 +153,20 @@ export const accountRoutes = [
       return { pendingEmail: newEmail, expiresAt: formatInstant(now + LIMIT.emailChangeMs) };
     },
   }),
+  route('GET /api/v1/auth/email-change', {
+    summary: 'Get the pending change of your e-mail address',
+    who: ACCOUNT,
+    answer: {
+      description: 'The address that is not confirmed yet, and how long its token is valid',
+      body: emailChangePending,
+    },
+    errors: ['EMAIL_CHANGE_NOT_PENDING'],
+    handler: async (c) => {
+      const pending = await findEmailChange(c.env.DB, c.get('user').row.id, Date.now());
+      if (!pending) throw noChangePending('request one first');
+      return { pendingEmail: pending.email, expiresAt: formatInstant(pending.expiresAtMs) };
+    },
+  }),
   route('POST /api/v1/auth/email-change/confirm', {
     summary: 'Confirm your new e-mail address with the mailed token',
     who: ACCOUNT,
@@ -189,10 +204,7 @@ export const accountRoutes = [
     errors: ['EMAIL_CHANGE_NOT_PENDING'],
     handler: async (c) => {
       if (!(await cancelEmailChange(c.env.DB, c.get('user').row.id, Date.now())))
-        throw new ApiError(
-          'EMAIL_CHANGE_NOT_PENDING',
-          'No change of your e-mail address is pending: there is nothing to cancel',
-        );
+        throw noChangePending('there is nothing to cancel');
       return { success: true as const };
     },
   }),
@@ -256,4 +268,8 @@ function invalidChangeToken(): ApiError {
 function requireMail(c: Context<AppContext>): void {
   if (!isMailOn(c.env))
     throw unavailable('This deployment sends no mail: ask an admin or the operator for help', 3_600);
+}
+
+function noChangePending(hint: string): ApiError {
+  return new ApiError('EMAIL_CHANGE_NOT_PENDING', `No change of your e-mail address is pending: ${hint}`);
 }
