@@ -3,7 +3,8 @@
  * accepted and rejected connections [C-8.4].
  */
 import * as z from 'zod';
-import { AUDIT_EVENTS, auditPage } from '../../protocol/audit.ts';
+import { auditPage } from '../../protocol/audit.ts';
+import { AUDIT_EVENTS } from '../../protocol/audit-names.ts';
 import { longPageOf } from '../http/long-page.ts';
 import { instantParameter, longPageParameters, requireRange } from '../http/query.ts';
 import { auditCursorOf, auditEventOf, pageAuditEvents } from '../registry/audit.ts';

@@ -5,7 +5,7 @@
 import type { Context } from 'hono';
 import * as z from 'zod';
 import { randomToken } from '../../durable-objects/secrets/base64.ts';
-import type { AuditEventName } from '../../protocol/audit.ts';
+import type { AuditEventName } from '../../protocol/audit-names.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';

@@ -1,6 +1,7 @@
 /** An organization with a member of each role, and what they make over REST: plants, devices, keys. */
 import { env } from 'cloudflare:workers';
-import type { AuditEvent, AuditEventName } from '../../../protocol/audit.ts';
+import type { AuditEvent } from '../../../protocol/audit.ts';
+import type { AuditEventName } from '../../../protocol/audit-names.ts';
 import type {
   DeviceDiagnostics,
   DeviceRecord,

@@ -5,7 +5,7 @@
 import { env } from 'cloudflare:workers';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../../protocol/api-key.ts';
-import type { AuditEventName } from '../../../protocol/audit.ts';
+import type { AuditEventName } from '../../../protocol/audit-names.ts';
 import type { AssetType, AuthMethod, DeviceType, MeterRole } from '../../../protocol/enums.ts';
 import { organizationChange } from '../../../protocol/organization.ts';
 import { type ApiKeyScope, getsEvents, hasVhost } from '../../../protocol/scopes.ts';

@@ -1,6 +1,6 @@
 /** A device's credentials, suspension, reactivation and revocation (spec: Device lifecycle; [C-3.3]). */
 import type { Context } from 'hono';
-import type { AuditEventName } from '../../../protocol/audit.ts';
+import type { AuditEventName } from '../../../protocol/audit-names.ts';
 import {
   certificateAnswer,
   certificateRequest,

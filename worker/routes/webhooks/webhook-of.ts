@@ -1,6 +1,6 @@
 /** What the routes of webhooks share: the webhook of a request, and its audit entries [C-12.4]. */
 import type { Context } from 'hono';
-import type { AuditEventName } from '../../../protocol/audit.ts';
+import type { AuditEventName } from '../../../protocol/audit-names.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
