@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { type ComponentType, h } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { api, read } from './api/client.ts';
+import { api, callError, read } from './api/client.ts';
 import {
   chooseOrganization,
   hasExpired,
@@ -12,14 +12,15 @@ import {
   signedOut,
   user,
 } from './api/session.ts';
-import { callError, Failure } from './parts/load.tsx';
+import { CallButton } from './parts/form.tsx';
+import { Failure } from './parts/load.tsx';
 import { chooseTheme, THEMES, type Theme, theme } from './parts/theme.ts';
-import { CallButton } from './parts/ui.tsx';
 import { go, match, NavLink, url } from './router.tsx';
 import { AccountScreen } from './screens/account.tsx';
 import { AlertsScreen } from './screens/alerts.tsx';
 import { AuditScreen } from './screens/audit.tsx';
 import { CommandScreen } from './screens/command.tsx';
+import { DeadLettersScreen } from './screens/dead-letters.tsx';
 import { DeviceScreen } from './screens/device.tsx';
 import { DevicesScreen } from './screens/devices.tsx';
 import { EventsScreen } from './screens/events.tsx';
@@ -46,6 +47,7 @@ const SCREENS: readonly (readonly [pattern: string, screen: Screen, title: strin
   ['/keys', KeysScreen, T.nav.keys],
   ['/keys/:keyId', KeyScreen, T.nav.keys],
   ['/events', EventsScreen, T.nav.events],
+  ['/dead-letters', DeadLettersScreen, T.deadLetters.title],
   ['/signature', SignatureScreen, T.signature.title],
   ['/webhooks', WebhooksScreen, T.nav.webhooks],
   ['/devices', DevicesScreen, T.nav.devices],

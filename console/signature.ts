@@ -1,6 +1,7 @@
 /** Checks the signature of a message as its receiver does: nothing leaves the browser. */
 import { compact, sliceMembers } from '../protocol/compact-json.ts';
 import { envelopeSigningString } from '../protocol/signing.ts';
+import { T } from './texts.ts';
 
 export type Checked =
   /** `why`: what is wrong with the text. */
@@ -9,6 +10,8 @@ export type Checked =
   | { verdict: 'missing' | 'unsignable'; signed?: string }
   | { verdict: 'valid' | 'mismatch'; signed: string; expected: string };
 
+/** The version of the messages; `protocol/envelope.ts` would bring the whole schema library with it. */
+const VERSION = '1.1';
 const FIELDS = ['version', 'messageId', 'timestamp', 'source', 'siteId'] as const;
 
 /** `text`: an event or a command, or what a webhook posts; `key`: the signing key of the API key. */
@@ -26,7 +29,7 @@ export async function checkSignature(text: string, routingKey: string, key: stri
   if (payload === undefined || missing.length > 0)
     return {
       verdict: 'unreadable',
-      why: [...missing, ...(payload === undefined ? ['payload'] : [])].join(', '),
+      why: T.signature.lacks([...missing, ...(payload === undefined ? ['payload'] : [])].join(', ')),
     };
   const field = (name: (typeof FIELDS)[number]) => String(fields.get(name));
   const correlationId = fields.get('correlationId');
@@ -41,6 +44,29 @@ export async function checkSignature(text: string, routingKey: string, key: stri
   if (typeof given !== 'string') return { verdict: 'missing', signed };
   const expected = await hmacHex(key, signed);
   return { verdict: given === expected ? 'valid' : 'mismatch', signed, expected };
+}
+
+/** The text that a command's signature covers, as it follows from the record of the command. */
+export function signedTextOf({
+  timestamp,
+  routingKey,
+  payload,
+  ...fields
+}: {
+  messageId: string;
+  correlationId: string | null;
+  timestamp: string;
+  source: string;
+  siteId: string;
+  routingKey: string;
+  payload: unknown;
+}): string | undefined {
+  const { correlationId, ...rest } = fields;
+  const envelope = {
+    ...{ version: VERSION, timestamp, ...rest },
+    ...(correlationId === null ? {} : { correlationId }),
+  };
+  return envelopeSigningString(envelope, routingKey, JSON.stringify(payload));
 }
 
 async function hmacHex(key: string, text: string): Promise<string> {

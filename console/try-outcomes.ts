@@ -80,6 +80,9 @@ export const OUTCOMES: readonly Outcome[] = [
   { sees: 'REJECTED DEVICE_FAULT', behaviour: 'faulty', send: ['stop'] },
 ];
 
+/** Outcomes of commands that come while an emergency is active; all others come without one. */
+export const DURING_EMERGENCY: readonly string[] = ['REJECTED CONSTRAINT_VIOLATION (an emergency is active)'];
+
 const NOW = /^now(?:\+(\d+)s)?$/;
 
 /** The payload with its times. */

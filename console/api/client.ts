@@ -24,11 +24,32 @@ export class CallError extends Error {
   }
 }
 
+/** What the page shows of a failure; a fault of the console is written to its own console. */
+export function callError(failure: unknown): CallError {
+  if (failure instanceof CallError) return failure;
+  console.error(failure);
+  return new CallError(0, 'NO_ANSWER', T.errors.bug);
+}
+
 /** A call without an answer for this long has failed; a stream has none to wait for. */
 const PATIENCE_MS = 15_000;
 const REFRESHED = 'refreshedAt';
 /** With these answers the session has ended; after all others it is worth trying again. */
 const ENDED = [400, 401, 403];
+
+/** Over its rate the page asks by itself for nothing until this time. */
+let restsUntilMs = 0;
+
+/** Whether the page may read again by itself: it is seen, and the API has not asked it to wait. */
+export function mayPoll(): boolean {
+  return !document.hidden && Date.now() >= restsUntilMs;
+}
+
+function noteRest(answer: Response): void {
+  if (answer.status !== 429) return;
+  const seconds = Number(answer.headers.get('retry-after'));
+  restsUntilMs = Date.now() + Math.max(1, seconds) * 1_000;
+}
 
 /**
  * Runs work that changes the session's cookies: in one tab at a time, because a refresh token counts once, and a second use
@@ -69,6 +90,7 @@ export async function send(request: Request): Promise<Response> {
   ]);
   try {
     const answer = await fetch(request, { signal });
+    noteRest(answer);
     if (answer.status !== 401 || OPEN.test(pathname)) return answer;
     if ((await refresh(before)) === 'renewed') return await fetch(again, { signal });
     signedOut();
@@ -103,7 +125,8 @@ export async function read<Data>(call: Promise<Answered<Data>>): Promise<Data> {
   throw errorOf(response.status, error);
 }
 
-function errorOf(status: number, body: unknown): CallError {
+/** The refusal in the body of an answer. */
+export function errorOf(status: number, body: unknown): CallError {
   const { message, code, details } = (body ?? {}) as {
     message?: string;
     code?: ApiErrorCode;

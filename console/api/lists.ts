@@ -1,6 +1,6 @@
 /** Whole lists that several screens show. */
 import { api, read, readAll } from './client.ts';
-import type { Alert, AlertRule, Device, DeviceTemplate, Plant } from './types.ts';
+import type { Alert, AlertRule, ApiKey, Device, DeviceTemplate, Member, Plant } from './types.ts';
 
 function pageOf(before: string | undefined) {
   return { limit: 100, ...(before === undefined ? {} : { before }) };
@@ -30,13 +30,32 @@ export async function readAlertRules(): Promise<AlertRule[]> {
   });
 }
 
-/** Those of the platform first. */
-export async function readTemplates(): Promise<DeviceTemplate[]> {
-  const all: DeviceTemplate[] = [];
+/** A page of a list whose pages have numbers. */
+type Numbered<Item> = { data: Item[]; meta: { totalPages: number } };
+
+async function readNumbered<Item>(
+  readPage: (query: { page: number; limit: number }) => Promise<Numbered<Item>>,
+): Promise<Item[]> {
+  const all: Item[] = [];
   for (let page = 1; ; page++) {
-    const query = { page, limit: 100 };
-    const { data, meta } = await read(api.GET('/api/v1/device-templates', { params: { query } }));
+    const { data, meta } = await readPage({ page, limit: 100 });
     all.push(...data);
     if (page >= meta.totalPages) return all;
   }
+}
+
+/** Those of the platform first. */
+export async function readTemplates(): Promise<DeviceTemplate[]> {
+  return await readNumbered((query) => read(api.GET('/api/v1/device-templates', { params: { query } })));
+}
+
+export async function readKeys(): Promise<ApiKey[]> {
+  return await readNumbered((query) => read(api.GET('/api/v1/partner/api-keys', { params: { query } })));
+}
+
+export async function readMembers(organizationId: string): Promise<Member[]> {
+  const path = { id: organizationId };
+  return await readNumbered((query) =>
+    read(api.GET('/api/v1/organizations/{id}/members', { params: { path, query } })),
+  );
 }

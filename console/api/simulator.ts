@@ -1,6 +1,6 @@
 /** The simulated plant of a development stack; deployments have none. */
 import type { Behaviour } from '../try-outcomes.ts';
-import { CallError, send } from './client.ts';
+import { errorOf, send } from './client.ts';
 
 const PATH = '/dev/simulator';
 
@@ -20,5 +20,5 @@ export async function requestBehaviour(behaviour: Behaviour): Promise<void> {
   const headers = { 'content-type': 'application/json' };
   const body = JSON.stringify({ behaviour });
   const answer = await send(new Request(PATH, { method: 'PUT', headers, body }));
-  if (!answer.ok) throw new CallError(answer.status, 'INTERNAL_SERVER_ERROR', await answer.text());
+  if (!answer.ok) throw errorOf(answer.status, await answer.json().catch(() => undefined));
 }

@@ -1,6 +1,6 @@
 /** What the screen of a site reads, and how it follows the site. */
 import { type Signal, signal } from '@preact/signals';
-import { api, read } from './client.ts';
+import { api, type CallError, callError, mayPoll, read } from './client.ts';
 import { openPlantStream, type StreamedEvent, type StreamState } from './stream.ts';
 import type {
   Alert,
@@ -22,7 +22,9 @@ const APART_MS = 2_000;
 const SLOW_MS = 20_000;
 /** New readings that are kept; older ones are in the history, which is read again. */
 const KEPT_POINTS = 5_000;
-const COMMANDS = 20;
+/** Commands that the page of a site lists. */
+export const COMMANDS = 20;
+export const ALERTS = 100;
 /** Pages of changes that are read for one range: more would hold up the screen. */
 const CHANGE_PAGES = 20;
 
@@ -103,79 +105,6 @@ export async function readChanges(id: string, name: RangeName): Promise<Changes>
   return { changes, isCut: next !== null };
 }
 
-/** What the energy flow shows. */
-export type FlowValues = Pick<
-  Latest['payload'],
-  'gridPowerKw' | 'fvePowerKw' | 'batteryPowerKw' | 'consumptionPowerKw' | 'socPercent'
->;
-
-const FLOW_METRICS = [
-  'gridPowerKw',
-  'fvePowerKw',
-  'batteryPowerKw',
-  'consumptionPowerKw',
-  'socPercent',
-] as const;
-/** A reading counts for a moment for this long. */
-const MOMENT_MS = 5 * MINUTE;
-
-/** The energy flow of a moment, from the single readings before it; null where there is none. */
-export async function readFlow(id: string, atMs: number): Promise<FlowValues> {
-  const [from, to] = [new Date(atMs - MOMENT_MS).toISOString(), new Date(atMs + 1).toISOString()];
-  const values = FLOW_METRICS.map(async (metric) => {
-    const query = { metric, from, to, granularity: 'raw' as const };
-    const { readings } = await read(
-      api.GET('/api/v1/plants/{id}/telemetry', { params: { path: { id }, query } }),
-    );
-    return [metric, readings.at(-1)?.value ?? null] as const;
-  });
-  return Object.fromEntries(await Promise.all(values)) as FlowValues;
-}
-
-/** What had been recorded, and which alerts were open. */
-export interface Past {
-  commands: Command[];
-  alerts: Alert[];
-}
-
-/** Alerts that are searched for those of a moment: an old one may be open still. */
-const ALERT_PAGES = 5;
-
-export async function readPast(id: string, atMs: number): Promise<Past> {
-  const query = { pageSize: COMMANDS, at: new Date(atMs).toISOString() };
-  const [{ items }, alerts] = await Promise.all([
-    read(api.GET('/api/v1/plants/{id}/commands', { params: { path: { id }, query } })),
-    readAlertsAt(id, atMs),
-  ]);
-  return { commands: items.map((command) => ({ ...command, status: statusAt(command, atMs) })), alerts };
-}
-
-async function readAlertsAt(plantId: string, atMs: number): Promise<Alert[]> {
-  const open: Alert[] = [];
-  let before: string | undefined;
-  for (let page = 0; page < ALERT_PAGES; page++) {
-    const query = { plantId, limit: 100, ...(before === undefined ? {} : { before }) };
-    const { data, meta } = await read(api.GET('/api/v1/alerts', { params: { query } }));
-    open.push(...(data as Alert[]).filter((alert) => wasOpen(alert, atMs)));
-    if (meta.next === null) break;
-    before = meta.next;
-  }
-  return open;
-}
-
-function wasOpen({ firstSeenAt, resolvedAt }: Alert, atMs: number): boolean {
-  return Date.parse(firstSeenAt) <= atMs && (resolvedAt === null || Date.parse(resolvedAt) > atMs);
-}
-
-/** The status that the command had at that time. */
-function statusAt(
-  { status, startedAt, finishedAt }: Pick<Command, 'status' | 'startedAt' | 'finishedAt'>,
-  atMs: number,
-): Command['status'] {
-  if (status === 'REJECTED' || (finishedAt !== undefined && Date.parse(finishedAt) <= atMs)) return status;
-  return startedAt !== undefined && Date.parse(startedAt) <= atMs ? 'EXECUTING' : 'PENDING';
-}
-
 /** The live values of a site, until `close`. */
 export class LiveSite {
   readonly latest: Signal<Latest | undefined> = signal(undefined);
@@ -190,6 +119,8 @@ export class LiveSite {
   /** When the values were last read; the platform may be away. */
   readonly readAtMs = signal(Date.now());
   readonly hasFailed = signal(false);
+  /** Why commands, alerts and the explanation could not be read; undefined: they were. */
+  readonly error: Signal<CallError | undefined> = signal(undefined);
   readonly state: Signal<StreamState>;
   readonly #id: string;
   readonly #close: () => void;
@@ -220,6 +151,15 @@ export class LiveSite {
     this.#close();
   }
 
+  /** What the page shows; undefined: not read yet. */
+  get values() {
+    const { explanation, latest, alerts, commands } = this;
+    return {
+      ...{ explanation: explanation.value, latest: latest.value },
+      ...{ alerts: alerts.value, commands: commands.value },
+    };
+  }
+
   /** Reads commands, alerts and the explanation again: soon, and not more often than the rate of the API allows. */
   readSoon(): void {
     const waitMs = Math.max(SETTLE_MS, this.#readAllAtMs + APART_MS - Date.now());
@@ -231,15 +171,16 @@ export class LiveSite {
 
   async #readAll(): Promise<void> {
     this.#mustReadAgain = this.#isReading;
-    if (document.hidden || this.#isReading) return;
+    if (!mayPoll() || this.#isReading) return;
     this.#isReading = true;
     this.#readAllAtMs = Date.now();
     const path = { path: { id: this.#id } };
-    const active = { plantId: this.#id, status: 'ACTIVE' as const, limit: 50 };
+    // The list of a time to come is that of the open alerts, however the clock of this computer goes.
+    const open = { plantId: this.#id, at: new Date(Date.now() + DAY).toISOString(), limit: ALERTS };
     try {
       const [{ items }, { data: alerts }, explanation, plant] = await Promise.all([
         read(api.GET('/api/v1/plants/{id}/commands', { params: { ...path, query: { pageSize: COMMANDS } } })),
-        read(api.GET('/api/v1/alerts', { params: { query: active } })),
+        read(api.GET('/api/v1/alerts', { params: { query: open } })),
         explain(this.#id, null),
         read(api.GET('/api/v1/plants/{id}', { params: path })),
       ]);
@@ -248,9 +189,11 @@ export class LiveSite {
       this.explanation.value = explanation;
       this.plant.value = plant;
       this.changed.value += 1;
-    } catch {
+      this.error.value = undefined;
+    } catch (failure) {
       // The screen keeps the last values, and says that they are not live.
       this.hasFailed.value = true;
+      this.error.value = callError(failure);
     } finally {
       this.#isReading = false;
     }
@@ -258,7 +201,7 @@ export class LiveSite {
   }
 
   async #readLatest(): Promise<void> {
-    if (document.hidden || this.#isReadingLatest) return;
+    if (!mayPoll() || this.#isReadingLatest) return;
     this.#isReadingLatest = true;
     const path = { params: { path: { id: this.#id } } };
     try {

@@ -1,5 +1,5 @@
 /**
- * The live events of a plant: Server-Sent Events read with `fetch`, because an `EventSource` cannot name the organization.
+ * The live events of a plant or of a key: Server-Sent Events read with `fetch`, because an `EventSource` cannot name the organization.
  * It resumes after the last event that it got, and says whether it is connected.
  */
 import { type Signal, signal } from '@preact/signals';
@@ -30,15 +30,37 @@ export interface EventStream {
   close(): void;
 }
 
-export function openPlantStream(plantId: string, onEvent: (event: StreamedEvent) => void): EventStream {
+type OnEvent = (event: StreamedEvent) => void;
+/** Sends the request of a stream with these headers. */
+type Open = (headers: Record<string, string>, signal: AbortSignal) => Promise<Response>;
+
+/** The events of all keys together, for the session of the browser: without signatures. */
+export function openPlantStream(plantId: string, onEvent: OnEvent): EventStream {
+  return openStream((headers, signal) => {
+    const named = organizationId.value === null ? {} : { 'x-org-id': organizationId.value };
+    const url = new URL(`/api/v1/plants/${plantId}/stream`, location.href);
+    return send(new Request(url, { headers: { ...headers, ...named }, signal }));
+  }, onEvent);
+}
+
+/** The events of one API key about a plant, as its partner gets them: signed. The key stays in the memory of the page. */
+export function openKeyStream(plantId: string, key: string, onEvent: OnEvent): EventStream {
+  return openStream((headers, signal) => {
+    const url = new URL(`/api/v1/vcp/events/stream?siteId=${plantId}`, location.href);
+    // Without the cookie: a wrong key must not look like an ended session.
+    return fetch(url, { headers: { ...headers, 'x-api-key': key }, signal, credentials: 'omit' });
+  }, onEvent);
+}
+
+function openStream(open: Open, onEvent: OnEvent): EventStream {
   const state = signal<StreamState>('opening');
   const gone = new AbortController();
-  void follow(`/api/v1/plants/${plantId}/stream`, state, gone.signal, onEvent);
+  void follow(open, state, gone.signal, onEvent);
   return { state, close: () => gone.abort() };
 }
 
 async function follow(
-  path: string,
+  open: Open,
   state: Signal<StreamState>,
   gone: AbortSignal,
   onEvent: (event: StreamedEvent) => void,
@@ -55,10 +77,8 @@ async function follow(
     let timer = setTimeout(() => over.abort(), SILENCE_MS);
     try {
       const headers: Record<string, string> = { accept: 'text/event-stream' };
-      if (organizationId.value !== null) headers['x-org-id'] = organizationId.value;
       if (last !== null) headers['last-event-id'] = last;
-      const signal = AbortSignal.any([gone, over.signal]);
-      const answer = await send(new Request(new URL(path, location.href), { headers, signal }));
+      const answer = await open(headers, AbortSignal.any([gone, over.signal]));
       // The site may have begun again with lower numbers.
       if (answer.status === 400) last = null;
       if ([401, 403, 404].includes(answer.status)) {

@@ -7,6 +7,7 @@ export type Alert = Schemas['Alert'];
 export type AlertRule = Schemas['AlertRule'];
 export type ApiKey = Schemas['ApiKey'];
 export type ApiKeyCreated = Schemas['ApiKeyCreated'];
+export type Attempt = Schemas['WebhookAttempt'];
 export type AuditEvent = Schemas['AuditEvent'];
 export type Command = Schemas['CommandLogEntry'];
 export type DeadLetter = Schemas['DeadLetter'];

@@ -1,5 +1,5 @@
 /** The flow of energy: grid, PV, battery and load around the connection of the site. */
-import type { FlowValues } from '../api/site.ts';
+import type { Latest } from '../api/types.ts';
 import { kw, percent } from '../parts/format.tsx';
 import { T } from '../texts.ts';
 
@@ -17,7 +17,7 @@ const MIDDLE = { x: 180, y: 105 };
 /** Below this a branch is at rest. */
 const REST_KW = 0.005;
 
-export function Flow({ payload }: { payload: FlowValues }) {
+export function Flow({ payload }: { payload: Latest['payload'] }) {
   const { gridPowerKw, fvePowerKw, batteryPowerKw, consumptionPowerKw, socPercent } = payload;
   const at = (value: number | null) => value ?? 0;
   const branches: Branch[] = [

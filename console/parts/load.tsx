@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { CallError } from '../api/client.ts';
+import { type CallError, callError, mayPoll } from '../api/client.ts';
 import { T } from '../texts.ts';
 
 export interface Loaded<Data> {
@@ -10,6 +10,8 @@ export interface Loaded<Data> {
   data: Data | undefined;
   error: CallError | undefined;
   reload(): Promise<void>;
+  /** Makes a call, and then loads again. */
+  after(call: Promise<unknown>): Promise<void>;
   /** Replaces the data without a call. */
   set(data: Data): void;
 }
@@ -49,7 +51,7 @@ export function useLoad<Data>(key: string, load: () => Promise<Data>, everyMs?: 
     void run();
     if (everyMs === undefined) return undefined;
     const timer = setInterval(() => {
-      if (!document.hidden && runs.current.open === 0) void run();
+      if (mayPoll() && runs.current.open === 0) void run();
     }, everyMs);
     return () => clearInterval(timer);
   }, [key]);
@@ -57,16 +59,14 @@ export function useLoad<Data>(key: string, load: () => Promise<Data>, everyMs?: 
     data: data.value,
     error: error.value,
     reload: run,
+    after: async (call) => {
+      await call;
+      await run();
+    },
     set: (next) => {
       data.value = next;
     },
   };
-}
-
-export function callError(failure: unknown): CallError {
-  if (failure instanceof CallError) return failure;
-  console.error(failure);
-  return new CallError(0, 'NO_ANSWER', T.errors.bug);
 }
 
 /** Shows the data, or that it loads, fails or may not be seen. An error beside data is a line above it. */

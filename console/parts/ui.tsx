@@ -1,10 +1,8 @@
 /** Small parts of all screens. */
 import { useSignal } from '@preact/signals';
-import type { ComponentChildren, JSX } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
-import type { CallError } from '../api/client.ts';
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
 import { T } from '../texts.ts';
-import { callError, Failure } from './load.tsx';
 
 export type Tone = 'good' | 'warning' | 'bad' | 'quiet' | 'info';
 
@@ -68,154 +66,6 @@ export function Panel({
   );
 }
 
-export function Field({
-  label,
-  hint,
-  children,
-}: {
-  label: string;
-  hint?: string;
-  children: (attributes: { id: string; 'aria-describedby'?: string }) => JSX.Element;
-}) {
-  const id = useId();
-  const hintId = `${id}-hint`;
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      {children(hint === undefined ? { id } : { id, 'aria-describedby': hintId })}
-      {hint !== undefined && (
-        <small id={hintId} class="muted">
-          {hint}
-        </small>
-      )}
-    </div>
-  );
-}
-
-/** A form that calls the API: it cannot be sent twice, and shows the refusal. */
-export function CallForm({
-  submit,
-  label,
-  children,
-  danger = false,
-  disabled = false,
-}: {
-  submit: (form: FormData) => Promise<unknown>;
-  label: string;
-  children?: ComponentChildren;
-  danger?: boolean;
-  disabled?: boolean;
-}) {
-  const isBusy = useSignal(false);
-  const error = useSignal<CallError | undefined>(undefined);
-  const onSubmit = async (event: SubmitEvent) => {
-    event.preventDefault();
-    if (isBusy.value) return;
-    isBusy.value = true;
-    error.value = undefined;
-    try {
-      await submit(new FormData(event.target as HTMLFormElement));
-    } catch (failure) {
-      error.value = callError(failure);
-    } finally {
-      isBusy.value = false;
-    }
-  };
-  return (
-    <form onSubmit={(event) => void onSubmit(event)}>
-      {children}
-      {error.value && <Failure error={error.value} />}
-      <button
-        type="submit"
-        class={danger ? 'danger' : 'primary'}
-        disabled={disabled}
-        aria-busy={isBusy.value}
-      >
-        {label}
-      </button>
-    </form>
-  );
-}
-
-/** A button that calls the API, and shows the refusal beside it. */
-export function CallButton({
-  call,
-  children,
-  danger = false,
-}: {
-  call: () => Promise<unknown>;
-  children: ComponentChildren;
-  danger?: boolean;
-}) {
-  const isBusy = useSignal(false);
-  const error = useSignal<CallError | undefined>(undefined);
-  const onClick = async () => {
-    if (isBusy.value) return;
-    isBusy.value = true;
-    error.value = undefined;
-    try {
-      await call();
-    } catch (failure) {
-      error.value = callError(failure);
-    } finally {
-      isBusy.value = false;
-    }
-  };
-  return (
-    <>
-      <button
-        type="button"
-        class={danger ? 'danger' : ''}
-        aria-busy={isBusy.value}
-        onClick={() => void onClick()}
-      >
-        {children}
-      </button>
-      {error.value && (
-        <span class="inline-error" role="alert">
-          {error.value.message}
-        </span>
-      )}
-    </>
-  );
-}
-
-/** A modal dialog; Escape closes it, and the focus goes back to where it was. */
-export function Dialog({
-  title,
-  close,
-  children,
-}: {
-  title: string;
-  close: () => void;
-  children: ComponentChildren;
-}) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const id = useId();
-  // Before the element is gone, so that the focus goes back to where it was.
-  useLayoutEffect(() => {
-    const element = dialog.current;
-    element?.showModal();
-    return () => element?.close();
-  }, []);
-  return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={close}>
-      <header>
-        <h2 id={id}>{title}</h2>
-        <button
-          type="button"
-          class="plain"
-          onClick={() => dialog.current?.close()}
-          aria-label={T.common.close}
-        >
-          ×
-        </button>
-      </header>
-      {children}
-    </dialog>
-  );
-}
-
 export function Copy({ text, label = T.common.copy }: { text: string; label?: string }) {
   const isDone = useSignal(false);
   const copy = async () => {
@@ -232,18 +82,38 @@ export function Copy({ text, label = T.common.copy }: { text: string; label?: st
   );
 }
 
-/** Code to copy. It can be scrolled with the keyboard. */
-export function Code({ text, label }: { text: string; label: string }) {
+/** Code to copy. It can be scrolled with the keyboard. `exact`: what is copied, if it is shown in another form. */
+export function Code({ text, label, exact = text }: { text: string; label: string; exact?: string }) {
   return (
     <figure class="code">
       <figcaption>
-        {label} <Copy text={text} />
+        {label} <Copy text={exact} />
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long line is scrolled with the keyboard. */}
       <section class="scroll" tabIndex={0} aria-label={label}>
         <pre>{text}</pre>
       </section>
     </figure>
+  );
+}
+
+/** One step of several. */
+export function Step({
+  isDone,
+  title,
+  children,
+}: {
+  isDone: boolean;
+  title: ComponentChildren;
+  children?: ComponentChildren;
+}) {
+  return (
+    <li class={isDone ? 'done' : ''}>
+      <strong>
+        {title} <span class="hidden">{isDone ? T.devices.done : T.devices.open}</span>
+      </strong>{' '}
+      {children}
+    </li>
   );
 }
 

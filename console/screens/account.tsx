@@ -1,10 +1,11 @@
 /** My account: e-mail address, password and sessions. */
 import { useSignal } from '@preact/signals';
-import { api, read, withCookies } from '../api/client.ts';
+import { api, CallError, read, withCookies } from '../api/client.ts';
 import { user } from '../api/session.ts';
+import { CallButton, CallForm, Field } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
-import { Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, CallForm, Field, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
+import { Failure, Shown, useLoad } from '../parts/load.tsx';
+import { Badge, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 export function AccountScreen() {
@@ -21,32 +22,38 @@ export function AccountScreen() {
   );
 }
 
-/** A change of the address that waits for the click in the mail. */
-interface PendingEmail {
-  pendingEmail: string;
-  expiresAt: string;
+/** The change of the address that waits for the click in the mail; null: none waits. */
+async function readPending() {
+  try {
+    return await read(api.GET('/api/v1/auth/email-change'));
+  } catch (failure) {
+    if (failure instanceof CallError && failure.code === 'EMAIL_CHANGE_NOT_PENDING') return null;
+    throw failure;
+  }
 }
 
 function EmailPanel({ name, email }: { name: string; email: string }) {
-  const pending = useSignal<PendingEmail | undefined>(undefined);
+  const loaded = useLoad('pending e-mail', readPending);
+  const pending = loaded.data;
   const request = async (form: FormData) => {
     const body = {
       newEmail: String(form.get('email')).trim(),
       currentPassword: String(form.get('password')),
     };
-    pending.value = await read(api.POST('/api/v1/auth/email-change', { body }));
+    loaded.set(await read(api.POST('/api/v1/auth/email-change', { body })));
   };
   const cancel = async () => {
     await read(api.DELETE('/api/v1/auth/email-change'));
-    pending.value = undefined;
+    loaded.set(null);
   };
   return (
     <Panel title={name}>
       <Pairs of={[[T.login.email, email]]} />
-      {pending.value ? (
+      {loaded.error && <Failure error={loaded.error} retry={loaded.reload} />}
+      {pending ? (
         <div role="status">
           <p class="notice">
-            {T.account.emailMailed(pending.value.pendingEmail)} <Time at={pending.value.expiresAt} />
+            {T.account.emailMailed(pending.pendingEmail)} <Time at={pending.expiresAt} />
           </p>
           <CallButton call={cancel}>{T.account.cancelEmail}</CallButton>
         </div>
@@ -139,10 +146,12 @@ function Sessions() {
                     <Badge state={T.account.this} tone="good" />
                   ) : (
                     <CallButton
-                      call={async () => {
-                        await read(api.DELETE('/api/v1/auth/sessions/{id}', { params: { path: { id } } }));
-                        await loaded.reload();
-                      }}
+                      about={userAgent ?? T.common.unknown}
+                      call={() =>
+                        loaded.after(
+                          read(api.DELETE('/api/v1/auth/sessions/{id}', { params: { path: { id } } })),
+                        )
+                      }
                     >
                       {T.account.end}
                     </CallButton>

@@ -1,10 +1,12 @@
 /** Alerts: acknowledge and resolve; and the rules that open them. */
 import { api, read } from '../api/client.ts';
-import { organizationId } from '../api/session.ts';
+import { may, organizationId } from '../api/session.ts';
 import type { Alert } from '../api/types.ts';
+import { Dialog, useOpen } from '../parts/dialog.tsx';
+import { About, CallForm, Choices, Field } from '../parts/form.tsx';
 import { Ago, FirstOf } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, Field, Heading, Table } from '../parts/ui.tsx';
+import { Badge, Heading, Table } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { AlertRules } from './alert-rules.tsx';
@@ -24,10 +26,6 @@ export function AlertsScreen() {
     },
     10_000,
   );
-  const after = async (call: Promise<unknown>) => {
-    await call;
-    await loaded.reload();
-  };
   return (
     <>
       <Heading title={T.nav.alerts}>
@@ -38,11 +36,10 @@ export function AlertsScreen() {
               value={status}
               onChange={(event) => setQuery({ status: event.currentTarget.value })}
             >
-              {STATUSES.map((one) => (
-                <option key={one} value={one}>
-                  {T.states[one] ?? one}
-                </option>
-              ))}
+              <Choices
+                chosen={status}
+                of={STATUSES.map((one) => ({ id: one, name: T.states[one] ?? one }))}
+              />
             </select>
           )}
         </Field>
@@ -63,49 +60,12 @@ export function AlertsScreen() {
                   T.alerts.last,
                   T.alerts.count,
                   T.alerts.note,
-                  T.alerts.actions,
+                  ...(may('OPERATOR') ? [T.alerts.actions] : []),
                 ]}
               >
-                {alerts.map((alert) => {
-                  const path = { params: { path: { id: alert.id } }, body: {} };
-                  return (
-                    <tr key={alert.id}>
-                      <td>
-                        <Badge state={alert.severity} />
-                      </td>
-                      <th scope="row" class="wrap">
-                        {alert.message}
-                      </th>
-                      <td>
-                        {alert.plantId && (
-                          <a href={`/sites/${alert.plantId}`}>{alert.plantId.slice(0, 8)}…</a>
-                        )}
-                      </td>
-                      <td>
-                        <Ago at={alert.firstSeenAt} />
-                      </td>
-                      <td>
-                        <Ago at={alert.lastSeenAt} />
-                      </td>
-                      <td class="number">{alert.count}</td>
-                      <td class="wrap">{alert.note ?? ''}</td>
-                      <td>
-                        {alert.status === 'ACTIVE' && (
-                          <CallButton
-                            call={() => after(read(api.POST('/api/v1/alerts/{id}/acknowledge', path)))}
-                          >
-                            {T.alerts.acknowledge}
-                          </CallButton>
-                        )}
-                        {alert.status !== 'RESOLVED' && (
-                          <CallButton call={() => after(read(api.POST('/api/v1/alerts/{id}/resolve', path)))}>
-                            {T.alerts.resolve}
-                          </CallButton>
-                        )}
-                      </td>
-                    </tr>
-                  );
-                })}
+                {alerts.map((alert) => (
+                  <AlertRow key={alert.id} alert={alert} after={loaded.after} />
+                ))}
               </Table>
               <FirstOf shown={alerts.length} total={meta.total} />
             </>
@@ -114,5 +74,70 @@ export function AlertsScreen() {
       </Shown>
       <AlertRules />
     </>
+  );
+}
+
+function AlertRow({ alert, after }: { alert: Alert; after: (call: Promise<unknown>) => Promise<void> }) {
+  const { id, severity, status, message, plantId, firstSeenAt, lastSeenAt, count, note } = alert;
+  const acting = useOpen<'acknowledge' | 'resolve'>();
+  const act = async (form: FormData) => {
+    const given = String(form.get('note')).trim();
+    const path = { params: { path: { id } }, body: given === '' ? {} : { note: given } };
+    await after(
+      read(
+        acting.shown === 'resolve'
+          ? api.POST('/api/v1/alerts/{id}/resolve', path)
+          : api.POST('/api/v1/alerts/{id}/acknowledge', path),
+      ),
+    );
+    acting.close();
+  };
+  return (
+    <tr>
+      <td>
+        <Badge state={severity} />
+      </td>
+      <th scope="row" class="wrap">
+        {message}
+      </th>
+      <td>{plantId && <a href={`/sites/${plantId}`}>{plantId.slice(0, 8)}…</a>}</td>
+      <td>
+        <Ago at={firstSeenAt} />
+      </td>
+      <td>
+        <Ago at={lastSeenAt} />
+      </td>
+      <td class="number">{count}</td>
+      <td class="wrap">{note ?? ''}</td>
+      {may('OPERATOR') && (
+        <td>
+          <div class="actions">
+            {status === 'ACTIVE' && (
+              <button type="button" onClick={() => acting.open('acknowledge')}>
+                {T.alerts.acknowledge}
+                <About what={message} />
+              </button>
+            )}
+            {status !== 'RESOLVED' && (
+              <button type="button" onClick={() => acting.open('resolve')}>
+                {T.alerts.resolve}
+                <About what={message} />
+              </button>
+            )}
+          </div>
+          {acting.shown && (
+            <Dialog title={`${T.alerts[acting.shown]}: ${message}`} close={acting.close}>
+              <CallForm submit={act} label={T.alerts[acting.shown]}>
+                <Field label={T.alerts.noteOptional}>
+                  {(attributes) => (
+                    <input {...attributes} name="note" maxLength={500} defaultValue={note ?? ''} />
+                  )}
+                </Field>
+              </CallForm>
+            </Dialog>
+          )}
+        </td>
+      )}
+    </tr>
   );
 }

@@ -5,9 +5,11 @@ import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import { openPlantStream } from '../api/stream.ts';
 import type { Command, DryRun, Timeline } from '../api/types.ts';
+import { CallButton } from '../parts/form.tsx';
 import { ms, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, Code, Heading, Pairs, Panel } from '../parts/ui.tsx';
+import { Badge, Code, Heading, Pairs, Panel } from '../parts/ui.tsx';
+import { signedTextOf } from '../signature.ts';
 import { T } from '../texts.ts';
 import { DryRunResult } from './control.tsx';
 import { askedFor } from './site-panels.tsx';
@@ -103,7 +105,10 @@ function Shows({ timeline, plantId }: { timeline: Timeline; plantId: string }) {
 }
 
 /** What the platform found of the signature, and what that means. */
-function SignaturePanel({ timeline: { signature, timestamp } }: { timeline: Timeline }) {
+function SignaturePanel({ timeline: { signature, timestamp, command } }: { timeline: Timeline }) {
+  // A command of a person is no message, so there is no text to sign.
+  const isMessage = command.keyPrefix !== null && command.routingKey !== '' && timestamp !== null;
+  const signed = isMessage ? signedTextOf({ ...command, timestamp }) : undefined;
   return (
     <>
       <h3>{T.command.signature}</h3>
@@ -112,7 +117,8 @@ function SignaturePanel({ timeline: { signature, timestamp } }: { timeline: Time
           T.command.notRecorded
         ) : (
           <>
-            <Badge state={signature} tone={SIGNATURE_TONES[signature]} /> {T.command.signatures[signature]}
+            <Badge state={signature === 'valid' ? 'signed' : signature} tone={SIGNATURE_TONES[signature]} />{' '}
+            {T.command.signatures[signature]}
           </>
         )}
       </p>
@@ -120,6 +126,12 @@ function SignaturePanel({ timeline: { signature, timestamp } }: { timeline: Time
         <p class="muted">
           {T.command.stamped} <Time at={timestamp} />
         </p>
+      )}
+      {signed !== undefined && (
+        <>
+          <Code label={T.signature.signed} text={signed} />
+          <p class="muted">{T.command.signedHint}</p>
+        </>
       )}
     </>
   );

@@ -4,9 +4,10 @@ import { useRef } from 'preact/hooks';
 import { OPERATING_MODES } from '../../protocol/enums.ts';
 import { api, read } from '../api/client.ts';
 import type { DryRun } from '../api/types.ts';
-import { ConfirmField } from '../parts/confirm.tsx';
+import { ConfirmField, Dialog } from '../parts/dialog.tsx';
+import { CallForm, Field } from '../parts/form.tsx';
 import { kw, localTime } from '../parts/format.tsx';
-import { Badge, CallForm, Dialog, Field, Panel } from '../parts/ui.tsx';
+import { Badge, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 type Family = 'site-setpoint' | 'mode' | 'emergency';

@@ -1,34 +1,92 @@
-/** What a key's messages were dead-lettered for; put back or delete. */
+/** The dead letters of a key: read, published again, or deleted. */
+import { useSignal } from '@preact/signals';
 import { api, read } from '../api/client.ts';
+import { readKeys } from '../api/lists.ts';
+import { organizationId } from '../api/session.ts';
 import type { DeadLetter } from '../api/types.ts';
+import { ConfirmButton } from '../parts/dialog.tsx';
+import { CallButton, Choices, Field } from '../parts/form.tsx';
 import { Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { CallButton, Code, Panel } from '../parts/ui.tsx';
+import { Code, Heading, Panel } from '../parts/ui.tsx';
+import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 
-const SHOWN = 50;
+const PAGE = 50;
+
+/** The dead letters of the key that the reader chooses. */
+export function DeadLettersScreen() {
+  const loaded = useLoad(`keys ${organizationId.value}`, readKeys);
+  return (
+    <>
+      <Heading title={T.deadLetters.title} />
+      <p class="muted">{T.deadLetters.hint}</p>
+      <Shown loaded={loaded}>
+        {(all) => {
+          const keys = all.filter(({ isActive }) => isActive);
+          const key = keys.find(({ id }) => id === url.value.searchParams.get('key')) ?? keys[0];
+          if (!key) return <Empty>{T.keys.none}</Empty>;
+          return (
+            <>
+              <Field label={T.webhooks.key}>
+                {(attributes) => (
+                  <select
+                    {...attributes}
+                    value={key.id}
+                    onChange={(event) => setQuery({ key: event.currentTarget.value })}
+                  >
+                    <Choices chosen={key.id} of={keys} />
+                  </select>
+                )}
+              </Field>
+              <DeadLetters key={key.id} keyId={key.id} />
+            </>
+          );
+        }}
+      </Shown>
+    </>
+  );
+}
+
+/** Reads the first letters: as many as are shown. */
+async function readLetters(keyId: string, count: number) {
+  const letters: DeadLetter[] = [];
+  let after: string | undefined;
+  for (;;) {
+    const query = { keyId, limit: PAGE, ...(after === undefined ? {} : { after }) };
+    const { deadLetters, next } = await read(api.GET('/api/v1/vcp/dead-letters', { params: { query } }));
+    letters.push(...deadLetters);
+    if (next === null || letters.length >= count) return { letters, hasMore: next !== null };
+    after = next;
+  }
+}
 
 export function DeadLetters({ keyId }: { keyId: string }) {
-  const query = { keyId, limit: SHOWN };
-  const loaded = useLoad(
-    `dead letters ${keyId}`,
-    async () => await read(api.GET('/api/v1/vcp/dead-letters', { params: { query } })),
-    30_000,
-  );
+  const count = useSignal(PAGE);
+  const loaded = useLoad(`dead letters ${keyId}`, () => readLetters(keyId, count.value), 30_000);
   return (
     <Panel title={T.deadLetters.title}>
       <Shown loaded={loaded}>
-        {({ deadLetters, next }) =>
-          deadLetters.length === 0 ? (
+        {({ letters, hasMore }) =>
+          letters.length === 0 ? (
             <Empty>{T.deadLetters.none}</Empty>
           ) : (
             <>
               <ul class="plain-list">
-                {deadLetters.map((letter) => (
-                  <Letter key={letter.id} letter={letter} keyId={keyId} reload={loaded.reload} />
+                {letters.map((letter) => (
+                  <Letter key={letter.id} letter={letter} keyId={keyId} after={loaded.after} />
                 ))}
               </ul>
-              {next !== null && <p class="muted">{T.deadLetters.more(SHOWN)}</p>}
+              {hasMore && (
+                <CallButton
+                  call={async () => {
+                    count.value = letters.length + PAGE;
+                    await loaded.reload();
+                  }}
+                >
+                  {T.common.more}
+                </CallButton>
+              )}
             </>
           )
         }
@@ -38,35 +96,33 @@ export function DeadLetters({ keyId }: { keyId: string }) {
 }
 
 function Letter({
-  letter,
+  letter: { id, deadLetteredAt, routingKey, reason, body, encoding, isHeld },
   keyId,
-  reload,
+  after,
 }: {
   letter: DeadLetter;
   keyId: string;
-  reload: () => Promise<void>;
+  after: (call: Promise<unknown>) => Promise<void>;
 }) {
-  const at = { params: { path: { id: letter.id }, query: { keyId } } };
-  const putBack = async () => {
-    await read(api.POST('/api/v1/vcp/dead-letters/{id}/requeue', at));
-    await reload();
-  };
-  const remove = async () => {
-    await read(api.DELETE('/api/v1/vcp/dead-letters/{id}', at));
-    await reload();
-  };
+  const at = { params: { path: { id }, query: { keyId } } };
   return (
     <li>
       <details>
         <summary>
-          <Time at={letter.deadLetteredAt} /> <code>{letter.routingKey}</code> {letter.reason}
+          <Time at={deadLetteredAt} /> <code>{routingKey}</code> {reason}
         </summary>
-        <Code label={T.deadLetters.text} text={letter.body} />
+        {isHeld && <p class="notice">{T.deadLetters.held}</p>}
+        <Code label={encoding === 'utf8' ? T.deadLetters.text : T.deadLetters.bytes} text={body} />
         <div class="actions">
-          <CallButton call={putBack}>{T.deadLetters.putBack}</CallButton>
-          <CallButton call={remove} danger>
-            {T.common.delete}
+          <CallButton call={() => after(read(api.POST('/api/v1/vcp/dead-letters/{id}/requeue', at)))}>
+            {T.deadLetters.putBack}
           </CallButton>
+          <ConfirmButton
+            label={T.common.delete}
+            about={routingKey}
+            asks={T.deadLetters.deleteHint}
+            call={() => after(read(api.DELETE('/api/v1/vcp/dead-letters/{id}', at)))}
+          />
         </div>
       </details>
     </li>

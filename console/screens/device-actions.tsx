@@ -1,17 +1,28 @@
-/** What an admin does with a device's credentials, and an operator with its place. */
-import { useSignal } from '@preact/signals';
+/** What an admin does with a device's credentials. */
 import { api, read } from '../api/client.ts';
-import { readPlants, readTemplates } from '../api/lists.ts';
 import type { Device } from '../api/types.ts';
+import { ConfirmButton, Dialog, useOpen } from '../parts/dialog.tsx';
 import { download } from '../parts/download.ts';
-import { Shown, useLoad } from '../parts/load.tsx';
-import { CallButton, CallForm, Code, Dialog, Field, Panel } from '../parts/ui.tsx';
+import { CallButton, CallForm, Field } from '../parts/form.tsx';
+import { Time } from '../parts/format.tsx';
+import { Code } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
-/** Something that is shown once. */
+/** A text that is shown once, and the name of the file that keeps it. */
+interface Part {
+  label: string;
+  text: string;
+  file: string;
+}
+
+/** What is shown once. */
 interface Once {
   title: string;
-  text: string;
+  parts: Part[];
+  /** Until when it is valid. */
+  until?: string;
+  /** Until when the credential before it is valid; null: it is not. */
+  previousUntil?: string | null;
 }
 
 /** New credentials, and whether the device may log in. */
@@ -22,149 +33,138 @@ export function Credentials({
   device: Device;
   reload: () => Promise<void>;
 }) {
-  const once = useSignal<Once | undefined>(undefined);
-  const isRequesting = useSignal(false);
+  const once = useOpen<Once>();
+  const requesting = useOpen<true>();
   const path = { params: { path: { id } } };
-  const after = async (call: Promise<unknown>) => {
-    await call;
-    await reload();
-  };
   const rotate = async () => {
-    const answer = await read(api.POST('/api/v1/devices/{id}/rotate-secret', path));
-    once.value = { title: T.devices.newSecret, text: JSON.stringify(answer, null, 2) };
+    const { hmacSecret, graceUntil } = await read(api.POST('/api/v1/devices/{id}/rotate-secret', path));
+    const parts = [{ label: T.devices.newSecret, text: hmacSecret, file: `${name}-secret.txt` }];
+    once.open({ title: T.devices.newSecret, parts, previousUntil: graceUntil });
     await reload();
   };
-  const suspend = () =>
-    after(
-      read(api.POST('/api/v1/devices/{id}/suspend', { ...path, body: { reason: T.devices.suspendReason } })),
+  const issueToken = async () => {
+    const { token, expiresAt } = await read(
+      api.POST('/api/v1/devices/{id}/mqtt-token', { ...path, body: {} }),
     );
-  const issue = async (form: FormData) => {
-    const csr = String(form.get('csr')).trim();
-    const body = csr === '' ? {} : { csr };
-    const answer = await read(api.POST('/api/v1/devices/{id}/certificate', { ...path, body }));
-    isRequesting.value = false;
-    once.value = { title: T.devices.newCertificate, text: JSON.stringify(answer, null, 2) };
+    const parts = [{ label: T.devices.newToken, text: token, file: `${name}-token.txt` }];
+    once.open({ title: T.devices.newToken, parts, until: expiresAt });
     await reload();
   };
-  const close = () => {
-    once.value = undefined;
+  const revoke = async () => {
+    await read(api.POST('/api/v1/devices/{id}/revoke', path));
+    await reload();
+  };
+  const suspend = async () => {
+    const body = { reason: T.devices.suspendReason };
+    await read(api.POST('/api/v1/devices/{id}/suspend', { ...path, body }));
+    await reload();
+  };
+  const reactivate = async () => {
+    await read(api.POST('/api/v1/devices/{id}/reactivate', path));
+    await reload();
+  };
+  const issue = async (form: FormData) => {
+    const answer = await read(api.POST('/api/v1/devices/{id}/certificate', { ...path, body: csrOf(form) }));
+    const part = (label: string, text: string | undefined, end: string): Part[] =>
+      text === undefined ? [] : [{ label, text, file: `${name}-${end}.pem` }];
+    requesting.close();
+    once.open({
+      title: T.devices.newCertificate,
+      parts: [
+        ...part(T.devices.certificateText, answer.certificate, 'certificate'),
+        ...part(T.devices.privateKey, answer.privateKey, 'key'),
+        ...part(T.devices.caCertificate, answer.caCertificate, 'ca'),
+      ],
+      previousUntil: answer.previousUntil,
+    });
+    await reload();
   };
   return (
     <>
       <div class="actions">
-        <CallButton call={rotate}>{T.devices.rotate}</CallButton>
+        {status === 'ACTIVE' && <CallButton call={rotate}>{T.devices.rotate}</CallButton>}
         {authMethod === 'MTLS' && status === 'ACTIVE' && (
-          <button
-            type="button"
-            onClick={() => {
-              isRequesting.value = true;
-            }}
-          >
+          <button type="button" onClick={() => requesting.open(true)}>
             {T.devices.issueCertificate}
           </button>
         )}
-        {status === 'SUSPENDED' ? (
-          <CallButton call={() => after(read(api.POST('/api/v1/devices/{id}/reactivate', path)))}>
-            {T.devices.reactivate}
-          </CallButton>
-        ) : (
-          <CallButton danger call={suspend}>
-            {T.devices.suspend}
-          </CallButton>
+        {authMethod === 'TOKEN' && status === 'ACTIVE' && (
+          <CallButton call={issueToken}>{T.devices.issueToken}</CallButton>
+        )}
+        {status === 'SUSPENDED' && <CallButton call={reactivate}>{T.devices.reactivate}</CallButton>}
+        {status === 'ACTIVE' && (
+          <>
+            <ConfirmButton
+              label={T.devices.suspend}
+              about={name}
+              asks={T.devices.suspendHint}
+              call={suspend}
+            />
+            <ConfirmButton
+              label={T.devices.revoke}
+              about={name}
+              asks={T.devices.revokeHint}
+              word={name}
+              call={revoke}
+            />
+          </>
         )}
       </div>
-      {isRequesting.value && (
-        <Dialog
-          title={T.devices.issueCertificate}
-          close={() => {
-            isRequesting.value = false;
-          }}
-        >
+      {requesting.shown && (
+        <Dialog title={T.devices.issueCertificate} close={requesting.close} keeps>
           <p>{T.devices.certificateHint}</p>
           <CallForm submit={issue} label={T.devices.issueCertificate}>
-            <Field label={T.devices.csr} hint={T.devices.csrHint}>
-              {(attributes) => <textarea {...attributes} name="csr" rows={6} spellcheck={false} />}
-            </Field>
+            <CsrField />
           </CallForm>
         </Dialog>
       )}
-      {once.value && (
-        <Dialog title={once.value.title} close={close}>
-          <p class="notice">{T.keys.onceHint}</p>
-          <Code label={once.value.title} text={once.value.text} />
-          <button
-            type="button"
-            class="primary"
-            onClick={() => download(`${name}.json`, once.peek()?.text ?? '')}
-          >
-            {T.keys.download}
-          </button>
-        </Dialog>
-      )}
+      {once.shown && <OnceDialog once={once.shown} close={once.close} />}
     </>
   );
 }
 
-/** The site that the device serves, and the template that says what it reports and executes. */
-export function PlacePanel({ device, reload }: { device: Device; reload: () => Promise<void> }) {
-  const { id, plantId, templateId } = device;
-  const loaded = useLoad(`place ${id}`, async () => {
-    const [plants, templates] = await Promise.all([readPlants(), readTemplates()]);
-    return { plants, templates };
-  });
-  const change = async (form: FormData) => {
-    const given = (name: string) => String(form.get(name)) || null;
-    const wanted = { plantId: given('plantId'), templateId: given('templateId') };
-    const body = {
-      ...(wanted.plantId === plantId ? {} : { plantId: wanted.plantId }),
-      ...(wanted.templateId === templateId ? {} : { templateId: wanted.templateId }),
-    };
-    await read(api.PATCH('/api/v1/devices/{id}', { params: { path: { id } }, body }));
-    await reload();
-  };
-  return (
-    <Panel title={T.devices.place}>
-      <Shown loaded={loaded}>
-        {({ plants, templates }) => (
-          <CallForm submit={change} label={T.organization.save}>
-            <Field label={T.devices.plant} hint={T.devices.moveHint}>
-              {(attributes) => (
-                <select {...attributes} name="plantId">
-                  <Choices none={T.common.none} chosen={plantId} of={plants} />
-                </select>
-              )}
-            </Field>
-            <Field label={T.devices.template} hint={T.devices.templateHint}>
-              {(attributes) => (
-                <select {...attributes} name="templateId">
-                  <Choices none={T.common.none} chosen={templateId} of={templates} />
-                </select>
-              )}
-            </Field>
-          </CallForm>
-        )}
-      </Shown>
-    </Panel>
-  );
-}
-
-function Choices({
-  none,
-  chosen,
-  of,
+function OnceDialog({
+  once: { title, parts, until, previousUntil },
+  close,
 }: {
-  none: string;
-  chosen: string | null;
-  of: readonly { id: string; name: string }[];
+  once: Once;
+  close: () => void;
 }) {
   return (
-    <>
-      <option value="">{none}</option>
-      {of.map(({ id, name }) => (
-        <option key={id} value={id} selected={id === chosen}>
-          {name}
-        </option>
+    <Dialog title={title} close={close} keeps>
+      <p class="notice">{T.keys.onceHint}</p>
+      {until && (
+        <p>
+          {T.devices.validUntil} <Time at={until} />
+        </p>
+      )}
+      {previousUntil && (
+        <p>
+          {T.devices.previousUntil} <Time at={previousUntil} />
+        </p>
+      )}
+      {parts.map(({ label, text, file }) => (
+        <div key={label}>
+          <Code label={label} text={text} />
+          <button type="button" onClick={() => download(file, text)}>
+            {T.devices.save(file)}
+          </button>
+        </div>
       ))}
-    </>
+    </Dialog>
   );
+}
+
+export function CsrField() {
+  return (
+    <Field label={T.devices.csr} hint={T.devices.csrHint}>
+      {(attributes) => <textarea {...attributes} name="csr" rows={4} spellcheck={false} />}
+    </Field>
+  );
+}
+
+/** The certificate request of a form, if it has one. */
+export function csrOf(form: FormData): { csr?: string } {
+  const csr = String(form.get('csr') ?? '').trim();
+  return csr === '' ? {} : { csr };
 }

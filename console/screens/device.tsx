@@ -1,16 +1,17 @@
 /** One device: its steps to the first login, its credentials, and what is wrong with it. */
-import { useSignal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { renderSVG } from 'uqr';
 import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import type { Device, Package } from '../api/types.ts';
+import { Dialog, useOpen } from '../parts/dialog.tsx';
 import { download } from '../parts/download.ts';
+import { CallForm } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, Code, Dialog, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
+import { Badge, Code, Heading, Pairs, Panel, Step, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
-import { Credentials, PlacePanel } from './device-actions.tsx';
+import { Credentials, CsrField, csrOf } from './device-actions.tsx';
+import { PlacePanel } from './device-place.tsx';
 
 export function DeviceScreen({ params: { deviceId = '' } }: { params: Record<string, string> }) {
   const path = { params: { path: { id: deviceId } } };
@@ -20,8 +21,12 @@ export function DeviceScreen({ params: { deviceId = '' } }: { params: Record<str
 
 function Shows({ device, reload }: { device: Device; reload: () => Promise<void> }) {
   const { id, name, plantId, status } = device;
-  const made = useSignal<Package | undefined>(undefined);
-  const path = { params: { path: { id } } };
+  const made = useOpen<Package>();
+  const provision = async (form: FormData) => {
+    const path = { params: { path: { id } }, body: csrOf(form) };
+    made.open(await read(api.POST('/api/v1/devices/{id}/provision', path)));
+    await reload();
+  };
   return (
     <>
       <Heading title={name}>
@@ -35,23 +40,14 @@ function Shows({ device, reload }: { device: Device; reload: () => Promise<void>
               {device.serialNumber}
             </Step>
             <Step isDone={device.provisionedAt !== null} title={T.devices.provisioned}>
-              {device.provisionedAt === null ? (
-                may('ADMIN') ? (
-                  <CallButton
-                    call={async () => {
-                      made.value = await read(
-                        api.POST('/api/v1/devices/{id}/provision', { ...path, body: {} }),
-                      );
-                      await reload();
-                    }}
-                  >
-                    {T.devices.provision}
-                  </CallButton>
-                ) : (
-                  T.devices.needsAdmin
-                )
-              ) : (
+              {device.provisionedAt !== null ? (
                 <Time at={device.provisionedAt} />
+              ) : may('ADMIN') ? (
+                <CallForm submit={provision} label={T.devices.provision}>
+                  {device.authMethod === 'MTLS' && <CsrField />}
+                </CallForm>
+              ) : (
+                T.devices.needsAdmin
               )}
             </Step>
             <Step isDone={device.connectionStatus === 'ONLINE'} title={T.devices.connected}>
@@ -93,31 +89,10 @@ function Shows({ device, reload }: { device: Device; reload: () => Promise<void>
           {may('ADMIN') && device.provisionedAt !== null && <Credentials device={device} reload={reload} />}
         </Panel>
       </div>
-      {may('OPERATOR') && (
-        <PlacePanel key={`${plantId} ${device.templateId}`} device={device} reload={reload} />
-      )}
+      {may('OPERATOR') && <PlacePanel device={device} reload={reload} />}
       {may('OPERATOR') && <DiagnosticsPanel id={id} />}
-      {made.value && (
-        <PackageDialog
-          made={made.value}
-          name={name}
-          close={() => {
-            made.value = undefined;
-          }}
-        />
-      )}
+      {made.shown && <PackageDialog made={made.shown} name={name} close={made.close} />}
     </>
-  );
-}
-
-function Step({ isDone, title, children }: { isDone: boolean; title: string; children?: ComponentChildren }) {
-  return (
-    <li class={isDone ? 'done' : ''}>
-      <strong>
-        {title} <span class="hidden">{isDone ? T.devices.done : T.devices.open}</span>
-      </strong>{' '}
-      {children}
-    </li>
   );
 }
 
@@ -130,9 +105,9 @@ function PackageDialog({ made, name, close }: { made: Package; name: string; clo
   return (
     <Dialog title={T.devices.package} close={close}>
       <p class="notice">{T.keys.onceHint}</p>
-      {short.length <= QR_CHARS && <Qr text={short} />}
+      {short.length <= QR_CHARS ? <Qr text={short} /> : <p class="muted">{T.devices.noQr}</p>}
       <Code label={T.devices.package} text={text} />
-      <button type="button" class="primary" onClick={() => download(`${name}.json`, text)}>
+      <button type="button" class="primary" onClick={() => download(`${name}-package.json`, text)}>
         {T.keys.download}
       </button>
     </Dialog>

@@ -5,9 +5,11 @@ import { api, read } from '../api/client.ts';
 import { readDevices, readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Device } from '../api/types.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { CallForm, Field } from '../parts/form.tsx';
 import { Ago } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallForm, Dialog, Field, Heading, Table } from '../parts/ui.tsx';
+import { Badge, Heading, Table } from '../parts/ui.tsx';
 import { go } from '../router.tsx';
 import { T } from '../texts.ts';
 

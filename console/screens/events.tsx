@@ -1,14 +1,16 @@
 /** The live tail of a site's events, with filters; one event's JSON. */
-import { signal, useSignal } from '@preact/signals';
+import { type Signal, signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { EVENT_KINDS, type EventKind } from '../../protocol/routing-keys.ts';
+import { EVENT_KINDS, type EventKind, eventRoutingKey } from '../../protocol/routing-keys.ts';
 import { readPlants } from '../api/lists.ts';
-import { organizationId } from '../api/session.ts';
-import { openPlantStream, type StreamedEvent } from '../api/stream.ts';
+import { may, membership, organizationId } from '../api/session.ts';
+import { type EventStream, openKeyStream, openPlantStream, type StreamedEvent } from '../api/stream.ts';
+import { CallForm, Choices, Field } from '../parts/form.tsx';
 import { Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, Code, Field, Heading } from '../parts/ui.tsx';
+import { Badge, Code, Heading } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
+import { type Checked, checkSignature } from '../signature.ts';
 import { T } from '../texts.ts';
 
 /** Rows that are kept; older ones are dropped. */
@@ -17,6 +19,8 @@ const KEPT = 500;
 const SHOWN = 100;
 /** Events that come within this time are drawn together. */
 const DRAW_MS = 100;
+/** Characters of a key that are shown. */
+const KEY_SHOWN = 12;
 
 interface Row {
   number: number;
@@ -24,13 +28,23 @@ interface Row {
   at: string | null;
   summary: string;
   text: string;
+  /** Undefined: events of the organization carry no signature. */
+  verdict: Checked['verdict'] | undefined;
+}
+
+/** The API key whose events are followed, and the key that signs them. */
+interface Keys {
+  key: string;
+  signingKey: string;
 }
 
 export function EventsScreen() {
   const loaded = useLoad(`plants ${organizationId.value}`, readPlants);
+  const keys = useSignal<Keys | undefined>(undefined);
   return (
     <>
       <Heading title={T.events.title}>
+        {may('ORG_ADMIN') && <a href="/dead-letters">{T.deadLetters.title}</a>}
         <a href="/signature">{T.signature.title}</a>
       </Heading>
       <Shown loaded={loaded}>
@@ -47,20 +61,56 @@ export function EventsScreen() {
                     value={plant.id}
                     onChange={(event) => setQuery({ plant: event.currentTarget.value })}
                   >
-                    {plants.map(({ id, name }) => (
-                      <option key={id} value={id}>
-                        {name}
-                      </option>
-                    ))}
+                    <Choices chosen={plant.id} of={plants} />
                   </select>
                 )}
               </Field>
-              <Tail key={plant.id} plantId={plant.id} />
+              <AsKey keys={keys} />
+              <Tail key={`${plant.id} ${keys.value?.key}`} plantId={plant.id} keys={keys.value} />
             </>
           );
         }}
       </Shown>
     </>
+  );
+}
+
+/** Follows the events of one key, whose signatures the browser checks, in the place of those of the organization. */
+function AsKey({ keys }: { keys: Signal<Keys | undefined> }) {
+  const follow = async (form: FormData) => {
+    const text = (name: string) => String(form.get(name)).trim();
+    keys.value = { key: text('key'), signingKey: text('signingKey') };
+  };
+  if (keys.value)
+    return (
+      <p>
+        {T.events.asKey(keys.value.key.slice(0, KEY_SHOWN))}{' '}
+        <button
+          type="button"
+          class="small"
+          onClick={() => {
+            keys.value = undefined;
+          }}
+        >
+          {T.events.asOrganization}
+        </button>
+      </p>
+    );
+  return (
+    <details>
+      <summary>{T.events.followKey}</summary>
+      <p class="muted">{T.events.followHint}</p>
+      <CallForm submit={follow} label={T.events.follow}>
+        <Field label={T.keys.key}>
+          {(attributes) => <input {...attributes} name="key" type="password" autocomplete="off" required />}
+        </Field>
+        <Field label={T.keys.signingKey}>
+          {(attributes) => (
+            <input {...attributes} name="signingKey" type="password" autocomplete="off" required />
+          )}
+        </Field>
+      </CallForm>
+    </details>
   );
 }
 
@@ -71,9 +121,9 @@ class Events {
   #count = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  add({ kind, text }: StreamedEvent): void {
+  add({ kind, text }: StreamedEvent, verdict?: Row['verdict']): void {
     this.#count += 1;
-    this.#waiting.push({ number: this.#count, kind, text, ...summaryOf(kind, text) });
+    this.#waiting.push({ number: this.#count, kind, text, verdict, ...summaryOf(kind, text) });
     if (this.#waiting.length > KEPT) this.#waiting.shift();
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -102,12 +152,26 @@ function summaryOf(kind: Row['kind'], text: string): Pick<Row, 'at' | 'summary'>
   return { at: timestamp, summary: parts.join(' · ') };
 }
 
-function Tail({ plantId }: { plantId: string }) {
-  const events = useMemo(() => new Events(), [plantId]);
+/** Opens the stream of the organization or of a key. The events of a key are checked one after the other, in their order. */
+function openTail(plantId: string, keys: Keys | undefined, add: Events['add']): EventStream {
+  if (!keys) return openPlantStream(plantId, (event) => add(event));
+  const slug = membership.peek()?.slug ?? '';
+  let before = Promise.resolve();
+  return openKeyStream(plantId, keys.key, (event) => {
+    const { kind, text } = event;
+    before = before.then(async () => {
+      if (kind === 'gap') return add(event);
+      add(event, (await checkSignature(text, eventRoutingKey(slug, kind), keys.signingKey)).verdict);
+    });
+  });
+}
+
+function Tail({ plantId, keys }: { plantId: string; keys: Keys | undefined }) {
+  const events = useMemo(() => new Events(), []);
   const isPaused = useSignal(false);
   const stream = useMemo(
-    () => openPlantStream(plantId, (event) => !isPaused.value && events.add(event)),
-    [plantId],
+    () => openTail(plantId, keys, (event, verdict) => !isPaused.value && events.add(event, verdict)),
+    [],
   );
   useEffect(() => () => stream.close(), [stream]);
   const kind = EVENT_KINDS.find((one) => one === url.value.searchParams.get('type'));
@@ -127,11 +191,10 @@ function Tail({ plantId }: { plantId: string }) {
               onChange={(event) => setQuery({ type: event.currentTarget.value || null })}
             >
               <option value="">{T.events.all}</option>
-              {EVENT_KINDS.map((one: EventKind) => (
-                <option key={one} value={one}>
-                  {T.events.kinds[one]}
-                </option>
-              ))}
+              <Choices
+                chosen={kind}
+                of={EVENT_KINDS.map((one: EventKind) => ({ id: one, name: T.events.kinds[one] }))}
+              />
             </select>
           )}
         </Field>
@@ -155,7 +218,9 @@ function Tail({ plantId }: { plantId: string }) {
           {isPaused.value ? T.events.goOn : T.events.pause}
         </button>
         <span class={`live ${stream.state.value}`} role="status">
-          {T.events.states[stream.state.value]}
+          {stream.state.value === 'refused' && keys
+            ? T.events.keyRefused
+            : T.events.states[stream.state.value]}
         </span>
       </div>
       {rows.length === 0 ? (
@@ -166,10 +231,21 @@ function Tail({ plantId }: { plantId: string }) {
             <li key={row.number}>
               <details>
                 <summary>
-                  {row.at ? <Time at={row.at} /> : ''} <Badge state={row.kind} /> {row.summary}
+                  {row.at ? <Time at={row.at} /> : ''} <Badge state={row.kind} />{' '}
+                  {row.verdict && (
+                    <Badge
+                      state={row.verdict === 'valid' ? 'signed' : row.verdict}
+                      tone={row.verdict === 'valid' ? 'good' : 'bad'}
+                    />
+                  )}{' '}
+                  {row.summary}
                 </summary>
                 {row.text !== '' && (
-                  <Code label={T.events.json} text={JSON.stringify(JSON.parse(row.text), null, 2)} />
+                  <Code
+                    label={T.events.json}
+                    text={JSON.stringify(JSON.parse(row.text), null, 2)}
+                    exact={row.text}
+                  />
                 )}
               </details>
             </li>

@@ -3,10 +3,11 @@ import { useSignal } from '@preact/signals';
 import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import type { ApiKey } from '../api/types.ts';
-import { ConfirmField } from '../parts/confirm.tsx';
+import { ConfirmField, Dialog, useOpen } from '../parts/dialog.tsx';
+import { CallForm, Field } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallForm, Dialog, Field, Heading, Pairs, Panel } from '../parts/ui.tsx';
+import { Badge, Heading, Pairs, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { DeadLetters } from './dead-letters.tsx';
 import { NowPanel } from './key-now.tsx';
@@ -23,7 +24,7 @@ export function KeyScreen({ params: { keyId = '' } }: { params: Record<string, s
 }
 
 function Shows({ apiKey, reload }: { apiKey: ApiKey; reload: () => Promise<void> }) {
-  const isRevoking = useSignal(false);
+  const revoking = useOpen<true>();
   const { id, name, keyPrefix, partnerId, scopes, effectiveScopes, allowedPlantIds, allowedIps } = apiKey;
   const refused = scopes.filter((scope) => !effectiveScopes.includes(scope));
   return (
@@ -31,13 +32,7 @@ function Shows({ apiKey, reload }: { apiKey: ApiKey; reload: () => Promise<void>
       <Heading title={name}>
         <Badge state={apiKey.isActive ? 'ACTIVE' : 'REVOKED'} />
         {apiKey.isActive && may('ORG_ADMIN') && (
-          <button
-            type="button"
-            class="danger"
-            onClick={() => {
-              isRevoking.value = true;
-            }}
-          >
+          <button type="button" class="danger" onClick={() => revoking.open(true)}>
             {T.keys.revoke}
           </button>
         )}
@@ -75,15 +70,7 @@ function Shows({ apiKey, reload }: { apiKey: ApiKey; reload: () => Promise<void>
       {apiKey.isActive && apiKey.vhost !== null && <NowPanel id={id} />}
       {apiKey.isActive && apiKey.vhost !== null && may('ORG_ADMIN') && <Probe id={id} />}
       {apiKey.isActive && may('ADMIN') && <DeadLetters keyId={id} />}
-      {isRevoking.value && (
-        <Revoke
-          apiKey={apiKey}
-          close={() => {
-            isRevoking.value = false;
-          }}
-          done={reload}
-        />
-      )}
+      {revoking.shown && <Revoke apiKey={apiKey} close={revoking.close} done={reload} />}
     </>
   );
 }
@@ -118,6 +105,27 @@ function Probe({ id }: { id: string }) {
   );
 }
 
+/** What ends with the key now. */
+function Ends({ apiKey: { id, vhost } }: { apiKey: ApiKey }) {
+  const loaded = useLoad(`ends ${id}`, async () => {
+    const path = { params: { path: { id } } };
+    const [status, webhooks] = await Promise.all([
+      vhost === null ? undefined : read(api.GET('/api/v1/partner/api-keys/{id}/status', path)),
+      read(api.GET('/api/v1/partner/webhooks', { params: { query: { keyId: id, limit: 1 } } })),
+    ]);
+    return { status, webhooks: webhooks.meta.total };
+  });
+  return (
+    <Shown loaded={loaded}>
+      {({ status, webhooks }) => {
+        const { connections = [], queues = [] } = status ?? {};
+        const messages = queues.reduce((sum, { ready, unacked }) => sum + ready + unacked, 0);
+        return <p>{T.keys.endsNow(connections.length, messages, webhooks)}</p>;
+      }}
+    </Shown>
+  );
+}
+
 function Revoke({ apiKey, close, done }: { apiKey: ApiKey; close: () => void; done: () => Promise<void> }) {
   const typed = useSignal('');
   const revoke = async () => {
@@ -128,6 +136,7 @@ function Revoke({ apiKey, close, done }: { apiKey: ApiKey; close: () => void; do
   return (
     <Dialog title={T.keys.revoke} close={close}>
       <p>{T.keys.revokeHint}</p>
+      <Ends apiKey={apiKey} />
       <CallForm submit={revoke} label={T.keys.revoke} danger disabled={typed.value !== apiKey.name}>
         <ConfirmField word={apiKey.name} typed={typed} />
       </CallForm>

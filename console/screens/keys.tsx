@@ -2,108 +2,82 @@
 import { useSignal } from '@preact/signals';
 import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { api, read } from '../api/client.ts';
-import { readPlants } from '../api/lists.ts';
+import { readKeys, readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { ApiKeyCreated } from '../api/types.ts';
+import { Dialog, useOpen } from '../parts/dialog.tsx';
 import { download } from '../parts/download.ts';
-import { Ago, FirstOf, Time } from '../parts/format.tsx';
+import { CallButton, CallForm, Checks, Field } from '../parts/form.tsx';
+import { Ago, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, CallForm, Code, Dialog, Field, Heading, Pairs, Table } from '../parts/ui.tsx';
+import { Badge, Code, Heading, Pairs, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { type Tested, TestResult, testKey } from './key-test.tsx';
 
 const PARTNER_SCOPES = ['vcp:connect', 'vcp:read', ...VCP_WRITE_SCOPES] as readonly string[];
 
-export async function readKeys() {
-  const { data, meta } = await read(
-    api.GET('/api/v1/partner/api-keys', { params: { query: { limit: 100 } } }),
-  );
-  return { data, total: meta.total };
-}
-
 export function KeysScreen() {
   const loaded = useLoad(`keys ${organizationId.value}`, readKeys, 15_000);
-  const isCreating = useSignal(false);
-  const created = useSignal<ApiKeyCreated | undefined>(undefined);
+  const creating = useOpen<true>();
+  const created = useOpen<ApiKeyCreated>();
   return (
     <>
       <Heading title={T.keys.title}>
         {may('ORG_ADMIN') && (
-          <button
-            type="button"
-            class="primary"
-            onClick={() => {
-              isCreating.value = true;
-            }}
-          >
+          <button type="button" class="primary" onClick={() => creating.open(true)}>
             {T.keys.create}
           </button>
         )}
       </Heading>
-      {isCreating.value && (
-        <Dialog
-          title={T.keys.create}
-          close={() => {
-            isCreating.value = false;
-          }}
-        >
+      {creating.shown && (
+        <Dialog title={T.keys.create} close={creating.close} keeps>
           <CreateForm
             done={(key) => {
-              isCreating.value = false;
-              created.value = key;
+              creating.close();
+              created.open(key);
               void loaded.reload();
             }}
           />
         </Dialog>
       )}
-      {created.value && (
-        <Secret
-          created={created.value}
-          close={() => {
-            created.value = undefined;
-          }}
-        />
-      )}
+      {created.shown && <Secret created={created.shown} close={created.close} />}
       <Shown loaded={loaded}>
-        {({ data: keys, total }) =>
+        {(keys) =>
           keys.length === 0 ? (
             <Empty>{T.keys.none}</Empty>
           ) : (
-            <>
-              <Table
-                caption={T.keys.title}
-                columns={[
-                  T.keys.name,
-                  T.keys.partner,
-                  T.keys.prefix,
-                  T.keys.scopes,
-                  T.keys.state,
-                  T.keys.lastUsed,
-                  T.keys.expires,
-                ]}
-              >
-                {keys.map((key) => (
-                  <tr key={key.id}>
-                    <th scope="row">
-                      <a href={`/keys/${key.id}`}>{key.name}</a>
-                    </th>
-                    <td>{key.partnerId}</td>
-                    <td>
-                      <code>{key.keyPrefix}</code>
-                    </td>
-                    <td>{T.keys.scopeCount(key.scopes.length)}</td>
-                    <td>
-                      <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
-                    </td>
-                    <td>
-                      <Ago at={key.lastUsedAt} />
-                    </td>
-                    <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
-                  </tr>
-                ))}
-              </Table>
-              <FirstOf shown={keys.length} total={total} />
-            </>
+            <Table
+              caption={T.keys.title}
+              columns={[
+                T.keys.name,
+                T.keys.partner,
+                T.keys.prefix,
+                T.keys.scopes,
+                T.keys.state,
+                T.keys.lastUsed,
+                T.keys.expires,
+              ]}
+            >
+              {keys.map((key) => (
+                <tr key={key.id}>
+                  <th scope="row">
+                    <a href={`/keys/${key.id}`}>{key.name}</a>
+                  </th>
+                  <td>{key.partnerId}</td>
+                  <td>
+                    <code>{key.keyPrefix}</code>
+                  </td>
+                  <td>{T.keys.scopeCount(key.scopes.length)}</td>
+                  <td>
+                    <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
+                  </td>
+                  <td>
+                    <Ago at={key.lastUsedAt} />
+                  </td>
+                  <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Shown>
@@ -138,22 +112,19 @@ function CreateForm({ done }: { done: (created: ApiKeyCreated) => void }) {
       <Field label={T.keys.partner} hint={T.keys.partnerHint}>
         {(attributes) => <input {...attributes} name="partnerId" required />}
       </Field>
-      <fieldset>
-        <legend>{T.keys.scopes}</legend>
-        {API_KEY_SCOPES.filter((scope) => T.scopes[scope] !== undefined).map((scope) => (
-          <label key={scope} class="check">
-            <input
-              type="checkbox"
-              name="scope"
-              value={scope}
-              defaultChecked={PARTNER_SCOPES.includes(scope)}
-            />
-            <span>
+      <Checks
+        legend={T.keys.scopes}
+        name="scope"
+        of={API_KEY_SCOPES.filter((scope) => T.scopes[scope] !== undefined).map((scope) => ({
+          value: scope,
+          label: (
+            <>
               <code>{scope}</code> {T.scopes[scope]}
-            </span>
-          </label>
-        ))}
-      </fieldset>
+            </>
+          ),
+          isChecked: PARTNER_SCOPES.includes(scope),
+        }))}
+      />
       <fieldset>
         <legend>{T.keys.plants}</legend>
         <label class="check">

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { api, read, withCookies } from '../api/client.ts';
 import { signedIn } from '../api/session.ts';
-import { CallForm, Field } from '../parts/ui.tsx';
+import { CallForm, Field } from '../parts/form.tsx';
 import { T } from '../texts.ts';
 
 export function LoginScreen({ hasExpired }: { hasExpired: boolean }) {

@@ -4,8 +4,8 @@ import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { api, read, withCookies } from '../api/client.ts';
 import { signedIn, user } from '../api/session.ts';
+import { CallForm, Field } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
-import { CallForm, Field } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 const token = () => new URLSearchParams(location.hash.slice(1)).get('token') ?? '';

@@ -2,35 +2,32 @@
 import { useSignal } from '@preact/signals';
 import { ROLES } from '../../protocol/enums.ts';
 import { api, read } from '../api/client.ts';
+import { readMembers } from '../api/lists.ts';
 import { may, organizationId, user } from '../api/session.ts';
 import type { Member } from '../api/types.ts';
-import { FirstOf, Time } from '../parts/format.tsx';
+import { ConfirmButton } from '../parts/dialog.tsx';
+import { About, CallButton, CallForm, Field } from '../parts/form.tsx';
+import { Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, CallForm, Code, Field, Heading, Panel, Table } from '../parts/ui.tsx';
+import { Badge, Code, Heading, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 export function MembersScreen() {
   const id = organizationId.value ?? '';
-  const loaded = useLoad(`members ${id}`, async () => {
-    const path = { params: { path: { id }, query: { limit: 100 } } };
-    return await read(api.GET('/api/v1/organizations/{id}/members', path));
-  });
+  const loaded = useLoad(`members ${id}`, () => readMembers(id));
   return (
     <>
       <Heading title={T.nav.members} />
       <Shown loaded={loaded}>
-        {({ data: members, meta }) => (
-          <>
-            <Table
-              caption={T.nav.members}
-              columns={[T.site.name, T.login.email, T.members.role, T.members.since, T.alerts.actions]}
-            >
-              {members.map((member) => (
-                <MemberRow key={member.userId} member={member} organization={id} reload={loaded.reload} />
-              ))}
-            </Table>
-            <FirstOf shown={members.length} total={meta.total} />
-          </>
+        {(members) => (
+          <Table
+            caption={T.nav.members}
+            columns={[T.site.name, T.login.email, T.members.role, T.members.since, T.alerts.actions]}
+          >
+            {members.map((member) => (
+              <MemberRow key={member.userId} member={member} organization={id} after={loaded.after} />
+            ))}
+          </Table>
         )}
       </Shown>
       {may('ADMIN') && <Invitations id={id} />}
@@ -41,19 +38,15 @@ export function MembersScreen() {
 function MemberRow({
   member,
   organization,
-  reload,
+  after,
 }: {
   member: Member;
   organization: string;
-  reload: () => Promise<void>;
+  after: (call: Promise<unknown>) => Promise<void>;
 }) {
   const { userId, name, email, role, createdAt } = member;
   const path = { params: { path: { id: organization, userId } } };
   const isSelf = userId === user.value?.id;
-  const after = async (call: Promise<unknown>) => {
-    await call;
-    await reload();
-  };
   return (
     <tr>
       <th scope="row">{name}</th>
@@ -67,11 +60,15 @@ function MemberRow({
       <td>
         {may('ADMIN') && !isSelf && (
           <details>
-            <summary>{T.members.change}</summary>
+            <summary>
+              {T.members.change}
+              <About what={name} />
+            </summary>
             <div class="actions">
               {ROLES.filter((one) => one !== role).map((one) => (
                 <CallButton
                   key={one}
+                  about={name}
                   call={() =>
                     after(
                       read(
@@ -86,12 +83,12 @@ function MemberRow({
                   {one}
                 </CallButton>
               ))}
-              <CallButton
-                danger
+              <ConfirmButton
+                label={T.members.remove}
+                about={name}
+                asks={T.members.removeHint}
                 call={() => after(read(api.DELETE('/api/v1/organizations/{id}/members/{userId}', path)))}
-              >
-                {T.members.remove}
-              </CallButton>
+              />
             </div>
           </details>
         )}
@@ -145,10 +142,12 @@ function Invitations({ id }: { id: string }) {
                   <li key={one.id}>
                     {one.email} {one.role} {T.members.until} <Time at={one.expiresAt} />{' '}
                     <CallButton
-                      call={async () => {
-                        await read(api.DELETE('/api/v1/organizations/{id}/invitations/{invitationId}', path));
-                        await loaded.reload();
-                      }}
+                      about={one.email}
+                      call={() =>
+                        loaded.after(
+                          read(api.DELETE('/api/v1/organizations/{id}/invitations/{invitationId}', path)),
+                        )
+                      }
                     >
                       {T.members.revoke}
                     </CallButton>

@@ -3,8 +3,9 @@ import { useSignal } from '@preact/signals';
 import { api, read } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Organization } from '../api/types.ts';
+import { CallForm, Field } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
-import { CallForm, Field, Heading, Pairs, Panel } from '../parts/ui.tsx';
+import { Heading, Pairs, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 type Settings = Organization['settings'];

@@ -7,7 +7,8 @@ import {
   eventRoutingKey,
 } from '../../protocol/routing-keys.ts';
 import { membership } from '../api/session.ts';
-import { Badge, CallForm, Code, Field, Heading } from '../parts/ui.tsx';
+import { CallForm, Choices, Field } from '../parts/form.tsx';
+import { Badge, Code, Heading } from '../parts/ui.tsx';
 import { type Checked, checkSignature } from '../signature.ts';
 import { T } from '../texts.ts';
 
@@ -26,20 +27,21 @@ export function SignatureScreen() {
     <>
       <Heading title={T.signature.title} />
       <p class="muted">{T.signature.hint}</p>
-      <CallForm submit={check} label={T.signature.check}>
+      <CallForm
+        submit={check}
+        label={T.signature.check}
+        changed={() => {
+          checked.value = undefined;
+        }}
+      >
         <Field label={T.signature.message} hint={T.signature.messageHint}>
           {(attributes) => <textarea {...attributes} name="message" rows={6} spellcheck={false} required />}
         </Field>
         <Field label={T.command.routingKey} hint={T.signature.routingKeyHint}>
           {(attributes) => (
-            <>
-              <input {...attributes} name="routingKey" list="routing-keys" defaultValue={keys[0]} required />
-              <datalist id="routing-keys">
-                {keys.map((one) => (
-                  <option key={one} value={one} />
-                ))}
-              </datalist>
-            </>
+            <select {...attributes} name="routingKey">
+              <Choices of={keys.map((one) => ({ id: one, name: one }))} />
+            </select>
           )}
         </Field>
         <Field label={T.keys.signingKey}>

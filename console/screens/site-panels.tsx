@@ -1,16 +1,31 @@
 /** The panels of a site below its plan: what is in force, alerts, commands, sub-devices. */
+import type { CallError } from '../api/client.ts';
 import type { Alert, Command, Explanation, Latest, SubDevice } from '../api/types.ts';
 import { Ago, kw, localTime, percent, Time } from '../parts/format.tsx';
 import { Empty } from '../parts/load.tsx';
 import { Badge, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
-export function Moment({ explanation, isNow }: { explanation: Explanation | undefined; isNow: boolean }) {
+/** In the place of data: it loads, or could not be read; why is said at the top of the page. */
+export function Absent({ error }: { error: CallError | undefined }) {
+  return <p class="loading">{error ? T.site.notRead : T.common.loading}</p>;
+}
+
+/** What is in force at the moment. */
+export function InForce({
+  explanation,
+  isNow,
+  error,
+}: {
+  explanation: Explanation | undefined;
+  isNow: boolean;
+  error: CallError | undefined;
+}) {
   const title = isNow ? T.site.now : T.site.past;
   if (!explanation)
     return (
       <Panel title={title} className="beside">
-        {T.common.loading}
+        <Absent error={error} />
       </Panel>
     );
   const { target, waiting, limits, emergency, mode, session, fallback, told, measured } = explanation;
@@ -87,18 +102,25 @@ export function Moment({ explanation, isNow }: { explanation: Explanation | unde
   );
 }
 
-export function AlertsPanel({ alerts }: { alerts: Alert[] | undefined }) {
+export function AlertsPanel({
+  alerts,
+  error,
+}: {
+  alerts: Alert[] | undefined;
+  error: CallError | undefined;
+}) {
   return (
     <Panel title={T.nav.alerts}>
       {alerts === undefined ? (
-        <p class="loading">{T.common.loading}</p>
+        <Absent error={error} />
       ) : alerts.length === 0 ? (
         <Empty>{T.site.noAlerts}</Empty>
       ) : (
         <ul class="plain-list">
-          {alerts.map(({ id, severity, message, lastSeenAt }) => (
+          {alerts.map(({ id, severity, status, message, firstSeenAt }) => (
             <li key={id}>
-              <Badge state={severity} /> {message} <Ago at={lastSeenAt} />
+              <Badge state={severity} /> {status === 'ACKNOWLEDGED' && <Badge state={status} tone="quiet" />}{' '}
+              {message} <Ago at={firstSeenAt} />
             </li>
           ))}
         </ul>
@@ -124,11 +146,19 @@ export function askedFor({ commandType, payload }: Pick<Command, 'commandType' |
   return '';
 }
 
-export function CommandsPanel({ plantId, commands }: { plantId: string; commands: Command[] | undefined }) {
+export function CommandsPanel({
+  plantId,
+  commands,
+  error,
+}: {
+  plantId: string;
+  commands: Command[] | undefined;
+  error: CallError | undefined;
+}) {
   return (
     <Panel title={T.site.commands}>
       {commands === undefined ? (
-        <p class="loading">{T.common.loading}</p>
+        <Absent error={error} />
       ) : commands.length === 0 ? (
         <Empty>{T.site.noCommands}</Empty>
       ) : (
@@ -169,7 +199,16 @@ export function CommandsPanel({ plantId, commands }: { plantId: string; commands
   );
 }
 
-export function SubDevices({ subDevices, latest }: { subDevices: SubDevice[]; latest: Latest | undefined }) {
+/** Their power and state of charge at the moment; the status is known of now alone. */
+export function SubDevices({
+  subDevices,
+  latest,
+  isNow,
+}: {
+  subDevices: SubDevice[];
+  latest: Latest | undefined;
+  isNow: boolean;
+}) {
   const samples = new Map(latest?.payload.devices?.map((sample) => [sample.deviceId, sample]));
   return (
     <Panel title={T.site.subDevices}>
@@ -197,9 +236,7 @@ export function SubDevices({ subDevices, latest }: { subDevices: SubDevice[]; la
                   {name} <small class="muted">{externalId}</small>
                 </th>
                 <td>{assetType}</td>
-                <td>
-                  <Badge state={status} />
-                </td>
+                <td>{isNow && <Badge state={status} />}</td>
                 <td class="number">{kw(value('powerKw'))}</td>
                 <td class="number">{assetType === 'BESS' ? percent(value('socPercent')) : ''}</td>
                 <td class="number">

@@ -1,16 +1,15 @@
 /** One site, live: what it does, why, and what waits; and the controls for operators. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
+import type { CallError } from '../api/client.ts';
+import { readMoment } from '../api/moment.ts';
 import { may } from '../api/session.ts';
 import {
-  explain,
   LiveSite,
   RANGES,
   type RangeName,
   readChanges,
-  readFlow,
   readHistory,
-  readPast,
   readSite,
   type SiteData,
 } from '../api/site.ts';
@@ -24,11 +23,11 @@ import { Badge, Heading, Panel } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { ControlPanel } from './control.tsx';
-import { AlertsPanel, CommandsPanel, Moment, SubDevices } from './site-panels.tsx';
+import { Absent, AlertsPanel, CommandsPanel, InForce, SubDevices } from './site-panels.tsx';
 import { TryIt } from './try-it.tsx';
 
-/** How long the cursor rests until the page shows its moment. */
-const CURSOR_RESTS_MS = 250;
+/** How long the cursor rests until the page shows its moment. A moment costs four requests, of 600 a minute. */
+const CURSOR_RESTS_MS = 600;
 /** Values older than this are not live. */
 const STALE_MS = 8_000;
 
@@ -40,19 +39,14 @@ export function SiteScreen({ params: { plantId = '' } }: { params: Record<string
 function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
   const live = useMemo(() => new LiveSite(plant.id), [plant.id]);
   useEffect(() => () => live.close(), [live]);
-  const query = url.value.searchParams;
-  const given = Date.parse(query.get('at') ?? '');
+  const given = Date.parse(url.value.searchParams.get('at') ?? '');
   const atMs = Number.isNaN(given) ? null : given;
-  const past = useLoad(`${plant.id} ${atMs}`, async () =>
-    atMs === null ? undefined : await explain(plant.id, atMs),
+  const past = useLoad(`moment ${plant.id} ${atMs}`, async () =>
+    atMs === null ? undefined : await readMoment(plant.id, atMs),
   );
-  const shown = atMs === null ? live.explanation.value : past.data;
-  const then = useLoad(`then ${plant.id} ${atMs}`, async () =>
-    atMs === null ? undefined : await readPast(plant.id, atMs),
-  );
-  const [alerts, commands] =
-    atMs === null ? [live.alerts.value, live.commands.value] : [then.data?.alerts, then.data?.commands];
-  const latest = live.latest.value;
+  const isNow = atMs === null;
+  const { explanation, latest, alerts, commands } = isNow ? live.values : { ...past.data };
+  const [error, retry] = isNow ? [live.error.value, () => live.readSoon()] : [past.error, past.reload];
   return (
     <>
       <Heading title={plant.name}>
@@ -68,14 +62,16 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
             </button>
           </p>
         )}
-        {past.error && atMs !== null ? (
-          <Failure error={past.error} />
+        {explanation ? (
+          <p class="why">{explanation.sentence}</p>
+        ) : error ? (
+          <Failure error={error} retry={retry} />
         ) : (
-          <p class="why">{shown?.sentence ?? T.common.loading}</p>
+          <p class="why">{T.common.loading}</p>
         )}
       </section>
       <div class="columns">
-        <FlowPanel plantId={plant.id} latest={latest} atMs={atMs} />
+        <FlowPanel latest={latest} isNow={isNow} error={error} />
         {may('OPERATOR') && (
           <ControlPanel
             plantId={plant.id}
@@ -86,42 +82,37 @@ function Site({ site: { plant, subDevices, config } }: { site: SiteData }) {
       </div>
       <CoursePanel plantId={plant.id} live={live} atMs={atMs} />
       <div class="columns">
-        <Moment explanation={shown} isNow={atMs === null} />
-        <AlertsPanel alerts={alerts} />
+        <InForce explanation={explanation} isNow={isNow} error={error} />
+        <AlertsPanel alerts={alerts} error={error} />
       </div>
-      {atMs !== null && then.error && <Failure error={then.error} />}
-      <CommandsPanel plantId={plant.id} commands={commands} />
-      <SubDevices subDevices={subDevices} latest={latest} />
+      <CommandsPanel plantId={plant.id} commands={commands} error={error} />
+      <SubDevices subDevices={subDevices} latest={latest} isNow={isNow} />
       {may('OPERATOR') && <TryIt plantId={plant.id} sent={() => live.readSoon()} />}
     </>
   );
 }
 
 function FlowPanel({
-  plantId,
   latest,
-  atMs,
+  isNow,
+  error,
 }: {
-  plantId: string;
   latest: Latest | undefined;
-  atMs: number | null;
+  isNow: boolean;
+  error: CallError | undefined;
 }) {
-  const past = useLoad(`flow ${plantId} ${atMs}`, async () =>
-    atMs === null ? undefined : await readFlow(plantId, atMs),
-  );
   return (
     <Panel title={T.site.flow} className="flow-panel">
-      {atMs !== null ? (
-        <Shown loaded={past}>{(values) => values && <Flow payload={values} />}</Shown>
-      ) : latest ? (
+      {latest ? (
         <>
           <Flow payload={latest.payload} />
           <p class="muted">
-            <Badge state={latest.payload.dataQuality} /> {T.site.measuredAt} <Ago at={latest.timestamp} />
+            <Badge state={latest.payload.dataQuality} /> {T.site.measuredAt}{' '}
+            {isNow ? <Ago at={latest.timestamp} /> : <Time at={latest.timestamp} />}
           </p>
         </>
       ) : (
-        <p class="loading">{T.common.loading}</p>
+        <Absent error={error} />
       )}
     </Panel>
   );

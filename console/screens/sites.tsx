@@ -1,18 +1,25 @@
 /** All sites, those with trouble first. A row reads its live values while it is on the screen. */
-import { useSignal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
-import { api, read } from '../api/client.ts';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { api, mayPoll, read } from '../api/client.ts';
 import { readActiveAlerts, readPlants } from '../api/lists.ts';
+import { attentionOf, leastKnown, valuesOf } from '../api/row-values.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Alert, Plant } from '../api/types.ts';
+import { Dialog, useOpen } from '../parts/dialog.tsx';
+import { CallForm, Field } from '../parts/form.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { CallForm, Dialog, Field, Heading, Panel } from '../parts/ui.tsx';
+import { Heading } from '../parts/ui.tsx';
 import { go, setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
-import { found, SiteRow } from './site-row.tsx';
+import { FirstRun } from './first-run.tsx';
+import { SiteRow } from './site-row.tsx';
 import { troubleOf } from './trouble.ts';
 
 const LIST_MS = 15_000;
+/** An organization with at most so many sites is new: the page says what to do next. */
+const NEW = 3;
+/** One site that nobody has looked at is looked at after this time: a long list must not use up the rate of the API. */
+const SURVEY_MS = 1_000;
 
 interface Listed {
   /** Those with trouble first. */
@@ -24,7 +31,7 @@ async function load(): Promise<Listed> {
   const byPlant = Map.groupBy(alerts, ({ plantId }) => plantId ?? '');
   const sites = plants.map((plant) => {
     const own = byPlant.get(plant.id) ?? [];
-    return { plant, own, trouble: troubleOf(plant, own, found.get(plant.id)) };
+    return { plant, own, trouble: troubleOf(plant, own, attentionOf(plant.id)) };
   });
   // Only now: a list that sorts itself while a person reads it is hard to read.
   sites.sort((one, other) => other.trouble - one.trouble || one.plant.name.localeCompare(other.plant.name));
@@ -33,7 +40,7 @@ async function load(): Promise<Listed> {
 
 export function SitesScreen() {
   const loaded = useLoad(`sites ${organizationId.value}`, load, LIST_MS);
-  const isCreating = useSignal(false);
+  const creating = useOpen<true>();
   const search = url.value.searchParams.get('q') ?? '';
   return (
     <>
@@ -46,37 +53,53 @@ export function SitesScreen() {
           onInput={(event) => setQuery({ q: event.currentTarget.value || null })}
         />
         {may('OPERATOR') && (
-          <button
-            type="button"
-            class="primary"
-            onClick={() => {
-              isCreating.value = true;
-            }}
-          >
+          <button type="button" class="primary" onClick={() => creating.open(true)}>
             {T.sites.create}
           </button>
         )}
       </Heading>
-      {isCreating.value && (
-        <CreateDialog
-          close={() => {
-            isCreating.value = false;
-          }}
-        />
-      )}
-      <Shown loaded={loaded}>{(listed) => <List listed={listed} search={search} />}</Shown>
+      {creating.shown && <CreateDialog close={creating.close} />}
+      <Shown loaded={loaded}>
+        {(listed) => (
+          <>
+            {may('OPERATOR') && listed.sites.length <= NEW && <FirstRun hasSite={listed.sites.length > 0} />}
+            <List listed={listed} search={search} />
+          </>
+        )}
+      </Shown>
     </>
   );
 }
 
+/** Looks at one site after the other, so that those with trouble come to the top without being scrolled to. */
+function useSurvey(sites: Listed['sites']): void {
+  const ids = useRef<string[]>([]);
+  ids.current = sites.map(({ plant }) => plant.id);
+  useEffect(() => {
+    let isReading = false;
+    const timer = setInterval(async () => {
+      const id = mayPoll() && !isReading ? leastKnown(ids.current) : undefined;
+      if (id === undefined) return;
+      isReading = true;
+      // A site that cannot be read is looked at again when its turn comes.
+      await valuesOf(id)
+        .readAttention()
+        .catch(() => undefined);
+      isReading = false;
+    }, SURVEY_MS);
+    return () => clearInterval(timer);
+  }, []);
+}
+
 function List({ listed: { sites }, search }: { listed: Listed; search: string }) {
+  useSurvey(sites);
   // The same rows for each letter of a search: Preact leaves a row alone that it knows.
   const all = useMemo(
     () =>
       sites.map(({ plant, own }) => ({ plant, row: <SiteRow key={plant.id} plant={plant} alerts={own} /> })),
     [sites],
   );
-  if (sites.length === 0) return may('OPERATOR') ? <FirstRun /> : <Empty>{T.sites.noneToSee}</Empty>;
+  if (sites.length === 0) return <Empty>{may('OPERATOR') ? T.sites.none : T.sites.noneToSee}</Empty>;
   const wanted = search.trim().toLowerCase();
   const rows = all.filter(({ plant }) =>
     [plant.name, plant.externalPlantId, plant.eanCons, plant.id].some((text) =>
@@ -99,25 +122,6 @@ function List({ listed: { sites }, search }: { listed: Listed; search: string })
       </thead>
       <tbody>{rows.map(({ row }) => row)}</tbody>
     </table>
-  );
-}
-
-/** What an organization without a site does first. */
-function FirstRun() {
-  return (
-    <Panel title={T.firstRun.title}>
-      <ol class="steps">
-        <li>
-          <strong>{T.firstRun.site}</strong>: {T.firstRun.siteHint}
-        </li>
-        <li>
-          <a href="/devices">{T.firstRun.device}</a>: {T.firstRun.deviceHint}
-        </li>
-        <li>
-          {may('ORG_ADMIN') ? <a href="/keys">{T.firstRun.key}</a> : T.firstRun.key}: {T.firstRun.keyHint}
-        </li>
-      </ol>
-    </Panel>
   );
 }
 

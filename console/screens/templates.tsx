@@ -1,11 +1,12 @@
 /** Device templates: those of the platform, and the organization's own ones. */
-import { useSignal } from '@preact/signals';
 import { api, CallError, read } from '../api/client.ts';
 import { readTemplates } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { DeviceTemplate } from '../api/types.ts';
+import { ConfirmButton, Dialog, useOpen } from '../parts/dialog.tsx';
+import { About, CallForm, Field } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
-import { CallButton, CallForm, Code, Dialog, Field, Heading, Table } from '../parts/ui.tsx';
+import { Code, Heading, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 /** What the form begins with. */
@@ -30,29 +31,18 @@ type Edited = DeviceTemplate | 'new';
 
 export function TemplatesScreen() {
   const loaded = useLoad(`templates ${organizationId.value}`, readTemplates);
-  const edited = useSignal<Edited | undefined>(undefined);
-  const open = (one: Edited) => () => {
-    edited.value = one;
-  };
+  const edited = useOpen<Edited>();
   return (
     <>
       <Heading title={T.templates.title}>
         {may('ADMIN') && (
-          <button type="button" class="primary" onClick={open('new')}>
+          <button type="button" class="primary" onClick={() => edited.open('new')}>
             {T.templates.create}
           </button>
         )}
       </Heading>
       <p class="muted">{T.templates.hint}</p>
-      {edited.value && (
-        <Editor
-          edited={edited.value}
-          reload={loaded.reload}
-          close={() => {
-            edited.value = undefined;
-          }}
-        />
-      )}
+      {edited.shown && <Editor edited={edited.shown} reload={loaded.reload} close={edited.close} />}
       <Shown loaded={loaded}>
         {(templates) => (
           <Table
@@ -68,7 +58,12 @@ export function TemplatesScreen() {
             ]}
           >
             {templates.map((template) => (
-              <Row key={template.id} template={template} open={open(template)} reload={loaded.reload} />
+              <Row
+                key={template.id}
+                template={template}
+                open={() => edited.open(template)}
+                reload={loaded.reload}
+              />
             ))}
           </Table>
         )}
@@ -110,10 +105,14 @@ function Row({
             <div class="actions">
               <button type="button" onClick={open}>
                 {T.templates.change}
+                <About what={name} />
               </button>
-              <CallButton danger call={remove}>
-                {T.common.delete}
-              </CallButton>
+              <ConfirmButton
+                label={T.common.delete}
+                about={name}
+                asks={T.templates.deleteHint}
+                call={remove}
+              />
             </div>
           )}
         </td>
@@ -136,14 +135,16 @@ function Editor({
     const fields = parsed(String(form.get('json')));
     if (edited === 'new') await read(api.POST('/api/v1/device-templates', { body: fields }));
     else {
-      const { assetType: _fixed, ...body } = fields;
+      const { assetType, ...body } = fields;
+      if (assetType !== edited.assetType)
+        throw new CallError(0, 'NO_ANSWER', T.templates.fixedType(edited.assetType));
       await read(api.PATCH('/api/v1/device-templates/{id}', { params: { path: { id: edited.id } }, body }));
     }
     close();
     await reload();
   };
   return (
-    <Dialog title={edited === 'new' ? T.templates.create : edited.name} close={close}>
+    <Dialog title={edited === 'new' ? T.templates.create : edited.name} close={close} keeps>
       <CallForm submit={save} label={T.organization.save}>
         <Field label={T.templates.json} hint={T.templates.jsonHint}>
           {(attributes) => (
@@ -161,11 +162,15 @@ function Editor({
   );
 }
 
-/** The API checks the fields. Throws `CallError` for a text that is no JSON. */
+/** The API checks the fields. Throws `CallError` for a text that is no JSON object. */
 function parsed(text: string): Fields {
+  let fields: unknown;
   try {
-    return JSON.parse(text) as Fields;
+    fields = JSON.parse(text);
   } catch (error) {
     throw new CallError(0, 'NO_ANSWER', T.templates.notJson((error as Error).message));
   }
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
+    throw new CallError(0, 'NO_ANSWER', T.templates.noObject);
+  return fields as Fields;
 }

@@ -1,18 +1,11 @@
 /** How much attention a site needs: it sorts the list of sites. Pure. */
+import type { Attention } from '../api/row-values.ts';
 import type { Alert, Plant } from '../api/types.ts';
 
 const STATUS_TROUBLE = { OFFLINE: 30, DEGRADED: 20, PENDING: 5, ONLINE: 0 } as const;
 /** The least serious first. */
 export const SEVERITIES = ['INFO', 'WARNING', 'CRITICAL'] as const;
 const SEVERITY_TROUBLE = { CRITICAL: 25, WARNING: 10, INFO: 1 } as const;
-
-/** What a site does beside its plan. */
-export interface Attention {
-  /** The measured power is not the target. */
-  deviates: boolean;
-  /** Commands that wait below the target of the plan. */
-  waiting: number;
-}
 
 const DEVIATION_TROUBLE = 8;
 const WAITING_TROUBLE = 2;

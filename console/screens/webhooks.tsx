@@ -2,15 +2,19 @@
 import { useSignal } from '@preact/signals';
 import { EVENT_KINDS } from '../../protocol/routing-keys.ts';
 import { api, read } from '../api/client.ts';
+import { readKeys } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
-import type { ApiKey, Webhook } from '../api/types.ts';
+import type { ApiKey, Attempt, Webhook } from '../api/types.ts';
+import { ConfirmButton, Dialog, useOpen } from '../parts/dialog.tsx';
+import { About, CallButton, CallForm, Checks, Choices, Field } from '../parts/form.tsx';
 import { Ago, FirstOf, ms, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Badge, CallButton, CallForm, Code, Dialog, Field, Heading, Panel, Table } from '../parts/ui.tsx';
+import { Badge, Code, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
-import { readKeys } from './keys.tsx';
 
 const HOUR = 3_600_000;
+/** Attempts that are listed. */
+const SHOWN = 50;
 
 export function WebhooksScreen() {
   const loaded = useLoad(
@@ -20,50 +24,37 @@ export function WebhooksScreen() {
         read(api.GET('/api/v1/partner/webhooks', { params: { query: { limit: 100 } } })),
         readKeys(),
       ]);
-      return { webhooks, total: meta.total, keys: keys.data };
+      return { webhooks, total: meta.total, keys };
     },
     15_000,
   );
-  const isCreating = useSignal(false);
-  const secret = useSignal<string | undefined>(undefined);
+  const creating = useOpen<true>();
+  const secret = useOpen<string>();
   return (
     <>
       <Heading title={T.webhooks.title}>
         {may('ORG_ADMIN') && (
-          <button
-            type="button"
-            class="primary"
-            onClick={() => {
-              isCreating.value = true;
-            }}
-          >
+          <button type="button" class="primary" onClick={() => creating.open(true)}>
             {T.webhooks.create}
           </button>
         )}
       </Heading>
-      {secret.value !== undefined && (
-        <Dialog
-          title={T.webhooks.secret}
-          close={() => {
-            secret.value = undefined;
-          }}
-        >
+      {secret.shown !== undefined && (
+        <Dialog title={T.webhooks.secret} close={secret.close} keeps>
           <p class="notice">{T.keys.onceHint}</p>
-          <Code label={T.webhooks.secret} text={secret.value} />
+          <Code label={T.webhooks.secret} text={secret.shown} />
         </Dialog>
       )}
       <Shown loaded={loaded}>
         {({ webhooks, total, keys }) => (
           <>
-            {isCreating.value && (
+            {creating.shown && (
               <Create
                 keys={keys}
-                close={() => {
-                  isCreating.value = false;
-                }}
+                close={creating.close}
                 done={(made) => {
-                  isCreating.value = false;
-                  secret.value = made;
+                  creating.close();
+                  secret.open(made);
                   void loaded.reload();
                 }}
               />
@@ -74,9 +65,9 @@ export function WebhooksScreen() {
               webhooks.map((webhook) => (
                 <Shows
                   key={webhook.id}
-                  webhook={{ ...webhook, delivery: null }}
+                  webhook={webhook}
                   keyName={keys.find(({ id }) => id === webhook.keyId)?.name ?? webhook.keyId}
-                  reload={loaded.reload}
+                  after={loaded.after}
                 />
               ))
             )}
@@ -88,21 +79,24 @@ export function WebhooksScreen() {
   );
 }
 
+/** What is shown of a webhook below its head. */
+type Listed = Omit<Webhook, 'delivery'>;
+
 function Shows({
   webhook,
   keyName,
-  reload,
+  after,
 }: {
-  webhook: Webhook;
+  webhook: Listed;
   keyName: string;
-  reload: () => Promise<void>;
+  after: (call: Promise<unknown>) => Promise<void>;
 }) {
   const { id, url, types, status, statusReason, statusAt, description } = webhook;
   const path = { params: { path: { id } } };
   const isOpen = useSignal(false);
-  const after = async (call: Promise<unknown>) => {
-    await call;
-    await reload();
+  const tested = useSignal<Attempt | undefined>(undefined);
+  const test = async () => {
+    tested.value = await read(api.POST('/api/v1/partner/webhooks/{id}/test', path));
   };
   return (
     <Panel title={url}>
@@ -111,46 +105,99 @@ function Shows({
         {types.join(', ')} {description}
       </p>
       <div class="actions">
-        <CallButton call={() => after(read(api.POST('/api/v1/partner/webhooks/{id}/test', path)))}>
+        <CallButton call={test} about={url}>
           {T.webhooks.test}
         </CallButton>
-        <CallButton
-          call={() =>
-            after(
-              read(
-                api.POST('/api/v1/partner/webhooks/{id}/recover', {
-                  ...path,
-                  body: { since: new Date(Date.now() - HOUR).toISOString() },
-                }),
-              ),
-            )
-          }
-        >
-          {T.webhooks.recover}
-        </CallButton>
         {status === 'DISABLED' && (
-          <CallButton call={() => after(read(api.POST('/api/v1/partner/webhooks/{id}/enable', path)))}>
+          <CallButton
+            about={url}
+            call={() => after(read(api.POST('/api/v1/partner/webhooks/{id}/enable', path)))}
+          >
             {T.webhooks.enable}
           </CallButton>
         )}
-        <CallButton call={() => after(read(api.DELETE('/api/v1/partner/webhooks/{id}', path)))} danger>
-          {T.common.delete}
-        </CallButton>
+        <ConfirmButton
+          label={T.common.delete}
+          about={url}
+          asks={T.webhooks.deleteHint}
+          call={() => after(read(api.DELETE('/api/v1/partner/webhooks/{id}', path)))}
+        />
       </div>
+      <p role="status">{tested.value && <Result attempt={tested.value} />}</p>
       <details
         onToggle={(event) => {
           isOpen.value = event.currentTarget.open;
         }}
       >
-        <summary>{T.webhooks.attempts}</summary>
-        {isOpen.value && <Attempts id={id} />}
+        <summary>
+          {T.webhooks.attempts}
+          <About what={url} />
+        </summary>
+        {isOpen.value && <Deliveries id={id} url={url} />}
       </details>
     </Panel>
   );
 }
 
-/** The last attempts, read while they are shown. */
-function Attempts({ id }: { id: string }) {
+/** How an attempt ended. */
+function Result({ attempt: { isDelivered, status, durationMs, error, answer } }: { attempt: Attempt }) {
+  return (
+    <>
+      <Badge state={isDelivered ? 'SUCCESS' : 'FAILED'} /> {status ?? ''} {error ?? answer ?? ''} (
+      {ms(durationMs)})
+    </>
+  );
+}
+
+/** How far the webhook has come, and its last attempts: read while they are shown. */
+function Deliveries({ id, url }: { id: string; url: string }) {
+  const path = { params: { path: { id } } };
+  const loaded = useLoad(
+    `webhook ${id}`,
+    async () => await read(api.GET('/api/v1/partner/webhooks/{id}', path)),
+    10_000,
+  );
+  const recover = async (form: FormData) => {
+    const since = new Date(Date.now() - Number(form.get('hours')) * HOUR).toISOString();
+    await loaded.after(read(api.POST('/api/v1/partner/webhooks/{id}/recover', { ...path, body: { since } })));
+  };
+  return (
+    <>
+      <Shown loaded={loaded}>{({ delivery }) => delivery && <Progress delivery={delivery} />}</Shown>
+      <CallForm submit={recover} label={T.webhooks.recover}>
+        <Field label={T.webhooks.recoverHours} hint={T.webhooks.recoverHint}>
+          {(attributes) => (
+            <input
+              {...attributes}
+              name="hours"
+              type="number"
+              min="0.1"
+              max="720"
+              step="any"
+              defaultValue="1"
+              required
+            />
+          )}
+        </Field>
+      </CallForm>
+      <Attempts id={id} url={url} />
+    </>
+  );
+}
+
+function Progress({ delivery }: { delivery: NonNullable<Webhook['delivery']> }) {
+  const { deliveredUpTo, lastSequence, failures, failingSince, nextAttemptAt, missedBefore } = delivery;
+  const all = [
+    [T.webhooks.backlog, Math.max(0, lastSequence - deliveredUpTo)],
+    [T.webhooks.failures, failures === 0 ? undefined : failures],
+    [T.webhooks.failingSince, failingSince && <Time at={failingSince} />],
+    [T.webhooks.nextAttempt, nextAttemptAt && <Time at={nextAttemptAt} />],
+    [T.webhooks.missed, missedBefore === null ? undefined : T.webhooks.missedBefore(missedBefore)],
+  ] as const;
+  return <Pairs of={all.filter(([, value]) => value !== undefined && value !== null)} />;
+}
+
+function Attempts({ id, url }: { id: string; url: string }) {
   const path = { params: { path: { id } } };
   const attempts = useLoad(
     `attempts ${id}`,
@@ -168,7 +215,7 @@ function Attempts({ id }: { id: string }) {
           <Empty>{T.webhooks.noAttempts}</Empty>
         ) : (
           <Table
-            caption={T.webhooks.attempts}
+            caption={`${T.webhooks.attempts} ${url}`}
             columns={[
               T.command.created,
               T.events.type,
@@ -178,7 +225,7 @@ function Attempts({ id }: { id: string }) {
               T.alerts.actions,
             ]}
           >
-            {all.slice(0, 50).map((one) => (
+            {all.slice(0, SHOWN).map((one) => (
               <tr key={`${one.at} ${one.messageId}`}>
                 <td>
                   <Time at={one.at} />
@@ -191,7 +238,9 @@ function Attempts({ id }: { id: string }) {
                 <td class="wrap">{one.error ?? one.answer ?? ''}</td>
                 <td>
                   {one.sequence !== null && (
-                    <CallButton call={resend(one.sequence)}>{T.webhooks.resend}</CallButton>
+                    <CallButton call={resend(one.sequence)} about={`${one.type} ${one.sequence}`}>
+                      {T.webhooks.resend}
+                    </CallButton>
                   )}
                 </td>
               </tr>
@@ -226,28 +275,20 @@ function Create({
         <Field label={T.webhooks.key}>
           {(attributes) => (
             <select {...attributes} name="keyId">
-              {keys
-                .filter(({ isActive }) => isActive)
-                .map(({ id, name }) => (
-                  <option key={id} value={id}>
-                    {name}
-                  </option>
-                ))}
+              <Choices of={keys.filter(({ isActive }) => isActive)} />
             </select>
           )}
         </Field>
         <Field label={T.webhooks.url} hint={T.webhooks.urlHint}>
           {(attributes) => <input {...attributes} name="url" type="url" required />}
         </Field>
-        <fieldset>
-          <legend>{T.events.type}</legend>
-          {EVENT_KINDS.map((kind) => (
-            <label key={kind} class="check">
-              <input type="checkbox" name="type" value={kind} defaultChecked={kind !== 'telemetry'} />
-              <span>{T.events.kinds[kind]}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Checks
+          legend={T.events.type}
+          name="type"
+          of={EVENT_KINDS.map((kind) => ({
+            ...{ value: kind, label: T.events.kinds[kind], isChecked: kind !== 'telemetry' },
+          }))}
+        />
       </CallForm>
     </Dialog>
   );

@@ -101,8 +101,10 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
     it('sees alert rules and device templates, but makes and changes none', async () => {
       const admin = await clientOf(stack.described.admin);
       const rule = { name: 'Seen by all', severity: 'INFO', metric: 'gridPowerKw', operator: 'GT' };
-      await admin.call('POST', '/alerts', { ...rule, threshold: 100_000, plantId: stack.plantId });
+      await admin.call('POST', '/alerts', { ...rule, threshold: -100_000, plantId: stack.plantId });
       await show('/alerts', 'Seen by all');
+      // Also an alert that is active has no button for a VIEWER.
+      await page.getByText(/^Seen by all: gridPowerKw is/).waitFor();
       expect(await buttons()).toEqual([]);
       await admin.call('POST', '/device-templates', { name: 'Own template', assetType: 'BESS' });
       await show('/device-templates', 'Own template');
@@ -150,6 +152,18 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
 
     it('gets 403 from the API for what the console hides', async () => {
       const viewer = await clientOf(VIEWER);
+      const admin = await clientOf(stack.described.admin);
+      const made = async (path: string, body: object) =>
+        (await admin.call<{ id: string }>('POST', path, body)).id;
+      const rule = {
+        name: 'A rule',
+        severity: 'INFO',
+        metric: 'gridPowerKw',
+        operator: 'GT',
+        threshold: 1e5,
+      };
+      const ruleId = await made('/alerts', rule);
+      const templateId = await made('/device-templates', { name: 'A template', assetType: 'BESS' });
       const { plantId } = stack;
       const gateway = `/devices/${stack.described.plants[0]?.gatewayId}`;
       const payload = { mode: 'STANDARD' };
@@ -160,6 +174,8 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
         keyId: stack.described.apiKey.id,
         types: ['ack'],
       };
+      const webhookId = (await admin.call<{ webhook: { id: string } }>('POST', '/partner/webhooks', webhook))
+        .webhook.id;
       const organization = `/organizations/${stack.described.organization.id}`;
       const calls: [method: string, path: string, body?: unknown][] = [
         ['POST', '/plants', { name: 'Own site' }],
@@ -169,6 +185,10 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
         ['PATCH', gateway, { plantId: null }],
         ['POST', `${gateway}/certificate`, {}],
         ['POST', '/device-templates', { name: 'Own template', assetType: 'BESS' }],
+        ['PATCH', `/device-templates/${templateId}`, { name: 'Other name' }],
+        ['DELETE', `/device-templates/${templateId}`],
+        ['POST', '/alerts', { ...rule, name: 'Another rule' }],
+        ['PATCH', `/alerts/${ruleId}`, { enabled: false }],
         ['POST', `${gateway}/provision`, {}],
         ['POST', `${gateway}/rotate-secret`],
         ['POST', `${gateway}/suspend`, { reason: 'a test' }],
@@ -177,6 +197,13 @@ describe.skipIf(!HAS_BROWSER)('what people see in the console', () => {
         ['POST', '/partner/api-keys', key],
         ['DELETE', `/partner/api-keys/${stack.described.apiKey.id}`],
         ['GET', '/partner/webhooks'],
+        ['POST', `/partner/webhooks/${webhookId}/test`],
+        ['POST', `/partner/webhooks/${webhookId}/resend`, { sequence: 1 }],
+        ['POST', `/partner/webhooks/${webhookId}/recover`, { since: new Date().toISOString() }],
+        ['DELETE', `/partner/webhooks/${webhookId}`],
+        ['GET', `/vcp/dead-letters?keyId=${stack.described.apiKey.id}`],
+        ['POST', `${gateway}/mqtt-token`, {}],
+        ['POST', `${gateway}/revoke`],
         ['POST', '/partner/webhooks', webhook],
         ['GET', '/audit-events'],
         ['PATCH', organization, { name: 'Own name' }],

@@ -178,6 +178,9 @@ interface NarrowScreen {
 
 const button = (page: Page, ...names: string[]) =>
   names.map((name) => page.getByRole('button', { name, exact: true }));
+/** Buttons whose name says what they are about. */
+const about = (page: Page, ...names: string[]) =>
+  names.map((name) => page.getByRole('button', { name: new RegExp(`^${name} `) }));
 const field = (page: Page, ...names: string[]) => names.map((name) => page.getByLabel(name, { exact: true }));
 const link = (page: Page, ...names: string[]) => names.map((name) => page.getByRole('link', { name }));
 
@@ -223,8 +226,11 @@ const SCREENS: readonly NarrowScreen[] = [
   },
   {
     ...{ name: '/webhooks', path: () => '/webhooks', loaded: '.panel' },
-    controls: (page) =>
-      button(page, 'Create a webhook', 'Send a test message', 'Deliver the last hour again', 'Delete'),
+    controls: (page) => [
+      ...button(page, 'Create a webhook'),
+      ...about(page, 'Send a test message', 'Delete'),
+      page.getByText('Last attempts'),
+    ],
   },
   {
     ...{ name: '/devices', path: () => '/devices', loaded: 'tbody tr' },
@@ -235,7 +241,8 @@ const SCREENS: readonly NarrowScreen[] = [
     path: () => `/devices/${stack.described.plants[0]?.gatewayId}`,
     loaded: 'section:has(h3) li',
     controls: (page) => [
-      ...button(page, 'Rotate the secret', 'Suspend', 'Save'),
+      ...button(page, 'Rotate the secret', 'Issue a new token', 'Save'),
+      ...about(page, 'Suspend', 'Decommission'),
       page.getByRole('combobox', { name: 'Site', exact: true }),
       ...field(page, 'Template'),
     ],
@@ -250,7 +257,11 @@ const SCREENS: readonly NarrowScreen[] = [
   },
   {
     ...{ name: '/audit', path: () => '/audit', loaded: 'tbody tr' },
-    controls: (page) => [page.getByRole('heading', { level: 1, name: 'Audit' })],
+    controls: (page) => field(page, 'Event', 'Day'),
+  },
+  {
+    ...{ name: '/dead-letters', path: () => '/dead-letters', loaded: '.empty' },
+    controls: (page) => field(page, 'Key'),
   },
   {
     ...{ name: '/members', path: () => '/members', loaded: 'tbody tr' },

@@ -17,6 +17,8 @@ const NAMES = [
     'site',
     'command',
     'events',
+    'signature',
+    'dead-letters',
     'alerts',
     'devices',
     'device',
@@ -58,7 +60,7 @@ describe.runIf(HAS_BROWSER && mustWrite)('the pictures', () => {
         command: `/sites/${plantId}/commands/${items[0]?.id}`,
       },
       ...{ events: '/events', alerts: '/alerts', devices: '/devices', device: `/devices/${devices[0]?.id}` },
-      templates: '/device-templates',
+      ...{ signature: '/signature', 'dead-letters': '/dead-letters', templates: '/device-templates' },
       ...{ keys: '/keys', key: `/keys/${described.apiKey.id}`, webhooks: '/webhooks', audit: '/audit' },
       ...{ members: '/members', settings: '/organization', account: '/account' },
     };

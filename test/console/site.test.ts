@@ -66,6 +66,35 @@ describe.skipIf(!HAS_BROWSER)('the page of a site', () => {
     await page.getByRole('heading', { name: 'Now', exact: true }).waitFor();
   });
 
+  it('reads a moment with four requests, and not again when the reader comes back to it', async () => {
+    const at = new Date(Date.now() - 15_000).toISOString();
+    const asked: string[] = [];
+    const note = (request: { url: () => string }) => {
+      const { pathname, searchParams } = new URL(request.url());
+      if (searchParams.get('at') === at) asked.push(pathname.replace(/^.*\/(plants\/[^/]+\/)?/, ''));
+    };
+    page.on('request', note);
+    const show = async (query: string) => {
+      await page.evaluate((to) => {
+        history.replaceState(null, '', to);
+        window.dispatchEvent(new PopStateEvent('popstate'));
+      }, query);
+    };
+    await show(`?at=${at}`);
+    await page.getByRole('heading', { name: 'At that moment' }).waitFor();
+    await expect.poll(() => page.locator('.why').innerText(), LIVE).not.toBe('Loading…');
+    expect(asked.sort()).toEqual(['alerts', 'commands', 'explain', 'latest']);
+    await show('?');
+    await page.getByRole('heading', { name: 'Now', exact: true }).waitFor();
+    await show(`?at=${at}`);
+    await page.getByRole('heading', { name: 'At that moment' }).waitFor();
+    await expect.poll(() => page.locator('.why').innerText(), LIVE).not.toBe('Loading…');
+    page.off('request', note);
+    expect(asked).toHaveLength(4);
+    await show('?');
+    await page.getByRole('heading', { name: 'Now', exact: true }).waitFor();
+  });
+
   it('shows why a command over a limit would be rejected, and does not send it', async () => {
     const said = await sendSetpoint(page, { kw: 500, priority: 'HIGH' });
     expect(said).toMatch(/rejected[\s\S]*maxImportKw: 120 kW[\s\S]*At most 120 kW would be accepted/);

@@ -18,8 +18,10 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
 
   const panel = () => page.getByRole('region', { name: 'Try it' }).first();
   const cause = async (sees: string) => {
-    await panel().locator('tr', { hasText: sees }).first().getByRole('button', { name: 'Cause it' }).click();
-    await panel().getByRole('status').getByText(sees).waitFor();
+    await panel()
+      .getByRole('button', { name: `Run ${sees}`, exact: true })
+      .click();
+    await panel().getByRole('status').getByText(sees).waitFor(SOON);
   };
   const status = () => panel().getByRole('status').innerText();
 
@@ -27,7 +29,8 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
     await cause('REJECTED INVALID_COMMAND');
     expect(await status()).toContain('rejected');
     await cause('COMPLETED');
-    expect(await status()).toContain('accepted');
+    // The panel follows the command to its end.
+    await expect.poll(status, SOON).toMatch(/accepted → completed/);
     await panel().getByRole('link', { name: 'Follow the command' }).click();
     await page.locator('.timeline li[data-step="ENDED"]').getByText('COMPLETED').waitFor();
   });
@@ -37,7 +40,7 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
     expect(await sent.innerText()).toContain('"BESS_CHARGE"');
     const got = page.getByRole('region', { name: /^What the device .*… was to get/ });
     expect(await got.innerText()).toMatch(/"action"[\s\S]*"powerKw": 5/);
-    await page.getByText('Commands of this kind need no signature here').waitFor();
+    await page.getByText('The message had no signature, and commands of this kind need none here.').waitFor();
     await page.goBack();
     await page.getByRole('heading', { name: 'Try it' }).waitFor();
   });
@@ -53,9 +56,21 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
 
   it('takes a behaviour that is chosen', async () => {
     await panel().getByLabel('How the plant behaves').selectOption('slow');
+    // The choice stays while the plant changes.
+    expect(await panel().getByLabel('How the plant behaves').inputValue()).toBe('slow');
     await panel().getByText('It obeys at once and acknowledges 5 s later.').waitFor(SOON);
     await panel().getByLabel('How the plant behaves').selectOption('on');
     await panel().getByText('It reports and obeys.').waitFor(SOON);
+  });
+
+  it('causes an outcome whatever was caused before it', async () => {
+    await cause('REJECTED CONSTRAINT_VIOLATION (an emergency is active)');
+    expect(await status()).toContain('rejected');
+    await cause('FAILED EMERGENCY');
+    await expect.poll(status, SOON).toMatch(/queued → failed EMERGENCY/);
+    // An emergency is active now, and ends before the next outcome.
+    await cause('COMPLETED');
+    await expect.poll(status, SOON).toMatch(/accepted → completed/);
   });
 
   it('is not on the page of a plant that is not simulated', async () => {
@@ -85,7 +100,7 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
     expect(await row.count()).toBeLessThan(items.length);
     await page.goto(`${stack.url}/sites/${stack.plantId}?at=${new Date(during - 86_400_000).toISOString()}`);
     await page.getByRole('region', { name: 'Commands' }).getByText('No command yet.').waitFor();
-    await page.getByRole('region', { name: 'Alerts' }).getByText('No active alert.').waitFor();
+    await page.getByRole('region', { name: 'Alerts' }).getByText('No open alert.').waitFor();
   });
 
   it('makes the browser complain about nothing', () => {
