@@ -1,12 +1,18 @@
 /** Event streams: the edge's memory for an idle one, and how long an event takes to reach one [C-12.3]. */
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { type ClientRequest, get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Miniflare } from 'miniflare';
+import { compatibilityDate, moduleOptions, workerdPid } from '../edge.ts';
 import { vhostOf } from '../objects.ts';
+import { readableModules } from '../worker-build.ts';
 import type { BenchKey } from './bench-seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, percentile, report } from './figures.ts';
-import { collectGarbage, memoryOf } from './process-figures.ts';
+import { collectGarbage, memoryInUse } from './process-figures.ts';
 
 const KEYS = 100;
 const STREAMS_PER_KEY = 10;
@@ -18,6 +24,15 @@ const EVENTS_PER_SECOND = 100;
 const EVENT_SECONDS = 20;
 const KIB_PER_MIB = 1_024;
 
+/** What opens streams: the product, or a Worker without logic. */
+interface Side {
+  name: string;
+  miniflare: Miniflare;
+  pid: number;
+  /** Opens the stream of this number. */
+  open(at: number): Promise<ClientRequest>;
+}
+
 export async function benchStreams(): Promise<void> {
   const stack = await startBenchStack({
     organizations: [{ slug: 'acme', plants: 1, moreKeys: KEYS - 1 }],
@@ -28,37 +43,18 @@ export async function benchStreams(): Promise<void> {
   const [organization] = stack.organizations;
   const keys = organization ? [organization.apiKey, ...organization.moreKeys] : [];
   const times: number[] = [];
-  const open: ClientRequest[] = [];
-  const figures: Figure[] = [];
+  const keyOf = (at: number) => keys[at % KEYS]?.key ?? '';
+  const product: Side = {
+    ...{ name: 'edge', miniflare: stack.edge.miniflare, pid: stack.edge.pid() ?? 0 },
+    open: (at) =>
+      openStream(`${stack.edge.url}/api/v1/vcp/events/stream`, { 'x-api-key': keyOf(at) }, (ms) =>
+        times.push(ms),
+      ),
+  };
   // Each Vhost is loaded once before the first measurement.
   for (const { key } of keys) await readOnce(stack, key);
-  await sleep(SETTLE_MS);
-  const memory = async () => {
-    await collectGarbage(stack.edge.miniflare);
-    return memoryOf(stack.edge.pid() ?? 0).rss;
-  };
-  let before = await memory();
-  for (const count of STEPS) {
-    const opened = count - open.length;
-    while (open.length < count) {
-      const batch = Array.from({ length: Math.min(AT_ONCE, count - open.length) }, (_, index) => {
-        const at = open.length + index;
-        return openStream(stack, keys[at % KEYS] as BenchKey, (ms) => times.push(ms));
-      });
-      open.push(...(await Promise.all(batch)));
-    }
-    await sleep(SETTLE_MS);
-    const after = await memory();
-    const kib = ((after - before) * KIB_PER_MIB) / opened;
-    before = after;
-    const target = count === STEPS.at(-1) ? '≤ 60' : '';
-    figures.push({
-      name: `edge memory for one more idle stream, up to ${count}`,
-      value: kib,
-      unit: 'KiB',
-      target,
-    });
-  }
+  const figures: Figure[] = [];
+  const open = await measureMemory(product, figures);
   await sendEvents(stack, keys);
   const expected = EVENTS_PER_SECOND * EVENT_SECONDS * STREAMS_PER_KEY;
   figures.push(
@@ -68,11 +64,72 @@ export async function benchStreams(): Promise<void> {
   );
   for (const request of open) request.destroy();
   await stack.stop();
+  await measureFloor(figures);
   report(
     'streams',
     `${KEYS * STREAMS_PER_KEY} streams of ${KEYS} keys, ${EVENTS_PER_SECOND} events a second`,
     figures,
   );
+}
+
+/** Opens all streams in steps, and notes the memory that each step has taken, without garbage. */
+async function measureMemory(side: Side, figures: Figure[]): Promise<ClientRequest[]> {
+  const open: ClientRequest[] = [];
+  const memory = async () => {
+    await sleep(SETTLE_MS);
+    await collectGarbage(side.miniflare);
+    return await memoryInUse(side.miniflare, side.pid);
+  };
+  const first = await memory();
+  let before = first;
+  const note = (name: string, mib: number, streams: number, target = '') =>
+    figures.push({
+      name: `${side.name}, ${name}`,
+      value: (mib * KIB_PER_MIB) / streams,
+      unit: 'KiB',
+      target,
+    });
+  for (const count of STEPS) {
+    const opened = count - open.length;
+    while (open.length < count) {
+      const batch = Array.from({ length: Math.min(AT_ONCE, count - open.length) }, (_, index) =>
+        side.open(open.length + index),
+      );
+      open.push(...(await Promise.all(batch)));
+    }
+    const after = await memory();
+    note(`memory for one more idle stream, up to ${count}`, after - before, opened);
+    before = after;
+  }
+  note('memory for an idle stream, of all', before - first, open.length, '≤ 60');
+  return open;
+}
+
+/** The same streams of a Worker without logic. */
+async function measureFloor(figures: Figure[]): Promise<void> {
+  const { convertV4MiniflareOptions, Miniflare } = await import('miniflare');
+  const folder = mkdtempSync(join(tmpdir(), 'sitewire-streams-'));
+  const modules = await readableModules(join(import.meta.dirname, 'workerd', 'stream-floor-worker.ts'));
+  const before = workerdPid();
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      ...{ host: '127.0.0.1', port: 0, inspectorPort: 0, resourcePersistencePath: folder },
+      ...{ compatibilityDate: compatibilityDate(), compatibilityFlags: ['enable_request_signal'] },
+      modules: moduleOptions(modules),
+      durableObjects: { STREAMED: { className: 'Streamed', useSQLite: true } },
+    }),
+  );
+  try {
+    const url = await miniflare.ready;
+    const open = (at: number) => openStream(new URL(`/${at % KEYS}`, url).href, {});
+    // Each object is loaded once before the first measurement.
+    for (let at = 0; at < KEYS; at++) (await open(at)).destroy();
+    const side = { name: 'a Worker without logic', miniflare, pid: workerdPid(before) ?? 0, open };
+    for (const request of await measureMemory(side, figures)) request.destroy();
+  } finally {
+    await miniflare.dispose();
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 async function readOnce(stack: BenchStack, key: string): Promise<void> {
@@ -85,19 +142,18 @@ async function readOnce(stack: BenchStack, key: string): Promise<void> {
 
 /** Opens a stream; `arrived` is called with the time that each event took. */
 async function openStream(
-  stack: BenchStack,
-  { key }: BenchKey,
-  arrived: (ms: number) => void,
+  url: string,
+  headers: Record<string, string>,
+  arrived?: (ms: number) => void,
 ): Promise<ClientRequest> {
   return await new Promise((resolve, reject) => {
-    const headers = { 'x-api-key': key };
-    const request = get(`${stack.edge.url}/api/v1/vcp/events/stream`, { headers, agent: false }, (answer) => {
+    const request = get(url, { headers, agent: false }, (answer) => {
       if (answer.statusCode !== 200) reject(new Error(`a stream was refused: ${answer.statusCode}`));
       answer.setEncoding('utf8');
       answer.on('error', () => {});
       answer.on('data', (text: string) => {
         const now = performance.timeOrigin + performance.now();
-        for (const [, sent] of text.matchAll(/"sentAtMs":([\d.]+)/g)) arrived(now - Number(sent));
+        for (const [, sent] of text.matchAll(/"sentAtMs":([\d.]+)/g)) arrived?.(now - Number(sent));
       });
       answer.once('data', () => resolve(request));
     });
