@@ -569,6 +569,8 @@ export const alerts = sqliteTable(
   (table) => [
     index('alerts_mail_due').on(table.firstSeenAtMs).where(sql`"mail_due" IS NOT NULL`),
     index('alerts_organization').on(table.organizationId, table.firstSeenAtMs),
+    // Pages of the console read the open alerts again and again, beside thousands of resolved ones.
+    index('alerts_open').on(table.organizationId, table.firstSeenAtMs).where(sql`"status" <> 'RESOLVED'`),
     index('alerts_resolved_first')
       .on(table.organizationId, table.resolvedAtMs)
       .where(sql`"status" = 'RESOLVED'`),

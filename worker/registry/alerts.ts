@@ -57,7 +57,9 @@ export async function pageAlerts(
   of: AlertsOf,
   { plantId, deviceId, status, openAtMs }: AlertFilter,
   request: PageRequest,
+  now: number,
 ): Promise<FoundPage<AlertRow>> {
+  const isToCome = openAtMs !== undefined && openAtMs >= now;
   const isMeant = and(
     eq(alerts.organizationId, of.organizationId),
     isAmong(alerts.plantId, of.allowedPlantIds),
@@ -65,7 +67,11 @@ export async function pageAlerts(
     deviceId === undefined ? undefined : eq(alerts.deviceId, deviceId),
     status === undefined ? undefined : eq(alerts.status, status),
     openAtMs === undefined ? undefined : lte(alerts.firstSeenAtMs, openAtMs),
-    openAtMs === undefined ? undefined : or(isNull(alerts.resolvedAtMs), gt(alerts.resolvedAtMs, openAtMs)),
+    // With these words the database uses the index of the open alerts.
+    (status !== undefined && status !== 'RESOLVED') || isToCome ? sql`"status" <> 'RESOLVED'` : undefined,
+    openAtMs === undefined || isToCome
+      ? undefined
+      : or(isNull(alerts.resolvedAtMs), gt(alerts.resolvedAtMs, openAtMs)),
   );
   const db = drizzle(database);
   const rows = db

@@ -77,7 +77,7 @@ export const alertRoutes = [
       const of = c.get('tenant');
       if (query.kind === 'ALERT')
         return longPageOf(
-          await pageAlerts(c.env.DB, of, { ...query, openAtMs: query.at }, query),
+          await pageAlerts(c.env.DB, of, { ...query, openAtMs: query.at }, query, Date.now()),
           ...([query, alertRecordOf, alertCursorOf] as const),
         );
       const rules = await pageAlertRules(c.env.DB, of, query, query);

@@ -1,0 +1,1 @@
+CREATE INDEX `alerts_open` ON `alerts` (`organization_id`,`first_seen_at_ms`) WHERE "status" <> 'RESOLVED';
