@@ -92,6 +92,23 @@ const SCREENS: readonly Screen[] = [
     },
   },
   {
+    name: '/events of a key',
+    path: () => '/events',
+    ready: async (page) => {
+      const { key, signingKey } = stack.described.apiKey;
+      await page.getByText('Follow the events of one API key').click();
+      await page.getByLabel('API key').fill(key);
+      await page.getByLabel('Signing key').fill(signingKey);
+      await page.getByRole('button', { name: 'Follow this key' }).click();
+      await page.locator('.tail').getByText('signature valid').first().waitFor();
+    },
+  },
+  {
+    name: '/dead-letters',
+    path: () => '/dead-letters',
+    ready: (page) => page.getByText('No message was dead-lettered.').waitFor(),
+  },
+  {
     name: '/signature',
     path: () => '/signature',
     ready: (page) => page.getByRole('button', { name: 'Check' }).waitFor(),
@@ -184,6 +201,17 @@ const DIALOGS: readonly Opened[] = [
   { title: 'Create a webhook', path: () => '/webhooks', open: press('Create a webhook') },
   { title: 'Register a device', path: () => '/devices', open: press('Register a device') },
   { title: 'Create a rule', path: () => '/alerts', open: press('Create a rule') },
+  { title: 'Always over', path: () => '/alerts', open: press('Change Always over') },
+  {
+    title: 'Acknowledge: Always over',
+    path: () => '/alerts',
+    open: (page) => page.getByRole('button', { name: /^Acknowledge Always over/ }).click(),
+  },
+  {
+    title: 'Suspend: Roof gateway',
+    path: ({ certified }) => `/devices/${certified}`,
+    open: press('Suspend Roof gateway'),
+  },
   { title: 'Create a template', path: () => '/device-templates', open: press('Create a template') },
   {
     title: 'Issue a new certificate',
