@@ -536,6 +536,7 @@ export const T = {
     test: 'Send a test message',
     deleteHint: 'The platform posts nothing more to it, and its attempts are deleted.',
     recover: 'Deliver again',
+    recovers: 'The platform delivers them again from now on.',
     recoverHours: 'Events of the last hours',
     recoverHint: 'Events that the webhook has got already are posted to it a second time, with the same ids.',
     backlog: 'Events behind',

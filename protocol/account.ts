@@ -14,6 +14,11 @@ export const tokenProof = z.strictObject({ token: givenToken });
 
 export const emailChangeRequest = z.strictObject({ newEmail: email, currentPassword: givenPassword });
 export const emailChangePending = z.strictObject({ pendingEmail: z.string(), expiresAt: z.string() });
+/** Both are null while no change is pending. */
+export const emailChangeState = z.strictObject({
+  pendingEmail: z.string().nullable(),
+  expiresAt: z.string().nullable(),
+});
 
 export const resetRequest = z.strictObject({ email });
 export const resetConfirmation = z.strictObject({ token: givenToken, newPassword: password });

@@ -1,6 +1,6 @@
 /** My account: e-mail address, password and sessions. */
 import { useSignal } from '@preact/signals';
-import { api, CallError, read, withCookies } from '../api/client.ts';
+import { api, read, withCookies } from '../api/client.ts';
 import { user } from '../api/session.ts';
 import { CallButton, CallForm, Field } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
@@ -22,19 +22,9 @@ export function AccountScreen() {
   );
 }
 
-/** The change of the address that waits for the click in the mail; null: none waits. */
-async function readPending() {
-  try {
-    return await read(api.GET('/api/v1/auth/email-change'));
-  } catch (failure) {
-    if (failure instanceof CallError && failure.code === 'EMAIL_CHANGE_NOT_PENDING') return null;
-    throw failure;
-  }
-}
-
 function EmailPanel({ name, email }: { name: string; email: string }) {
-  const loaded = useLoad('pending e-mail', readPending);
-  const pending = loaded.data;
+  const loaded = useLoad('pending e-mail', async () => await read(api.GET('/api/v1/auth/email-change')));
+  const { pendingEmail = null, expiresAt = null } = loaded.data ?? {};
   const request = async (form: FormData) => {
     const body = {
       newEmail: String(form.get('email')).trim(),
@@ -44,16 +34,16 @@ function EmailPanel({ name, email }: { name: string; email: string }) {
   };
   const cancel = async () => {
     await read(api.DELETE('/api/v1/auth/email-change'));
-    loaded.set(null);
+    loaded.set({ pendingEmail: null, expiresAt: null });
   };
   return (
     <Panel title={name}>
       <Pairs of={[[T.login.email, email]]} />
       {loaded.error && <Failure error={loaded.error} retry={loaded.reload} />}
-      {pending ? (
+      {pendingEmail !== null ? (
         <div role="status">
           <p class="notice">
-            {T.account.emailMailed(pending.pendingEmail)} <Time at={pending.expiresAt} />
+            {T.account.emailMailed(pendingEmail)} <Time at={expiresAt} />
           </p>
           <CallButton call={cancel}>{T.account.cancelEmail}</CallButton>
         </div>

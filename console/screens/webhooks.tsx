@@ -157,9 +157,12 @@ function Deliveries({ id, url }: { id: string; url: string }) {
     async () => await read(api.GET('/api/v1/partner/webhooks/{id}', path)),
     10_000,
   );
+  const recovers = useSignal(false);
   const recover = async (form: FormData) => {
     const since = new Date(Date.now() - Number(form.get('hours')) * HOUR).toISOString();
+    recovers.value = false;
     await loaded.after(read(api.POST('/api/v1/partner/webhooks/{id}/recover', { ...path, body: { since } })));
+    recovers.value = true;
   };
   return (
     <>
@@ -180,6 +183,7 @@ function Deliveries({ id, url }: { id: string; url: string }) {
           )}
         </Field>
       </CallForm>
+      <p role="status">{recovers.value && T.webhooks.recovers}</p>
       <Attempts id={id} url={url} />
     </>
   );

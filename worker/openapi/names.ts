@@ -68,6 +68,7 @@ const SCHEMAS = {
   DryRunPlan: dryRun.dryRunPlan,
   DryRunStage: dryRun.dryRunStage,
   EmailChangePending: account.emailChangePending,
+  EmailChangeState: account.emailChangeState,
   EmailChangeRequest: account.emailChangeRequest,
   Error: errorEnvelope,
   EventPage: journal.eventPage,

@@ -6,6 +6,7 @@ import {
   accepted,
   emailChangePending,
   emailChangeRequest,
+  emailChangeState,
   MAILED_TOKEN,
   resetConfirmation,
   resetRequest,
@@ -157,13 +158,13 @@ export const accountRoutes = [
     summary: 'Get the pending change of your e-mail address',
     who: ACCOUNT,
     answer: {
-      description: 'The address that is not confirmed yet, and how long its token is valid',
-      body: emailChangePending,
+      description:
+        'The address that is not confirmed yet, and how long its token is valid; null: no change is pending',
+      body: emailChangeState,
     },
-    errors: ['EMAIL_CHANGE_NOT_PENDING'],
     handler: async (c) => {
       const pending = await findEmailChange(c.env.DB, c.get('user').row.id, Date.now());
-      if (!pending) throw noChangePending('request one first');
+      if (!pending) return { pendingEmail: null, expiresAt: null };
       return { pendingEmail: pending.email, expiresAt: formatInstant(pending.expiresAtMs) };
     },
   }),
@@ -204,7 +205,10 @@ export const accountRoutes = [
     errors: ['EMAIL_CHANGE_NOT_PENDING'],
     handler: async (c) => {
       if (!(await cancelEmailChange(c.env.DB, c.get('user').row.id, Date.now())))
-        throw noChangePending('there is nothing to cancel');
+        throw new ApiError(
+          'EMAIL_CHANGE_NOT_PENDING',
+          'No change of your e-mail address is pending: there is nothing to cancel',
+        );
       return { success: true as const };
     },
   }),
@@ -268,8 +272,4 @@ function invalidChangeToken(): ApiError {
 function requireMail(c: Context<AppContext>): void {
   if (!isMailOn(c.env))
     throw unavailable('This deployment sends no mail: ask an admin or the operator for help', 3_600);
-}
-
-function noChangePending(hint: string): ApiError {
-  return new ApiError('EMAIL_CHANGE_NOT_PENDING', `No change of your e-mail address is pending: ${hint}`);
 }
