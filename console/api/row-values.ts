@@ -75,18 +75,20 @@ export class RowValues {
 
   async #read(): Promise<void> {
     const now = Date.now();
+    const isLatestDue = now - this.#latestAtMs >= LATEST_MS;
     try {
-      if (now - this.#latestAtMs >= LATEST_MS) {
+      // The time of the try counts: a site that cannot be read is not asked more often than others.
+      if (isLatestDue) {
+        this.#latestAtMs = now;
         const path = { params: { path: { id: this.#id } } };
         this.latest.value = await read(api.GET('/api/v1/plants/{id}/telemetry/latest', path));
-        this.#latestAtMs = now;
       }
       if (now - this.attentionAtMs >= ATTENTION_MS) await this.readAttention();
       if (now - this.#hourAtMs >= HOUR_MS) {
-        this.points.value = await readHour(this.#id);
         this.#hourAtMs = now;
+        this.points.value = await readHour(this.#id);
       }
-      this.hasFailed.value = false;
+      if (isLatestDue) this.hasFailed.value = false;
     } catch {
       // The row keeps its values, and says that they are old.
       this.hasFailed.value = true;
