@@ -61,10 +61,15 @@ class Driver {
 
   /** An outcome comes whatever was caused before it: an emergency begins, or ends, as it needs. */
   async cause({ sees, behaviour, send: names }: Outcome): Promise<Caused> {
-    await this.behave(behaviour);
     const isActive = (await explain(this.#plantId, null)).emergency !== null;
     const isNeeded = DURING_EMERGENCY.includes(sees);
-    if (isActive !== isNeeded) await this.#send(isNeeded ? 'emergency' : 'mode');
+    if (isActive !== isNeeded) {
+      await this.behave('on');
+      const { commandId } = await this.#send(isNeeded ? 'emergency' : 'mode');
+      // An emergency holds a device until the device has acknowledged the mode that ends it.
+      for await (const _status of this.follow(commandId));
+    }
+    await this.behave(behaviour);
     let first: Caused | undefined;
     for (const name of names) {
       const { commandId, acknowledgement } = await this.#send(name);
@@ -226,9 +231,10 @@ function Became({
       {sees}: <Badge state={answer} />{' '}
       {command && command.status !== answer && (
         <>
-          → <Badge state={command.status} /> {command.reason ?? command.rejectionCode ?? ''}{' '}
+          → <Badge state={command.status} />{' '}
         </>
       )}
+      {command?.reason ?? command?.rejectionCode ?? ''}{' '}
       <a href={`/sites/${plantId}/commands/${commandId}`}>{T.tryIt.follow}</a>
     </>
   );

@@ -27,7 +27,7 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
 
   it('causes an outcome, and links to the command that shows it', async () => {
     await cause('REJECTED INVALID_COMMAND');
-    expect(await status()).toContain('rejected');
+    await expect.poll(status, SOON).toContain('rejected INVALID_COMMAND');
     await cause('COMPLETED');
     // The panel follows the command to its end.
     await expect.poll(status, SOON).toMatch(/accepted → completed/);
