@@ -258,7 +258,7 @@ export const T = {
     fallback: 'Fallback',
     limits: 'Limits',
     noAlerts: 'No open alert.',
-    notRead: 'Not read.',
+    notRead: 'The page could not read this.',
     commands: 'Commands',
     noCommands: 'No command yet.',
     subDevices: 'Sub-devices',
@@ -415,7 +415,7 @@ export const T = {
     works: 'It works.',
     keyHint: 'The platform stores no key, so it needs yours for the test.',
     endsNow: (connections: number, messages: number, webhooks: number) =>
-      `Now it has ${connections} connections, ${messages} messages in its queues and ${webhooks} webhooks.`,
+      `The key has now: connections ${connections}, messages in its queues ${messages}, webhooks ${webhooks}.`,
     scopeCount: (count: number) => `${count} scopes`,
     withoutEffect: (scopes: string) => `Without effect: ${scopes}.`,
   },
@@ -479,7 +479,7 @@ export const T = {
     json: 'Event',
     followKey: 'Follow the events of one API key, and check their signatures',
     followHint:
-      'These events have no signature, because each key gets a copy that is signed with its own signing key. The page sends the API key to read the events; the signing key stays in your browser. It forgets both when you leave it.',
+      'These events have no signature, because each key gets a copy that is signed with its own signing key. The page sends the API key to read the events; the signing key stays in your browser. The page forgets both when you leave it.',
     follow: 'Follow this key',
     asKey: (prefix: string) => `These are the events of the key ${prefix}…, with their signatures checked.`,
     asOrganization: 'Back to all events',

@@ -48,7 +48,7 @@ export function mayPoll(): boolean {
 function noteRest(answer: Response): void {
   if (answer.status !== 429) return;
   const seconds = Number(answer.headers.get('retry-after'));
-  restsUntilMs = Date.now() + Math.max(1, seconds) * 1_000;
+  restsUntilMs = Date.now() + Math.max(1, seconds || 1) * 1_000;
 }
 
 /**
@@ -72,6 +72,7 @@ async function refresh(before: string | null): Promise<'renewed' | 'ended'> {
     // A page that closes meanwhile must still get the new cookie.
     const init = { method: 'POST', headers, body: '{}', keepalive: true };
     const answer = await fetch(REFRESH, init);
+    noteRest(answer);
     if (answer.ok) localStorage.setItem(REFRESHED, crypto.randomUUID());
     else if (ENDED.includes(answer.status)) isEnded = true;
     else throw errorOf(answer.status, await answer.json().catch(() => undefined));
@@ -92,7 +93,11 @@ export async function send(request: Request): Promise<Response> {
     const answer = await fetch(request, { signal });
     noteRest(answer);
     if (answer.status !== 401 || OPEN.test(pathname)) return answer;
-    if ((await refresh(before)) === 'renewed') return await fetch(again, { signal });
+    if ((await refresh(before)) === 'renewed') {
+      const second = await fetch(again, { signal });
+      noteRest(second);
+      return second;
+    }
     signedOut();
     return answer;
   } catch (error) {

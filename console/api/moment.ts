@@ -15,15 +15,20 @@ export interface Moment {
 
 /** Moments that are kept: a reader goes to and fro. */
 const KEPT = 50;
-/** A moment that is younger may still change: readings and answers of devices come late. */
-const SETTLED_MS = 10_000;
+/**
+ * A moment that is younger may still change: devices may send readings five minutes late, and an alert begins before its
+ * rule has waited.
+ */
+const SETTLED_MS = 15 * 60_000;
+/** How long a younger one is kept. */
+const YOUNG_MS = 10_000;
 
-const known = new Map<string, Moment>();
+const known = new Map<string, { moment: Moment; untilMs: number }>();
 
 export async function readMoment(id: string, atMs: number): Promise<Moment> {
   const name = `${id} ${atMs}`;
   const before = known.get(name);
-  if (before) return before;
+  if (before && Date.now() < before.untilMs) return before.moment;
   const at = new Date(atMs).toISOString();
   const path = { id };
   const [explanation, latest, { items }, { data }] = await Promise.all([
@@ -36,7 +41,8 @@ export async function readMoment(id: string, atMs: number): Promise<Moment> {
     ...{ explanation, latest, commands: items.map((command) => commandAt(command, atMs)) },
     alerts: (data as Alert[]).map((alert) => ({ ...alert, status: alertStatusAt(alert, atMs) })),
   };
-  if (Date.now() - atMs > SETTLED_MS) known.set(name, moment);
+  const now = Date.now();
+  known.set(name, { moment, untilMs: now - atMs > SETTLED_MS ? Number.POSITIVE_INFINITY : now + YOUNG_MS });
   const [oldest] = known.keys();
   if (known.size > KEPT && oldest !== undefined) known.delete(oldest);
   return moment;

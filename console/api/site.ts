@@ -138,7 +138,14 @@ export class LiveSite {
       setInterval(() => void this.#readLatest(), LATEST_MS),
       setInterval(() => this.readSoon(), SLOW_MS),
     ];
+    const onSeen = () => {
+      if (document.hidden) return;
+      void this.#readLatest();
+      this.readSoon();
+    };
+    document.addEventListener('visibilitychange', onSeen);
     this.#close = () => {
+      document.removeEventListener('visibilitychange', onSeen);
       stream.close();
       clearTimeout(this.#timer);
       for (const timer of timers) clearInterval(timer);

@@ -3,7 +3,7 @@ import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { T } from '../texts.ts';
-import { About, CallForm, Field } from './form.tsx';
+import { About, CallForm, Field, keepFocus } from './form.tsx';
 
 /** What a dialog shows; undefined: it is closed. */
 export function useOpen<Value>() {
@@ -101,14 +101,18 @@ export function ConfirmButton({
   const submit = async () => {
     await call();
     close();
-    // The button may be gone with its row.
-    setTimeout(() => {
-      if (document.activeElement === document.body) document.querySelector('main')?.focus();
-    });
+    keepFocus();
   };
   return (
     <>
-      <button type="button" class="danger" onClick={() => open(true)}>
+      <button
+        type="button"
+        class="danger"
+        onClick={() => {
+          typed.value = '';
+          open(true);
+        }}
+      >
         {label}
         <About what={about} />
       </button>

@@ -29,6 +29,13 @@ export function Field({
   );
 }
 
+/** The keyboard goes on in the content if what had the focus is gone, for example a button with its row. */
+export function keepFocus(): void {
+  setTimeout(() => {
+    if (document.activeElement === document.body) document.querySelector('main')?.focus();
+  });
+}
+
 /** A form that calls the API: it cannot be sent twice, and shows the refusal. `changed`: after each change of a field. */
 export function CallForm({
   submit,
@@ -53,7 +60,11 @@ export function CallForm({
     isBusy.value = true;
     error.value = undefined;
     try {
-      await submit(new FormData(event.target as HTMLFormElement));
+      const form = event.target as HTMLFormElement;
+      // After the login the keyboard begins at the top of the page.
+      const isContent = form.closest('#main') !== null;
+      await submit(new FormData(form));
+      if (isContent) keepFocus();
     } catch (failure) {
       error.value = callError(failure);
     } finally {
@@ -103,6 +114,7 @@ export function CallButton({
     error.value = undefined;
     try {
       await call();
+      keepFocus();
     } catch (failure) {
       error.value = callError(failure);
     } finally {

@@ -26,6 +26,7 @@ export function AlertsScreen() {
     },
     10_000,
   );
+  const acting = useOpen<Acting>();
   return (
     <>
       <Heading title={T.nav.alerts}>
@@ -64,7 +65,7 @@ export function AlertsScreen() {
                 ]}
               >
                 {alerts.map((alert) => (
-                  <AlertRow key={alert.id} alert={alert} after={loaded.after} />
+                  <AlertRow key={alert.id} alert={alert} act={acting.open} />
                 ))}
               </Table>
               <FirstOf shown={alerts.length} total={meta.total} />
@@ -72,26 +73,20 @@ export function AlertsScreen() {
           )
         }
       </Shown>
+      {acting.shown && <ActDialog acting={acting.shown} close={acting.close} after={loaded.after} />}
       <AlertRules />
     </>
   );
 }
 
-function AlertRow({ alert, after }: { alert: Alert; after: (call: Promise<unknown>) => Promise<void> }) {
-  const { id, severity, status, message, plantId, firstSeenAt, lastSeenAt, count, note } = alert;
-  const acting = useOpen<'acknowledge' | 'resolve'>();
-  const act = async (form: FormData) => {
-    const given = String(form.get('note')).trim();
-    const path = { params: { path: { id } }, body: given === '' ? {} : { note: given } };
-    await after(
-      read(
-        acting.shown === 'resolve'
-          ? api.POST('/api/v1/alerts/{id}/resolve', path)
-          : api.POST('/api/v1/alerts/{id}/acknowledge', path),
-      ),
-    );
-    acting.close();
-  };
+/** What a member is about to do with an alert. */
+interface Acting {
+  alert: Alert;
+  action: 'acknowledge' | 'resolve';
+}
+
+function AlertRow({ alert, act }: { alert: Alert; act: (acting: Acting) => void }) {
+  const { severity, status, message, plantId, firstSeenAt, lastSeenAt, count, note } = alert;
   return (
     <tr>
       <td>
@@ -113,31 +108,54 @@ function AlertRow({ alert, after }: { alert: Alert; after: (call: Promise<unknow
         <td>
           <div class="actions">
             {status === 'ACTIVE' && (
-              <button type="button" onClick={() => acting.open('acknowledge')}>
+              <button type="button" onClick={() => act({ alert, action: 'acknowledge' })}>
                 {T.alerts.acknowledge}
                 <About what={message} />
               </button>
             )}
             {status !== 'RESOLVED' && (
-              <button type="button" onClick={() => acting.open('resolve')}>
+              <button type="button" onClick={() => act({ alert, action: 'resolve' })}>
                 {T.alerts.resolve}
                 <About what={message} />
               </button>
             )}
           </div>
-          {acting.shown && (
-            <Dialog title={`${T.alerts[acting.shown]}: ${message}`} close={acting.close}>
-              <CallForm submit={act} label={T.alerts[acting.shown]}>
-                <Field label={T.alerts.noteOptional}>
-                  {(attributes) => (
-                    <input {...attributes} name="note" maxLength={500} defaultValue={note ?? ''} />
-                  )}
-                </Field>
-              </CallForm>
-            </Dialog>
-          )}
         </td>
       )}
     </tr>
+  );
+}
+
+/** Outside of the list: an alert that ends by itself must not take the note away that is being written. */
+function ActDialog({
+  acting: {
+    alert: { id, message, note },
+    action,
+  },
+  close,
+  after,
+}: {
+  acting: Acting;
+  close: () => void;
+  after: (call: Promise<unknown>) => Promise<void>;
+}) {
+  const submit = async (form: FormData) => {
+    const given = String(form.get('note')).trim();
+    const path = { params: { path: { id } }, body: given === '' ? {} : { note: given } };
+    const call =
+      action === 'resolve'
+        ? api.POST('/api/v1/alerts/{id}/resolve', path)
+        : api.POST('/api/v1/alerts/{id}/acknowledge', path);
+    await after(read(call));
+    close();
+  };
+  return (
+    <Dialog title={`${T.alerts[action]}: ${message}`} close={close}>
+      <CallForm submit={submit} label={T.alerts[action]}>
+        <Field label={T.alerts.noteOptional}>
+          {(attributes) => <input {...attributes} name="note" maxLength={500} defaultValue={note ?? ''} />}
+        </Field>
+      </CallForm>
+    </Dialog>
   );
 }

@@ -17,7 +17,11 @@ interface Filter {
   to?: string;
 }
 
-const DAY = 86_400_000;
+/** The begin of the next day: a day may have 23 or 25 hours. */
+function nextDay(dayMs: number): Date {
+  const day = new Date(dayMs);
+  return new Date(day.getFullYear(), day.getMonth(), day.getDate() + 1);
+}
 
 /** The filter of the address: an event, and a day of the reader's zone. */
 function filterOf({ searchParams }: URL): Filter {
@@ -25,9 +29,7 @@ function filterOf({ searchParams }: URL): Filter {
   const dayMs = Date.parse(`${searchParams.get('day') ?? ''}T00:00`);
   return {
     ...(event === undefined ? {} : { event }),
-    ...(Number.isNaN(dayMs)
-      ? {}
-      : { from: new Date(dayMs).toISOString(), to: new Date(dayMs + DAY).toISOString() }),
+    ...(Number.isNaN(dayMs) ? {} : { from: new Date(dayMs).toISOString(), to: nextDay(dayMs).toISOString() }),
   };
 }
 

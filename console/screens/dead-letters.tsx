@@ -6,7 +6,7 @@ import { organizationId } from '../api/session.ts';
 import type { DeadLetter } from '../api/types.ts';
 import { ConfirmButton } from '../parts/dialog.tsx';
 import { CallButton, Choices, Field } from '../parts/form.tsx';
-import { Time } from '../parts/format.tsx';
+import { localTime, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Code, Heading, Panel } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
@@ -105,6 +105,7 @@ function Letter({
   after: (call: Promise<unknown>) => Promise<void>;
 }) {
   const at = { params: { path: { id }, query: { keyId } } };
+  const about = `${localTime(new Date(deadLetteredAt))} ${routingKey}`;
   return (
     <li>
       <details>
@@ -114,12 +115,15 @@ function Letter({
         {isHeld && <p class="notice">{T.deadLetters.held}</p>}
         <Code label={encoding === 'utf8' ? T.deadLetters.text : T.deadLetters.bytes} text={body} />
         <div class="actions">
-          <CallButton call={() => after(read(api.POST('/api/v1/vcp/dead-letters/{id}/requeue', at)))}>
+          <CallButton
+            about={about}
+            call={() => after(read(api.POST('/api/v1/vcp/dead-letters/{id}/requeue', at)))}
+          >
             {T.deadLetters.putBack}
           </CallButton>
           <ConfirmButton
             label={T.common.delete}
-            about={routingKey}
+            about={about}
             asks={T.deadLetters.deleteHint}
             call={() => after(read(api.DELETE('/api/v1/vcp/dead-letters/{id}', at)))}
           />

@@ -103,7 +103,7 @@ function PackageDialog({ made, name, close }: { made: Package; name: string; clo
   const text = JSON.stringify(made, null, 2);
   const short = JSON.stringify(made);
   return (
-    <Dialog title={T.devices.package} close={close}>
+    <Dialog title={T.devices.package} close={close} keeps>
       <p class="notice">{T.keys.onceHint}</p>
       {short.length <= QR_CHARS ? <Qr text={short} /> : <p class="muted">{T.devices.noQr}</p>}
       <Code label={T.devices.package} text={text} />

@@ -168,7 +168,7 @@ function Secret({ created, close }: { created: ApiKeyCreated; close: () => void 
     close();
   };
   return (
-    <Dialog title={T.keys.once} close={close}>
+    <Dialog title={T.keys.once} close={close} keeps>
       <p class="notice">{T.keys.onceHint}</p>
       <Code label={T.keys.key} text={key} />
       <Code label={T.keys.signingKey} text={signingKey} />

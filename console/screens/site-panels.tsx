@@ -1,7 +1,7 @@
 /** The panels of a site below its plan: what is in force, alerts, commands, sub-devices. */
 import type { CallError } from '../api/client.ts';
 import type { Alert, Command, Explanation, Latest, SubDevice } from '../api/types.ts';
-import { Ago, kw, localTime, percent, Time } from '../parts/format.tsx';
+import { kw, localTime, percent, Time } from '../parts/format.tsx';
 import { Empty } from '../parts/load.tsx';
 import { Badge, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -120,7 +120,7 @@ export function AlertsPanel({
           {alerts.map(({ id, severity, status, message, firstSeenAt }) => (
             <li key={id}>
               <Badge state={severity} /> {status === 'ACKNOWLEDGED' && <Badge state={status} tone="quiet" />}{' '}
-              {message} <Ago at={firstSeenAt} />
+              {message} <Time at={firstSeenAt} />
             </li>
           ))}
         </ul>

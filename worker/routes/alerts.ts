@@ -70,7 +70,7 @@ export const alertRoutes = [
     }),
     answer: {
       description:
-        'A page of alerts, newest first, with `at` of those that were not resolved at that time; with `kind=RULE`, of alert rules. Send `meta.next` as `before` for the next page',
+        'A page of alerts, newest first, with `at` of those that were not resolved at that time, as they are now; with `kind=RULE`, of alert rules. Send `meta.next` as `before` for the next page',
       body: longPageSchema<Shown>(eitherRecord),
     },
     handler: async (c, { query }) => {

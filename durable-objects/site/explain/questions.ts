@@ -2,6 +2,7 @@
 import type { ExportPart, SiteQuestion } from '../../ask-rpc.ts';
 import type { Configuration } from '../config/configuration.ts';
 import type { SiteIdentity } from '../identity.ts';
+import type { TelemetryFeed } from '../telemetry/feed.ts';
 import { latestAt } from '../telemetry/past.ts';
 import { type ExplainSources, explain, modeOf } from './answer.ts';
 import { exportHeadOf, exportPart } from './export.ts';
@@ -10,6 +11,7 @@ import { readTimeline, type TimelineSources } from './timeline.ts';
 export interface QuestionSources extends ExplainSources, TimelineSources {
   identity: SiteIdentity;
   configuration: Pick<Configuration, 'state'>;
+  feed: Pick<TelemetryFeed, 'latest'>;
 }
 
 /** See `SiteQuestion`. */
@@ -36,7 +38,9 @@ export async function answer(sources: QuestionSources, question: SiteQuestion): 
 
 /** The telemetry that was the latest at a time; of a time to come, the one of now. */
 function readTelemetryAt(sources: QuestionSources, askedMs: number): string {
-  const atMs = Math.min(askedMs, sources.clock.now());
+  const now = sources.clock.now();
+  if (askedMs >= now) return JSON.stringify(sources.feed.latest(now));
+  const atMs = askedMs;
   const recorded = sources.planJournal.rows.at(atMs);
   const { registry, store, configuration } = sources;
   const mode = (recorded && modeOf(recorded.facts, atMs)) ?? configuration.state.config.operatingMode;

@@ -98,6 +98,8 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     // A time to come is now.
     expect(await at(86_400_000)).toEqual(await at(60_000));
     vi.setSystemTime(now + 600_000);
+    // Now and later the last values are still shown, as without `at`; of an earlier time they are missing.
+    expect(await at(86_400_000)).toEqual([60_000, 7, 12, 'STALE', 'STANDARD']);
     expect(await at(361_000)).toEqual([361_000, null, null, 'MISSING', 'STANDARD']);
     const wrong = await key.call(`/vcp/sites/${plant.id}/telemetry/latest?at=yesterday`);
     await expectError(wrong, 400, 'VALIDATION_ERROR');
