@@ -37,8 +37,9 @@ type Asking = { siteId: string; keyId: string | null };
 
 /**
  * The answer is the JSON that the route answers; of `export` the JSON of an `ExportPart`, of `telemetry` the JSON of the
- * timestamp and the payload that were the latest at that time [C-4.1]. `explain`: why the site does what it does [C-13.3]. `timeline`: the JSON of a `CommandLife` [C-13.2]; null: no such command, or one of another sender. `export`:
- * one part of an export [C-13.4].
+ * timestamp and the payload that were the latest at that time [C-4.1]. `explain`: why the site does what it does [C-13.3].
+ * `timeline`: the JSON of a `CommandLife` [C-13.2]; null: no such command, or one of another sender. `export`: one part of an
+ * export [C-13.4].
  */
 export type SiteQuestion =
   | (Asking & { kind: 'explain'; query: ExplainQuery })

@@ -1,5 +1,7 @@
-/** The names of the audit events [C-8.4]. Without other imports, so that a browser loads no more than this. */
-/** Every event of the audit log. */
+/**
+ * The names of all events of the audit log [C-8.4]. This file imports nothing, so that the console does not load the
+ * schemas with it.
+ */
 export const AUDIT_EVENTS = [
   'alert.acknowledged',
   'alert.resolved',

@@ -1,5 +1,4 @@
 /** What the screen of a site shows of an earlier moment, in four calls. */
-
 import { alertStatusAt, commandAt } from './as-it-was.ts';
 import { api, read } from './client.ts';
 import { ALERTS, COMMANDS, explain } from './site.ts';

@@ -22,7 +22,7 @@ const APART_MS = 2_000;
 const SLOW_MS = 20_000;
 /** New readings that are kept; older ones are in the history, which is read again. */
 const KEPT_POINTS = 5_000;
-/** Commands that the page of a site lists. */
+/** Commands and alerts that the page of a site lists. */
 export const COMMANDS = 20;
 export const ALERTS = 100;
 /** Pages of changes that are read for one range: more would hold up the screen. */

@@ -1,6 +1,6 @@
 /**
- * The live events of a plant or of a key: Server-Sent Events read with `fetch`, because an `EventSource` cannot name the organization.
- * It resumes after the last event that it got, and says whether it is connected.
+ * The live events of a plant or of a key: Server-Sent Events read with `fetch`, because an `EventSource` cannot name the
+ * organization or the key. A stream resumes after the last event that it got, and says whether it is connected.
  */
 import { type Signal, signal } from '@preact/signals';
 import type { EventKind } from '../../protocol/routing-keys.ts';

@@ -165,7 +165,7 @@ export function Choices({
   );
 }
 
-/** A part that the reader chooses of a list, one after the other. */
+/** A list of which the reader checks some. */
 export function Checks({
   legend,
   name,

@@ -32,7 +32,7 @@ interface Row {
   verdict: Checked['verdict'] | undefined;
 }
 
-/** The API key whose events are followed, and the key that signs them. */
+/** The API key whose events the page follows, and the signing key of that API key. */
 interface Keys {
   key: string;
   signingKey: string;
@@ -75,7 +75,7 @@ export function EventsScreen() {
   );
 }
 
-/** Follows the events of one key, whose signatures the browser checks, in the place of those of the organization. */
+/** Lets the reader follow the events of one API key instead of those of the organization; the browser checks each signature. */
 function AsKey({ keys }: { keys: Signal<Keys | undefined> }) {
   const follow = async (form: FormData) => {
     const text = (name: string) => String(form.get(name)).trim();

@@ -5,8 +5,6 @@ import { useLoad } from '../parts/load.tsx';
 import { Panel, Step } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
-const LOOK_MS = 5_000;
-
 interface Done {
   device: boolean;
   /** Undefined: only an ORG_ADMIN sees the keys. */
@@ -25,7 +23,8 @@ async function readDone(): Promise<Done> {
 }
 
 export function FirstRun({ hasSite }: { hasSite: boolean }) {
-  const { data } = useLoad(`first run ${organizationId.value}`, readDone, LOOK_MS);
+  // The steps are done on other screens: the panel looks again when the reader comes back.
+  const { data } = useLoad(`first run ${organizationId.value}`, readDone);
   if (!data || (hasSite && data.device && data.key !== false)) return null;
   return (
     <Panel title={T.firstRun.title}>

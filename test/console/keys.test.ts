@@ -102,6 +102,9 @@ describe.skipIf(!HAS_BROWSER)('the screen of keys', () => {
     const dialog = page.getByRole('dialog');
     const revoke = dialog.getByRole('button', { name: 'Revoke' });
     expect(await revoke.isDisabled()).toBe(true);
+    await dialog
+      .getByText(/^The key has now: connections 0, messages in its queues \d+, webhooks 0\.$/)
+      .waitFor();
     await dialog.getByLabel('Type Night desk to confirm').fill('Night desk');
     await revoke.click();
     await dialog.waitFor({ state: 'detached' });

@@ -3,7 +3,9 @@ import { createHmac } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
+import { partnerOf } from '#support/dev-stack.ts';
 import { WebhookReceiver } from '#support/webhook-receiver.ts';
+import { EXCHANGE } from '../../protocol/routing-keys.ts';
 
 const stack = consoleStack();
 const SOON = { timeout: 20_000 };
@@ -256,6 +258,52 @@ describe.skipIf(!HAS_BROWSER)('an admin', () => {
     // A wrong key does not end the session.
     await press('Back to all events');
     await page.getByText('live', { exact: true }).waitFor();
+  });
+
+  it('reads a dead letter of a key, and deletes it only after a confirmation', async () => {
+    const { organization } = stack.described;
+    const partner = await partnerOf(stack.described);
+    const routingKey = `${organization.slug}.command.mode`;
+    partner.channel.publish(EXCHANGE, routingKey, Buffer.from('{"no": "envelope"}'));
+    await partner.channel.waitForConfirms();
+    await partner.close();
+    await page.goto(`${stack.url}/events`);
+    await page.getByRole('link', { name: 'Dead letters' }).click();
+    const letter = page.locator('.plain-list li', { hasText: routingKey });
+    await letter.locator('summary').click();
+    expect(await letter.getByRole('region', { name: 'Message' }).innerText()).toBe('{"no": "envelope"}');
+    await letter.getByRole('button', { name: /^Delete / }).click();
+    await dialog().getByText('The message is gone for ever.').waitFor();
+    expect(await letter.count()).toBe(1);
+    await dialog().getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('No message was dead-lettered.').waitFor();
+  });
+
+  it('gives a device a new token, and decommissions it when its name was typed', async () => {
+    const { id } = await stack.call<{ id: string }>('/devices', {
+      method: 'POST',
+      body: { name: 'Spare', serialNumber: 'GW-SPARE', type: 'GATEWAY', authMethod: 'TOKEN' },
+    });
+    await page.goto(`${stack.url}/devices/${id}`);
+    await press('Provision');
+    await page.keyboard.press('Escape');
+    // A package that is shown once does not go with a key that closes other dialogs.
+    await dialog().getByRole('button', { name: 'Close' }).click();
+    await press('Issue a new token');
+    await dialog().getByRole('button', { name: 'Save as Spare-token.txt' }).waitFor();
+    await dialog().getByRole('button', { name: 'Close' }).click();
+    const open = () => page.getByRole('button', { name: 'Decommission Spare' }).click();
+    const confirm = dialog().getByRole('button', { name: 'Decommission', exact: true });
+    await open();
+    await dialog().getByLabel('Type Spare to confirm').fill('Spare');
+    await dialog().getByRole('button', { name: 'Close' }).click();
+    // What was typed is gone with its dialog.
+    await open();
+    expect(await confirm.isDisabled()).toBe(true);
+    await dialog().getByLabel('Type Spare to confirm').fill('Spare');
+    await confirm.click();
+    await page.getByText('decommissioned').waitFor();
+    expect(await page.getByRole('button', { name: 'Rotate the secret' }).count()).toBe(0);
   });
 
   it('finds an event in the audit by its name and its day', async () => {

@@ -1,7 +1,7 @@
 /** The check of a signature in the browser: every receiver's own check must agree with it. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { checkSignature } from '../../console/signature.ts';
+import { checkSignature, signedTextOf } from '../../console/signature.ts';
 
 const KEY = '0f'.repeat(32);
 const ROUTING_KEY = 'acme.event.execution';
@@ -42,6 +42,17 @@ describe('the check of a signature', () => {
     expect(await checkSignature(` ${text}\n`, ROUTING_KEY, KEY)).toMatchObject({ verdict: 'valid' });
     const changed = event({ shown: '{"status":"COMPLETED","actualValueKw":5,"name":"č"}' });
     expect(await checkSignature(changed.text, ROUTING_KEY, KEY)).toMatchObject({ verdict: 'mismatch' });
+  });
+
+  it('is of the same text that follows from the record of a command', () => {
+    const { version: _version, correlationId, ...fields } = FIELDS;
+    const payload = { type: 'STOP', reason: 'drill' };
+    const record = { ...fields, routingKey: ROUTING_KEY, payload };
+    const { signed } = event({ payload: JSON.stringify(payload) });
+    expect(signedTextOf({ ...record, correlationId })).toBe(signed);
+    const without = signed.replace(`|${correlationId}|`, '||');
+    expect(signedTextOf({ ...record, correlationId: null })).toBe(without);
+    expect(signedTextOf({ ...record, source: 'a|b', correlationId })).toBeUndefined();
   });
 
   it('takes the event out of what a webhook posts', async () => {

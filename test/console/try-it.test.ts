@@ -55,12 +55,26 @@ describe.skipIf(!HAS_BROWSER)('the panel "Try it"', () => {
   });
 
   it('takes a behaviour that is chosen', async () => {
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route('**/dev/simulator', async (route) => {
+      if (route.request().method() === 'PUT') await held;
+      await route.continue();
+    });
     await panel().getByLabel('How the plant behaves').selectOption('slow');
-    // The choice stays while the plant changes.
+    // The choice stays while the plant changes, also when the panel has looked at the plant again.
+    await panel().getByText('The plant changes to "slow"…').waitFor();
+    const looked = (answer: { url: () => string; request: () => { method: () => string } }) =>
+      answer.url().endsWith('/dev/simulator') && answer.request().method() === 'GET';
+    await page.waitForResponse(looked);
     expect(await panel().getByLabel('How the plant behaves').inputValue()).toBe('slow');
+    release();
     await panel().getByText('It obeys at once and acknowledges 5 s later.').waitFor(SOON);
     await panel().getByLabel('How the plant behaves').selectOption('on');
     await panel().getByText('It reports and obeys.').waitFor(SOON);
+    await page.unroute('**/dev/simulator');
   });
 
   it('causes an outcome whatever was caused before it', async () => {

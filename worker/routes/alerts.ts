@@ -75,11 +75,11 @@ export const alertRoutes = [
     },
     handler: async (c, { query }) => {
       const of = c.get('tenant');
-      if (query.kind === 'ALERT')
-        return longPageOf(
-          await pageAlerts(c.env.DB, of, { ...query, openAtMs: query.at }, query, Date.now()),
-          ...([query, alertRecordOf, alertCursorOf] as const),
-        );
+      if (query.kind === 'ALERT') {
+        const filter = { ...query, openAtMs: query.at };
+        const found = await pageAlerts(c.env.DB, of, filter, query, Date.now());
+        return longPageOf(found, query, alertRecordOf, alertCursorOf);
+      }
       const rules = await pageAlertRules(c.env.DB, of, query, query);
       return longPageOf<AlertRuleRow, Shown>(rules, query, ruleRecordOf, ruleCursorOf);
     },

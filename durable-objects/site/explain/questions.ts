@@ -37,10 +37,9 @@ export async function answer(sources: QuestionSources, question: SiteQuestion): 
 }
 
 /** The telemetry that was the latest at a time; of a time to come, the one of now. */
-function readTelemetryAt(sources: QuestionSources, askedMs: number): string {
+function readTelemetryAt(sources: QuestionSources, atMs: number): string {
   const now = sources.clock.now();
-  if (askedMs >= now) return JSON.stringify(sources.feed.latest(now));
-  const atMs = askedMs;
+  if (atMs >= now) return JSON.stringify(sources.feed.latest(now));
   const recorded = sources.planJournal.rows.at(atMs);
   const { registry, store, configuration } = sources;
   const mode = (recorded && modeOf(recorded.facts, atMs)) ?? configuration.state.config.operatingMode;
