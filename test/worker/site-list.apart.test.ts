@@ -20,7 +20,7 @@ async function addPlants({ id }: Organization, count: number): Promise<void> {
   await env.DB.prepare(batteries).bind(id).run();
 }
 
-it('a list of 10 000 plants queries D1 three times, like a list of one', async () => {
+it('a list of 10 000 plants queries D1 twice, like a list of one', async () => {
   const counts: number[] = [];
   for (const count of [1, MOST]) {
     const organization = await createOrganization();
@@ -33,5 +33,5 @@ it('a list of 10 000 plants queries D1 three times, like a list of one', async (
     expect([plants.length, batteries.length]).toEqual([count, 2 * count]);
     counts.push(reads.count);
   }
-  expect(counts).toEqual([3, 3]);
+  expect(counts).toEqual([2, 2]);
 });

@@ -34,18 +34,20 @@ const it = test
     return lines;
   });
 
-/** Makes every statement fail with that message, or only those whose SQL matches. */
-function breakD1(message: string, kind?: RegExp): void {
-  const prototype = Object.getPrototypeOf(env.DB) as D1Database;
-  const { prepare } = prototype;
-  const fail = () => Promise.reject(new Error(message));
-  const statement = { bind: () => statement, first: fail, run: fail, all: fail, raw: fail };
-  vi.spyOn(prototype, 'prepare').mockImplementation(function (this: D1Database, sql) {
-    return kind?.test(sql) === false
-      ? prepare.call(this, sql)
-      : (statement as unknown as D1PreparedStatement);
-  });
-  if (!kind) vi.spyOn(prototype, 'batch').mockImplementation(fail);
+/** Makes every statement fail with that message, or only those whose SQL matches, and batches with one of them. */
+function breakD1(message: string, kind = /^/): void {
+  const database = Object.getPrototypeOf(env.DB) as Record<string, (...given: unknown[]) => Promise<unknown>>;
+  const statement = Object.getPrototypeOf(env.DB.prepare('SELECT 1')) as typeof database;
+  const breakMethod = (prototype: typeof database, method: string) => {
+    const own = prototype[method];
+    vi.spyOn(prototype, method).mockImplementation(async function (this: unknown, ...given) {
+      const statements = (method === 'batch' ? given[0] : [this]) as { statement: string }[];
+      if (statements.some((one) => kind.test(one.statement))) throw new Error(message);
+      return await own?.apply(this, given);
+    });
+  };
+  for (const method of ['first', 'run', 'all', 'raw']) breakMethod(statement, method);
+  breakMethod(database, 'batch');
 }
 
 async function expectUnavailable(response: Response): Promise<void> {

@@ -93,7 +93,7 @@ export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
   const plaintext = c.req.header('x-api-key');
   if (!plaintext) throw unauthorized('Missing header X-API-Key: send your API key in it');
   const now = Date.now();
-  const apiKey = await findApiKey(c.env.DB, plaintext, now);
+  const apiKey = await findApiKey(c.env.DB, plaintext, now, c.req.param('siteId')?.toLowerCase());
   if (!apiKey)
     throw unauthorized('The API key in X-API-Key is unknown, revoked or expired: send a valid one');
   const address = addressOf(c);

@@ -2,10 +2,10 @@
  * The key of a request or a dial, looked up in D1 by its hash and never cached: a revocation is effective at once
  * [C-5.6].
  */
-import { and, eq, isNull } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { apiKeys, organizations } from '../../migrations/schema.ts';
+import { apiKeys, organizations, plants } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
@@ -26,6 +26,8 @@ export interface ApiKey {
   /** Settings and ceilings of the key's organization. */
   settings: OrganizationSettings;
   ceilings: Record<string, number>;
+  /** The plant that the lookup named, if it is one of the key's organization; else null. */
+  namedPlantId: string | null;
 }
 
 /** Why a key is refused. */
@@ -34,20 +36,29 @@ export type KeyRefusal = 'unknown key' | 'revoked key' | 'expired key' | 'suspen
 /** A valid key; or the reason why the key is rejected, with the key itself if it exists. */
 export type JudgedKey = { refusal: undefined; key: ApiKey } | { refusal: KeyRefusal; key?: ApiKey };
 
-/** The active key with this plaintext; undefined if it is refused. */
+/**
+ * The active key with this plaintext; undefined if it is refused. `plantId`: the plant that the request names, so that
+ * the same query looks it up.
+ */
 export async function findApiKey(
   database: D1Database,
   plaintext: string,
   now: number,
+  plantId?: string,
 ): Promise<ApiKey | undefined> {
-  const { refusal, key } = await judgeApiKey(database, plaintext, now);
+  const { refusal, key } = await judgeApiKey(database, plaintext, now, plantId);
   return refusal === undefined ? key : undefined;
 }
 
 /** Looks a key up and checks it. A key with a wrong checksum is mistyped and is rejected without a lookup. */
-export async function judgeApiKey(database: D1Database, plaintext: string, now: number): Promise<JudgedKey> {
+export async function judgeApiKey(
+  database: D1Database,
+  plaintext: string,
+  now: number,
+  plantId?: string,
+): Promise<JudgedKey> {
   if (!isWellFormedApiKey(plaintext)) return { refusal: 'unknown key' };
-  const found = await findByHash(database, sha256Hex(plaintext));
+  const found = await findByHash(database, sha256Hex(plaintext), plantId);
   if (!found) return { refusal: 'unknown key' };
   const { row, key, isSuspended } = found;
   if (row.revokedAtMs !== null) return { refusal: 'revoked key', key };
@@ -92,20 +103,11 @@ export async function takeProbe(
 async function findByHash(
   database: D1Database,
   keyHash: string,
+  plantId = '',
 ): Promise<{ row: ApiKeyRow; key: ApiKey; isSuspended: boolean } | undefined> {
-  const [found] = await drizzle(database)
-    .select({
-      row: apiKeys,
-      slug: organizations.slug,
-      settings: organizations.settings,
-      ceilings: organizations.ceilings,
-      suspendedAtMs: organizations.suspendedAtMs,
-    })
-    .from(apiKeys)
-    .innerJoin(organizations, eq(organizations.id, apiKeys.organizationId))
-    .where(eq(apiKeys.keyHash, keyHash));
+  const [found] = await lookupIn(database).execute({ keyHash, plantId });
   if (!found) return undefined;
-  const { row, slug, settings, ceilings, suspendedAtMs } = found;
+  const { row, slug, settings, ceilings, suspendedAtMs, namedPlantId } = found;
   const key: ApiKey = {
     id: row.id,
     prefix: row.keyPrefix,
@@ -117,8 +119,42 @@ async function findByHash(
     lastUsedAtMs: row.lastUsedAtMs,
     settings: organizationSettings.parse(settings),
     ceilings,
+    namedPlantId,
   };
   return { row, key, isSuspended: suspendedAtMs !== null };
+}
+
+type Lookup = ReturnType<typeof prepareLookup>;
+
+/** Each request with a key makes this query, so its text is made once for a database. */
+const lookups = new WeakMap<D1Database, Lookup>();
+
+function lookupIn(database: D1Database): Lookup {
+  const known = lookups.get(database);
+  if (known) return known;
+  const lookup = prepareLookup(database);
+  lookups.set(database, lookup);
+  return lookup;
+}
+
+function prepareLookup(database: D1Database) {
+  return drizzle(database)
+    .select({
+      row: apiKeys,
+      slug: organizations.slug,
+      settings: organizations.settings,
+      ceilings: organizations.ceilings,
+      suspendedAtMs: organizations.suspendedAtMs,
+      namedPlantId: plants.id,
+    })
+    .from(apiKeys)
+    .innerJoin(organizations, eq(organizations.id, apiKeys.organizationId))
+    .leftJoin(
+      plants,
+      and(eq(plants.id, sql.placeholder('plantId')), eq(plants.organizationId, apiKeys.organizationId)),
+    )
+    .where(eq(apiKeys.keyHash, sql.placeholder('keyHash')))
+    .prepare();
 }
 
 /** The organization of a key; undefined if no key has this id. */

@@ -1,5 +1,5 @@
 /** Plants in D1, and the sub-device list of the partner surface. */
-import { and, asc, eq, getTableColumns, or, type SQL, sql } from 'drizzle-orm';
+import { and, asc, eq, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -22,6 +22,8 @@ import { ceilingOf } from './organizations.ts';
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
 
+const BY_NAME = [asc(plants.name), asc(plants.id)];
+
 /** An organization's plants, ordered by name; only those with the metering point `ean` if it is given. */
 export async function listPlants(
   database: D1Database,
@@ -32,7 +34,7 @@ export async function listPlants(
     .select()
     .from(plants)
     .where(ofOrganization(organizationId, ean))
-    .orderBy(asc(plants.name), asc(plants.id));
+    .orderBy(...BY_NAME);
 }
 
 function ofOrganization(organizationId: string, ean: string | undefined) {
@@ -52,18 +54,26 @@ export async function isPlantOf(
   return found.length > 0;
 }
 
-/** The sub-devices of all plants, or of the plants with the metering point `ean`, ordered by external id. */
-export async function listSubDevices(
-  database: D1Database,
-  organizationId: string,
-  ean?: string,
-): Promise<SubDeviceRow[]> {
-  return await drizzle(database)
-    .select(getTableColumns(subDevices))
-    .from(subDevices)
-    .innerJoin(plants, eq(plants.id, subDevices.plantId))
-    .where(ofOrganization(organizationId, ean))
-    .orderBy(asc(subDevices.externalId));
+/** What the partner's list of sites shows: the plants as of `listPlants`, and sub-devices ordered by external id. */
+export async function listSites(database: D1Database, organizationId: string, ean?: string) {
+  const db = drizzle(database);
+  const isMeant = ofOrganization(organizationId, ean);
+  const { id, name, status, externalPlantId, eanCons, eanProd } = plants;
+  const { plantId, externalId: deviceId, assetType } = subDevices;
+  const [ofPlants, ofSubDevices] = await db.batch([
+    db
+      .select({ id, name, status, externalPlantId, eanCons, eanProd })
+      .from(plants)
+      .where(isMeant)
+      .orderBy(...BY_NAME),
+    db
+      .select({ plantId, deviceId, assetType, name: subDevices.name, status: subDevices.status })
+      .from(subDevices)
+      .innerJoin(plants, eq(plants.id, plantId))
+      .where(isMeant)
+      .orderBy(asc(deviceId)),
+  ]);
+  return { plants: ofPlants, subDevices: ofSubDevices };
 }
 
 const ORDER: ListOrder = { column: plants.name, id: plants.id, direction: 'asc' };

@@ -14,7 +14,7 @@ import { siteConfigSnapshot } from '../../../protocol/site-config.ts';
 import { maySee, requireSite } from '../../auth/access.ts';
 import { jsonList } from '../../http/json-stream.ts';
 import { instantParameter, integerParameter, requireRange } from '../../http/query.ts';
-import { listPlants, listSubDevices } from '../../registry/plants.ts';
+import { listSites } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
 import { siteRead } from './site-read.ts';
 import { siteParameters, VCP_READ } from './vcp-read.ts';
@@ -30,28 +30,15 @@ export const siteRoutes = [
     },
     handler: async (c, { query }) => {
       const apiKey = c.get('apiKey');
-      const [rows, subDevices] = await Promise.all([
-        listPlants(c.env.DB, apiKey.organizationId, query.ean),
-        listSubDevices(c.env.DB, apiKey.organizationId, query.ean),
-      ]);
-      const visible = rows.filter((plant) => maySee(apiKey, plant.id));
+      const { plants, subDevices } = await listSites(c.env.DB, apiKey.organizationId, query.ean);
+      const visible = plants.filter((plant) => maySee(apiKey, plant.id));
       const byPlant = Map.groupBy(subDevices, (subDevice) => subDevice.plantId);
       return {
-        plants: visible.map(({ id, name, status, externalPlantId, eanCons, eanProd }) => {
-          const own = byPlant.get(id) ?? [];
+        plants: visible.map((plant) => {
+          const own = byPlant.get(plant.id) ?? [];
           return {
-            id,
-            name,
-            status,
-            externalPlantId,
-            eanCons,
-            eanProd,
-            subDevices: own.map((one) => ({
-              deviceId: one.externalId,
-              assetType: one.assetType,
-              name: one.name,
-              status: one.status,
-            })),
+            ...plant,
+            subDevices: own.map(({ plantId, ...shown }) => shown),
             supportedCommands: supportedCommands(own.map((one) => one.assetType)),
           };
         }),
