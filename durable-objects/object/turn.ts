@@ -1,11 +1,14 @@
 /**
  * A turn is one transaction of an object with its `now`: all its writes are committed or rolled back together
  * (rule 3). A function that writes takes a turn; a function without one cannot write. Changes of memory and
- * sends are done after the commit:
+ * sends are done after all writes:
  *
- *   work ─► ending ─► commit ─► remembered ─► sent
+ *   work ─► ending ─► remembered ─► sent ─► the runtime commits, and only then lets out what was sent
  *    │ step: a savepoint; if it throws, only its own writes, memory changes and sends are undone
- *    │ anything else that throws: everything is rolled back, and the object restarts from its storage
+ *    │ anything else that throws: the object is aborted, so that the runtime rolls back and the object restarts
+ *
+ * The runtime keeps all writes of one event in one transaction, so a turn needs no savepoint of its own: an aborted
+ * object commits nothing, and no code of it runs on.
  */
 
 import type { Clock } from './clock.ts';
@@ -68,12 +71,12 @@ export class Turn {
     this.#undos.push(undo);
   }
 
-  /** Runs `change`, which changes memory, after the commit. */
+  /** Runs `change`, which changes memory, after all writes of the turn. */
   remember(change: () => void): void {
     this.#memories.push(change);
   }
 
-  /** Runs `send` after the commit and after the memory changes. */
+  /** Runs `send` after the memory changes. */
   send(send: () => void): void {
     this.#sends.push(send);
   }
@@ -105,7 +108,7 @@ export class Turn {
     }
   }
 
-  /** Only for `Turns`: returns and removes the memory changes that wait for the commit. */
+  /** Only for `Turns`: returns and removes the memory changes that wait for the end of the writes. */
   takeMemories(): (() => void)[] {
     return this.#memories.splice(0);
   }
@@ -119,7 +122,7 @@ export class Turn {
 const DISCARDED = new Error('the rehearsal ends here');
 
 export interface TurnHooks {
-  /** Writes collected changes; the last work in every transaction. */
+  /** Writes collected changes; the last writes of every turn. */
   ending(turn: Turn): void;
   /** Called after the sends: sets the alarm for the agenda and starts work that waited for the end of the turn. */
   ended(): void;
@@ -173,13 +176,10 @@ export class Turns {
     this.#isRunning = true;
     let value: Value;
     try {
-      value = this.#ctx.storage.transactionSync(() => {
-        const done = work(turn);
-        this.#hooks.ending(turn);
-        return done;
-      });
+      value = work(turn);
+      this.#hooks.ending(turn);
     } catch (error) {
-      console.error('turn failed and was undone, the object restarts', { stack: stackOf(error) });
+      console.error('turn failed and is undone, the object restarts', { stack: stackOf(error) });
       this.#ctx.abort('write failed');
       throw error;
     } finally {

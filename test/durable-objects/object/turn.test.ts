@@ -2,7 +2,7 @@
  * A turn: steps that are undone separately, effects that wait for the commit, and the state left by a turn
  * that fails as a whole [rule 3].
  */
-import { runInDurableObject } from 'cloudflare:test';
+import { env, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { siteOf } from '#workerd/world.ts';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
@@ -28,19 +28,8 @@ async function onBench(work: (bench: Bench) => void, ending: (turn: Turn) => voi
     storage.sql.exec("CREATE TABLE note (text TEXT NOT NULL CHECK (text <> ''))");
     const log: string[] = [];
     const aborts: unknown[] = [];
-    let depth = 0;
-    const transactionSync = <Value>(body: () => Value): Value => {
-      depth += 1;
-      try {
-        const value = storage.transactionSync(body);
-        if (depth === 1) log.push('committed');
-        return value;
-      } finally {
-        depth -= 1;
-      }
-    };
     const ctx = {
-      storage: { sql: storage.sql, transactionSync },
+      storage,
       abort: (reason: unknown) => aborts.push(reason),
     } as unknown as DurableObjectState;
     const hooks = {
@@ -132,15 +121,7 @@ describe('a step that throws', () => {
         });
         log.push('rest');
       });
-      expect(log).toEqual([
-        'undo third',
-        'undo second',
-        'undo first',
-        'rest',
-        'ending',
-        'committed',
-        'ended',
-      ]);
+      expect(log).toEqual(['undo third', 'undo second', 'undo first', 'rest', 'ending', 'ended']);
     });
   });
 
@@ -157,7 +138,6 @@ describe('a step that throws', () => {
       expect(log).toEqual([
         'second undone',
         'ending',
-        'committed',
         'first remembered',
         'third remembered',
         'first sent',
@@ -184,7 +164,7 @@ describe('a step within a step', () => {
         expect(stood).toBe(true);
       });
       expect(notes()).toEqual(['outer', 'rest of outer']);
-      expect(log).toEqual(['inner undone', 'ending', 'committed', 'outer remembered', 'outer sent', 'ended']);
+      expect(log).toEqual(['inner undone', 'ending', 'outer remembered', 'outer sent', 'ended']);
     });
   });
 
@@ -201,14 +181,7 @@ describe('a step within a step', () => {
         note(turn, 'rest');
       });
       expect(notes()).toEqual(['rest']);
-      expect(log).toEqual([
-        'rest of outer undone',
-        'inner undone',
-        'outer undone',
-        'ending',
-        'committed',
-        'ended',
-      ]);
+      expect(log).toEqual(['rest of outer undone', 'inner undone', 'outer undone', 'ending', 'ended']);
     });
   });
 
@@ -225,7 +198,7 @@ describe('a step within a step', () => {
         }),
       );
       expect(notes()).toEqual([]);
-      expect(log).toEqual(['inner undone', 'outer undone', 'ending', 'committed', 'ended']);
+      expect(log).toEqual(['inner undone', 'outer undone', 'ending', 'ended']);
     });
   });
 });
@@ -241,16 +214,7 @@ describe('a turn that succeeds', () => {
         turn.undo(() => log.push('undone'));
         log.push('work');
       });
-      expect(log).toEqual([
-        'work',
-        'ending',
-        'committed',
-        'remembered 1',
-        'remembered 2',
-        'sent 1',
-        'sent 2',
-        'ended',
-      ]);
+      expect(log).toEqual(['work', 'ending', 'remembered 1', 'remembered 2', 'sent 1', 'sent 2', 'ended']);
     });
   });
 
@@ -293,12 +257,12 @@ describe('a turn that succeeds', () => {
         (turn) => changeAll(turn, log, 'first'),
         () => log.push('caller'),
       );
-      expect(log).toEqual(['ending', 'committed', 'first remembered', 'first sent', 'caller', 'ended']);
+      expect(log).toEqual(['ending', 'first remembered', 'first sent', 'caller', 'ended']);
       const failing = () => {
         throw new Error('broken');
       };
       expect(() => turns.run((turn) => changeAll(turn, log, 'second'), failing)).toThrow('broken');
-      expect(log.slice(6)).toEqual(['ending', 'committed', 'second remembered', 'second sent', 'ended']);
+      expect(log.slice(5)).toEqual(['ending', 'second remembered', 'second sent', 'ended']);
     });
   });
 
@@ -309,7 +273,7 @@ describe('a turn that succeeds', () => {
         turn.send(() => turns.run((next) => note(next, 'second')));
       });
       expect(notes()).toEqual(['first', 'second']);
-      expect(log).toEqual(['ending', 'committed', 'ending', 'committed', 'ended', 'ended']);
+      expect(log).toEqual(['ending', 'ending', 'ended', 'ended']);
     });
   });
 
@@ -326,70 +290,138 @@ describe('a turn that succeeds', () => {
   });
 });
 
+/**
+ * An object whose event `work` runs with the runtime's own storage and abort. Returns how the event failed, and what
+ * stands in the table `note` after the object has restarted.
+ */
+async function inOwnEvent(
+  work: (turns: Turns, state: DurableObjectState) => unknown,
+  ending: (turn: Turn) => void = () => {},
+): Promise<{ failure: unknown; stored: string[] }> {
+  const id = crypto.randomUUID();
+  await runInDurableObject(siteOf(id), (_site, { storage }) => {
+    storage.sql.exec("CREATE TABLE note (text TEXT NOT NULL CHECK (text <> ''))");
+    storage.sql.exec("INSERT INTO note (text) VALUES ('earlier')");
+  });
+  const event = runInDurableObject(siteOf(id), async (_site, state) => {
+    await work(new Turns(state, { now: () => NOW_MS }, { ending, ended: () => {} }), state);
+  });
+  const failure = await event.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  const stored = await runInDurableObject(siteOf(id), (_site, { storage }) =>
+    storage.sql.exec<{ text: string }>('SELECT text FROM note ORDER BY rowid').toArray(),
+  );
+  return { failure, stored: stored.map(({ text }) => text) };
+}
+
 describe('a turn that fails', () => {
-  const failures: [string, (turn: Turn) => void, (turn: Turn) => void, RegExp][] = [
-    ['during its work', fail, () => {}, /^poison$/],
-    ['in a write that the database refuses', (turn) => note(turn, ''), () => {}, /CHECK constraint failed/],
-    ['during its ending', () => {}, fail, /^poison$/],
+  const aborted = expect.objectContaining({ message: 'write failed' });
+  const failures: [string, (turn: Turn) => void, (turn: Turn) => void, string][] = [
+    ['during its work', fail, () => {}, 'poison'],
+    ['in a write that the database refuses', (turn) => note(turn, ''), () => {}, 'CHECK constraint failed'],
+    ['during its ending', () => {}, fail, 'poison'],
   ];
 
   it.each(failures)(
-    '%s writes nothing, changes no memory, sends nothing, and aborts the object [rule 3]',
+    '%s stores nothing, changes no memory, sends nothing, and aborts the object [rule 3]',
     async (_where, work, ending, message) => {
-      let isFailing = true;
-      await onBench(
-        ({ turns, log, aborts, notes }) => {
-          const run = () =>
-            turns.run((turn) => {
-              changeAll(turn, log, 'all');
-              turn.step(() => changeAll(turn, log, 'step'));
-              if (isFailing) work(turn);
-            });
-          expect(run).toThrow(message);
-          expect(notes()).toEqual([]);
-          expect(log.filter((word) => word !== 'ending')).toEqual([]);
-          expect(aborts).toEqual(['write failed']);
-          expect(turns.rowsWritten).toBe(0);
-
-          isFailing = false;
-          run();
-          expect(notes()).toEqual(['all', 'step']);
-          expect(aborts).toHaveLength(1);
-        },
-        (turn) => {
-          if (isFailing) ending(turn);
-        },
-      );
+      const log: string[] = [];
+      const answers: boolean[] = [];
+      const failing = (turn: Turn) => {
+        changeAll(turn, log, 'all');
+        answers.push(turn.step(() => changeAll(turn, log, 'step')));
+        work(turn);
+      };
+      const { failure, stored } = await inOwnEvent((turns) => turns.run(failing), ending);
+      expect(JSON.stringify(vi.mocked(console.error).mock.calls)).toContain(message);
+      expect(failure).toEqual(aborted);
+      expect(answers).toEqual([true]);
+      expect(log).toEqual([]);
+      expect(stored).toEqual(['earlier']);
     },
   );
 
-  it('undoes the steps that succeeded in it, although they returned true [rule 3]', async () => {
-    await onBench(({ turns, notes }) => {
-      const answers: boolean[] = [];
+  it('takes with it what the same event wrote before it, and nothing of the event runs after it [rule 3]', async () => {
+    const log: string[] = [];
+    const { failure, stored } = await inOwnEvent((turns) => {
+      turns.run((turn) => note(turn, 'a turn before'));
+      try {
+        turns.run((turn) => {
+          note(turn, 'half');
+          fail();
+        });
+      } catch {
+        log.push('caught');
+      } finally {
+        log.push('went on');
+      }
+    });
+    expect(failure).toEqual(aborted);
+    expect(log).toEqual([]);
+    expect(stored).toEqual(['earlier']);
+  });
+
+  it('leaves what an earlier event stored, and turns of the restarted object work [rule 3]', async () => {
+    const { failure, stored } = await inOwnEvent(async (turns, { storage }) => {
+      turns.run((turn) => note(turn, 'stored'));
+      await storage.sync();
+      turns.run((turn) => {
+        note(turn, 'half');
+        fail();
+      });
+    });
+    expect(failure).toEqual(aborted);
+    expect(stored).toEqual(['earlier', 'stored']);
+  });
+
+  it.each([
+    ['does not let out what a turn of the same event sent before it', fail, 0],
+    ['has no part in what another turn sends if it does not fail', () => {}, 1],
+  ])('%s [rule 3]', async (_what, second, arrived) => {
+    const most = 10;
+    const counter = () => env.REQUESTS.get(env.REQUESTS.idFromName('receiver'));
+    const before = (await counter().take(most)).remaining;
+    await inOwnEvent((turns) => {
+      turns.run((turn) => {
+        note(turn, 'sender');
+        turn.send(
+          () =>
+            void counter()
+              .take(most)
+              .then(undefined, () => {}),
+        );
+      });
+      turns.run(second);
+    });
+    expect(before - (await counter().take(most)).remaining).toBe(1 + arrived);
+  });
+
+  it('counts none of its rows as written [rule 9]', async () => {
+    await onBench(({ turns, aborts }) => {
       const run = () =>
         turns.run((turn) => {
-          answers.push(turn.step(() => note(turn, 'stood')));
+          note(turn, 'half');
           fail();
         });
       expect(run).toThrow('poison');
-      expect(answers).toEqual([true]);
-      expect(notes()).toEqual([]);
+      expect(aborts).toEqual(['write failed']);
+      expect(turns.rowsWritten).toBe(0);
     });
   });
 });
 
 describe('a turn within a turn', () => {
-  it('throws: the outer turn fails too, writes nothing, and aborts the object [rule 3]', async () => {
-    await onBench(({ turns, notes, aborts }) => {
-      const run = () =>
-        turns.run((turn) => {
-          note(turn, 'outer');
-          turns.run((inner) => note(inner, 'inner'));
-        });
-      expect(run).toThrow('a turn began inside another one');
-      expect(notes()).toEqual([]);
-      expect(aborts).toEqual(['write failed']);
-    });
+  it('throws: the outer turn fails too, stores nothing, and aborts the object [rule 3]', async () => {
+    const { failure, stored } = await inOwnEvent((turns) =>
+      turns.run((turn) => {
+        note(turn, 'outer');
+        turns.run((inner) => note(inner, 'inner'));
+      }),
+    );
+    expect(failure).toMatchObject({ message: 'write failed' });
+    expect(stored).toEqual(['earlier']);
   });
 
   it('throws in a step: that step fails, and the outer turn succeeds [rule 3]', async () => {
