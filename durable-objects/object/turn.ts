@@ -16,6 +16,9 @@ import type { Fence } from './fence.ts';
 import { stackOf } from './reason.ts';
 import type { SqlRow } from './sql.ts';
 
+/** The most values that Cloudflare binds to one statement. */
+const MAX_BINDINGS = 100;
+
 type Write = `INSERT ${string}` | `UPDATE ${string}` | `DELETE ${string}`;
 
 export class Turn {
@@ -48,6 +51,19 @@ export class Turn {
     const columns = Object.keys(row);
     const marks = columns.map(() => '?').join(', ');
     this.write(`${verb} INTO ${table} (${columns.join(', ')}) VALUES (${marks})`, ...Object.values(row));
+  }
+
+  /** Inserts rows with the same columns, with as few statements as the number of bindings allows. */
+  insertAll(table: string, rows: readonly Readonly<SqlRow>[]): void {
+    const columns = Object.keys(rows[0] ?? {});
+    const perStatement = Math.floor(MAX_BINDINGS / columns.length);
+    for (let start = 0; start < rows.length; start += perStatement) {
+      const some = rows.slice(start, start + perStatement);
+      const marks = `(${columns.map(() => '?').join(', ')})`;
+      const values = some.flatMap((row) => columns.map((column) => row[column] ?? null));
+      const all = some.map(() => marks).join(', ');
+      this.write(`INSERT INTO ${table} (${columns.join(', ')}) VALUES ${all}`, ...values);
+    }
   }
 
   /** Inserts a row, or replaces the one with the same key. */

@@ -89,9 +89,12 @@ export class Outbox implements DueSource {
    * with rows has a due time, even if the following delivery fails.
    */
   write(turn: Turn): void {
-    for (const row of this.#emitted.splice(0)) {
-      const stored = this.#rows.insert(turn, row);
-      turn.remember(() => this.#add(stored));
+    const emitted = this.#emitted.splice(0);
+    if (emitted.length > 0) {
+      const stored = this.#rows.insert(turn, emitted);
+      turn.remember(() => {
+        for (const row of stored) this.#add(row);
+      });
     }
     for (const [name, lane] of this.#lanes) {
       if (lane.received <= lane.deleted) continue;

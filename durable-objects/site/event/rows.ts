@@ -76,16 +76,15 @@ export class OutboxRows {
     );
   }
 
-  /** Inserts a row; returns it with its sequence. */
-  insert(turn: Turn, row: NewOutboxRow): OutboxRow {
-    const sequence = this.#nextSequence(turn);
+  /** Inserts rows; returns them with their sequences. */
+  insert(turn: Turn, rows: readonly NewOutboxRow[]): OutboxRow[] {
     const count = this.count;
     turn.undo(() => {
       this.#count = undefined;
     });
-    this.#count = count + 1;
-    const stored = { ...row, sequence };
-    turn.insert('outbox', stored);
+    this.#count = count + rows.length;
+    const stored = rows.map((row) => ({ ...row, sequence: this.#nextSequence(turn) }));
+    turn.insertAll('outbox', stored);
     return stored;
   }
 
