@@ -4,7 +4,7 @@
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { base64 } from './base64.ts';
-import { MAX_SHORT_CHARS, ShortHmac } from './short-hmac.ts';
+import { MAX_SHORT_CHARS, ShortHmac, shortSha256Hex } from './short-sha256.ts';
 
 const MAX_SHORT_KEY_BYTES = 64;
 /** Keys of which the hashed blocks are in memory. When there are so many, all are forgotten. */
@@ -49,6 +49,7 @@ export function verifyHmac(key: string | Uint8Array, text: string, mac: string):
 }
 
 export function sha256Hex(text: string): string {
+  if (text.length <= MAX_SHORT_CHARS) return shortSha256Hex(text);
   return createHash('sha256').update(text).digest('hex');
 }
 

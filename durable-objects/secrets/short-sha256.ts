@@ -1,7 +1,7 @@
 /**
- * HMAC-SHA256 (FIPS 198-1, FIPS 180-4) of short texts. The runtime makes a stream object for each HMAC, which takes longer
- * than the hash of a device's message; here the two blocks that depend only on the key are hashed once, and a message
- * needs no object. Kept libraries are slower than the runtime (docs/performance.md).
+ * SHA-256 and HMAC-SHA256 (FIPS 180-4, FIPS 198-1) of short texts. The runtime makes a stream object for each of them,
+ * which takes longer than the hash of a device's message; here a text needs no object, and of an HMAC the two blocks
+ * that depend only on the key are hashed once. Kept libraries are slower than the runtime (docs/performance.md).
  */
 
 /** Beyond this length the runtime is faster. */
@@ -42,23 +42,39 @@ export class ShortHmac {
 
   /** The MAC of a text of at most `MAX_SHORT_CHARS` as UTF-8, in lower-case hex. */
   hex(text: string): string {
-    const { written } = encoder.encodeInto(text, padded.subarray(0, MAX_BYTES));
-    const end = ((written + 9 + BLOCK - 1) >>> 6) * BLOCK;
-    padded.fill(0, written, end);
-    padded[written] = 0x80;
-    const bits = (BLOCK + written) * 8;
-    for (let byte = 0; byte < 4; byte++) padded[end - 1 - byte] = bits >>> (8 * byte);
     hash.set(this.#inner);
-    for (let at = 0; at < end; at += BLOCK) compress(padded, at);
+    hashText(text, BLOCK);
     for (let index = 0; index < 32; index++)
       outerBlock[index] = (hash[index >>> 2] ?? 0) >>> (24 - 8 * (index & 3));
     hash.set(this.#outer);
     compress(outerBlock, 0);
-    let mac = '';
-    for (let index = 0; index < 32; index++)
-      mac += HEX[((hash[index >>> 2] ?? 0) >>> (24 - 8 * (index & 3))) & 0xff];
-    return mac;
+    return hashHex();
   }
+}
+
+/** The SHA-256 of a text of at most `MAX_SHORT_CHARS` as UTF-8, in lower-case hex. */
+export function shortSha256Hex(text: string): string {
+  hash.set(INITIAL);
+  hashText(text, 0);
+  return hashHex();
+}
+
+/** Takes the text and the padding after it into `hash`, which has already taken `before` bytes. */
+function hashText(text: string, before: number): void {
+  const { written } = encoder.encodeInto(text, padded.subarray(0, MAX_BYTES));
+  const end = ((written + 9 + BLOCK - 1) >>> 6) * BLOCK;
+  padded.fill(0, written, end);
+  padded[written] = 0x80;
+  const bits = (before + written) * 8;
+  for (let byte = 0; byte < 4; byte++) padded[end - 1 - byte] = bits >>> (8 * byte);
+  for (let at = 0; at < end; at += BLOCK) compress(padded, at);
+}
+
+function hashHex(): string {
+  let hex = '';
+  for (let index = 0; index < 32; index++)
+    hex += HEX[((hash[index >>> 2] ?? 0) >>> (24 - 8 * (index & 3))) & 0xff];
+  return hex;
 }
 
 /** The hash after the key, combined with a pad. */
