@@ -15,7 +15,7 @@ import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import { Confirms } from './confirms.ts';
 import { type Content, ContentAssembly, checkProperties, noMethodFrame, readPublish } from './content.ts';
 import { Unacked } from './unacked.ts';
-import type { Uplink } from './uplink.ts';
+import type { SettleOutcome, Uplink } from './uplink.ts';
 import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { encodeDelivery } from './wire/delivery.ts';
@@ -59,7 +59,10 @@ export class Channel {
   #openPublishes = 0;
   #content: ContentAssembly | undefined;
   #confirms: Confirms | undefined;
+  /** Of the consumers that begin from now on; 0 = none. */
   prefetch = 0;
+  /** The smallest prefetch that the client has set on this channel, for its consumers or for all of them. */
+  #leastPrefetch = Number.POSITIVE_INFINITY;
   /** The queue that was declared last: an empty queue name refers to it. */
   lastQueue = '';
   readonly unacked = new Unacked();
@@ -194,6 +197,22 @@ export class Channel {
     if (this.#state !== 'open' || !this.unacked.isOverdue(now)) return;
     const what = `delivery acknowledgement on channel ${this.id} timed out. Timeout value used: ${LIMIT.unacknowledgedMs} ms. This timeout value can be configured, see consumers doc guide to learn more`;
     this.fail(channelError(406, what, 0));
+  }
+
+  /** `isShared`: for all consumers of the channel together, which the object counts. */
+  setPrefetch(count: number, isShared: boolean): void {
+    if (count > 0) this.#leastPrefetch = Math.min(this.#leastPrefetch, count);
+    if (isShared) this.uplink.send({ kind: 'qos', channel: this.id, prefetch: count });
+    else this.prefetch = count;
+  }
+
+  /**
+   * Settles deliveries. An ack may wait if most of each prefetch is free, so that the next delivery does not depend on
+   * it.
+   */
+  settle(outcome: SettleOutcome, leases: readonly number[]): void {
+    const held = this.unacked.size + this.uplink.collected + leases.length;
+    this.uplink.settle(outcome, leases, outcome === 'ack' && held < this.#leastPrefetch / 2);
   }
 
   // ends

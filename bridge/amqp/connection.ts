@@ -47,7 +47,7 @@ export class AmqpConnection {
     this.#events = events;
     this.#output = new Output(stream);
     this.#output.beforeFlush = () => {
-      this.#uplink?.flush();
+      this.#uplink?.endTurn();
       this.#channels?.flushConfirms();
     };
     this.#output.onDrained = () => this.#proceed();

@@ -13,6 +13,10 @@ export class Unacked {
   /** All tags up to this one were delivered too long ago. */
   #oldTag = 0;
 
+  get size(): number {
+    return this.#leases.size;
+  }
+
   /** Returns the tag of a new delivery. Without a lease (no_ack) there is nothing to settle. */
   add(lease: number | null): number {
     this.#lastTag += 1;

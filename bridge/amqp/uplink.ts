@@ -21,6 +21,9 @@ const CREDIT_STEP_BYTES = 128 * 1024;
 /** Keeps a settle frame far below the size limit of a link message. */
 const MAX_LEASES_PER_FRAME = 5_000;
 
+/** How long a settlement may wait for a publish, to travel with it. */
+const SETTLE_WAIT_MS = 5;
+
 /** The error that closes a client whose link has ended: 320, so that it reconnects (rule 7). */
 export function linkEnd(code: number): AmqpError {
   const texts: Record<number, string> = {
@@ -31,7 +34,7 @@ export function linkEnd(code: number): AmqpError {
 }
 
 type PublishOutcome = 'stored' | 'unstored' | AmqpError;
-type SettleOutcome = 'ack' | 'requeue' | 'discard';
+export type SettleOutcome = 'ack' | 'requeue' | 'discard';
 
 /** A publish without an outcome. */
 interface OpenPublish {
@@ -51,10 +54,12 @@ export class Uplink {
   #openPublishBytes = 0;
   #whenAnswered: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
+  /** Set while all collected settlements may wait. */
+  #settleTimer: NodeJS.Timeout | undefined;
   #drainedBytes = 0;
   #reportedDrainedBytes = 0;
 
-  /** `schedule` must cause a `flush` at the end of this turn. */
+  /** `schedule` must cause `endTurn` to be called at the end of this turn. */
   constructor(
     link: ObjectLink<VhostLinkUp>,
     schedule: () => void,
@@ -88,6 +93,11 @@ export class Uplink {
     );
   }
 
+  /** Number of collected settlements that the object does not know yet. */
+  get collected(): number {
+    return this.#settling?.leases.length ?? 0;
+  }
+
   send(frame: VhostLinkUp): void {
     this.flush();
     this.#link.send(frame);
@@ -108,28 +118,52 @@ export class Uplink {
     const frame = { kind: 'publish' as const, seq, exchange, routingKey, properties, body, encoding };
     this.#publishes.set(seq, { bytes: content.body.length, frame, onOutcome });
     this.#openPublishBytes += content.body.length;
-    if (this.#held.size === 0 || isEmergencyKey(routingKey)) this.#link.send(frame, seq);
-    else this.#held.add(frame);
+    if (this.#held.size > 0 && !isEmergencyKey(routingKey)) {
+      this.#held.add(frame);
+      return;
+    }
+    this.flush(false);
+    this.#link.send(frame, seq);
   }
 
-  /** Collects leases until the end of the turn, so that all acks from one read travel in one frame. */
-  settle(outcome: SettleOutcome, leases: readonly number[]): void {
+  /**
+   * Collects leases until the end of the turn, so that all acks from one read travel in one frame. With `mayWait`, for a
+   * client whose next deliveries do not need them, they wait up to `SETTLE_WAIT_MS` for a publish.
+   */
+  settle(outcome: SettleOutcome, leases: readonly number[], mayWait = false): void {
     if (leases.length === 0) return;
     if (this.#settling?.outcome !== outcome) this.flush();
+    const isWaiting = this.#settleTimer !== undefined || this.#settling === undefined;
     this.#settling ??= { outcome, leases: [] };
     for (const lease of leases) this.#settling.leases.push(lease);
+    if (mayWait && isWaiting) {
+      this.#settleTimer ??= setTimeout(() => this.flush(), SETTLE_WAIT_MS);
+      return;
+    }
+    this.#stopWaiting();
     this.#schedule();
   }
 
-  /** Sends the collected settlements. */
-  flush(): void {
+  /** Sends the collected settlements, unless they may wait. */
+  endTurn(): void {
+    if (this.#settleTimer === undefined) this.flush();
+  }
+
+  /** Sends the collected settlements now; those that are not urgent wait in the link as a publish does. */
+  flush(isUrgent = true): void {
+    this.#stopWaiting();
     const settling = this.#settling;
     this.#settling = undefined;
     if (!settling) return;
     for (let start = 0; start < settling.leases.length; start += MAX_LEASES_PER_FRAME) {
       const leases = settling.leases.slice(start, start + MAX_LEASES_PER_FRAME);
-      this.#link.send({ kind: 'settle', outcome: settling.outcome, leases });
+      this.#link.send({ kind: 'settle', outcome: settling.outcome, leases }, undefined, isUrgent);
     }
+  }
+
+  #stopWaiting(): void {
+    clearTimeout(this.#settleTimer);
+    this.#settleTimer = undefined;
   }
 
   /**

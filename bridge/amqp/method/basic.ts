@@ -17,8 +17,7 @@ export const qos: MethodHandler = (channel, fields, method) => {
     global: boolean;
   };
   if (prefetchSize !== 0) throw connectionError(540, `prefetch_size!=0 (${prefetchSize})`, method);
-  if (global) channel.uplink.send({ kind: 'qos', channel: channel.id, prefetch: prefetchCount });
-  else channel.prefetch = prefetchCount;
+  channel.setPrefetch(prefetchCount, global);
   channel.reply(METHOD.basicQosOk, {});
 };
 
@@ -97,7 +96,7 @@ export const settle: MethodHandler = (channel, fields, method) => {
   const leases = channel.unacked.take(tag, fields.multiple === true);
   if (!leases) throw channelError(406, `unknown delivery tag ${tag}`, method);
   const outcome = method === METHOD.basicAck ? 'ack' : fields.requeue === true ? 'requeue' : 'discard';
-  channel.uplink.settle(outcome, leases);
+  channel.settle(outcome, leases);
 };
 
 export const recover: MethodHandler = (channel, fields, method) => {

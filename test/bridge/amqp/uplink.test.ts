@@ -1,22 +1,157 @@
-/** The uplink of a connection: acknowledgements of a whole backlog are split into frames that fit a link. */
-import { expect, it } from 'vitest';
-import { Uplink } from '../../../bridge/amqp/uplink.ts';
+/** The uplink of a connection: which frames carry settlements, and how long they wait. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Channel } from '../../../bridge/amqp/channel.ts';
+import type { Content } from '../../../bridge/amqp/content.ts';
+import { type SettleOutcome, Uplink } from '../../../bridge/amqp/uplink.ts';
 import type { VhostLinkUp } from '../../../protocol/link/vhost.ts';
 
-const LEASES = 200_000;
+const PUBLISH = { exchange: 'vcp', routingKey: 'x', properties: {}, body: Buffer.from('{}') } as Content;
 
-it('an acknowledgement of 200 000 leases is sent in frames that name each lease once, in order [C-6.4]', () => {
-  const sent: VhostLinkUp[] = [];
+/** An uplink whose link records what it is given; `endTurn` does what the connection does at the end of a turn. */
+function openUplink() {
+  const sent: { frame: VhostLinkUp; isUrgent: boolean | undefined }[] = [];
   const link = {
     nextSeq: () => 1,
-    send: (frame: VhostLinkUp) => sent.push(frame),
+    send: (frame: VhostLinkUp, _awaitsAnswer?: number, isUrgent?: boolean) => sent.push({ frame, isUrgent }),
     close: () => {},
   };
-  const uplink = new Uplink(link, () => {}, { answered: () => {} });
-  const leases = Array.from({ length: LEASES }, (_none, index) => index);
-  uplink.settle('ack', leases);
-  uplink.flush();
-  const settled = sent.flatMap((frame) => (frame.kind === 'settle' ? frame.leases : []));
-  expect(sent.length).toBeGreaterThan(1);
-  expect(settled).toEqual(leases);
+  let isScheduled = false;
+  const schedule = () => {
+    isScheduled = true;
+  };
+  const uplink = new Uplink(link, schedule, { answered: () => {} });
+  const endTurn = () => {
+    if (isScheduled) uplink.endTurn();
+    isScheduled = false;
+  };
+  const settled = () => sent.flatMap(({ frame }) => (frame.kind === 'settle' ? [frame.leases] : []));
+  return { uplink, sent, schedule, endTurn, settled };
+}
+
+describe('settlements', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it('of 200 000 leases are sent in frames that name each lease once, in order [C-6.4]', () => {
+    const { uplink, sent, settled } = openUplink();
+    const leases = Array.from({ length: 200_000 }, (_none, index) => index);
+    uplink.settle('ack', leases);
+    uplink.flush();
+    expect(sent.length).toBeGreaterThan(1);
+    expect(settled().flat()).toEqual(leases);
+  });
+
+  it('that may not wait are sent at the end of the turn', () => {
+    const { uplink, settled, endTurn } = openUplink();
+    uplink.settle('ack', [1]);
+    uplink.settle('ack', [2]);
+    expect(settled()).toEqual([]);
+    endTurn();
+    expect(settled()).toEqual([[1, 2]]);
+  });
+
+  it('that may wait are sent within five milliseconds, whatever else ends a turn', () => {
+    const { uplink, settled, schedule, endTurn } = openUplink();
+    uplink.settle('ack', [1], true);
+    schedule();
+    endTurn();
+    vi.advanceTimersByTime(4);
+    uplink.settle('ack', [2], true);
+    expect(settled()).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(settled()).toEqual([[1, 2]]);
+    uplink.settle('ack', [3], true);
+    vi.advanceTimersByTime(5);
+    expect(settled()).toEqual([[1, 2], [3]]);
+  });
+
+  it('that wait travel with the next publish, before it, and neither hurries the other', () => {
+    const { uplink, sent } = openUplink();
+    uplink.settle('ack', [1], true);
+    uplink.publish(PUBLISH, () => {});
+    expect(sent).toMatchObject([
+      { frame: { kind: 'settle', leases: [1] }, isUrgent: false },
+      { frame: { kind: 'publish' } },
+    ]);
+    vi.advanceTimersByTime(100);
+    expect(sent).toHaveLength(2);
+  });
+
+  it.each<[string, (uplink: Uplink) => void]>([
+    [
+      'a request',
+      (uplink) =>
+        uplink.request(
+          (seq) => ({ kind: 'recover', seq, channel: 1 }),
+          () => {},
+        ),
+    ],
+    ['the end of a channel', (uplink) => uplink.send({ kind: 'close-channel', channel: 1 })],
+    ['a settlement of another kind', (uplink) => uplink.settle('requeue', [9])],
+    ['the end of the connection', (uplink) => uplink.flush()],
+  ])('that wait are sent before %s', (_what, next) => {
+    const { uplink, sent } = openUplink();
+    uplink.settle('ack', [1], true);
+    next(uplink);
+    expect(sent[0]).toMatchObject({ frame: { kind: 'settle', outcome: 'ack', leases: [1] } });
+  });
+
+  it('that wait leave with one that may not, at the end of its turn', () => {
+    const { uplink, settled, endTurn } = openUplink();
+    uplink.settle('ack', [1], true);
+    uplink.settle('ack', [2]);
+    uplink.settle('ack', [3], true);
+    endTurn();
+    expect(settled()).toEqual([[1, 2, 3]]);
+  });
+});
+
+describe('an acknowledgement', () => {
+  /** Settles the first `acked` of `held` deliveries, one by one; returns which of them may wait. */
+  function settle(
+    prefetches: readonly number[],
+    held: number,
+    acked: number,
+    outcome: SettleOutcome = 'ack',
+  ) {
+    const waits: boolean[] = [];
+    const uplink = {
+      collected: 0,
+      send: () => {},
+      settle: (_outcome: SettleOutcome, _leases: readonly number[], mayWait: boolean) => {
+        waits.push(mayWait);
+        uplink.collected = mayWait ? uplink.collected + 1 : 0;
+      },
+    };
+    const channel = new Channel(1, {} as never, uplink as unknown as Uplink);
+    for (const [index, count] of prefetches.entries()) channel.setPrefetch(count, index % 2 === 1);
+    for (let lease = 1; lease <= held; lease++) channel.unacked.add(lease);
+    for (let tag = 1; tag <= acked; tag++) channel.settle(outcome, channel.unacked.take(tag, false) ?? []);
+    return waits;
+  }
+
+  it.each<[string, number[], number, number, boolean[]]>([
+    ['waits without a prefetch', [], 3, 2, [true, true]],
+    ['waits while less than half of the prefetch is used', [10], 4, 4, [true, true, true, true]],
+    ['does not wait while half of the prefetch is used', [10], 6, 3, [false, false, true]],
+    ['never waits with a prefetch of 1', [1], 1, 1, [false]],
+    ['never waits with a prefetch of 2', [2], 1, 1, [false]],
+    [
+      'keeps to the smallest prefetch of its channel, also of all consumers together',
+      [100, 2, 0],
+      1,
+      1,
+      [false],
+    ],
+  ])('%s', (_what, prefetches, held, acked, waits) => {
+    expect(settle(prefetches, held, acked)).toEqual(waits);
+  });
+
+  it('that requeues or discards never waits', () => {
+    expect([...settle([], 1, 1, 'requeue'), ...settle([], 1, 1, 'discard')]).toEqual([false, false]);
+  });
 });
