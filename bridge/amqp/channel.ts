@@ -20,6 +20,9 @@ import { AmqpError, channelError, connectionError, SilentClose } from './wire/am
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { encodeDelivery } from './wire/delivery.ts';
 
+/** With a prefetch of at least this, an ack may wait. */
+const LARGE_PREFETCH = 50;
+
 /** What a channel needs from its connection. */
 export interface ChannelHost {
   readonly vhost: string;
@@ -207,12 +210,13 @@ export class Channel {
   }
 
   /**
-   * Settles deliveries. An ack may wait if most of each prefetch is free, so that the next delivery does not depend on
-   * it.
+   * Settles deliveries. An ack may wait if there is no prefetch, or a large one of which less than half is in use: the
+   * object also counts deliveries and acks that are on their way, so an ack of a small prefetch may hold up the next one.
    */
   settle(outcome: SettleOutcome, leases: readonly number[]): void {
-    const held = this.unacked.size + this.uplink.collected + leases.length;
-    this.uplink.settle(outcome, leases, outcome === 'ack' && held < this.#leastPrefetch / 2);
+    const used = this.unacked.size + this.uplink.collected + leases.length;
+    const isRoomy = this.#leastPrefetch >= LARGE_PREFETCH && used < this.#leastPrefetch / 2;
+    this.uplink.settle(outcome, leases, outcome === 'ack' && isRoomy);
   }
 
   // ends

@@ -54,7 +54,7 @@ export class Uplink {
   #openPublishBytes = 0;
   #whenAnswered: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
-  /** Set while all collected settlements may wait. */
+  /** Runs while all collected settlements may wait. */
   #settleTimer: NodeJS.Timeout | undefined;
   #drainedBytes = 0;
   #reportedDrainedBytes = 0;
@@ -122,7 +122,7 @@ export class Uplink {
       this.#held.add(frame);
       return;
     }
-    this.flush(false);
+    this.flush(this.#settleTimer === undefined);
     this.#link.send(frame, seq);
   }
 
@@ -214,6 +214,7 @@ export class Uplink {
 
   close(): void {
     this.#held.stop();
+    this.#stopWaiting();
     this.#link.close();
   }
 

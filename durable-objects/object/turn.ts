@@ -7,8 +7,8 @@
  *    │ step: a savepoint; if it throws, only its own writes, memory changes and sends are undone
  *    │ anything else that throws: the object is aborted, so that the runtime rolls back and the object restarts
  *
- * The runtime keeps all writes of one event in one transaction, so a turn needs no savepoint of its own: an aborted
- * object commits nothing, and no code of it runs on.
+ * The runtime keeps all writes up to the next wait for I/O in one transaction, so a turn needs no savepoint of its own:
+ * an aborted object commits none of them, and no code of it runs on.
  */
 
 import type { Clock } from './clock.ts';
@@ -56,7 +56,7 @@ export class Turn {
   /** Inserts rows with the same columns, with as few statements as the number of bindings allows. */
   insertAll(table: string, rows: readonly Readonly<SqlRow>[]): void {
     const columns = Object.keys(rows[0] ?? {});
-    const perStatement = Math.floor(MAX_BINDINGS / columns.length);
+    const perStatement = Math.max(1, Math.floor(MAX_BINDINGS / columns.length));
     for (let start = 0; start < rows.length; start += perStatement) {
       const some = rows.slice(start, start + perStatement);
       const marks = `(${columns.map(() => '?').join(', ')})`;
@@ -82,7 +82,7 @@ export class Turn {
     return row;
   }
 
-  /** Registers how to restore memory that was changed before the commit: `undo` runs if the step fails. */
+  /** Registers how to restore memory that was changed in a step: `undo` runs if the step fails. */
   undo(undo: () => void): void {
     this.#undos.push(undo);
   }

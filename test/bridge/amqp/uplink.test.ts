@@ -69,6 +69,13 @@ describe('settlements', () => {
     expect(settled()).toEqual([[1, 2], [3]]);
   });
 
+  it('that may not wait are urgent also before a publish', () => {
+    const { uplink, sent } = openUplink();
+    uplink.settle('ack', [1]);
+    uplink.publish(PUBLISH, () => {});
+    expect(sent[0]).toMatchObject({ frame: { kind: 'settle', leases: [1] }, isUrgent: true });
+  });
+
   it('that wait travel with the next publish, before it, and neither hurries the other', () => {
     const { uplink, sent } = openUplink();
     uplink.settle('ack', [1], true);
@@ -92,7 +99,6 @@ describe('settlements', () => {
     ],
     ['the end of a channel', (uplink) => uplink.send({ kind: 'close-channel', channel: 1 })],
     ['a settlement of another kind', (uplink) => uplink.settle('requeue', [9])],
-    ['the end of the connection', (uplink) => uplink.flush()],
   ])('that wait are sent before %s', (_what, next) => {
     const { uplink, sent } = openUplink();
     uplink.settle('ack', [1], true);
@@ -117,10 +123,11 @@ describe('an acknowledgement', () => {
     held: number,
     acked: number,
     outcome: SettleOutcome = 'ack',
+    collected = 0,
   ) {
     const waits: boolean[] = [];
     const uplink = {
-      collected: 0,
+      collected,
       send: () => {},
       settle: (_outcome: SettleOutcome, _leases: readonly number[], mayWait: boolean) => {
         waits.push(mayWait);
@@ -136,19 +143,18 @@ describe('an acknowledgement', () => {
 
   it.each<[string, number[], number, number, boolean[]]>([
     ['waits without a prefetch', [], 3, 2, [true, true]],
-    ['waits while less than half of the prefetch is used', [10], 4, 4, [true, true, true, true]],
-    ['does not wait while half of the prefetch is used', [10], 6, 3, [false, false, true]],
-    ['never waits with a prefetch of 1', [1], 1, 1, [false]],
-    ['never waits with a prefetch of 2', [2], 1, 1, [false]],
-    [
-      'keeps to the smallest prefetch of its channel, also of all consumers together',
-      [100, 2, 0],
-      1,
-      1,
-      [false],
-    ],
+    ['waits while less than half of a large prefetch is in use', [100], 49, 2, [true, true]],
+    ['does not wait while half of the prefetch is in use', [100], 51, 3, [false, false, true]],
+    ['never waits with a small prefetch', [49], 1, 1, [false]],
+    ['keeps to the smallest prefetch that was set for consumers', [100, 0, 2, 0, 100], 1, 1, [false]],
+    ['keeps to the prefetch of all consumers together', [100, 2], 1, 1, [false]],
   ])('%s', (_what, prefetches, held, acked, waits) => {
     expect(settle(prefetches, held, acked)).toEqual(waits);
+  });
+
+  it('does not wait if those that wait already use half of the prefetch', () => {
+    expect(settle([100], 30, 15, 'ack', 10)).not.toContain(false);
+    expect(settle([100], 30, 15, 'ack', 40).slice(0, 1)).toEqual([false]);
   });
 
   it('that requeues or discards never waits', () => {

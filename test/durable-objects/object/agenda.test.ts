@@ -381,7 +381,7 @@ describe('a source that throws', () => {
 });
 
 describe('an agenda whose turn fails as a whole', () => {
-  it('does not throw out of the alarm handler, and sets the alarm again [rule 10]', async () => {
+  it('aborts the object; if code runs on, the handler does not throw and sets the alarm again [rule 10]', async () => {
     const aborts: unknown[] = [];
     await onLoaded(
       [new Source(T, () => {})],

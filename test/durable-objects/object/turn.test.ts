@@ -1,5 +1,5 @@
 /**
- * A turn: steps that are undone separately, effects that wait for the commit, and the state left by a turn
+ * A turn: steps that are undone separately, effects that wait for the end of the writes, and the state left by a turn
  * that fails as a whole [rule 3].
  */
 import { env, runInDurableObject } from 'cloudflare:test';
