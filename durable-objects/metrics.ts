@@ -1,7 +1,7 @@
 /**
- * The metrics object: the metrics of the whole edge in one place. Sites and Vhosts report their counts and
- * queues, the Worker its responses, and Prometheus scrapes the result. Every scrape stores the counts first, so
- * a count never decreases; a crash may lose the counts of the last few seconds.
+ * The metrics of the whole edge: one object has what Sites and Vhosts report about themselves, and several have the
+ * counts of all (`metrics/report.ts`). Prometheus scrapes them together. Every scrape stores the counts first, so a
+ * count never decreases; a crash may lose the counts of the last few seconds.
  */
 
 import { DurableObject } from 'cloudflare:workers';
@@ -47,11 +47,16 @@ export class Metrics extends DurableObject<Env> implements MetricsRpc {
     this.#storeLater();
   }
 
-  expose(version: string): string {
+  totals(): Counts {
+    this.#store();
+    return Object.fromEntries(this.#ledger.totals);
+  }
+
+  expose(version: string, others: readonly Counts[]): string {
     const now = this.#clock.now();
     this.#ledger.forgetQuiet(now);
     this.#store();
-    return expose(this.#ledger, version, now);
+    return expose(this.#ledger, version, now, others);
   }
 
   override alarm(): void {

@@ -4,6 +4,7 @@ import {
   BUILD,
   COUNTED,
   type CountFamily,
+  type Counts,
   type Family,
   QUEUE_AGE,
   QUEUE_DROPPED,
@@ -22,7 +23,11 @@ interface Sample {
   value: number;
 }
 
-export function expose(ledger: Ledger, version: string, now: number): string {
+/** `others`: counts that are not in the ledger. */
+export function expose(ledger: Ledger, version: string, now: number, others: readonly Counts[] = []): string {
+  const totals = new Map(ledger.totals);
+  for (const counts of others)
+    for (const [key, by] of Object.entries(counts)) totals.set(key, (totals.get(key) ?? 0) + by);
   const queues = ledger
     .queues()
     .flatMap(({ organization, key, queues }) =>
@@ -44,7 +49,7 @@ export function expose(ledger: Ledger, version: string, now: number): string {
     value: ledger.seenSince(of, now - AWAKE_MS),
   }));
   return [
-    ...COUNTED.map((family) => familyText(family, countSamples(family, ledger.totals))),
+    ...COUNTED.map((family) => familyText(family, countSamples(family, totals))),
     familyText(QUEUE_MESSAGES, messages),
     familyText(QUEUE_AGE, ages),
     familyText(QUEUE_DROPPED, drops),

@@ -56,8 +56,13 @@ export interface MetricsRpc {
   report(report: Report): void;
   /** Adds counts since the last call. If the answer of a call is lost, its counts may be added twice. */
   add(counts: Counts): void;
-  /** Returns all metrics in the text format of Prometheus. `version`: the deployed version. */
-  expose(version: string): string;
+  /** Stores the counts and returns all of them since the beginning. */
+  totals(): Counts;
+  /**
+   * Returns all metrics in the text format of Prometheus. `version`: the deployed version; `others`: the counts of the
+   * counting objects.
+   */
+  expose(version: string, others: readonly Counts[]): string;
 }
 
 /** The binding of the metrics object. */
@@ -65,9 +70,35 @@ export interface MetricsEnv {
   METRICS: DurableObjectNamespace<MetricsRpc & Rpc.DurableObjectBranded>;
 }
 
-/** Returns the stub of the metrics object, of which there is exactly one. */
-export function metricsOf({ METRICS }: MetricsEnv) {
-  return METRICS.get(METRICS.idFromName('metrics'));
+/**
+ * Number of counting objects. Each busy object, and each isolate of the Worker, sends its counts every few seconds, which
+ * one object could not answer for all of them; each call goes to any of these.
+ */
+const COUNTING_OBJECTS = 8;
+
+/** Returns the stub of the metrics object, which has the reports of all objects. */
+export function metricsOf(env: MetricsEnv) {
+  return stubOf(env, 'metrics');
+}
+
+/** Returns the stub of any counting object: the scrape adds the counts of all. */
+export function anyCounting(env: MetricsEnv) {
+  return stubOf(env, countingName(Math.floor(Math.random() * COUNTING_OBJECTS)));
+}
+
+/** Reads the metrics of the whole edge in the text format of Prometheus. Rejects if one of its objects fails. */
+export async function exposeMetrics(env: MetricsEnv, version: string): Promise<string> {
+  const names = Array.from({ length: COUNTING_OBJECTS }, (_, index) => countingName(index));
+  const counts = await Promise.all(names.map((name) => stubOf(env, name).totals()));
+  return await metricsOf(env).expose(version, counts);
+}
+
+function countingName(index: number): string {
+  return `counts-${index}`;
+}
+
+function stubOf({ METRICS }: MetricsEnv, name: string) {
+  return METRICS.get(METRICS.idFromName(name));
 }
 
 /** The reporting object, as the reporter uses it. */

@@ -7,7 +7,7 @@ import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
 import { SeenConnections } from '../dial.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
-import { metricsOf, Reporter } from '../metrics/report.ts';
+import { anyCounting, Reporter } from '../metrics/report.ts';
 import type { DueSource } from '../object/agenda.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
@@ -107,7 +107,7 @@ export function assembleSite(
   const calls = new Calls(clock, onChange);
   const counts = new OwnCounts({
     ...{ clock, calls, keepAlive, changed: onChange },
-    report: (batch) => metricsOf(env).add(batch),
+    report: (batch) => anyCounting(env).add(batch),
   });
   const identity = new SiteIdentity(keyValues, turns);
   const destination = destinationOf({

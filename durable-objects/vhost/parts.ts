@@ -5,7 +5,7 @@ import type { QueueName } from '../../protocol/routing-keys.ts';
 import { SeenConnections } from '../dial.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
-import { metricsOf } from '../metrics/report.ts';
+import { anyCounting } from '../metrics/report.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import type { Fence } from '../object/fence.ts';
@@ -108,7 +108,7 @@ export class VhostParts {
     this.#partnerQueueRows = new PartnerQueueRows(sql);
     this.counts = new OwnCounts({
       ...{ clock, calls: this.calls, keepAlive, changed: onChange },
-      report: (counts) => metricsOf(env).add(counts),
+      report: (counts) => anyCounting(env).add(counts),
     });
     const secrets = new SecretBox(env.DATA_KEYS);
     this.key = new Key(keyValues, secrets, onKeyEnd);

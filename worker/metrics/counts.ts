@@ -1,5 +1,5 @@
 /**
- * The Worker's own counters, in the memory of its isolate. They are reported to the Metrics object after a
+ * The Worker's own counters, in the memory of its isolate. They are reported to a counting object after a
  * request, at most every five seconds, and before each answer of `GET /metrics`. An isolate that ends loses
  * unreported counts; a call whose answer is lost may count twice.
  */
@@ -7,7 +7,7 @@ import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { Tally } from '../../durable-objects/metrics/counts.ts';
 import type { CountKey } from '../../durable-objects/metrics/families.ts';
-import { metricsOf } from '../../durable-objects/metrics/report.ts';
+import { anyCounting } from '../../durable-objects/metrics/report.ts';
 import type { AppContext, Env } from '../env.ts';
 
 const PAUSE_MS = 5_000;
@@ -28,7 +28,7 @@ export function count(c: Context<AppContext>, key: CountKey): void {
 
 /** Resolves when the Metrics object has the counts, or when the call failed: the next report then includes them. */
 export async function reportCounts(env: Env): Promise<void> {
-  if (!tally.isEmpty) await tally.report((counts) => metricsOf(env).add(counts));
+  if (!tally.isEmpty) await tally.report((counts) => anyCounting(env).add(counts));
 }
 
 /** Middleware that counts the answers of the routes after it. */

@@ -3,6 +3,7 @@
  * object waits for them.
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { figure, metricsStub } from '#workerd/metrics.ts';
 import { hand, passingEvents } from '#workerd/outbox-events.ts';
@@ -25,13 +26,14 @@ import { newKeyedSite, newListeningSite } from '#workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { type Key, vhostOf } from '#workerd/world.ts';
 import { METRICS_BOUNDS } from '../../../durable-objects/metrics/ledger.ts';
+import { anyCounting } from '../../../durable-objects/metrics/report.ts';
 import { Metrics } from '../../../durable-objects/metrics.ts';
 
 holdClock();
 
 // The metrics object's clock never goes back, and each test begins at the same moment.
 beforeEach(async () => {
-  await metricsStub().expose('');
+  await metricsStub().expose('', []);
   await evictDurableObject(metricsStub());
 });
 
@@ -247,6 +249,27 @@ describe('the metrics object', () => {
     await runDurableObjectAlarm(metricsStub());
     await evictDurableObject(metricsStub());
     expect(await figure('http_answers_total', { code: '418' })).toBe(before + 2);
+  });
+
+  it('is called by no object for its counts: several others have them, a scrape adds and stores them', async () => {
+    const read = () => figure('http_answers_total', { code: '418' });
+    const before = (await read()) ?? 0;
+    const { add } = Metrics.prototype;
+    const own = vi.spyOn(Metrics.prototype, 'add');
+    const called = new Set<unknown>();
+    own.mockImplementation(function (this: Metrics, counts) {
+      called.add(this);
+      add.call(this, counts);
+    });
+    for (let time = 0; time < 60; time++) await anyCounting(env).add({ 'answers/418': 1 });
+    own.mockRestore();
+    expect(called.size).toBeGreaterThan(1);
+    expect(await read()).toBe(before + 60);
+    const isMain = async () => await runInDurableObject(metricsStub(), (metrics) => called.has(metrics));
+    expect(await isMain()).toBe(false);
+    for (let index = 0; index < 8; index++)
+      await evictDurableObject(env.METRICS.get(env.METRICS.idFromName(`counts-${index}`)));
+    expect(await read()).toBe(before + 60);
   });
 
   it('still answers at its maximum number of objects, leaves out a further object, and accepts it a day later [rule 9]', async () => {

@@ -1,6 +1,6 @@
 /** The current metrics of the edge, read from their object. */
 import { env } from 'cloudflare:workers';
-import { metricsOf } from '../../../durable-objects/metrics/report.ts';
+import { exposeMetrics, metricsOf } from '../../../durable-objects/metrics/report.ts';
 import { type Family, parseExposition } from '../exposition.ts';
 
 export function metricsStub() {
@@ -8,7 +8,7 @@ export function metricsStub() {
 }
 
 export async function scrape(): Promise<Map<string, Family>> {
-  return parseExposition(await metricsStub().expose('v1'));
+  return parseExposition(await exposeMetrics(env, 'v1'));
 }
 
 /** The sum of the samples of a family (named without its prefix) that have these labels. */
