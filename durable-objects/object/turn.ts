@@ -19,6 +19,7 @@ import type { SqlRow } from './sql.ts';
 /** The most values that Cloudflare binds to one statement. */
 const MAX_BINDINGS = 100;
 
+type InsertVerb = 'INSERT' | 'INSERT OR REPLACE';
 type Write = `INSERT ${string}` | `UPDATE ${string}` | `DELETE ${string}`;
 
 export class Turn {
@@ -47,22 +48,20 @@ export class Turn {
   }
 
   /** Inserts a row: its keys are the columns. */
-  insert(table: string, row: Readonly<SqlRow>, verb: 'INSERT' | 'INSERT OR REPLACE' = 'INSERT'): void {
-    const columns = Object.keys(row);
-    const marks = columns.map(() => '?').join(', ');
-    this.write(`${verb} INTO ${table} (${columns.join(', ')}) VALUES (${marks})`, ...Object.values(row));
+  insert(table: string, row: Readonly<SqlRow>, verb: InsertVerb = 'INSERT'): void {
+    this.insertAll(table, [row], verb);
   }
 
   /** Inserts rows with the same columns, with as few statements as the number of bindings allows. */
-  insertAll(table: string, rows: readonly Readonly<SqlRow>[]): void {
+  insertAll(table: string, rows: readonly Readonly<SqlRow>[], verb: InsertVerb = 'INSERT'): void {
     const columns = Object.keys(rows[0] ?? {});
+    const marks = `(${columns.map(() => '?').join(', ')})`;
     const perStatement = Math.max(1, Math.floor(MAX_BINDINGS / columns.length));
     for (let start = 0; start < rows.length; start += perStatement) {
       const some = rows.slice(start, start + perStatement);
-      const marks = `(${columns.map(() => '?').join(', ')})`;
       const values = some.flatMap((row) => columns.map((column) => row[column] ?? null));
       const all = some.map(() => marks).join(', ');
-      this.write(`INSERT INTO ${table} (${columns.join(', ')}) VALUES ${all}`, ...values);
+      this.write(`${verb} INTO ${table} (${columns.join(', ')}) VALUES ${all}`, ...values);
     }
   }
 

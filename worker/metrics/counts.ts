@@ -26,7 +26,7 @@ export function count(c: Context<AppContext>, key: CountKey): void {
   c.executionCtx.waitUntil(reportCounts(c.env));
 }
 
-/** Resolves when the Metrics object has the counts, or when the call failed: the next report then includes them. */
+/** Resolves when a counting object has the counts, or when the call failed: the next report then includes them. */
 export async function reportCounts(env: Env): Promise<void> {
   if (!tally.isEmpty) await tally.report((counts) => anyCounting(env).add(counts));
 }

@@ -189,6 +189,19 @@ describe('commands in the metrics', () => {
     }, 5_000);
   });
 
+  it('of a site and of a vhost go to counting objects, and not to the metrics object', async () => {
+    const { plant, partner } = await newKeyedSite();
+    const vhost = await openPartnerWithPlant();
+    const own = await metricsStub().totals();
+    const before = (await figure('command_acknowledgements_total')) ?? 0;
+    await partner.submit(charge());
+    await vhost.partner.ask(vhost.partner.command(crypto.randomUUID(), 'device', chargePayload()));
+    await passTime(plant.id, MINUTE);
+    await passVhostTime(vhost.key, MINUTE);
+    await untilFigure(() => figure('command_acknowledgements_total'), before + 2);
+    expect(await metricsStub().totals()).toEqual(own);
+  });
+
   it('that expire count as a FAILED execution and as a COMMAND_EXPIRED alarm', async () => {
     const { plant, partner } = await newKeyedSite();
     const [failed, expired] = [

@@ -316,6 +316,23 @@ async function inOwnEvent(
   return { failure, stored: stored.map(({ text }) => text) };
 }
 
+describe('rows that are inserted together', () => {
+  it('are all stored, in order, also if they need more bindings than one statement has [rule 3]', async () => {
+    await onBench(({ turns, notes }) => {
+      const texts = Array.from({ length: 250 }, (_none, index) => `text ${index}`);
+      turns.run((turn) => {
+        turn.insertAll('note', []);
+        turn.insertAll(
+          'note',
+          texts.map((text) => ({ text })),
+        );
+        expect(turn.rowsWritten).toBe(250);
+      });
+      expect(notes()).toEqual(texts);
+    });
+  });
+});
+
 describe('a turn that fails', () => {
   const aborted = expect.objectContaining({ message: 'write failed' });
   const failures: [string, (turn: Turn) => void, (turn: Turn) => void, string][] = [
