@@ -1,6 +1,6 @@
 /** A person's own account: proof of the address, e-mail change, password reset and sessions [C-11.3] to [C-11.5]. */
 import * as z from 'zod';
-import { email, loginAnswer, password } from './user.ts';
+import { email, password, refreshAnswer } from './user.ts';
 
 /** A token as it is mailed: 256 random bits. */
 export const MAILED_TOKEN = /^[A-Za-z0-9_-]{43}$/;
@@ -42,4 +42,4 @@ export const sessionRecord = z.strictObject({
 export type SessionRecord = z.infer<typeof sessionRecord>;
 
 /** The new tokens of the session in which the password was changed. */
-export const passwordChanged = loginAnswer.extend({ success: z.literal(true) });
+export const passwordChanged = refreshAnswer.extend({ success: z.literal(true) });

@@ -5,6 +5,10 @@ import { LIMIT } from './limits.ts';
 import { API_KEY_SCOPES } from './scopes.ts';
 import { displayName } from './user.ts';
 
+/** Whose commands a key reads: those of its partner, or of all partners of the organization [C-15.1]. */
+export const SIGHTS = ['PARTNER', 'ORGANIZATION'] as const;
+export type Sight = (typeof SIGHTS)[number];
+
 export const apiKeyRequest = z.strictObject({
   name: displayName,
   partnerId: displayName,
@@ -19,14 +23,18 @@ export const apiKeyRequest = z.strictObject({
   /** CIDR ranges; empty or omitted: no restriction. */
   allowedIps: z.array(z.string().max(64)).max(LIMIT.allowedIpsPerKey).optional(),
   expiresAt: instant.optional(),
+  sees: z.enum(SIGHTS).default('PARTNER'),
 });
 export type ApiKeyRequest = z.infer<typeof apiKeyRequest>;
+
+export const apiKeyPatch = z.strictObject({ sees: z.enum(SIGHTS) });
 
 export const apiKeyRecord = z.strictObject({
   id: z.string(),
   keyPrefix: z.string(),
   name: z.string(),
   partnerId: z.string(),
+  sees: z.enum(SIGHTS),
   scopes: z.array(z.enum(API_KEY_SCOPES)),
   /** The granted scopes: a connect scope without others includes every vcp:write:*. */
   effectiveScopes: z.array(z.enum(API_KEY_SCOPES)),

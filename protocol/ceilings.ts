@@ -18,6 +18,11 @@ const CEILINGS = {
   /** Key creations and connection tests a minute, together. */
   keyTestsPerMinute: [10, 1_000],
   invitationsPerDay: [LIMIT.invitationsPerDay, 10_000],
+  /** Posts a minute of all webhooks of the organization, and those to one host name, of all organizations together. */
+  webhookPostsPerMinute: [3_000, 100_000],
+  webhookHostPostsPerMinute: [600, 100_000],
+  /** Posts that the members ask for: webhooks made, moved, enabled and tested, events sent again, recoveries. */
+  webhookTestsPerMinute: [LIMIT.webhookTestsPerMinute, 1_000],
   plants: [LIMIT.plantsPerOrganization, 100_000],
   alertRules: [LIMIT.alertRulesPerOrganization, 2_000],
 } as const satisfies Record<string, readonly [normal: number, most: number]>;

@@ -143,10 +143,14 @@ export const tokenRenewal = z.strictObject({
 });
 export type TokenRenewal = z.infer<typeof tokenRenewal>;
 
+/** `endOthers`: all older secrets end at once, and the session is closed [C-20.1]. */
+export const secretRotationRequest = z.strictObject({ endOthers: z.boolean().default(false) });
+
 export const secretRotation = z.strictObject({
   deviceId: z.string(),
   hmacSecret: z.string(),
-  graceUntil: z.string(),
+  /** Null: no older secret is valid. */
+  graceUntil: z.string().nullable(),
   rotatedAt: z.string(),
 });
 

@@ -96,17 +96,27 @@ export const templateParam = z
   );
 export type TemplateParam = z.infer<typeof templateParam>;
 
+/** A record of zod drops this name without a word, because it is no property of its own there. */
+function noProto(given: unknown, context: z.RefinementCtx): void {
+  const isNamed = typeof given === 'object' && given !== null && Object.hasOwn(given, '__proto__');
+  if (isNamed) context.addIssue({ code: 'custom', path: ['__proto__'], message: NAME_FAULT });
+}
+
+const NAME_FAULT = 'must be letters, digits and _, at most 64';
+
 export const templateAction = z.strictObject({
   action: actionName,
   label: displayName,
   params: z
-    .record(
-      z.string().regex(/^[A-Za-z]\w{0,63}$/, 'must be letters, digits and _, at most 64'),
-      templateParam,
+    .unknown()
+    .superRefine(noProto)
+    .pipe(
+      z
+        .record(z.string().regex(/^[A-Za-z]\w{0,63}$/, NAME_FAULT), templateParam)
+        .refine((params) => Object.keys(params).length <= LIMIT.templateParams, {
+          message: `must be at most ${LIMIT.templateParams}`,
+        }),
     )
-    .refine((params) => Object.keys(params).length <= LIMIT.templateParams, {
-      message: `must be at most ${LIMIT.templateParams}`,
-    })
     .default({}),
 });
 export type TemplateAction = z.infer<typeof templateAction>;

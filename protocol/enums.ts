@@ -97,7 +97,15 @@ export type DeviceConnectionStatus = (typeof DEVICE_CONNECTION_STATUSES)[number]
 export const DEVICE_ACK_STATUSES = ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'] as const;
 export type DeviceAckStatus = (typeof DEVICE_ACK_STATUSES)[number];
 /** Why a device's message was dropped [C-3.8]. `TOPIC`: the device may not use that topic. */
-export const DEVICE_DROP_REASONS = ['MALFORMED', 'SIGNATURE', 'TIMESTAMP', 'NONCE', 'TOPIC', 'SIZE'] as const;
+export const DEVICE_DROP_REASONS = [
+  'MALFORMED',
+  'ENCODING',
+  'SIGNATURE',
+  'TIMESTAMP',
+  'NONCE',
+  'TOPIC',
+  'SIZE',
+] as const;
 export type DeviceDropReason = (typeof DEVICE_DROP_REASONS)[number];
 /** The statuses of a REST command [C-3.4]. */
 export const DEVICE_COMMAND_STATUSES = ['PENDING', 'SENT', ...DEVICE_ACK_STATUSES] as const;

@@ -5,6 +5,8 @@ import { instant, uuid } from './ids.ts';
 import { allIssues, faultsText } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
+import { plainText } from './text.ts';
+import { withoutMark } from './utf8.ts';
 
 export const VCP_VERSION = '1.1';
 /** `source` of every event that we send. */
@@ -13,9 +15,9 @@ export const SOURCE = 'sitewire';
 export const envelopeFields = z.object({
   version: z.string().regex(/^1\.\d{1,4}$/, 'must be 1.x'),
   messageId: z.string().pipe(uuid).meta({ format: 'uuid' }),
-  correlationId: z.string().max(LIMIT.envelopeTextCharacters).optional(),
+  correlationId: plainText.max(LIMIT.envelopeTextCharacters).optional(),
   timestamp: instant,
-  source: z.string().max(LIMIT.envelopeTextCharacters),
+  source: plainText.max(LIMIT.envelopeTextCharacters),
   siteId: z.string().min(1).max(64),
   /** A present signature must verify. A value that is not a string becomes '', which never verifies. */
   signature: z
@@ -35,7 +37,8 @@ export interface Envelope extends z.infer<typeof envelopeFields> {
  * Parses the envelope of a message body. The refusal lists the faults, up to a limit. Unknown fields are
  * ignored, because a version 1.x may add some. The payload is only checked to be an object.
  */
-export function parseEnvelope(body: string): Result<Envelope, string> {
+export function parseEnvelope(text: string): Result<Envelope, string> {
+  const body = withoutMark(text);
   if (isDeeperThan(body, LIMIT.envelopeDepth)) return refuse(`nested deeper than ${LIMIT.envelopeDepth}`);
   const members = sliceMembers(body);
   if (!members.ok) return members;

@@ -87,6 +87,8 @@ const STATUS_TEXT: Record<number, string> = {
   410: 'Gone',
   412: 'Precondition Failed',
   413: 'Payload Too Large',
+  415: 'Unsupported Media Type',
+  421: 'Misdirected Request',
   423: 'Locked',
   429: 'Too Many Requests',
   500: 'Internal Server Error',
@@ -106,7 +108,7 @@ export const errorEnvelope = z.strictObject({
 });
 export type ErrorBody = z.infer<typeof errorEnvelope>;
 
-/** `status` differs from the code's status only for 405 (BAD_REQUEST) and 412 (CONFLICT) [C-10]. */
+/** `status` differs from the code's status only for 405, 415, 421 (BAD_REQUEST) and 412 (CONFLICT) [C-10]. */
 export function errorBody(
   code: ApiErrorCode,
   message: string,

@@ -1,15 +1,13 @@
 /** Queries of the Worker for a site's history. A Site answers in chunks to keep RPC answers small. */
 import type { Aggregate, BucketName, Granularity } from './telemetry.ts';
 
-/** Range [fromMs, toMs): the points of one metric, the quarter-hourly register readings, or the schedules. */
+/** Range [fromMs, toMs): the points of one metric, or the quarter-hourly register readings. */
 export type HistoryQuery =
   | { kind: 'telemetry'; metric: string; fromMs: number; toMs: number; granularity: Granularity }
-  | { kind: 'meter-readings'; fromMs: number; toMs: number }
-  | ScheduleQuery;
+  | { kind: 'meter-readings'; fromMs: number; toMs: number };
 
 /** Schedules that overlap the range, ordered by start. `after`: position of the previous chunk's last schedule. */
 export interface ScheduleQuery {
-  kind: 'schedules';
   fromMs: number;
   toMs: number;
   after: number | null;

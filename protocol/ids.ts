@@ -17,7 +17,7 @@ export const uuid = z
 /** [C-1.1] */
 export const SLUG = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 /** Slugs that would read as a part of an exchange, a routing key or a path. */
-const RESERVED_SLUGS = ['vcp', 'amq', 'event', 'admin', 'api', 'link'];
+const RESERVED_SLUGS = ['vcp', 'amq', 'event', 'admin', 'api', 'link', 'sitewire'];
 
 /** Whether the slug could be mistaken for something else: a word of our own, a UUID, or an encoded domain name. */
 export function isReservedSlug(slug: string): boolean {

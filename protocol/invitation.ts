@@ -1,7 +1,7 @@
 /** Invitations: except for its creator, a person becomes a member of an organization only by accepting one [C-11.2]. */
 import * as z from 'zod';
 import { ROLES } from './enums.ts';
-import { displayName, loginAnswer, password } from './user.ts';
+import { displayName, password, refreshAnswer } from './user.ts';
 
 /** A pending invitation whose time is over is EXPIRED. */
 export const INVITATION_STATUSES = ['PENDING', 'ACCEPTED', 'REVOKED', 'EXPIRED'] as const;
@@ -54,5 +54,5 @@ export const invitationAccepted = z.strictObject({
   organization: z.strictObject({ id: z.string(), name: z.string(), slug: z.string() }),
   role: z.enum(ROLES),
   /** The tokens of a new account's first session; null for an account that existed. */
-  session: loginAnswer.nullable(),
+  session: refreshAnswer.nullable(),
 });

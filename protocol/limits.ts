@@ -3,9 +3,7 @@
  * clause (`ours` if neither spec nor contract has one) and, if any, the organization setting that overrides the value.
  * Code reads them from `LIMIT`, and `npm run docs` prints them. Code that enforces internal bounds defines them.
  */
-
-/** [value, unit, clause, organization setting] */
-type Entry = readonly [value: number, unit: string, clause: string, setting?: string];
+import { DEVICE_LIMITS, type Limit } from './device-limits.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -27,8 +25,10 @@ export const LIMITS = {
   addressRequestsPerMinute: [1_200, 'requests', 'C-14.2'],
   requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
-  // For routes that need no credential.
-  publicBodyBytes: [64 * KIB, 'bytes', 'ours'],
+  // For routes that need no credential: a body, a browser's report, all unfinished bodies of a network.
+  publicBodyBytes: [16 * KIB, 'bytes', 'C-15.7'],
+  reportBodyBytes: [64 * KIB, 'bytes', 'C-15.7'],
+  openBodiesBytes: [256 * KIB, 'bytes', 'C-15.7'],
   restBodyDepth: [64, 'levels', 'ours'],
   schedulesWindowMs: [7 * DAY, 'ms', 'spec: Limits'],
   lastUsedStepMs: [MINUTE, 'ms', 'ours'],
@@ -41,11 +41,15 @@ export const LIMITS = {
   eventsPerPage: [500, 'events', 'C-12.2'],
   eventsPerPageDefault: [100, 'events', 'C-12.2'],
   streamsPerKey: [10, 'streams', 'C-12.3'],
-  streamsPerPlant: [50, 'streams', 'ours'],
+  streamsOfPlantPerPerson: [5, 'streams', 'C-15.4'],
+  streamsPerPerson: [20, 'streams', 'C-15.4'],
+  streamsPerPlant: [50, 'streams', 'C-15.4'],
+  streamOpensPerMinute: [60, 'streams', 'C-15.4'],
   streamMs: [15 * MINUTE, 'ms', 'C-12.3'],
   streamCommentMs: [15 * SECOND, 'ms', 'C-12.3'],
   streamRetryMs: [2 * SECOND, 'ms', 'C-12.3'],
   webhooksPerKey: [16, 'webhooks', 'C-12.4'],
+  webhooksPerUrl: [4, 'webhooks', 'C-15.3'],
   webhookUrlCharacters: [2_048, 'characters', 'ours'],
   webhookSites: [100, 'sites', 'ours'],
   webhookDescriptionCharacters: [200, 'characters', 'ours'],
@@ -55,6 +59,7 @@ export const LIMITS = {
   webhookAnswerMs: [20 * SECOND, 'ms', 'C-12.4'],
   webhookAnswerBytes: [KIB, 'bytes', 'C-12.4'],
   webhookAttemptsKept: [200, 'attempts', 'C-12.4'],
+  webhookRecoverMs: [MINUTE, 'ms', 'C-15.3'],
   webhookSecretGraceMs: [DAY, 'ms', 'C-12.4'],
   webhookTestsPerMinute: [30, 'requests', 'ours'],
 
@@ -74,6 +79,8 @@ export const LIMITS = {
   verifyEmailMs: [DAY, 'ms', 'C-14.1'],
   emailChangeMs: [DAY, 'ms', 'C-11.3'],
   passwordResetMs: [30 * MINUTE, 'ms', 'C-11.4'],
+  mailsPerHour: [3, 'mails', 'C-15.5'],
+  mailsPerDay: [10, 'mails', 'C-15.5'],
   mailPauseMs: [MINUTE, 'ms', 'ours'],
   unprovedAccountMs: [7 * DAY, 'ms', 'ours'],
   // A login over the limit ends the oldest session.
@@ -86,6 +93,7 @@ export const LIMITS = {
   invitationMs: [7 * DAY, 'ms', 'C-11.2'],
   invitationsPerDay: [100, 'invitations', 'C-14.2'],
   invitationChecksPerMinute: [20, 'requests', 'C-11.2'],
+  mailRequestsPerMinute: [30, 'requests', 'C-15.5'],
   membersPerOrganization: [1_000, 'members', 'ours'],
   plantsPerOrganization: [10_000, 'plants', 'ours'],
   subDevicesPerPlant: [500, 'assets', 'ours'],
@@ -166,15 +174,13 @@ export const LIMITS = {
   // Above it the bridge rejects logins without a dial to the edge. For MQTT: from this many rejected logins a minute
   // on, the address counts as guessing device ids.
   refusedLoginsPerMinute: [30, 'logins', 'C-3.11'],
-  // As in RabbitMQ: the connection of a failed login is closed silently after this time, unless the client supports
-  // `authentication_failure_close`.
+  // As in RabbitMQ: the end of a failed login without the client capability `authentication_failure_close`.
   failedLoginMs: [3 * SECOND, 'ms', 'ours'],
   tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
   // Connections of a bridge whose clients have not sent a login yet; at the limit the oldest one is closed.
   silentConnectionsPerNetwork: [64, 'connections', 'C-14.6'],
   silentConnections: [5_000, 'connections', 'C-14.6'],
-  // Those of them with a finished TLS handshake: each needs up to 85 KB, and all together must need less than
-  // 300 MB.
+  // Those of them with a finished TLS handshake: each needs up to 85 KB, and all together less than 300 MB.
   silentTlsConnections: [1_500, 'connections', 'ours'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
   amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
@@ -201,54 +207,7 @@ export const LIMITS = {
   unacknowledgedMs: [30 * MINUTE, 'ms', 'C-6.4'],
   deliveriesPerMessage: [20, 'deliveries', 'C-6.4'],
 
-  // MQTT and devices
-  mqttConnectBytes: [16 * KIB, 'bytes', 'ours'],
-  mqttPacketBytes: [128 * KIB, 'bytes', 'ours'],
-  mqttConnectMs: [10 * SECOND, 'ms', 'ours'],
-  mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
-  // Maximum number of QoS 2 messages without PUBREL. A common client (paho) sends at most 20 by default.
-  // Payloads that the Site has stored are no longer in memory.
-  mqttInflightMessages: [32, 'messages', 'ours'],
-  // Payloads of one device that its Site has not answered; above it the bridge does not read from the device.
-  mqttUnansweredBytes: [MIB, 'bytes', 'ours'],
-  deviceMessagesPerSecond: [20, 'messages', 'C-3.8', 'deviceRatePerSecond'],
-  deviceMessagesBurst: [200, 'messages', 'C-3.8'],
-  // At the default rate of 20 messages per second; changes in proportion to the setting of that rate.
-  deviceMinuteBytes: [MIB, 'bytes', 'ours'],
-  serialNumberCharacters: [50, 'characters', 'spec: Limits'],
-  devicesPerOrganization: [100_000, 'devices', 'ours'],
-  // Small, because each device's metadata is in a row of D1, which all organizations share.
-  deviceMetadataBytes: [KIB, 'bytes', 'ours'],
-  mqttTokenSeconds: [3_600, 'seconds', 'spec: Limits'],
-  mqttTokenSecondsMin: [60, 'seconds', 'C-3.3'],
-  mqttTokenSecondsMax: [86_400, 'seconds', 'spec: Limits'],
-  secretGraceMs: [60 * MINUTE, 'ms', 'spec: Limits'],
-  certificateDays: [365, 'days', 'ours'],
-  certificateGraceMs: [60 * MINUTE, 'ms', 'C-3.3'],
-  csrCharacters: [16 * KIB, 'characters', 'ours'],
-  authFailures: [10, 'failures', 'spec: Limits'],
-  authFailuresMs: [5 * MINUTE, 'ms', 'spec: Limits'],
-  diagnosticsEntries: [100, 'entries', 'C-3.8'],
-  // Device templates of an organization, and the size of one as JSON.
-  templatesPerOrganization: [200, 'templates', 'C-11.6'],
-  templateSignals: [200, 'signals', 'C-11.6'],
-  templateActions: [64, 'actions', 'C-11.6'],
-  templateParams: [32, 'parameters', 'ours'],
-  templateValues: [64, 'values', 'ours'],
-  templateUnitCharacters: [16, 'characters', 'ours'],
-  templateTextCharacters: [500, 'characters', 'ours'],
-  // Of the signals, and of the actions.
-  templateListBytes: [32 * KIB, 'bytes', 'ours'],
-  // REST commands of a device: payload size, open commands, stored commands.
-  restCommandPayloadBytes: [16 * KIB, 'bytes', 'ours'],
-  openRestCommands: [50, 'commands', 'ours'],
-  restCommandsKept: [1_000, 'commands', 'ours'],
-  nonceBytes: [128, 'bytes', 'C-3.8'],
-  signalsPerMessage: [1_000, 'signals', 'ours'],
-  signalNameCharacters: [128, 'characters', 'C-3.13'],
-  signalMagnitude: [1e12, 'any', 'C-3.13'],
-  signalsPerSite: [2_000, 'signals', 'C-3.13'],
-  unknownSignalsPerSite: [500, 'signals', 'ours'],
+  ...DEVICE_LIMITS,
 
   // telemetry
   telemetryIntervalSecondsMin: [5, 'seconds', 'C-1.1'],
@@ -270,6 +229,8 @@ export const LIMITS = {
   meterReadingStepMs: [15 * MINUTE, 'ms', 'C-4.5'],
   // Age up to which a register reading is GOOD, and up to which it is answered at all.
   registerGoodMs: [5 * MINUTE, 'ms', 'C-4.6'],
+  // What a register counts at most where neither the power of its sub-device nor the connection's limits are known.
+  registerPowerKw: [100_000, 'kW', 'ours'],
   registerStaleMs: [15 * MINUTE, 'ms', 'C-4.6'],
   signalStaleMs: [5 * MINUTE, 'ms', 'C-4.5'],
 
@@ -290,7 +251,7 @@ export const LIMITS = {
   subDeviceOfflineMs: [15 * MINUTE, 'ms', 'C-2.5'],
   // An OFFLINE sub-device rejects commands only after its serving device has been connected for this long.
   offlineGraceMs: [MINUTE, 'ms', 'C-7.4'],
-} as const satisfies Record<string, Entry>;
+} as const satisfies Record<string, Limit>;
 
 export type LimitName = keyof typeof LIMITS;
 

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { isDeeperThan } from './compact-json.ts';
 import { acknowledgement } from './event.ts';
 import { LIMIT } from './limits.ts';
+import { isRoutingKey, ROUTING_KEY_RULE } from './routing-keys.ts';
 import { plainObject, plainText } from './text.ts';
 import { utf8Length } from './utf8.ts';
 
@@ -10,7 +11,7 @@ const LONE_SURROGATE = /\p{Cs}/u;
 
 /** A publish of a partner: the text that AMQP would carry. */
 export const publishRequest = z.strictObject({
-  routingKey: z.string().min(1).max(255),
+  routingKey: z.string().refine(isRoutingKey, ROUTING_KEY_RULE),
   message: z
     .string()
     .min(1)

@@ -62,6 +62,14 @@ export function commandFamily(slug: string, routingKey: string): Result<CommandF
   return family && rest.length === 0 ? ok(family) : refuse('unknown');
 }
 
+/** Words of letters, digits, `_` and `-` [C-15.2]. */
+const ROUTING_KEY = /^(?=.{1,127}$)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,15}$/;
+export const ROUTING_KEY_RULE = 'must be 1-16 words of A-Z a-z 0-9 _ -, joined by dots, at most 127 bytes';
+
+export function isRoutingKey(text: string): boolean {
+  return ROUTING_KEY.test(text);
+}
+
 /** The routing key of a family's command: `{slug}.{family}.set` for schedule and config. */
 export function commandRoutingKey(slug: string, family: CommandFamily): string {
   return AREAS.includes(family) ? `${slug}.${family}.set` : `${slug}.command.${family}`;

@@ -104,14 +104,17 @@ export const DEFAULT_SITE_CONFIG: SiteConfig = {
   operatingMode: 'STANDARD',
 };
 
-/** A mode that ends at `validUntil`. `setBy` is the prefix of the API key that sent it. */
+/**
+ * A mode that ends at `validUntil`. `setBy`: the prefix of the API key that sent it, or the slug of the organization. Of
+ * the override of another partner the reason, the id and `setBy` are null.
+ */
 export const modeOverride = z.strictObject({
   mode: z.enum(OPERATING_MODES),
   reason: z.string().nullable(),
   validFrom: z.string(),
   validUntil: z.string(),
-  commandId: z.string(),
-  setBy: z.string(),
+  commandId: z.string().nullable(),
+  setBy: z.string().nullable(),
 });
 export type ModeOverride = z.infer<typeof modeOverride>;
 

@@ -9,9 +9,15 @@ import { plainText } from './text.ts';
 
 export const displayName = plainText.max(LIMIT.nameCharacters).regex(/\S/, 'must not be blank');
 
+const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
+const LAST_LABEL = '(?:[A-Za-z]{2,63}|[Xx][Nn]--[A-Za-z0-9-]{0,58}[A-Za-z0-9])';
+/** RFC 5321 without quoted local parts and address literals. */
+export const EMAIL = new RegExp(`^(?=[^@]{1,64}@)${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LAST_LABEL}$`);
+
 /** Stored in lower case. */
 export const email = z
-  .email('must be an e-mail address')
+  .email({ pattern: EMAIL, error: 'must be an e-mail address; write an international domain as xn--…' })
   .max(LIMIT.emailCharacters)
   .transform((text) => text.toLowerCase());
 
@@ -82,6 +88,7 @@ export const loginAnswer = z.strictObject({
 export type LoginAnswer = z.infer<typeof loginAnswer>;
 /** Without tokens where the cookie refreshed the session. */
 export const refreshAnswer = loginAnswer.partial({ accessToken: true, refreshToken: true });
+export type BrowserAnswer = z.infer<typeof refreshAnswer>;
 
 export const success = z.strictObject({ success: z.literal(true) });
 

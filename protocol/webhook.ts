@@ -69,6 +69,15 @@ export const webhookRecord = z.strictObject({
 });
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
+/** The ceiling of posts a minute that is reached: of the organization, or of the host name of the URL [C-15.3]. */
+export const webhookHeld = z.strictObject({
+  by: z.enum(['ORGANIZATION', 'HOST']),
+  perMinute: z.int(),
+  /** When posts go on. */
+  until: z.string(),
+});
+export type WebhookHeld = z.infer<typeof webhookHeld>;
+
 /** How far the events are delivered. */
 export const webhookDelivery = z.strictObject({
   /** All events up to this sequence of the journal are delivered, or not wanted. */
@@ -82,6 +91,8 @@ export const webhookDelivery = z.strictObject({
   nextAttemptAt: z.string().nullable(),
   /** Events before this sequence were no longer kept when it was their turn, perhaps of other types; null if all were. */
   missedBefore: z.int().nullable(),
+  /** Why its posts wait for the next minute; null: they do not. */
+  held: webhookHeld.nullable(),
 });
 export type WebhookDelivery = z.infer<typeof webhookDelivery>;
 
@@ -117,6 +128,7 @@ export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 export const webhookAttempts = z.strictObject({
   attempts: z.array(webhookAttempt).max(LIMIT.webhookAttemptsKept),
+  held: webhookHeld.nullable(),
 });
 
 /**
@@ -131,8 +143,8 @@ export type WebhookQuestion =
 
 /**
  * `attempts`: oldest first, for the question `attempts`; the one of a `test` or a `resend`. `refused`: the key has ended,
- * the Vhost knows no such webhook, such a post of it is under way, the webhook is not enabled, or no event that it gets has
- * the sequence.
+ * the Vhost knows no such webhook, such a post of it is under way, the webhook is not enabled, no event that it gets has
+ * the sequence, posts wait for the next minute, or the events were delivered again a moment ago.
  */
 export type WebhookAnswer =
   | {
@@ -142,7 +154,9 @@ export type WebhookAnswer =
       delivery: WebhookDelivery;
       attempts: WebhookAttempt[];
     }
-  | { refused: 'ended' | 'absent' | 'busy' | 'not-enabled' | 'event' };
+  | { refused: 'ended' | 'absent' | 'busy' | 'not-enabled' | 'event' }
+  | { refused: 'held'; held: WebhookHeld }
+  | { refused: 'recovered'; waitMs: number };
 
 function isWithoutRepeats(values: readonly string[]): boolean {
   return new Set(values).size === values.length;

@@ -5,6 +5,14 @@ import { goodbye, seq, stored, wait } from './frame.ts';
 
 export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('publish'), seq, topic: z.enum(DEVICE_PUBLISH_TOPICS), payload: z.string() }),
+  /** A publish whose payload is not UTF-8, from this byte on [C-15.8]. */
+  z.object({
+    kind: z.literal('not-utf8'),
+    seq,
+    topic: z.enum(DEVICE_PUBLISH_TOPICS),
+    at: z.int().min(0),
+    bytes: z.int().min(0),
+  }),
   /** Whether the client is subscribed to its commands topic. The Site sends no commands before it is. */
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
   /**
