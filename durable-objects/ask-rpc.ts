@@ -1,4 +1,5 @@
 /** The RPC contracts for questions about commands and the plan. Add fields, never change the meaning of one. */
+import type { Sight } from '../protocol/api-key-record.ts';
 import type { DryRunCommand } from '../protocol/dry-run.ts';
 import type { KeyStatus } from '../protocol/key-status.ts';
 import type { PublishRefusal } from '../protocol/rest-publish.ts';
@@ -32,19 +33,24 @@ export interface CommandLife {
   messages?: PlantMessage[];
 }
 
-/** Who asks: a key, which sees only its own commands; null: a member of the organization, who sees all. */
-type Asking = { siteId: string; keyId: string | null };
+/**
+ * Who asks a Site about commands [C-15.1]: a member of the organization, or a key. `slug`: the source that the key reads
+ * of a command that a person sent.
+ */
+export type Asker = 'member' | { partnerId: string; sees: Sight; slug: string };
+
+type Asking = { siteId: string };
 
 /**
  * The answer is the JSON that the route answers; of `export` the JSON of an `ExportPart`, of `telemetry` the JSON of the
  * timestamp and the payload that were the latest at that time [C-4.1]. `explain`: why the site does what it does [C-13.3].
- * `timeline`: the JSON of a `CommandLife` [C-13.2]; null: no such command, or one of another sender. `export`: one part of an
- * export [C-13.4].
+ * `timeline`: the JSON of a `CommandLife` [C-13.2]; null: no such command, or one that the asker does not see. `export`:
+ * one part of an export [C-13.4].
  */
 export type SiteQuestion =
-  | (Asking & { kind: 'explain'; query: ExplainQuery })
+  | (Asking & { kind: 'explain'; asker: Asker; query: ExplainQuery })
   | (Asking & { kind: 'telemetry'; atMs: number })
-  | (Asking & { kind: 'timeline'; commandId: string })
+  | (Asking & { kind: 'timeline'; asker: Asker; commandId: string })
   | (Asking & { kind: 'export'; query: ExportQuery });
 
 /** `place`: which of the commands is refused, from 0. */

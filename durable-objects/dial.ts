@@ -4,7 +4,9 @@
  * opened a link. During a deploy old and new code run at the same time: add fields, never change the meaning of
  * one.
  */
+
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
+import { formatInstant } from '../protocol/ids.ts';
 import { PROOF_TOLERANCE_MS, STATE_HEADER } from '../protocol/link/proof.ts';
 import type { Sql } from './object/sql.ts';
 import type { Turn } from './object/turn.ts';
@@ -25,6 +27,8 @@ interface Dial {
 
 /** The result of the Worker's authentication of a device in a dial. */
 export interface DeviceDial extends Dial {
+  /** The organization of the device. Absent: that of the Site's plant. */
+  organizationId?: string;
   siteId: string;
   plantId: string | null;
   deviceId: string;
@@ -90,8 +94,8 @@ export function stateRefusal(message: string, headers: Record<string, string> = 
 }
 
 /** The response of an object behind a fence. */
-export function fencedResponse(): Response {
-  const message = 'The plant or key is backed up or restored: connect again in a moment';
+export function fencedResponse(untilMs: number): Response {
+  const message = `The plant or key is being backed up or restored until ${formatInstant(untilMs)} at the latest: connect again in a moment`;
   return refusalResponse('SERVICE_UNAVAILABLE', message, { 'retry-after': '1' });
 }
 

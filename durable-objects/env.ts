@@ -2,6 +2,7 @@
 import type { MetricsEnv } from './metrics/report.ts';
 import type { RequestCounterRpc } from './request-counter-rpc.ts';
 import type { SiteRpc, VhostRpc } from './rpc.ts';
+import type { WatchesRpc } from './watches-rpc.ts';
 
 export interface Env extends MetricsEnv {
   /** The static files that `tools/assets.ts` builds. */
@@ -10,6 +11,7 @@ export interface Env extends MetricsEnv {
   SITE: DurableObjectNamespace<SiteRpc & Rpc.DurableObjectBranded>;
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
+  WATCHES: DurableObjectNamespace<WatchesRpc & Rpc.DurableObjectBranded>;
   /**
    * Comma-separated secrets that authenticate bridges (rule 1); each is valid. An entry `<bridge id>=<secret>`
    * is the secret of that bridge, which then may not use the secrets without an id.
@@ -61,6 +63,10 @@ export interface Env extends MetricsEnv {
    * contain a token without a link.
    */
   PUBLIC_URL?: string;
+  /** Comma-separated host names, of a development stack: requests with another one are refused. */
+  ALLOWED_HOSTS?: string;
+  /** `eu` or `us`: where all objects store their data; absent or `none`: anywhere. It cannot be changed later. */
+  JURISDICTION?: string;
   /** `platform`: the edge runs on Cloudflare, so its client address header can be trusted. */
   CLIENT_ADDRESS?: string;
   /**

@@ -8,6 +8,14 @@ export interface RequestCount {
   resetMs: number;
 }
 
+/** What a caller may do of what a minute allows. */
+export interface RequestLease {
+  /** As many as asked for, or what is left; 0: nothing is left. */
+  granted: number;
+  /** Milliseconds until the end of the minute, with which they end. */
+  resetMs: number;
+}
+
 export interface RequestCounterRpc {
   /** Counts one request if the limit of `perMinute` is not yet reached. */
   take(perMinute: number): RequestCount;
@@ -16,4 +24,6 @@ export interface RequestCounterRpc {
    * current minute and the milliseconds until its end.
    */
   add(count: number): { count: number; resetMs: number };
+  /** Counts up to `count` at once, as far as the limit of `perMinute` allows. */
+  lease(perMinute: number, count: number): RequestLease;
 }

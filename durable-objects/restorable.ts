@@ -38,7 +38,7 @@ export abstract class RestorableObject extends DurableObject<Env> implements Bac
   protected abstract dialed(request: Request): Promise<Response>;
 
   override async fetch(request: Request): Promise<Response> {
-    return this.guard.state ? fencedResponse() : await this.dialed(request);
+    return this.guard.state ? fencedResponse(this.guard.state.untilMs) : await this.dialed(request);
   }
 
   /** Does the due work. */

@@ -6,18 +6,19 @@ import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceDiagnostics, RestCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceType } from '../protocol/enums.ts';
 import type { Acknowledgement } from '../protocol/event.ts';
-import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
-import type { MeterReading } from '../protocol/meter.ts';
+import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk, ScheduleQuery } from '../protocol/history.ts';
+import type { MeterExchangeAnswer, MeterExchangeRequest, MeterReading } from '../protocol/meter.ts';
 import type { CommandAnswer, PublishRefusal } from '../protocol/rest-publish.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SignatureVerdict } from '../protocol/signing.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
-import type { SiteQuestion, VhostAskRpc } from './ask-rpc.ts';
+import type { Asker, SiteQuestion, VhostAskRpc } from './ask-rpc.ts';
 import type { BackupRpc } from './backup-rpc.ts';
 import type { DeadLetterRpc } from './dead-letter-rpc.ts';
 import type { JournalRpc } from './journal-rpc.ts';
 import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
+import type { SiteStandingRpc, VhostStandingRpc } from './standing-rpc.ts';
 import type { WebhookRpc } from './webhook-rpc.ts';
 
 // a plant's Site
@@ -37,7 +38,7 @@ export interface DeviceGrant {
 /** When the secret was replaced, when the previous one expires, and the registry updates of the rotation. */
 export interface SecretRotation {
   rotatedAtMs: number;
-  graceUntilMs: number;
+  graceUntilMs: number | null;
   writes: RegistryWrite[];
 }
 
@@ -114,6 +115,8 @@ export interface SubmissionBatch {
   /** Empty: a person of the organization sent it [C-13.5]. */
   keyId: string;
   keyPrefix: string;
+  /** The partner of the key. Empty: a person of the organization sent it. */
+  partnerId: string;
   /**
    * Highest outbox sequence that the Vhost has stored or its clients have acknowledged; the Site may delete
    * up to it.
@@ -164,7 +167,7 @@ export interface Diagnosis extends DeviceDiagnostics {
   readings: Record<string, number>;
 }
 
-export interface SiteRpc extends BackupRpc {
+export interface SiteRpc extends BackupRpc, SiteStandingRpc {
   /** Adds a provisioned device. Idempotent; a decommissioned device stays decommissioned. */
   adoptDevice(grant: DeviceGrant): void;
   /**
@@ -186,7 +189,12 @@ export interface SiteRpc extends BackupRpc {
   /** Deletes a device: closes its session and ends its open dispatches. */
   forgetDevice(deviceId: string): void;
   /** Stores a new secret; the previous one stays valid during a grace period. Undefined if the device is not here. */
-  rotateSecret(deviceId: string, hmacSecret: string, audit?: AuditEntry): SecretRotation | undefined;
+  rotateSecret(
+    deviceId: string,
+    hmacSecret: string,
+    audit?: AuditEntry,
+    endOthers?: boolean,
+  ): SecretRotation | undefined;
   /**
    * Ends the tokens that were issued before now, and a session that was opened with one. Returns the earliest
    * issue time at which a new token is valid; undefined if the device is not here or not ACTIVE [C-14.5].
@@ -196,7 +204,7 @@ export interface SiteRpc extends BackupRpc {
    * Checks a device's request for a new token. Returns the maximum lifetime of that token in seconds;
    * undefined if the request is not authentic or is a repeat [C-3.12].
    */
-  verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined;
+  verifyRenewal(deviceId: string, renewal: TokenRenewal): number | 'full' | undefined;
   /**
    * Releases a device to another Site and returns its data; undefined if the device is not here. The caller passes all
    * parts to `takeDevice` of the other Site, the first part last, and then calls `dropDevice` here.
@@ -220,6 +228,12 @@ export interface SiteRpc extends BackupRpc {
   readConfiguration(siteId: string): Promise<ConfigAnswer>;
   /** Replaces the configuration; effective at once and recorded in the command log [C-2.3]. */
   putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer>;
+  /** Begins to count registers of a meter again from given values. */
+  exchangeMeter(
+    siteId: string,
+    externalId: string,
+    request: MeterExchangeRequest,
+  ): Promise<MeterExchangeAnswer>;
   endAlert(alertId: string): void;
   /** Returns once the site's copy of the registry has this version or a later one. */
   registryChanged(siteId: string, version: number): Promise<void>;
@@ -227,25 +241,22 @@ export interface SiteRpc extends BackupRpc {
   submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
   /**
    * What the submissions would be answered, each after those before it [C-13.1]: JSON of a `DryRunAnswer` for each.
-   * `isMember`: a member of the organization asks, who sees the ids of all commands.
    */
-  dryRun(batch: SubmissionBatch, isMember: boolean): Promise<string[]>;
+  dryRun(batch: SubmissionBatch, asker: Asker): Promise<string[]>;
   ask(question: SiteQuestion): Promise<string | null>;
   /** JSON of `SiteConfigSnapshot`. */
-  readConfig(siteId: string): Promise<string>;
-  /**
-   * `isMember`: members of the organization see which of them sent a command. `atMs`: only commands that were recorded at
-   * this time or before.
-   */
+  readConfig(siteId: string, asker: Asker): Promise<string>;
+  /** `atMs`: only commands that were recorded at this time or before. */
   readCommands(
     siteId: string,
     page: number,
     pageSize: number,
-    isMember?: boolean,
+    asker: Asker,
     atMs?: number,
   ): Promise<CommandLogPage>;
   readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
   readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk>;
+  readSchedules(siteId: string, query: ScheduleQuery, asker: Asker): Promise<JsonChunk>;
   readMeterState(siteId: string): Promise<MeterReading | null>;
   readDeviceTelemetry(deviceId: string, query: DeviceQuery): DevicePage;
   diagnostics(deviceId: string): Diagnosis;
@@ -289,6 +300,7 @@ export interface Receipt {
 export interface VhostGrant {
   keyId: string;
   keyPrefix: string;
+  partnerId: string;
   slug: string;
   /** The vhost name that clients use: `partner-<key_id>`, or `/` for a legacy key [C-5.3]. */
   vhost: string;
@@ -300,7 +312,13 @@ export interface VhostGrant {
   signingKey: string;
 }
 
-export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc, WebhookRpc, VhostAskRpc {
+export interface VhostRpc
+  extends BackupRpc,
+    JournalRpc,
+    DeadLetterRpc,
+    WebhookRpc,
+    VhostAskRpc,
+    VhostStandingRpc {
   /** A publish of a partner over HTTPS [C-13.5]. `siteId`: the site of the request, which the key may see. */
   publishOverHttps(
     siteId: string,
@@ -314,7 +332,7 @@ export interface VhostRpc extends BackupRpc, JournalRpc, DeadLetterRpc, WebhookR
    * have ended. The object also writes the revocation to D1 later (rule 6). A key that is opened afterwards
    * stays revoked.
    */
-  revoke(keyId?: string): Promise<void>;
+  revoke(keyId?: string, audit?: AuditEntry): Promise<void>;
   /**
    * Returns once the vhost's copy of the registry has this version or a later one; at once if the key has ended
    * or was not opened here.

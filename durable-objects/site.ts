@@ -3,25 +3,16 @@
  * RPC, the upgrades of devices, WebSocket events and the alarm arrive here, and the nouns in site/ do the work.
  */
 import type { TokenRenewal } from '../protocol/device-record.ts';
-import type { DeviceQuery, HistoryQuery } from '../protocol/history.ts';
+import type { DeviceQuery, HistoryQuery, ScheduleQuery } from '../protocol/history.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
-import type { SiteQuestion } from './ask-rpc.ts';
+import type { Asker, SiteQuestion } from './ask-rpc.ts';
 import { type DeviceDial, notFoundResponse, readDial } from './dial.ts';
 import type { Env } from './env.ts';
 import { Agenda, AlarmClock } from './object/agenda.ts';
 import { closeQuietly } from './object/sockets.ts';
 import { RestorableObject } from './restorable.ts';
-import type {
-  ConfigPut,
-  DeviceGrant,
-  DevicePack,
-  Diagnosis,
-  RefusedLogin,
-  SiteRpc,
-  SubmissionBatch,
-  SubmitAnswer,
-} from './rpc.ts';
+import type { DeviceGrant, DevicePack, Diagnosis, SiteRpc, SubmissionBatch, SubmitAnswer } from './rpc.ts';
 import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
 import { submitBatch } from './site/command/submit.ts';
@@ -74,6 +65,10 @@ export class Site extends RestorableObject implements SiteRpc {
     return this.#site.lifecycle.rotateSecret(...rotation);
   }
 
+  standing() {
+    return this.#site.lifecycle.standing();
+  }
+
   sealedBy() {
     return this.#site.secrets.sealedAgain(this.#site.turns);
   }
@@ -82,12 +77,12 @@ export class Site extends RestorableObject implements SiteRpc {
     return this.#site.lifecycle.endTokens(id);
   }
 
-  verifyRenewal(id: string, renewal: TokenRenewal): number | undefined {
+  verifyRenewal(id: string, renewal: TokenRenewal) {
     return this.#site.tokens.verifyRenewal(id, renewal);
   }
 
-  noteRefusedLogin(id: string, refused: RefusedLogin): void {
-    this.#site.lifecycle.noteRefusedLogin(id, refused);
+  noteRefusedLogin(...login: Parameters<SiteRpc['noteRefusedLogin']>): void {
+    this.#site.lifecycle.noteRefusedLogin(...login);
   }
 
   endSessionBy(id: string, atMs: number): void {
@@ -129,7 +124,12 @@ export class Site extends RestorableObject implements SiteRpc {
     return this.#site.configuration.answer();
   }
 
-  async putConfiguration(siteId: string, put: ConfigPut) {
+  async exchangeMeter(...[siteId, externalId, { registers }]: Parameters<SiteRpc['exchangeMeter']>) {
+    await this.#ready(siteId);
+    return this.#site.meters.exchange(externalId, registers);
+  }
+
+  async putConfiguration(...[siteId, put]: Parameters<SiteRpc['putConfiguration']>) {
     await this.#ready(siteId);
     return this.#site.turns.run((turn) => this.#site.configuration.put(turn, put));
   }
@@ -157,14 +157,14 @@ export class Site extends RestorableObject implements SiteRpc {
 
   // RPC: reads
 
-  async readConfig(siteId: string): Promise<string> {
+  async readConfig(siteId: string, asker: Asker): Promise<string> {
     await this.#ready(siteId);
-    return this.#site.configuration.snapshot(siteId, this.#site.clock.now()).text;
+    return this.#site.configuration.snapshot(siteId, asker, this.#site.clock.now()).text;
   }
 
-  async readCommands(siteId: string, page: number, pageSize: number, isMember = false, atMs?: number) {
+  async readCommands(siteId: string, page: number, pageSize: number, asker: Asker, atMs?: number) {
     await this.#ready(siteId);
-    return readCommands(this.#site.commandRows, siteId, { page, pageSize, isMember, atMs });
+    return readCommands(this.#site.commandRows, siteId, { page, pageSize, asker, atMs });
   }
 
   async readLatestTelemetry(siteId: string) {
@@ -174,14 +174,14 @@ export class Site extends RestorableObject implements SiteRpc {
 
   async readHistory(siteId: string, query: HistoryQuery) {
     await this.#ready(siteId);
-    switch (query.kind) {
-      case 'telemetry':
-        return telemetry.readTelemetry(this.#site, query);
-      case 'meter-readings':
-        return telemetry.readMeterReadings(this.#site, query.fromMs, query.toMs);
-      case 'schedules':
-        return this.#site.schedules.page(siteId, query);
-    }
+    return query.kind === 'telemetry'
+      ? telemetry.readTelemetry(this.#site, query)
+      : telemetry.readMeterReadings(this.#site, query.fromMs, query.toMs);
+  }
+
+  async readSchedules(siteId: string, query: ScheduleQuery, asker: Asker) {
+    await this.#ready(siteId);
+    return this.#site.schedules.page(siteId, query, asker);
   }
 
   async readMeterState(siteId: string) {
@@ -201,7 +201,7 @@ export class Site extends RestorableObject implements SiteRpc {
   /** The upgrade of an authenticated device, or of a Worker that serves an event stream. */
   protected override async dialed(request: Request): Promise<Response> {
     if (this.#isErased) return notFoundResponse();
-    const watcher = openWatcher(this.#site, request);
+    const watcher = await openWatcher(this.#site, request, (siteId) => this.#ready(siteId));
     if (watcher) return watcher;
     const dial = readDial<DeviceDial>(request);
     if (!dial) return notFoundResponse();

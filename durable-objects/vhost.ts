@@ -3,6 +3,7 @@
  * entry point for RPC, upgrades, WebSocket events and the alarm; the logic is in vhost/. The object has the
  * authority over its clients: a key that is revoked here stays revoked, whatever D1 says (rule 6).
  */
+
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
@@ -17,8 +18,10 @@ import { Reporter } from './metrics/report.ts';
 import { Agenda, AlarmClock } from './object/agenda.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
+import type { AuditEntry } from './registry/entries.ts';
 import { RestorableObject } from './restorable.ts';
 import type { OutboxEvent, PassingEvent, Receipt, VhostGrant, VhostRpc } from './rpc.ts';
+import { organizationOf } from './standing-rpc.ts';
 import { connectionRefusal, openStream } from './vhost/client/opening.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
 import { dueSources } from './vhost/due.ts';
@@ -62,12 +65,12 @@ export class Vhost extends RestorableObject implements VhostRpc {
     this.#agenda.arm();
   }
 
-  async revoke(keyId?: string): Promise<void> {
+  async revoke(keyId?: string, audit?: AuditEntry): Promise<void> {
     const { key, ending, turns, publisher } = this.#vhost;
     const id = keyId ?? key.record?.keyId;
     turns.run((turn) => {
       key.revoke(turn);
-      if (id) ending.begin(turn, id, turn.now);
+      if (id) ending.begin(turn, { keyId: id, revokedAtMs: turn.now, audit });
       if (key.record) this.#end(turn);
     });
     await publisher.idle();
@@ -76,6 +79,11 @@ export class Vhost extends RestorableObject implements VhostRpc {
   async registryChanged(version: number): Promise<void> {
     const { key, organization } = this.#vhost;
     if (key.record && !this.#vhost.hasEnded()) await organization.upTo(version);
+  }
+
+  standing() {
+    const { key, organization } = this.#vhost;
+    return { isRevoked: key.isRevoked, organization: organizationOf(organization.record) };
   }
 
   sealedBy() {

@@ -16,6 +16,7 @@ import {
   uniqueIndex,
 } from 'drizzle-orm/sqlite-core';
 import { ALERT_OPERATORS, ALERT_SEVERITIES, ALERT_STATUSES, ALERT_TYPES } from '../protocol/alert.ts';
+import { SIGHTS } from '../protocol/api-key-record.ts';
 import type { TemplateAction, TemplateSignal } from '../protocol/device-template.ts';
 import {
   ASSET_TYPES,
@@ -200,8 +201,25 @@ export const mails = sqliteTable(
     failures: integer('failures').notNull().default(0),
     dueAtMs: integer('due_at_ms').notNull(),
     createdAtMs: integer('created_at_ms').notNull(),
+    /** The domain of the recipient: each has a share of the queue [C-15.5]. */
+    lane: text('lane').notNull().default(''),
   },
-  (table) => [index('mails_due').on(table.dueAtMs)],
+  (table) => [index('mails_due').on(table.dueAtMs), index('mails_lane').on(table.lane)],
+);
+
+/** The mails of the last day of requests that not only the owner of the address can make [C-15.5]. */
+export const mailShares = sqliteTable(
+  'mail_shares',
+  {
+    id: text('id').primaryKey(),
+    /** SHA-256 of the address. */
+    address: text('address').notNull(),
+    atMs: integer('at_ms').notNull(),
+  },
+  (table) => [
+    index('mail_shares_address').on(table.address, table.atMs),
+    index('mail_shares_at').on(table.atMs),
+  ],
 );
 
 /** [C-1.2] */
@@ -456,6 +474,8 @@ export const apiKeys = sqliteTable(
     /** SHA-256 of the nonce of the current connection test. The nonce is valid once. */
     probeHash: text('probe_hash'),
     bundleAcknowledgedAtMs: integer('bundle_acknowledged_at_ms'),
+    /** Whose commands the key reads [C-15.1]. */
+    sees: text('sees', { enum: SIGHTS }).notNull().default('PARTNER'),
   },
   (table) => [
     uniqueIndex('api_keys_hash').on(table.keyHash),
@@ -497,6 +517,7 @@ export const auditEvents = sqliteTable(
     index('audit_events_organization').on(table.organizationId, table.createdAtMs),
     index('audit_events_event').on(table.organizationId, table.event, table.createdAtMs),
     index('audit_events_actor').on(table.actor, table.createdAtMs),
+    index('audit_events_actor_event').on(table.actor, table.event, table.createdAtMs),
     // A deleted user's address is removed from the details.
     index('audit_events_email')
       .on(sql`("details" ->> '$.email')`)
@@ -611,10 +632,13 @@ export const webhooks = sqliteTable(
     mailDue: integer('mail_due'),
     createdAtMs: integer('created_at_ms').notNull(),
     updatedAtMs: integer('updated_at_ms').notNull(),
+    /** The URL, written in one way. */
+    urlKey: text('url_key').notNull().default(''),
   },
   (table) => [
     index('webhooks_organization').on(table.organizationId, table.createdAtMs),
     index('webhooks_key').on(table.keyId),
+    index('webhooks_url').on(table.organizationId, table.urlKey),
     index('webhooks_mail_due').on(table.statusAtMs).where(sql`"mail_due" IS NOT NULL`),
     check('webhooks_status', oneOf('status', WEBHOOK_STATUSES)),
   ],

@@ -6,8 +6,8 @@ import { LINK_PATHS, READY_PATH } from '../protocol/link/proof.ts';
 import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { countAddress } from './http/address-rate.ts';
+import { requireAllowedHost } from './http/allowed-host.ts';
 import { CONSOLE_FILES, consolePolicy, getConsole, getConsoleFile } from './http/console-page.ts';
-import { DOCS_PATH, docsPolicy, getDocs } from './http/docs-page.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { boundBody, drainBody } from './http/json-body.ts';
 import { SIMULATOR_PATH, simulator } from './http/simulator.ts';
@@ -17,6 +17,7 @@ import { linkMqtt } from './link/mqtt.ts';
 import { countAnswers } from './metrics/counts.ts';
 import { getMetrics, METRICS_PATH } from './metrics/metrics.ts';
 import { type AnyRoute, mount } from './route.ts';
+import { afterRestoreRoutes } from './routes/after-restore.ts';
 import { alertRoutes } from './routes/alerts.ts';
 import { apiKeyStatusRoutes } from './routes/api-key-status.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
@@ -59,6 +60,7 @@ export const ROUTES: readonly AnyRoute[] = [
   ...operatorRoutes,
   ...operatorEndRoutes,
   ...backupRoutes,
+  ...afterRestoreRoutes,
   ...authRoutes,
   ...accountRoutes,
   ...sessionRoutes,
@@ -92,11 +94,15 @@ export const ROUTES: readonly AnyRoute[] = [
   ...telemetryRoutes,
 ];
 
+/** Where the operator reads what the configuration would make fail. */
+const CHECK_PATH = '/api/v1/platform/check';
+
 export const app = new Hono<AppContext>();
 
 app.onError(handleError);
 app.notFound(getConsole);
 
+app.use(requireAllowedHost);
 // Dials are handled before the middleware that sets headers, because the response to an upgrade comes from
 // the Durable Object unchanged.
 app.use('/link/*', nameRequest, reportClock, requireLinkVersion);
@@ -107,7 +113,6 @@ app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 
 // limitLength 0: a request id that a client sends is ignored, and a new one is made.
 app.use(requestId({ limitLength: 0 }));
-app.use(DOCS_PATH, docsPolicy);
 app.use(consolePolicy);
 app.use(secureHeaders({ contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } }));
 app.get(METRICS_PATH, getMetrics);
@@ -115,15 +120,16 @@ app.use('/api/v1/*', countAnswers);
 // Responses may contain data that only the caller may see, so no cache may store them. Documents are public.
 app.use('/api/v1/*', async (c, next) => {
   await next();
+  // Pages of the console go by this clock and not by that of the computer that they are on.
+  c.header('date', new Date().toUTCString());
   if (!c.res.headers.has('cache-control')) c.header('cache-control', 'no-store');
 });
 app.use(drainBody);
-app.use('/api/v1/*', countAddress);
+// A wrong ADDRESS_RATE_PER_MINUTE must not keep the operator from reading that it is wrong.
+app.use('/api/v1/*', (c, next) => (c.req.path === CHECK_PATH ? next() : countAddress(c, next)));
 app.use(boundBody);
 mount(app, ROUTES);
 app.get(CONSOLE_FILES, getConsoleFile);
 app.all(SIMULATOR_PATH, simulator);
-app.all(DOCS_PATH, getDocs);
-app.all(`${DOCS_PATH}/:file`, getDocs);
 // Unknown partner paths also require a key, so that they do not reveal which paths exist.
 app.all('/api/v1/vcp/*', doorOf(VCP_READ), handleNotFound);

@@ -24,6 +24,8 @@ export interface Tenant {
   role: Role | null;
   /** The plants that an API key is limited to; null = all plants. */
   allowedPlantIds: string[] | null;
+  /** The ceilings of the organization that differ from the default ones; none for a support session, which only reads. */
+  ceilings: Record<string, number>;
 }
 
 export interface AppContext {
@@ -38,8 +40,6 @@ export interface AppContext {
     operator: Actor;
     /** Set by doors that accept members, API keys or support sessions of an organization. */
     tenant: Tenant;
-    /** The body of a request without a content-length. */
-    text: string | undefined;
     /** The parsed JSON body, if the request has one. */
     body: unknown;
   };

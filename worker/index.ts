@@ -7,6 +7,7 @@ export { Metrics } from '../durable-objects/metrics.ts';
 export { RequestCounter } from '../durable-objects/request-counter.ts';
 export { Site } from '../durable-objects/site.ts';
 export { Vhost } from '../durable-objects/vhost.ts';
+export { Watches } from '../durable-objects/watches.ts';
 
 export default {
   fetch: app.fetch,

@@ -30,6 +30,8 @@ interface Definition<Path, Query, Body, Answer> {
   fieldCodes?: Readonly<Record<string, ApiErrorCode>>;
   /** A request without a body is handled as if its body were `{}`. */
   isBodyOptional?: true;
+  /** The size of the body, if it differs from the size that the door allows. */
+  bodyBytes?: number;
   /** Example bodies for the OpenAPI document. */
   examples?: { body?: unknown; answer?: unknown };
   /** The status is 200 unless it is given. */
@@ -110,7 +112,7 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
   for (const one of routes) {
     // Answers 304 if the client's If-None-Match shows that it already has the current answer.
     const compare = one.hasTag && one.method === 'GET' ? [etag()] : [];
-    app.on(one.method, honoPath(one.path), doorOf(one.who), ...compare, async (c) => {
+    app.on(one.method, honoPath(one.path), doorOf(one.who, one.bodyBytes), ...compare, async (c) => {
       const query = readQuery(c, one.query) as never;
       const params = readPath(c, one.params, pathCode(one.who)) as never;
       const body = (one.body ? readBody(c, one.body, one) : undefined) as never;

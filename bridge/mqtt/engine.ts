@@ -4,12 +4,14 @@
  * clients. Aedes sends PUBACK after `authorizePublish` and before `publish`, so a message is stored inside that
  * hook.
  */
+import { isUtf8 } from 'node:buffer';
 import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
 import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
+import { invalidUtf8At, withoutMark } from '../../protocol/utf8.ts';
 import type { DialResult } from '../link-dial.ts';
 import { type EndReason, linkReason, type OwnReason, streamReason } from '../reasons.ts';
 import { wordsOf } from '../refusal.ts';
@@ -205,7 +207,11 @@ export class MqttEngine {
     // A retained flag is cleared and the message processed [C-3.6].
     packet.retain = false;
     const seq = session.link.nextSeq();
-    const frame: PublishFrame = { kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') };
+    const frame = frameOf(
+      seq,
+      topic,
+      typeof packet.payload === 'string' ? Buffer.from(packet.payload) : packet.payload,
+    );
     const bytes = packet.payload.length;
     session.intake.take(bytes);
     const answer = (outcome: 'stored' | 'refused') => {
@@ -298,4 +304,10 @@ export class MqttEngine {
  */
 function refreshKeepAlive(client: Client): void {
   (client as unknown as { _keepaliveTimer: NodeJS.Timeout | null })._keepaliveTimer?.refresh();
+}
+
+/** The frame of a publish. Of a payload that is not UTF-8, which would become other text, the Site gets the wrong place. */
+function frameOf(seq: number, topic: PublishFrame['topic'], payload: Buffer): PublishFrame {
+  if (isUtf8(payload)) return { kind: 'publish', seq, topic, payload: withoutMark(payload.toString('utf8')) };
+  return { kind: 'not-utf8', seq, topic, at: invalidUtf8At(payload) ?? 0, bytes: payload.length };
 }

@@ -9,7 +9,7 @@ import type { EndReason } from '../reasons.ts';
 import { Intake } from './intake.ts';
 import type { Origin } from './origins.ts';
 
-export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
+export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' | 'not-utf8' }>;
 
 /** A publish that the Site has not answered yet. */
 interface Waiting {

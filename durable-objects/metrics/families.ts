@@ -198,6 +198,13 @@ export const BUILD: Family = {
   labels: ['version'],
 };
 
+export const DATABASE: Family = {
+  name: 'sitewire_edge_database_bytes',
+  type: 'gauge',
+  help: 'Size of D1, which has at most 10 GB; absent while D1 does not answer',
+  labels: [],
+};
+
 export const FAMILIES: readonly Family[] = [
   ...COUNTED,
   QUEUE_MESSAGES,
@@ -205,4 +212,5 @@ export const FAMILIES: readonly Family[] = [
   QUEUE_DROPPED,
   AWAKE,
   BUILD,
+  DATABASE,
 ];

@@ -2,10 +2,12 @@
  * The reports to the metrics object. Counts are sent as increments, which are sent again after a failed call.
  * The state of an object's queues is sent completely each time.
  */
+
 import type { DueSource } from '../object/agenda.ts';
 import type { Clock } from '../object/clock.ts';
 import { reasonOf } from '../object/reason.ts';
 import type { Turn } from '../object/turn.ts';
+import { objectNamed } from '../object-id.ts';
 import type { Counts, QueueDrop } from './families.ts';
 
 const PAUSE_MS = 60_000;
@@ -97,8 +99,8 @@ function countingName(index: number): string {
   return `counts-${index}`;
 }
 
-function stubOf({ METRICS }: MetricsEnv, name: string) {
-  return METRICS.get(METRICS.idFromName(name));
+function stubOf(env: MetricsEnv, name: string) {
+  return objectNamed(env, 'METRICS', name);
 }
 
 /** The reporting object, as the reporter uses it. */

@@ -3,6 +3,7 @@
  * for a backup or a restore. The object reloads when the fence is raised and when it is lowered: its clients are
  * disconnected, and it forgets what was only in memory, as in a crash. A fence that nobody lowers ends at its time.
  */
+import { formatInstant } from '../../protocol/ids.ts';
 import { FENCED, type FenceState, RELOADS } from '../backup-rpc.ts';
 import type { Clock } from './clock.ts';
 
@@ -30,7 +31,7 @@ export class Fence {
   check(): void {
     if (!this.#state) return;
     if (this.#state.untilMs <= this.#clock.now()) this.#ctx.abort(RELOADS);
-    throw new Error(`${FENCED}: try again in a moment`);
+    throw new Error(`${FENCED} until ${formatInstant(this.#state.untilMs)}`);
   }
 
   /** Throws unless the fence with this id is up. */

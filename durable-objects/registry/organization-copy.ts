@@ -5,7 +5,9 @@
  */
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { organizations, plants, webhooks } from '../../migrations/schema.ts';
+import { apiKeys, organizations, plants, webhooks } from '../../migrations/schema.ts';
+import type { Sight } from '../../protocol/api-key-record.ts';
+import { ceilingsOf } from '../../protocol/ceilings.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { EventKind } from '../../protocol/routing-keys.ts';
@@ -38,9 +40,13 @@ export interface OrganizationRecord {
   signatureHints: boolean;
   /** Absent in copies of earlier code. */
   journalRetentionDays?: number;
+  /** Whose commands the key reads [C-15.1]. */
+  sees: Sight;
   plants: { id: string; externalPlantId: string | null }[];
   /** Absent in copies of earlier code. */
   webhooks?: WebhookCopy[];
+  /** The ceilings of what webhooks post [C-15.3]. Absent in copies of earlier code: then nothing is posted. */
+  webhookPosts?: { organizationId: string; perMinute: number; hostPerMinute: number };
 }
 
 export type OrganizationCopy = RegistryCopy<OrganizationRecord>;
@@ -86,10 +92,11 @@ export async function readOrganization(
   const { createdAtMs, statusAtMs } = webhooks;
   const sealed = { secretSealed, previousSealed, previousUntilMs };
   const webhookColumns = { id, url, types, siteIds, ...sealed, createdAtMs, statusAtMs };
-  const [[organization], rows, ofKey] = await db.batch([
+  const [[organization], rows, ofKey, [key]] = await db.batch([
     db
       .select({
         settings: organizations.settings,
+        ceilings: organizations.ceilings,
         version: organizations.registryVersion,
         suspendedAtMs: organizations.suspendedAtMs,
       })
@@ -100,15 +107,21 @@ export async function readOrganization(
       .from(plants)
       .where(eq(plants.organizationId, organizationId)),
     db.select(webhookColumns).from(webhooks).where(eq(webhooks.keyId, keyId)).orderBy(webhooks.id),
+    db.select({ sees: apiKeys.sees }).from(apiKeys).where(eq(apiKeys.id, keyId)),
   ]);
   const settings = organizationSettings.parse(organization?.settings ?? {});
   const { requireSignedCommands, publishRatePerSecond, signatureHints, journalRetentionDays } = settings;
+  const { webhookPostsPerMinute: perMinute, webhookHostPostsPerMinute: hostPerMinute } = ceilingsOf(
+    organization?.ceilings ?? {},
+  );
   const version = organization?.version ?? 0;
   const isSuspended = (organization?.suspendedAtMs ?? null) !== null;
   return {
     ...{ version, isSuspended, requireSignedCommands, publishRatePerSecond, signatureHints },
     journalRetentionDays,
+    sees: key?.sees ?? 'PARTNER',
     plants: rows,
     webhooks: ofKey,
+    webhookPosts: { organizationId, perMinute, hostPerMinute },
   };
 }

@@ -6,6 +6,7 @@ import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { alertRules, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
 import type { AlertOperator, AlertSeverity } from '../../protocol/alert.ts';
+import type { Sight } from '../../protocol/api-key-record.ts';
 import type { AssetType, DeviceType, MeterRole } from '../../protocol/enums.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import { type ApiKeyScope, effectiveScopes, getsEvents } from '../../protocol/scopes.ts';
@@ -37,6 +38,13 @@ export interface AlertRule {
   createdAtMs: number;
 }
 
+/** A key that gets the events of the plant. */
+export interface EventKey {
+  id: string;
+  partnerId: string;
+  sees: Sight;
+}
+
 export interface PlantRecord {
   plantId: string;
   organizationId: string;
@@ -51,7 +59,7 @@ export interface PlantRecord {
   /** Enabled rules. */
   alertRules: AlertRule[];
   /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
-  keyIds: string[];
+  keys: EventKey[];
 }
 
 /** The record is undefined for a device without a plant. */
@@ -71,8 +79,12 @@ export class PlantCopy extends RegistryCopy<PlantRecord> {
     return this.#externalIds.has(externalId);
   }
 
+  get keys(): readonly EventKey[] {
+    return this.record?.keys ?? [];
+  }
+
   get keyIds(): readonly string[] {
-    return this.record?.keyIds ?? [];
+    return this.keys.map(({ id }) => id);
   }
 
   /** Resolves once the copy is recent enough for commands. Rejects if the registry does not answer in time. */
@@ -110,7 +122,13 @@ export async function readPlant(
       .where(isPlant),
     db.select().from(subDevices).where(eq(subDevices.plantId, plantId)).orderBy(subDevices.externalId),
     db
-      .select({ id: apiKeys.id, scopes: apiKeys.scopes, allowedPlantIds: apiKeys.allowedPlantIds })
+      .select({
+        id: apiKeys.id,
+        partnerId: apiKeys.partnerId,
+        sees: apiKeys.sees,
+        scopes: apiKeys.scopes,
+        allowedPlantIds: apiKeys.allowedPlantIds,
+      })
       .from(apiKeys)
       .innerJoin(plants, and(eq(plants.organizationId, apiKeys.organizationId), isPlant))
       .where(
@@ -171,9 +189,9 @@ export async function readPlant(
     ),
     deviceTypes: Object.fromEntries(types.map(({ id, type }) => [id, type])),
     alertRules: rules,
-    keyIds: keys
+    keys: keys
       .filter(({ scopes }) => getsEvents(effectiveScopes(scopes as ApiKeyScope[])))
       .filter(({ allowedPlantIds }) => allowedPlantIds?.includes(plantId) ?? true)
-      .map(({ id }) => id),
+      .map(({ id, partnerId, sees }) => ({ id, partnerId, sees })),
   };
 }

@@ -8,7 +8,7 @@ import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { alerts, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { auditRow } from './audit-events.ts';
-import type { AlertEntry, RegistryWrite, StatusChange } from './entries.ts';
+import type { AlertEntry, AuditEntry, RegistryWrite, StatusChange } from './entries.ts';
 
 /** Writes a Site's updates: the status for REST lists, alerts and audit rows. */
 export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {
@@ -92,10 +92,17 @@ export async function markUsed(
     .where(and(eq(apiKeys.id, key.id), isStale));
 }
 
-/** Writes the revocation that a Vhost recorded; an earlier one in D1 stays [C-5.6]. */
-export async function writeRevoked(database: D1Database, keyId: string, revokedAtMs: number): Promise<void> {
-  await drizzle(database)
-    .update(apiKeys)
-    .set({ revokedAtMs, updatedAtMs: revokedAtMs })
-    .where(and(eq(apiKeys.id, keyId), isNull(apiKeys.revokedAtMs)));
+/** Writes the revocation that a Vhost recorded, with its audit event, once; an earlier one in D1 stays [C-5.6]. */
+export async function writeRevoked(
+  database: D1Database,
+  { keyId, revokedAtMs, audit }: { keyId: string; revokedAtMs: number; audit?: AuditEntry | undefined },
+): Promise<void> {
+  const db = drizzle(database);
+  await db.batch([
+    db
+      .update(apiKeys)
+      .set({ revokedAtMs, updatedAtMs: revokedAtMs })
+      .where(and(eq(apiKeys.id, keyId), isNull(apiKeys.revokedAtMs))),
+    ...(audit ? [auditRow(db, audit, revokedAtMs, `api_key.revoked|${keyId}`)] : []),
+  ]);
 }

@@ -16,7 +16,8 @@ import { KeyValues } from '../object/key-values.ts';
 import { Sql } from '../object/sql.ts';
 import { Streams } from '../object/streams.ts';
 import { Turns } from '../object/turn.ts';
-import { PlantCopy, readPlant, type SubDevice } from '../registry/plant-copy.ts';
+import { objectNamed } from '../object-id.ts';
+import { PlantCopy, readPlant } from '../registry/plant-copy.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { Alerts } from './alert/alerts.ts';
 import { BatchOwner, BatteryDemands } from './command/batch-owner.ts';
@@ -31,8 +32,9 @@ import { Devices } from './device/devices.ts';
 import { Diagnostics } from './device/diagnostics.ts';
 import { DeviceTables } from './device/rows.ts';
 import { DeviceSecrets } from './device/secrets.ts';
-import { servesSite } from './device/serving.ts';
+import { originOf } from './device/serving.ts';
 import { DeviceSessions } from './device/sessions.ts';
+import { SessionTakeovers } from './device/takeovers.ts';
 import { Dispatches } from './dispatch/dispatches.ts';
 import type { Owner } from './dispatch/owner.ts';
 import { DispatchRows, type OwnerName } from './dispatch/rows.ts';
@@ -42,6 +44,7 @@ import { Events } from './event/events.ts';
 import { Outbox } from './event/outbox.ts';
 import { PlantEvents } from './event/plant-events.ts';
 import { OutboxRows } from './event/rows.ts';
+import { endWatchers } from './event/watchers.ts';
 import { PlanJournal } from './explain/plan-journal.ts';
 import { PlanChangeRows } from './explain/rows.ts';
 import { SiteIdentity } from './identity.ts';
@@ -62,10 +65,10 @@ import type { SiteFact } from './stored.ts';
 import { readLastReadings } from './telemetry/answers.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
+import { Meters } from './telemetry/meters.ts';
 import { nameHints } from './telemetry/name-hints.ts';
 import { MovedNonces } from './telemetry/replay.ts';
 import { JournalRows } from './telemetry/rows.ts';
-import type { SignalOrigin } from './telemetry/snapshot.ts';
 import type { RetentionSetting } from './telemetry/storage-levels.ts';
 import { TelemetryStore } from './telemetry/store.ts';
 import { viewOncePerTurn } from './view.ts';
@@ -110,15 +113,10 @@ export function assembleSite(
     report: (batch) => anyCounting(env).add(batch),
   });
   const identity = new SiteIdentity(keyValues, turns);
-  const destination = destinationOf({
-    database: env.DB,
-    vhosts: env.VHOST,
-    siteId: () => identity.known ?? '',
-  });
-  const plantEvents: PlantEvents = new PlantEvents({
-    ...{ clock, siteId: () => identity.known ?? '' },
-    watchers: () => watchers.count,
-  });
+  const siteId = () => identity.known ?? '';
+  const vhostOf = (keyId: string) => objectNamed(env, 'VHOST', keyId);
+  const destination = destinationOf({ database: env.DB, vhostOf, siteId });
+  const plantEvents: PlantEvents = new PlantEvents({ clock, siteId, watchers: () => watchers.count });
   const watchers: Streams = new Streams({
     ...{ ctx, clock, turns, source: plantEvents, most: LIMIT.streamsPerPlant, keepAlive },
     waitsAgain: () => plantEvents.last,
@@ -130,7 +128,10 @@ export function assembleSite(
   const registry: PlantCopy = new PlantCopy(keyValues, {
     ...{ clock, turns, keepAlive },
     read: () => (identity.known ? readPlant(env.DB, identity.known, clock.now()) : undefined),
-    onChange: (turn, record) => lifecycle.plantChanged(turn, !record),
+    onChange: (turn, record) => {
+      lifecycle.plantChanged(turn, !record);
+      endWatchers(turn, { watchers, plantEvents }, record);
+    },
   });
   const events = new Events({ values: keyValues, outbox, counts, registry });
 
@@ -138,8 +139,12 @@ export function assembleSite(
   const secrets = new DeviceSecrets(sql, new SecretBox(env.DATA_KEYS));
   const devices = new Devices(sql, secrets);
   const isSubDevice = (externalId: string) => registry.isSubDevice(externalId);
+  const takeovers = new SessionTakeovers({ sql, outbox, registry });
   const diagnostics = new Diagnostics(sql, {
-    hintsOf: (id) => nameHints(journal.snapshot.toJSON(), journal.meaningOf(id), isSubDevice, clock.now()),
+    hintsOf: (id) => [
+      ...takeovers.hints(id, clock.now()),
+      ...nameHints(journal.snapshot.toJSON(), journal.meaningOf(id), isSubDevice, clock.now()),
+    ],
     readingsOf: (id) => readLastReadings({ journal, registry, clock }, id),
   });
   const sessions: DeviceSessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
@@ -155,11 +160,14 @@ export function assembleSite(
     isSubDevice,
     movedNonces: () => movedNonces.all(),
   });
-  const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal);
+  const hardLimits = () => configurationState.config.hardLimits;
+  const registersNow = () => store.registersNow();
+  const meters = new Meters(keyValues, { turns, registry, hardLimits, registersNow });
+  const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal, meters.courseOf);
 
   // stored state that the rules see
   const planChanged = () => planJournal.touch();
-  const configurationState = new ConfigurationState(keyValues, planChanged);
+  const configurationState: ConfigurationState = new ConfigurationState(keyValues, planChanged);
   const demands = new BatteryDemands(keyValues);
   const commandRows = new CommandRows(sql);
   const messageIds = new MessageIdRows(sql);
@@ -242,7 +250,7 @@ export function assembleSite(
   });
   const link = new DeviceLink({
     ...{ clock, turns, registry, devices, secrets, sessions, diagnostics, journal, feed, alerts },
-    ...{ presence, dispatches, lifecycle, tokens, counts },
+    ...{ presence, dispatches, lifecycle, tokens, counts, takeovers },
   });
 
   const keptMs = (setting: RetentionSetting) =>
@@ -282,17 +290,6 @@ export function assembleSite(
     },
     ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
     ...{ commands, dispatches, plan, owners, view, planJournal, messageIds },
-    ...{ lifecycle, link, tokens, alerts, feed, dueSources },
-  };
-}
-
-/** What the bare signal names of a device mean. */
-function originOf(deviceId: string, devices: Devices, registry: PlantCopy): SignalOrigin {
-  const isLinked = ({ linkedDeviceId }: SubDevice) => linkedDeviceId === deviceId;
-  const device = devices.find(deviceId);
-  return {
-    deviceId,
-    servesSite: device !== undefined && servesSite(device),
-    subDeviceId: registry.subDevices.find(isLinked)?.externalId,
+    ...{ lifecycle, link, tokens, alerts, feed, meters, dueSources },
   };
 }

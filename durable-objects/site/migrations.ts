@@ -4,6 +4,7 @@
  */
 import type { BackupKind } from '../object/backup.ts';
 import type { Migration } from '../object/migrate.ts';
+import { DEVICE_TABLES } from './device/tables.ts';
 import { TELEMETRY_TABLES } from './telemetry/storage-levels.ts';
 
 const COMMAND_TABLES = `
@@ -13,6 +14,9 @@ const COMMAND_TABLES = `
       id TEXT NOT NULL,
       key_id TEXT NOT NULL,
       key_prefix TEXT NOT NULL,
+      -- Whose command it is, and its place among the commands of this partner: see LogPages.
+      partner_id TEXT NOT NULL,
+      partner_place INTEGER NOT NULL,
       message_id TEXT NOT NULL,
       correlation_id TEXT,
       command_type TEXT NOT NULL,
@@ -41,8 +45,19 @@ const COMMAND_TABLES = `
       size INTEGER NOT NULL,
       -- The publish of a rejection that binds no messageId: a repeated publish gets this row's answer.
       publish_id TEXT,
-      decision TEXT
+      decision TEXT,
+      -- When the platform got the command, and when the device began to execute it: see DEVICE_STARTED.
+      published_at_ms INTEGER,
+      device_started_at_ms INTEGER,
+      -- When the plant followed a setpoint, until its command ended. JSON of [from, to) pairs, epoch milliseconds.
+      spans TEXT,
+      -- JSON of JudgementInputs.
+      inputs TEXT,
+      -- For those who see all commands, where it differs: see sight.ts.
+      full_reason TEXT,
+      full_decision TEXT
     );
+    CREATE INDEX command_partner ON command (partner_id);
     CREATE INDEX command_publish ON command (publish_id) WHERE publish_id IS NOT NULL;
 
     -- One effect per messageId: its command, and the acknowledgement. It may outlive its log row.
@@ -92,12 +107,26 @@ const COMMAND_TABLES = `
       -- JSON of [from, to) pairs, epoch milliseconds.
       spans TEXT NOT NULL DEFAULT '[]'
     );
+
+    -- The plan journal: one row for each change. sequence: the time in ms times 1000, or the next free number.
+    CREATE TABLE plan_change (
+      sequence INTEGER PRIMARY KEY,
+      at_ms INTEGER NOT NULL,
+      -- JSON of PlanFacts.
+      facts TEXT NOT NULL,
+      starts_at INTEGER NOT NULL,
+      size INTEGER NOT NULL
+    );
     `;
 
 /** One row for each schedule; `slots` is JSON of `StoredSlot[]`. */
 const SCHEDULE_TABLES = `
     CREATE TABLE schedule (
-      id TEXT PRIMARY KEY,
+      -- The schedules of two partners may have the same id.
+      partner_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      -- The id that the gateway knows.
+      wire_id TEXT NOT NULL,
       command_sequence INTEGER NOT NULL,
       status TEXT NOT NULL,
       starts_at_ms INTEGER NOT NULL,
@@ -110,123 +139,12 @@ const SCHEDULE_TABLES = `
       has_taken_slot INTEGER NOT NULL DEFAULT 0,
       created_at_ms INTEGER NOT NULL,
       ended_at_ms INTEGER,
-      slots TEXT NOT NULL
+      slots TEXT NOT NULL,
+      PRIMARY KEY (partner_id, id)
     ) WITHOUT ROWID;
     CREATE INDEX schedule_start ON schedule (starts_at_ms, command_sequence);
+    CREATE INDEX schedule_wire ON schedule (wire_id);
     CREATE INDEX schedule_open ON schedule (command_sequence) WHERE ended_at_ms IS NULL;
-    `;
-
-/** Devices, their secrets, dropped messages, logins and REST commands. */
-const DEVICE_TABLES = `
-    CREATE TABLE device (
-      id TEXT PRIMARY KEY,
-      type TEXT NOT NULL,
-      status TEXT NOT NULL CHECK (status IN ('ACTIVE', 'SUSPENDED', 'DECOMMISSIONED')),
-      -- When the status was set: of two updates of the registry the later one counts.
-      status_at_ms INTEGER NOT NULL DEFAULT 0,
-      suspend_reason TEXT,
-      reported_status TEXT,
-      -- The version of the secret that verified the last valid signature.
-      last_key_version INTEGER,
-      -- The object that the device is moving to; null while it belongs here.
-      leaving TEXT,
-      epoch INTEGER NOT NULL DEFAULT 0,
-      connection_id TEXT,
-      bridge_id TEXT,
-      bridge_boot TEXT,
-      connected_at_ms INTEGER,
-      disconnected_at_ms INTEGER,
-      session_expires_at_ms INTEGER,
-      -- When the token of the session was issued; null for a certificate.
-      session_issued_at_ms INTEGER,
-      -- The version of the secret that verified the last message of the session; null before the first one.
-      session_key_version INTEGER,
-      -- Tokens that were issued earlier are refused.
-      tokens_not_before_ms INTEGER NOT NULL DEFAULT 0,
-      -- After a rotation of the secret: the same, from the end of the grace period on.
-      next_tokens_not_before_ms INTEGER,
-      next_tokens_from_ms INTEGER
-    ) WITHOUT ROWID;
-
-    CREATE TABLE dropped_message (
-      device_id TEXT NOT NULL,
-      reason TEXT NOT NULL,
-      count INTEGER NOT NULL,
-      last_at_ms INTEGER NOT NULL,
-      PRIMARY KEY (device_id, reason)
-    ) WITHOUT ROWID;
-
-    CREATE TABLE device_secret (
-      device_id TEXT NOT NULL,
-      -- Increases; the creation time in epoch ms.
-      version INTEGER NOT NULL,
-      sealed TEXT NOT NULL,
-      -- The form in which the device last used it, hex text or the bytes it encodes; null: not used yet.
-      form TEXT CHECK (form IN ('text', 'bytes')),
-      -- The end of its grace period; null for the newest.
-      valid_until_ms INTEGER,
-      PRIMARY KEY (device_id, version)
-    ) WITHOUT ROWID;
-
-    -- The latest dropped messages, in a ring: slot = sequence modulo the ring's length.
-    CREATE TABLE recent_drop (
-      device_id TEXT NOT NULL,
-      slot INTEGER NOT NULL,
-      sequence INTEGER NOT NULL,
-      at_ms INTEGER NOT NULL,
-      topic TEXT NOT NULL,
-      reason TEXT NOT NULL,
-      detail TEXT NOT NULL,
-      expected TEXT,
-      PRIMARY KEY (device_id, slot)
-    ) WITHOUT ROWID;
-
-    -- The latest logins, accepted and refused, in a ring.
-    CREATE TABLE recent_connect (
-      device_id TEXT NOT NULL,
-      slot INTEGER NOT NULL,
-      sequence INTEGER NOT NULL,
-      at_ms INTEGER NOT NULL,
-      address TEXT NOT NULL,
-      outcome TEXT NOT NULL,
-      reason TEXT,
-      PRIMARY KEY (device_id, slot)
-    ) WITHOUT ROWID;
-
-    -- Failed logins that count toward suspension; a separate ring, so that other logins do not displace them.
-    CREATE TABLE failed_login (
-      device_id TEXT NOT NULL,
-      slot INTEGER NOT NULL,
-      sequence INTEGER NOT NULL,
-      at_ms INTEGER NOT NULL,
-      address TEXT NOT NULL,
-      PRIMARY KEY (device_id, slot)
-    ) WITHOUT ROWID;
-
-    -- REST commands. While one is open, its state is in the dispatch with the same cmd_id.
-    CREATE TABLE rest_command (
-      sequence INTEGER PRIMARY KEY,
-      cmd_id TEXT NOT NULL,
-      device_id TEXT NOT NULL,
-      action TEXT NOT NULL,
-      -- Null while it is open.
-      status TEXT,
-      reason TEXT,
-      idempotency_key TEXT,
-      -- Digest of action, payload and window: a repeated idempotency key must have the same.
-      digest TEXT NOT NULL,
-      created_at_ms INTEGER NOT NULL
-    );
-    CREATE UNIQUE INDEX rest_command_id ON rest_command (cmd_id);
-    CREATE INDEX rest_command_device ON rest_command (device_id, sequence);
-
-    -- Nonces that are not in the journal: of devices moved from another object, and of token requests.
-    CREATE TABLE moved_nonce (
-      id INTEGER PRIMARY KEY,
-      until_ms INTEGER NOT NULL,
-      -- JSON: {deviceId, nonce, digest, ts, receivedMs}[].
-      data TEXT NOT NULL
-    );
     `;
 
 export const SITE_MIGRATIONS: readonly Migration[] = [
@@ -263,27 +181,6 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
       payload TEXT NOT NULL
     );
     ${COMMAND_TABLES}${SCHEDULE_TABLES}${DEVICE_TABLES}${TELEMETRY_TABLES}`,
-  },
-  {
-    lowest: 1,
-    sql: `
-    -- When the platform got the command, and when the device began to execute it: see DEVICE_STARTED.
-    ALTER TABLE command ADD COLUMN published_at_ms INTEGER;
-    ALTER TABLE command ADD COLUMN device_started_at_ms INTEGER;
-    -- When the plant followed a setpoint, until its command ended. JSON of [from, to) pairs, epoch milliseconds.
-    ALTER TABLE command ADD COLUMN spans TEXT;
-    ALTER TABLE command ADD COLUMN inputs TEXT; -- JSON of JudgementInputs.
-    CREATE INDEX command_id ON command (id);
-
-    -- The plan journal: one row for each change. sequence: the time in ms times 1000, or the next free number.
-    CREATE TABLE plan_change (
-      sequence INTEGER PRIMARY KEY,
-      at_ms INTEGER NOT NULL,
-      -- JSON of PlanFacts.
-      facts TEXT NOT NULL,
-      starts_at INTEGER NOT NULL,
-      size INTEGER NOT NULL
-    );`,
   },
 ];
 

@@ -27,6 +27,10 @@ export interface ActiveEmergency {
 export interface BatteryDemand {
   limit: BatteryLimit;
   powerKw: number;
+  /** The partner that asks for it. */
+  partnerId?: string;
+  /** The partner whose command is judged must not read the power. */
+  isHidden?: true;
 }
 
 export interface SiteView {
@@ -47,8 +51,11 @@ export interface SiteView {
   emergency: ActiveEmergency | undefined;
   /** The devices that an emergency was for and that have acknowledged no mode since [C-7.7]. */
   unreleased: readonly string[];
-  /** Undefined when no stored schedule has this id. */
-  scheduleStatus(scheduleId: string): ScheduleStatus | undefined;
+  /**
+   * Undefined when the partner has no stored schedule with this id. The rules that judge a command ask without
+   * `partnerId`: they are given the view of its partner (`recording`).
+   */
+  scheduleStatus(scheduleId: string, partnerId?: string): ScheduleStatus | undefined;
   /** Whether this device belongs to the site and is ACTIVE. */
   isActive(deviceId: string): boolean;
   /** Whether commands reach a device now. */

@@ -16,6 +16,7 @@ export type SiteFact =
   | 'presence'
   | 'snapshot'
   | 'telemetry'
+  | 'meterExchanges'
   | 'plan'
   | 'batteryDemands'
   | 'alarms';

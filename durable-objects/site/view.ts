@@ -10,6 +10,7 @@ import type { DeviceSessions } from './device/sessions.ts';
 import type { PlanState } from './plan/state.ts';
 import type { Presence } from './presence/presence.ts';
 import type { ScheduleRows } from './schedule/rows.ts';
+import { ORGANIZATION } from './sight.ts';
 import type { SiteView, ViewOf } from './site-view.ts';
 import type { Journal } from './telemetry/journal.ts';
 
@@ -66,7 +67,7 @@ function viewOf(sources: ViewSources, now: number): SiteView {
       const connectedAtMs = device?.connection_id ? (device.connected_at_ms ?? now) : now;
       return { id, live: isLive(id), connectedForMs: now - connectedAtMs };
     },
-    scheduleStatus: (id) => schedules.find(id)?.status,
+    scheduleStatus: (id, partnerId = ORGANIZATION) => schedules.find(partnerId, id)?.status,
     isActive,
     isLive,
     isOffline: ({ externalId }) => presence.status.subDevices[externalId] === 'OFFLINE',

@@ -1,4 +1,5 @@
 /** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
+
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
 import type { QueueName } from '../../protocol/routing-keys.ts';
@@ -14,9 +15,11 @@ import { reasonOf } from '../object/reason.ts';
 import { Sql } from '../object/sql.ts';
 import { Streams } from '../object/streams.ts';
 import { type Turn, Turns } from '../object/turn.ts';
+import { objectNamed } from '../object-id.ts';
 import { RegistryCopy } from '../registry/copy.ts';
 import { type OrganizationCopy, readOrganization } from '../registry/organization-copy.ts';
 import { type WebhookStatusChange, writeWebhookStatus } from '../registry/webhook-status.ts';
+import { webhookUrlFaultIn } from '../registry/webhook-url.ts';
 import { markUsed, writeRevoked } from '../registry/writes.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { ClientSockets } from './client/sockets.ts';
@@ -115,7 +118,7 @@ export class VhostParts {
     this.ending = new Ending(keyValues, {
       clock,
       turns: this.turns,
-      write: ({ keyId, revokedAtMs }) => writeRevoked(env.DB, keyId, revokedAtMs),
+      write: (unwritten) => writeRevoked(env.DB, unwritten),
       until: (deadlineMs, work) => this.calls.until(deadlineMs, work),
       keepAlive,
     });
@@ -155,12 +158,18 @@ export class VhostParts {
     });
     const webhooksHost = {
       ...{ clock, turns: this.turns, calls: this.calls, counts: this.counts, journal: this.journal },
-      ...{ rows: new WebhookRows(sql), secrets, mayBePrivate: env.WEBHOOK_PRIVATE === 'allow', keepAlive },
+      ...{ rows: new WebhookRows(sql), secrets, keepAlive },
+      urlFault: (url: string) => webhookUrlFaultIn(env, url),
+      allowance: {
+        ceilings: () => this.organization.record?.webhookPosts,
+        lease: (name: string, perMinute: number, count: number) =>
+          objectNamed(env, 'REQUESTS', name).lease(perMinute, count),
+      },
       fetch: (url: string, init: RequestInit) =>
         env.WEBHOOK_EGRESS ? env.WEBHOOK_EGRESS.fetch(url, init) : fetch(url, init),
       mayDeliver: () => this.organization.record?.isSuspended === false && !this.hasEnded(),
       keepUp: () => this.organization.keepUp(),
-      report: (change: WebhookStatusChange) =>
+      writeStatus: (change: WebhookStatusChange) =>
         writeWebhookStatus(env.DB, this.key.record?.organizationId ?? '', change),
       changed: onChange,
     };
@@ -185,7 +194,7 @@ export class VhostParts {
       keepAlive,
     });
     const { calls, key, counts, organization, intake, outflow } = this;
-    const sites = env.SITE;
+    const siteOf = (siteId: string) => objectNamed(env, 'SITE', siteId);
     this.publisher = new Publisher({
       clock,
       calls,
@@ -195,7 +204,7 @@ export class VhostParts {
       intake,
       store: this.store,
       outflow,
-      sites,
+      siteOf,
       keepAlive,
     });
   }

@@ -4,6 +4,7 @@ import { mqttCommand } from '../../protocol/action.ts';
 import { DEVICE_MESSAGES } from '../../protocol/device-message.ts';
 import { envelopeFields } from '../../protocol/envelope.ts';
 import { EVENT_PAYLOADS, eventEnvelope } from '../../protocol/event.ts';
+import { setNumberFormat } from '../../protocol/number-format.ts';
 import { SIGNATURE } from '../../protocol/signing.ts';
 import { PAYLOADS } from './commands.ts';
 
@@ -72,6 +73,7 @@ function schemaOf(schema: z.ZodType): Json {
       // of the interface.
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      setNumberFormat(jsonSchema);
     },
   });
   return rest;

@@ -78,13 +78,14 @@ export function orgContext(c: Context<AppContext>, user: User, isHeaderNeeded: b
 }
 
 export function memberTenant({ row }: User, membership: SessionMembership): Tenant {
-  const { organizationId, slug, role } = membership;
+  const { organizationId, slug, role, ceilings } = membership;
   return {
     organizationId,
     slug,
     actor: { type: 'USER', id: row.id, name: row.email },
     role,
     allowedPlantIds: null,
+    ceilings,
   };
 }
 
@@ -136,5 +137,6 @@ export function keyTenant(apiKey: ApiKey): Tenant {
     actor: { type: 'API_KEY', id: apiKey.id, name: apiKey.prefix },
     role: null,
     allowedPlantIds: apiKey.allowedPlantIds,
+    ceilings: apiKey.ceilings,
   };
 }

@@ -27,6 +27,7 @@ import {
   requireUser,
   SAFE_METHODS,
 } from './authenticate.ts';
+import { noteRefusal, refuseAgain } from './known-refusals.ts';
 import { requireOperator } from './operator.ts';
 import { requireRole } from './rank.ts';
 import { supportTenant } from './support.ts';
@@ -43,6 +44,8 @@ export type Who =
       scope: ApiKeyScope;
       /** The handler counts the request toward the rate of the key, because it knows which ones are never refused. */
       isUncounted?: true;
+      /** The handler counts each request toward a rate of the key for what the route does. */
+      isRated?: true;
     }
   /** A user, also one who has not proved their e-mail address: only for the user's own account [C-14.1]. */
   | { door: 'account' }
@@ -64,6 +67,8 @@ export type Who =
        * changes in this minute.
        */
       isUrgent?: true;
+      /** The handler counts each request toward a rate of the organization or user for what the route does. */
+      isRated?: true;
     }
   /**
    * An API key, whose scopes the handler checks, or a member of the organization in `x-org-id`. Only for requests that
@@ -98,13 +103,25 @@ export function errorsOfDoor(who: Who): ApiErrorCode[] {
   }
 }
 
-/** Returns the middleware that checks the caller and then parses the body. */
-export function doorOf(who: Who): MiddlewareHandler<AppContext> {
+/** Returns the middleware that checks the caller and then parses the body, by default of the size that the door allows. */
+export function doorOf(who: Who, bodyBytes?: number): MiddlewareHandler<AppContext> {
+  const isPublic = who.door === 'public';
+  const mostBytes = bodyBytes ?? (isPublic ? LIMIT.publicBodyBytes : LIMIT.restBodyBytes);
   return async (c, next) => {
-    await open(c, who);
-    await parseBody(c, who.door === 'public' ? LIMIT.publicBodyBytes : LIMIT.restBodyBytes);
+    const organizationId = who.door === 'organization' ? (c.req.param('id') ?? '') : '';
+    if (!isPublic) refuseAgain(c, organizationId);
+    await open(c, who).catch((error: unknown) => {
+      noteRefusal(c, organizationId, error);
+      throw error;
+    });
+    await parseBody(c, { mostBytes, isPublic });
     await next();
+    if (isRated(who)) noteRefusal(c, organizationId, c.error);
   };
+}
+
+function isRated(who: Who): boolean {
+  return (who.door === 'member' || who.door === 'api-key') && who.isRated === true;
 }
 
 async function open(c: Context<AppContext>, who: Who): Promise<void> {

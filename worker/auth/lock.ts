@@ -6,11 +6,13 @@
 import type { Context } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { hmacHex, verifyHmac } from '../../durable-objects/secrets/hmac.ts';
+import { networkOf } from '../../protocol/address-range.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { countAttempt, countHere } from '../registry/login-failures.ts';
-import { placeOf } from './address.ts';
+import { addressOf, placeOf } from './address.ts';
+import type { HashWaiter } from './hash-turn.ts';
 import { secretsOf } from './session-tokens.ts';
 
 const KNOWN_BROWSER_COOKIE = 'known_browser';
@@ -60,6 +62,15 @@ export function rememberBrowser(c: Context<AppContext>, email: string, now: numb
     path: '/api/v1/auth',
     maxAge: LIMIT.knownBrowserMs / 1_000,
   });
+}
+
+/** Who waits for a hash: a known browser of that address, or anybody of a network. */
+export function waiterOf(c: Context<AppContext>, email: string, now: number): HashWaiter {
+  const address = addressOf(c);
+  return {
+    network: address === null ? null : networkOf(address),
+    account: email !== '' && isKnownBrowser(c, email, now) ? email : null,
+  };
 }
 
 function isKnownBrowser(c: Context<AppContext>, email: string, now: number): boolean {

@@ -1,7 +1,7 @@
 /** The answer that opens or continues a session: its tokens, and their cookies [C-1.4]. */
 import type { Context } from 'hono';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { LoginAnswer } from '../../protocol/user.ts';
+import type { BrowserAnswer, LoginAnswer } from '../../protocol/user.ts';
 import type { AppContext } from '../env.ts';
 import { membershipsOf, type UserRow, userRecordOf } from '../registry/users.ts';
 import { setAccessCookie, setRefreshCookie } from './access-cookie.ts';
@@ -28,4 +28,17 @@ export async function answerLogin(
     expiresIn: LIMIT.accessTokenMs / 1_000,
     refreshToken,
   };
+}
+
+/** The answer for a page of our own, whose cookies have the tokens: a script of the page must not read them [C-15.6]. */
+export function forBrowser(c: Context<AppContext>, answer: LoginAnswer): BrowserAnswer {
+  return c.req.header('sec-fetch-site') === 'same-origin' ? withoutTokens(answer) : answer;
+}
+
+export function withoutTokens({
+  accessToken: _access,
+  refreshToken: _refresh,
+  ...rest
+}: LoginAnswer): BrowserAnswer {
+  return rest;
 }

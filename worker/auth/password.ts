@@ -1,6 +1,7 @@
 /** Password hashes: `scrypt$N$r$p$salt$hash`. Each hash contains the cost parameters it was computed with. */
 import { scryptSync, timingSafeEqual } from 'node:crypto';
 import { base64Url, bytesOf } from '../../durable-objects/secrets/base64.ts';
+import { measureHash } from './hash-turn.ts';
 
 /** One hash costs 32 MB and about 160 ms, during which the isolate does nothing else [C-14.7]. */
 const COST = { cost: 32_768, blockSize: 8, parallelization: 3 };
@@ -17,6 +18,7 @@ const NOBODY = format(COST, new Uint8Array(SALT_BYTES), new Uint8Array(HASH_BYTE
 
 export function hashPassword(password: string): string {
   const salt = crypto.getRandomValues(new Uint8Array(SALT_BYTES));
+  void measureHash(1);
   return format(COST, salt, derive(password, salt, COST));
 }
 
@@ -34,6 +36,7 @@ export function verifyPassword(password: string, stored: string | null | undefin
     parallelization: Number(parallelization),
   };
   const expected = bytesOf(hash);
+  void measureHash(shareOfWork(stored));
   const derived = derive(password, bytesOf(salt), parameters);
   const isEqual = derived.length === expected.length && timingSafeEqual(derived, expected);
   return isEqual && stored !== null && stored !== undefined;

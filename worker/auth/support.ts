@@ -14,6 +14,9 @@ import { addressOf } from './address.ts';
 import { SAFE_METHODS } from './authenticate.ts';
 import { bearerOf } from './operator.ts';
 
+/** How the id of an actor begins that is a support session. */
+export const SUPPORT_ACTOR = 'support-';
+
 /** Undefined if the request has no support token. Throws 401 for one that has ended, and 403 if it would change something. */
 export async function supportTenant(c: Context<AppContext>): Promise<Tenant | undefined> {
   const token = bearerOf(c.req.raw.headers);
@@ -26,9 +29,10 @@ export async function supportTenant(c: Context<AppContext>): Promise<Tenant | un
   const tenant: Tenant = {
     organizationId,
     slug,
-    actor: { type: 'SYSTEM', id: `support-${id}`, name: 'The operator (support)' },
+    actor: { type: 'SYSTEM', id: `${SUPPORT_ACTOR}${id}`, name: 'The operator (support)' },
     role: 'ORG_ADMIN',
     allowedPlantIds: null,
+    ceilings: {},
   };
   noteRead(c, tenant, id);
   return tenant;

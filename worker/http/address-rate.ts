@@ -4,16 +4,19 @@
  * REPORT_AFTER requests of an address the isolate reports them to the object that counts the requests of this
  * address to all isolates.
  *
- * Two kinds of answers are delayed by a tenth of a second when there are many of them: rejections of unwanted
- * requests (`UNWANTED`), and answers to callers without a valid credential. A client that waits for its answer
+ * Two kinds of answers are delayed when there are many of them: rejections of unwanted requests (`UNWANTED`), by up to
+ * two seconds, and answers to callers without a valid credential, by a tenth of a second. A client that waits for its answer
  * usually sends no other request, so the isolate has time for the requests of others.
  */
+
 import { createMiddleware } from 'hono/factory';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import { networkOf } from '../../protocol/address-range.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { addressOf } from '../auth/address.ts';
 import type { AppContext, Env } from '../env.ts';
+import { setBounded } from './bounded-map.ts';
 import { tooMany } from './rate.ts';
 
 const MINUTE_MS = 60_000;
@@ -26,15 +29,18 @@ const REFUSED_COST = 5;
 const REPORT_AFTER = 50;
 const MAX_NETWORKS = 10_000;
 /**
- * Statuses that are delayed when an address causes many of them: a body that is too large (413), and too many
- * password checks at once (503). Requests over the address limit are delayed, too.
+ * Statuses that are delayed when an address causes many of them: a body that is too large (413), a request over a
+ * rate (429), and too many password checks at once (503).
  */
-const UNWANTED = [413, 503];
+const UNWANTED = [413, 429, 503];
 /** Number of such answers in a minute that are not delayed. */
 const FREE_UNWANTED = 20;
 /** Number of answers a second to callers without a valid credential, of all addresses, that are not delayed. */
 const FREE_ANONYMOUS = 100;
 const PAUSE_MS = 100;
+/** After each of so many more unwanted answers in a minute the delay is longer by PAUSE_MS, up to the longest. */
+const LONGER_AFTER = 10;
+const LONGEST_PAUSE_MS = 2_000;
 /** Maximum number of answers that an isolate delays in each PAUSE_MS; it sends all others at once. */
 const MAX_PAUSED = 1_000;
 
@@ -90,10 +96,10 @@ export const countAddress = createMiddleware<AppContext>(async (c, next) => {
 async function pauseOf(minute: Minute, isUnwanted: boolean, isAnonymous: boolean): Promise<void> {
   const now = Date.now();
   if (isUnwanted) minute.unwanted += 1;
-  const isOver =
-    (isUnwanted && minute.unwanted > FREE_UNWANTED) ||
-    (isAnonymous && countIn(anonymous, 1_000, now) > FREE_ANONYMOUS);
-  if (isOver && countIn(paused, PAUSE_MS, now) <= MAX_PAUSED) await scheduler.wait(PAUSE_MS);
+  const steps = isUnwanted ? Math.ceil((minute.unwanted - FREE_UNWANTED) / LONGER_AFTER) : 0;
+  const isOver = steps > 0 || (isAnonymous && countIn(anonymous, 1_000, now) > FREE_ANONYMOUS);
+  if (isOver && countIn(paused, PAUSE_MS, now) <= MAX_PAUSED)
+    await scheduler.wait(Math.min(Math.max(steps, 1) * PAUSE_MS, LONGEST_PAUSE_MS));
 }
 
 /** Counts one more; returns the count of the current period. */
@@ -124,11 +130,8 @@ function minuteOf(network: string, now: number): Minute {
   const known = minutes.get(network);
   // A clock that was set back must not extend the minute.
   if (known && now < known.endsAtMs && known.endsAtMs - now <= MINUTE_MS) return known;
-  const [oldest] = minutes.keys();
-  minutes.delete(network);
-  if (oldest !== undefined && minutes.size >= MAX_NETWORKS) minutes.delete(oldest);
   const minute = { count: 0, unwanted: 0, unreported: 0, endsAtMs: now + MINUTE_MS, isReporting: false };
-  minutes.set(network, minute);
+  setBounded(minutes, network, minute, MAX_NETWORKS);
   return minute;
 }
 
@@ -137,7 +140,7 @@ async function report(env: Env, network: string, minute: Minute): Promise<void> 
   const { unreported } = minute;
   minute.unreported = 0;
   try {
-    const counter = env.REQUESTS.get(env.REQUESTS.idFromName(`address:${network}`));
+    const counter = objectNamed(env, 'REQUESTS', `address:${network}`);
     const { count, resetMs } = await counter.add(unreported);
     minute.count = Math.max(minute.count, count + minute.unreported);
     minute.endsAtMs = Date.now() + resetMs;

@@ -1,6 +1,6 @@
 /**
- * The API documents and the files of their page: static files that `tools/assets.ts` builds. An isolate reads a
- * document once, and answers later requests from memory [C-14.2].
+ * Static files that `tools/assets.ts` builds. A deployment answers the API documents without the Worker [C-15.7]; where it
+ * does not, an isolate reads a document once, and answers later requests from memory [C-14.2].
  */
 import type { Context } from 'hono';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';

@@ -5,7 +5,8 @@
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { reasonOf, stackOf } from '../../durable-objects/object/reason.ts';
+import { FENCED } from '../../durable-objects/backup-rpc.ts';
+import { causesOf, reasonOf, stackOf } from '../../durable-objects/object/reason.ts';
 import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../../protocol/errors.ts';
 import type { AppContext } from '../env.ts';
 import { isTrouble } from './trouble.ts';
@@ -13,7 +14,7 @@ import { isTrouble } from './trouble.ts';
 /** An object that was restarted is available again before this time is over. */
 const RETRY_AFTER_S = 2;
 
-/** An error for the client. `status` is only given if it differs from the code's status (405, 412). */
+/** An error for the client. `status` is only given if it differs from the code's status (405, 412, 415, 421). */
 export class ApiError extends Error {
   readonly code: ApiErrorCode;
   readonly status: number;
@@ -83,13 +84,11 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
       reason: reasonOf(error),
     });
     c.header('retry-after', String(RETRY_AFTER_S));
-    return respond(
-      c,
-      errorBody(
-        'SERVICE_UNAVAILABLE',
-        `The service is temporarily unavailable: try again in ${RETRY_AFTER_S} s`,
-      ),
-    );
+    const until = fencedUntil(error);
+    const what = until
+      ? `The plant or key is being backed up or restored until ${until} at the latest`
+      : 'The service is temporarily unavailable';
+    return respond(c, errorBody('SERVICE_UNAVAILABLE', `${what}: try again in ${RETRY_AFTER_S} s`));
   }
   console.error('request failed because of an unexpected error, the client gets 500', {
     requestId,
@@ -110,4 +109,10 @@ export function handleNotFound(c: Context<AppContext>): Response {
 /** Answers through the context, which keeps the headers that middleware has set, such as the request id. */
 function respond(c: Context<AppContext>, body: ErrorBody): Response {
   return c.json(body, body.statusCode as ContentfulStatusCode);
+}
+
+/** When the fence ends that refused the call, as the object says it; undefined for any other failure. */
+function fencedUntil(error: Error): string | undefined {
+  const texts = [error, ...causesOf(error)].map(({ message }) => message);
+  return texts.flatMap((text) => text.split(`${FENCED} until `)[1]?.split(/\s/)[0] ?? [])[0];
 }

@@ -3,6 +3,7 @@
  * object that has the events, and asks for the next page when the client has read the last one. Only the Worker sends
  * the comments that keep the connection alive, so a stream without events leaves its object asleep.
  */
+import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { EVENT_STREAM } from '../../protocol/event-journal.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -15,16 +16,33 @@ import {
   type StreamFilter,
   streamDown,
 } from '../../protocol/link/stream.ts';
+import type { AppContext } from '../env.ts';
 import { invalidParameter } from './query.ts';
+import { requireShare } from './rate.ts';
 
 interface StreamRequest {
   filter: StreamFilter;
   /** The sequence of the last event that the client has; absent: the stream begins with the next event. */
   after?: number | undefined;
+  /** Where the client gave `after`; default: the query parameter. */
+  afterName?: 'after' | 'Last-Event-ID';
   /** Aborted when the client has gone. */
   signal: AbortSignal;
-  /** Whether the caller may still see the events; asked with each comment. Absent: the object closes the stream. */
-  isAllowed?(): Promise<boolean>;
+  /** Who else must agree, and may end the stream; absent: only the object that has the events. */
+  guard?: StreamGuard;
+}
+
+export interface StreamGuard {
+  /** Opens a socket whose end ends the stream, or answers why the stream may not be opened. */
+  open(): Promise<Response>;
+  /** Whether the caller may still see the events; asked when the stream opens, and with each comment. */
+  isAllowed(): Promise<boolean>;
+}
+
+/** Counts the opening of a stream: each begins with reads of D1 and of a journal. */
+export async function requireStreamRate(c: Context<AppContext>): Promise<void> {
+  const who = `streams:${c.get('tenant').actor.id}`;
+  await requireShare(c, who, LIMIT.streamOpensPerMinute, 'event streams opened with this credential');
 }
 
 /**
@@ -32,7 +50,7 @@ interface StreamRequest {
  */
 export async function openEventStream(
   object: { fetch(request: Request): Promise<Response> },
-  { filter, after, signal, isAllowed }: StreamRequest,
+  { filter, after, afterName = 'after', signal, guard }: StreamRequest,
 ): Promise<Response> {
   const headers = { upgrade: 'websocket', [STREAM_HEADER]: JSON.stringify(filter) };
   const opened = await object.fetch(new Request('https://object/stream', { headers }));
@@ -42,9 +60,26 @@ export async function openEventStream(
   const last = Number(opened.headers.get(STREAM_LAST_HEADER) ?? 0);
   if (after !== undefined && last > 0 && after > last) {
     webSocket.close(1000, 'refused');
-    throw invalidParameter(`after: ${after} is after the last event, ${last}`);
+    throw invalidParameter(`${afterName}: ${after} is after the last event, ${last}`);
   }
-  const body = new EventStream(webSocket, after ?? last, signal, isAllowed).body;
+  const guarded = await guard?.open().catch((error: unknown) => {
+    webSocket.close(1000, 'refused');
+    throw error;
+  });
+  if (guarded && !guarded.webSocket) {
+    webSocket.close(1000, 'refused');
+    return guarded;
+  }
+  guarded?.webSocket?.accept();
+  const stream = new EventStream(
+    [webSocket, ...(guarded?.webSocket ? [guarded.webSocket] : [])],
+    after ?? last,
+    signal,
+    guard,
+  );
+  // The session may have ended while the stream was opened.
+  await stream.check();
+  const { body } = stream;
   return new Response(body, {
     headers: {
       'content-type': EVENT_STREAM,
@@ -57,8 +92,10 @@ export async function openEventStream(
 
 class EventStream {
   readonly body: ReadableStream<Uint8Array>;
+  /** To the object that has the events. */
   readonly #socket: WebSocket;
-  readonly #isAllowed: (() => Promise<boolean>) | undefined;
+  readonly #sockets: readonly WebSocket[];
+  readonly #guard: StreamGuard | undefined;
   readonly #encoder = new TextEncoder();
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #after: number;
@@ -69,17 +106,20 @@ class EventStream {
   #openMs = 0;
 
   constructor(
-    socket: WebSocket,
+    sockets: readonly [WebSocket, ...WebSocket[]],
     after: number,
     signal: AbortSignal,
-    isAllowed: (() => Promise<boolean>) | undefined,
+    guard: StreamGuard | undefined,
   ) {
-    this.#socket = socket;
-    this.#isAllowed = isAllowed;
+    [this.#socket] = sockets;
+    this.#sockets = sockets;
+    this.#guard = guard;
     this.#after = after;
-    socket.addEventListener('message', ({ data }) => this.#receive(data));
-    socket.addEventListener('close', () => this.#close());
-    socket.addEventListener('error', () => this.#close());
+    this.#socket.addEventListener('message', ({ data }) => this.#receive(data));
+    for (const socket of sockets) {
+      socket.addEventListener('close', () => this.#close());
+      socket.addEventListener('error', () => this.#close());
+    }
     signal.addEventListener('abort', () => this.#close());
     this.#comments = setInterval(() => this.#comment(), LIMIT.streamCommentMs);
     this.body = new ReadableStream({
@@ -128,13 +168,13 @@ class EventStream {
       return;
     }
     this.#write(':\n\n');
-    this.#send(PING);
-    void this.#check();
+    for (const socket of this.#sockets) this.#send(PING, socket);
+    void this.check();
   }
 
-  async #check(): Promise<void> {
+  async check(): Promise<void> {
     try {
-      if ((await this.#isAllowed?.()) === false) this.#close();
+      if ((await this.#guard?.isAllowed()) === false) this.#close();
     } catch (error) {
       console.warn('access to an event stream not checked, the next comment repeats it', {
         reason: reasonOf(error),
@@ -151,9 +191,9 @@ class EventStream {
     }
   }
 
-  #send(text: string): void {
+  #send(text: string, socket = this.#socket): void {
     try {
-      this.#socket.send(text);
+      socket.send(text);
     } catch (error) {
       console.warn('event stream lost its object, the client resumes', { reason: reasonOf(error) });
       this.#close();
@@ -165,9 +205,10 @@ class EventStream {
     if (!controller) return;
     this.#controller = undefined;
     clearInterval(this.#comments);
-    for (const close of [() => controller.close(), () => this.#socket.close(1000, 'stream ended')]) {
+    const ends = this.#sockets.map((socket) => () => socket.close(1000, 'stream ended'));
+    for (const end of [() => controller.close(), ...ends]) {
       try {
-        close();
+        end();
       } catch {
         // It is already closed.
       }

@@ -11,7 +11,7 @@ export async function simulator(c: Context<AppContext>): Promise<Response> {
   const { method } = c.req;
   if (method !== 'GET' && method !== 'PUT') return handleNotFound(c);
   if (!SIMULATOR) return method === 'GET' ? c.body(null, 204) : handleNotFound(c);
-  const init = method === 'PUT' ? { method, body: c.get('text') ?? (await c.req.text()) } : {};
+  const init = method === 'PUT' ? { method, body: await c.req.text() } : {};
   const { status, body } = await SIMULATOR.fetch(c.req.url, init);
   const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
   return new Response(body, { status, headers });

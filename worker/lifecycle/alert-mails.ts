@@ -27,7 +27,7 @@ export async function mailAlerts(env: Env, now: number): Promise<void> {
         lines,
         more: theirs.length - lines.length,
       });
-      return mailRow(env, mail, { organizationId, userId }, now) ?? [];
+      return mailRow(env, mail, { organizationId, userId, isOfPlatform: true }, now) ?? [];
     });
     await queueAlertMails(env.DB, own, mails);
   }

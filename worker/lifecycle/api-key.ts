@@ -5,10 +5,11 @@
  */
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../protocol/api-key.ts';
-import type { ConnectionTest } from '../../protocol/api-key-record.ts';
+import type { ConnectionTest, Sight } from '../../protocol/api-key-record.ts';
 import { fullQueueName } from '../../protocol/routing-keys.ts';
 import { type ApiKeyScope, getsEvents, hasVhost } from '../../protocol/scopes.ts';
 import type { Env } from '../env.ts';
@@ -38,6 +39,7 @@ export interface NewKey {
   slug: string;
   name: string;
   partnerId: string;
+  sees: Sight;
   scopes: ApiKeyScope[];
   allowedPlantIds: string[] | null;
   allowedIps: string[];
@@ -63,7 +65,7 @@ export async function createApiKey(
     outcome: AuditEntry['outcome'],
   ) => AuditEntry,
   now: number,
-): Promise<KeyCreation> {
+): Promise<KeyCreation | 'full'> {
   const { slug, scopes, ...columns } = request;
   const id = crypto.randomUUID();
   const key = composeApiKey(crypto.getRandomValues(new Uint8Array(128)));
@@ -84,16 +86,18 @@ export async function createApiKey(
     createdAtMs: now,
     updatedAtMs: now,
   };
-  const details = { name: row.name, partnerId: row.partnerId, scopes, keyPrefix: row.keyPrefix };
+  const { name, partnerId, sees } = row;
+  const details = { name, partnerId, sees, scopes, keyPrefix: row.keyPrefix };
 
   // 1. Store the key as `probing`: only its connection test is accepted.
-  await insertKey(env.DB, row);
+  if (!(await insertKey(env.DB, row))) return 'full';
   try {
     // 2. Open its vhost, before a client can connect to it.
     if (vhost !== null || getsEvents(new Set(scopes))) {
       await vhostOf(env, id).open({
         keyId: id,
         keyPrefix: row.keyPrefix,
+        partnerId,
         slug,
         vhost: vhost ?? LEGACY_VHOST,
         organizationId: row.organizationId,
@@ -157,7 +161,7 @@ export async function revokeApiKey(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | undefined> {
-  await pastFence(env, { object: 'key', id: key.id }, () => vhostOf(env, key.id).revoke(key.id));
+  await pastFence(env, { object: 'key', id: key.id }, () => vhostOf(env, key.id).revoke(key.id, audit));
   if (key.revokedAtMs) return undefined;
   return await revokeKey(env.DB, key, audit, now);
 }
@@ -186,7 +190,7 @@ async function discard(env: Env, id: string): Promise<void> {
 }
 
 function vhostOf(env: Env, keyId: string) {
-  return env.VHOST.get(env.VHOST.idFromName(keyId));
+  return objectNamed(env, 'VHOST', keyId);
 }
 
 function randomHex(bytes: number): string {

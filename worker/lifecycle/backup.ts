@@ -2,9 +2,11 @@
  * Backups of the object of a plant or of an API key: the fence that keeps its data unchanged, and what a restore must
  * not undo. A backup may be older than a revocation, a suspension or a move of a device, so D1 decides about these.
  */
+
 import { type BackupRpc, FENCED, RELOADS } from '../../durable-objects/backup-rpc.ts';
 import type { SiteStub } from '../../durable-objects/env.ts';
 import { causesOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import type { Env } from '../env.ts';
 import { deviceStates } from '../registry/sealed.ts';
 
@@ -16,8 +18,8 @@ export interface BackupObject {
 type Stub = Pick<SiteStub, keyof BackupRpc>;
 
 /** A new stub at each call: the stub of an object that reloaded stays broken. */
-export function objectOf({ SITE, VHOST }: Env, { object, id }: BackupObject): Stub {
-  return object === 'plant' ? SITE.get(SITE.idFromName(id)) : VHOST.get(VHOST.idFromName(id));
+export function objectOf(env: Env, { object, id }: BackupObject): Stub {
+  return object === 'plant' ? objectNamed(env, 'SITE', id) : objectNamed(env, 'VHOST', id);
 }
 
 /** Raises a fence. False if another one is up. */
@@ -58,9 +60,9 @@ export async function pastFence<Answer>(
  * Makes a restored Site obey D1: deletes the devices that D1 no longer has at this plant, and gives the others their
  * status in D1. Returns how many devices were changed.
  */
-export async function settleDevices({ DB, SITE }: Env, plantId: string, ids: string[]): Promise<number> {
-  const site = SITE.get(SITE.idFromName(plantId));
-  const states = await deviceStates(DB, ids);
+export async function settleDevices(env: Env, plantId: string, ids: string[]): Promise<number> {
+  const site = objectNamed(env, 'SITE', plantId);
+  const states = await deviceStates(env.DB, ids);
   let changed = 0;
   for (const id of ids) {
     const state = states.get(id);

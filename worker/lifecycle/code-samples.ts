@@ -7,6 +7,7 @@
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 import { supportedDeviceCommands } from '../../protocol/asset.ts';
 import type { AssetType } from '../../protocol/enums.ts';
+import { javaScriptText, pythonText, shellText } from '../../protocol/quoted.ts';
 
 export interface SampleFacts {
   uri: string;
@@ -38,12 +39,12 @@ function nodeSample(facts: SampleFacts): string {
 const { createHmac, randomUUID } = require('node:crypto');
 const amqp = require('amqplib');
 
-const URI = '${uri}';
-const SLUG = '${slug}';
-const SITE_ID = '${siteId}';
-const SIGNING_KEY = '${signingKey}';
-const KEY = '${key}';
-const REST = '${restUrl}';
+const URI = ${javaScriptText(uri)};
+const SLUG = ${javaScriptText(slug)};
+const SITE_ID = ${javaScriptText(siteId)};
+const SIGNING_KEY = ${javaScriptText(signingKey)};
+const KEY = ${javaScriptText(key)};
+const REST = ${javaScriptText(restUrl)};
 
 // The signed text: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
 function signed(envelope, routingKey) {
@@ -102,7 +103,7 @@ function askedItem({ assets }: SampleFacts): Item {
 }
 
 const literal = ({ deviceId, assetType, command }: Item) =>
-  `deviceId: '${deviceId}', assetType: '${assetType}', command: '${command}'`;
+  `deviceId: ${javaScriptText(deviceId)}, assetType: ${javaScriptText(assetType)}, command: ${javaScriptText(command)}`;
 
 function nodeCommand(asked: Item): string {
   return `
@@ -143,12 +144,12 @@ import hashlib, hmac, json, sys, urllib.error, urllib.request, uuid
 from datetime import datetime, timezone
 import pika
 
-URI = '${uri}'
-SLUG = '${slug}'
-SITE_ID = '${siteId}'
-SIGNING_KEY = '${signingKey}'
-KEY = '${key}'
-REST = '${restUrl}'
+URI = ${pythonText(uri)}
+SLUG = ${pythonText(slug)}
+SITE_ID = ${pythonText(siteId)}
+SIGNING_KEY = ${pythonText(signingKey)}
+KEY = ${pythonText(key)}
+REST = ${pythonText(restUrl)}
 
 
 # The signed text: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
@@ -184,7 +185,7 @@ except pika.exceptions.ConnectionClosed as error:
 }
 
 const dictionary = ({ deviceId, assetType, command }: Item) =>
-  `{'deviceId': '${deviceId}', 'assetType': '${assetType}', 'command': '${command}'}`;
+  `{'deviceId': ${pythonText(deviceId)}, 'assetType': ${pythonText(assetType)}, 'command': ${pythonText(command)}}`;
 
 function pythonCommand(asked: Item): string {
   return `
@@ -232,5 +233,5 @@ function readOnly(mark: string, routingKey: string): string {
 function curlSample({ key, restUrl, mayRead }: SampleFacts): string {
   const remark = mayRead ? '' : '# This key lacks the scope vcp:read, so the answer is 403.\n';
   return `${remark}# Telemetry, meter registers and the command log: examples/partner/partner.sh
-curl -sS -H 'X-API-Key: ${key}' '${restUrl}'\n`;
+curl -sS -H ${shellText(`X-API-Key: ${key}`)} ${shellText(restUrl)}\n`;
 }

@@ -6,6 +6,7 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as con
 /** A certificate is valid from this long before its issue, because the clock of a device may be slow. */
 const BACKDATED_MS = 60 * 60_000;
 const DAY_MS = 86_400_000;
+const YEAR_MS = 365 * DAY_MS;
 const MIN_RSA_BITS = 2_048;
 
 /** Loads the library when the first certificate is issued, because it starts slowly and few requests need it. */
@@ -15,6 +16,7 @@ async function library() {
 }
 
 type Library = Awaited<ReturnType<typeof library>>;
+type Certificate = InstanceType<Library['X509Certificate']>;
 
 export interface Authority {
   /** PEM. */
@@ -116,4 +118,39 @@ function serialNumber(): string {
 
 function hex(bytes: ArrayBuffer | Uint8Array): string {
   return [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** What is wrong with the authority; undefined: nothing. `isEnd`: it works now, and ends within a year. */
+export async function authorityFault(
+  { certificate, key }: Authority,
+  now: number,
+): Promise<{ text: string; isOfKey?: true; isEnd?: true } | undefined> {
+  const x509 = await library();
+  let issuer: Certificate;
+  try {
+    issuer = new x509.X509Certificate(certificate);
+  } catch {
+    return { text: 'must be the PEM of a certificate' };
+  }
+  const endMs = issuer.notAfter.getTime();
+  if (endMs <= now)
+    return { text: `has expired on ${dayOf(endMs)}: no device can log in with a certificate` };
+  try {
+    const secret = x509.PemConverter.decodeFirst(key);
+    const signing = await crypto.subtle.importKey('pkcs8', secret, ALGORITHM, false, ['sign']);
+    const sample = new Uint8Array(32);
+    const signed = await crypto.subtle.sign({ ...ALGORITHM, hash: 'SHA-256' }, signing, sample);
+    const verifying = await issuer.publicKey.export(ALGORITHM, ['verify']);
+    if (!(await crypto.subtle.verify({ ...ALGORITHM, hash: 'SHA-256' }, verifying, signed, sample)))
+      return { text: 'belongs to another certificate than DEVICE_CA_CERTIFICATE', isOfKey: true };
+  } catch {
+    return { text: 'must be the PEM of a P-256 key (PKCS #8)', isOfKey: true };
+  }
+  if (endMs <= now + YEAR_MS)
+    return { text: `expires on ${dayOf(endMs)}: certificates of devices end with it`, isEnd: true };
+  return undefined;
+}
+
+function dayOf(epochMs: number): string {
+  return new Date(epochMs).toISOString().slice(0, 10);
 }

@@ -1,5 +1,7 @@
 /** The Site that serves a device: that of its plant, or its own if it has no plant. */
+
 import type { SiteStub } from '../../durable-objects/env.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import type { Env } from '../env.ts';
 import type { DeviceRow } from '../registry/devices.ts';
 
@@ -12,5 +14,5 @@ export function siteOf(env: Env, device: Pick<DeviceRow, 'id' | 'plantId'>): Sit
 }
 
 export function siteById(env: Env, siteId: string): SiteStub {
-  return env.SITE.get(env.SITE.idFromName(siteId));
+  return objectNamed(env, 'SITE', siteId);
 }

@@ -102,10 +102,13 @@ export async function setDeviceStatus(
 export async function rotateSecret(
   env: Env,
   device: DeviceRow,
+  endOthers: boolean,
   audit: AuditEntry,
-): Promise<{ hmacSecret: string; graceUntilMs: number; rotatedAtMs: number } | undefined> {
+): Promise<{ hmacSecret: string; graceUntilMs: number | null; rotatedAtMs: number } | undefined> {
   const hmacSecret = newSecret();
-  const rotated = await atSite(env, device, (site) => site.rotateSecret(device.id, hmacSecret, audit));
+  const rotated = await atSite(env, device, (site) =>
+    site.rotateSecret(device.id, hmacSecret, audit, endOthers),
+  );
   if (!rotated) return undefined;
   const { writes, graceUntilMs, rotatedAtMs } = rotated;
   await writeRegistry(env.DB, writes);

@@ -5,13 +5,15 @@
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
 import { deliverMails } from '../mail/outbox.ts';
-import { dropOldTokens, dropUnproved } from '../registry/accounts.ts';
+import { dropOldTokens } from '../registry/accounts.ts';
 import { dropOldAlerts } from '../registry/alerts.ts';
 import { dropOldAuditEvents } from '../registry/audit.ts';
 import { dropOldInvitations } from '../registry/invitations.ts';
 import { dropOldFailures } from '../registry/login-failures.ts';
+import { dropOldShares } from '../registry/mails.ts';
 import { dropExpiredSessions } from '../registry/sessions.ts';
 import { dropOldSupport } from '../registry/support-sessions.ts';
+import { dropUnproved } from '../registry/unproved.ts';
 import { mailAlerts } from './alert-mails.ts';
 import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
@@ -36,6 +38,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['alert mails', () => mailAlerts(env, now)],
     ['webhook mails', () => mailDisabledWebhooks(env, now)],
     ['mails', () => deliverMails(env, now)],
+    ['shares of mail', () => dropOldShares(env.DB, now, ROWS_PER_ROUND)],
     ['account tokens', () => dropOldTokens(env.DB, now, ROWS_PER_ROUND)],
     ['unproved accounts', () => dropUnproved(env.DB, now, ACCOUNTS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],

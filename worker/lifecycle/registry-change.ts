@@ -4,8 +4,10 @@
  * are more, or one fails, the change stays in D1 and is announced again by the next change and by the scheduled
  * task.
  */
+
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import type { AppContext, Env } from '../env.ts';
 import { unavailable } from '../http/error-response.ts';
 import { dueChanges, type RegistryChange, storeTargetsLeft, type Target } from '../registry/changes.ts';
@@ -79,8 +81,8 @@ async function notifyOne(env: Env, target: Target, version: number): Promise<boo
   const [kind, id = ''] = target.split(':');
   const call =
     kind === 'site'
-      ? env.SITE.get(env.SITE.idFromName(id)).registryChanged(id, version)
-      : env.VHOST.get(env.VHOST.idFromName(id)).registryChanged(version);
+      ? objectNamed(env, 'SITE', id).registryChanged(id, version)
+      : objectNamed(env, 'VHOST', id).registryChanged(version);
   const { promise: limit, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
     () => reject(new Error(`no answer within ${ANSWER_MS} ms from the object`)),

@@ -1,5 +1,7 @@
 /** Secrets of webhooks, what their Vhosts answer about them, and the mails about those that were disabled [C-12.4]. */
+
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import { nameOf, REASON_TEXTS } from '../../durable-objects/registry/webhook-status.ts';
 import { base64 } from '../../durable-objects/secrets/base64.ts';
 import { countOfVersions, SecretBox } from '../../durable-objects/secrets/secret-box.ts';
@@ -75,7 +77,7 @@ export async function askVhost(
   { id, keyId }: { id: string; keyId: string },
   question: WebhookQuestion,
 ): Promise<WebhookAnswer> {
-  return await env.VHOST.get(env.VHOST.idFromName(keyId)).askWebhook(id, question);
+  return await objectNamed(env, 'VHOST', keyId).askWebhook(id, question);
 }
 
 /** Mails the admins of the organizations whose webhooks were disabled. */
@@ -88,7 +90,7 @@ export async function mailDisabledWebhooks(env: Env, now: number): Promise<void>
       const why = REASON_TEXTS[row.statusReason ?? 'ATTEMPTS_FAILED'];
       const mails = admins.flatMap(({ id: userId, email }) => {
         const mail = webhookDisabledMail(email, { organization, webhook, why, id: row.id });
-        return mailRow(env, mail, { organizationId, userId }, now) ?? [];
+        return mailRow(env, mail, { organizationId, userId, isOfPlatform: true }, now) ?? [];
       });
       await queueWebhookMails(env.DB, row, mails);
     }

@@ -1,9 +1,11 @@
 /** The dial of an AMQP client: checks bridge proof and API key, hands the socket to the key's Vhost. */
+
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { type ClientDial, DIAL_HEADER, refusalResponse, stateRefusal } from '../../durable-objects/dial.ts';
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import {
   type RefusedConnection,
   writeRefusedConnection,
@@ -80,7 +82,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     address: proof.address,
     isProbe,
   };
-  const stub = c.env.VHOST.get(c.env.VHOST.idFromName(apiKey.id));
+  const stub = objectNamed(c.env, 'VHOST', apiKey.id);
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const response = await stub.fetch(new Request('https://vhost/link', { headers }));
   if (response.status === 404) return await next();

@@ -64,6 +64,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   }
 
   const dial: DeviceDial = {
+    organizationId: device.organizationId,
     siteId: siteIdOf(device),
     plantId: device.plantId,
     deviceId: device.id,

@@ -5,12 +5,16 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Env } from '../env.ts';
+import { type MailServer, mailFault, type Sender, senderOf, serverOf } from './settings.ts';
 import type { Mail } from './texts.ts';
 
 /** How long the server may take for each answer; after that the try fails, and the outbox retries. */
 const ANSWER_MS = 10_000;
 /** How long the whole transfer of one mail may take. */
 const WHOLE_MS = 30_000;
+
+/** The sender of a development stack that has none. */
+const FOLDER_SENDER: Sender = { name: 'Sitewire', address: 'sitewire@localhost' };
 
 export type Transport = (mail: Mail) => Promise<void>;
 
@@ -19,51 +23,23 @@ export type Transport = (mail: Mail) => Promise<void>;
  * deployment does not lose mails unnoticed.
  */
 export function transportOf(env: Env): Transport | undefined {
-  const { SMTP_URL, MAIL_FROM, EMAIL, MAIL_FOLDER } = env;
-  const from = MAIL_FROM ?? '';
-  if (SMTP_URL !== undefined || EMAIL !== undefined) {
-    if (!/^[^\s@<>]+@[^\s@<>]+$/.test(from))
-      throw new Error('MAIL_FROM must be the e-mail address that mails are sent from');
-  }
-  if (SMTP_URL !== undefined) {
-    const server = serverOf(SMTP_URL);
-    return (mail) => within(WHOLE_MS, sendBySmtp(server, from, mail));
-  }
+  const fault = mailFault(env);
+  if (fault !== undefined) throw new Error(fault);
+  const { SMTP_URL, MAIL_FROM = '', EMAIL, MAIL_FOLDER } = env;
+  const sender = senderOf(MAIL_FROM) ?? FOLDER_SENDER;
+  const server = SMTP_URL === undefined ? undefined : serverOf(SMTP_URL);
+  if (server) return (mail) => within(WHOLE_MS, sendBySmtp(server, sender, mail));
   if (EMAIL !== undefined) {
+    const from = { name: sender.name, email: sender.address };
     return async ({ to, subject, text }) => {
-      await within(WHOLE_MS, EMAIL.send({ from: { name: 'Sitewire', email: from }, to, subject, text }));
+      await within(WHOLE_MS, EMAIL.send({ from, to, subject, text }));
     };
   }
   if (MAIL_FOLDER === undefined) return undefined;
   return async (mail) => {
-    const message = await composed(from || 'sitewire@localhost', mail);
+    const message = await composed(sender, mail);
     const answer = await MAIL_FOLDER.fetch('http://mail/', { method: 'POST', body: message });
     if (!answer.ok) throw new Error(`the mail folder answered ${answer.status}`);
-  };
-}
-
-interface Server {
-  host: string;
-  port: number;
-  isTls: boolean;
-  credentials: { user: string; pass: string } | undefined;
-}
-
-/** `smtps://user:password@host:465`, or `smtp://…:587`. */
-function serverOf(text: string): Server {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (!url || (url.protocol !== 'smtps:' && url.protocol !== 'smtp:') || url.hostname === '')
-    throw new Error('SMTP_URL must be smtps://user:password@host:465 or smtp://user:password@host:587');
-  const isTls = url.protocol === 'smtps:';
-  const { username, password } = url;
-  return {
-    host: url.hostname,
-    port: url.port === '' ? (isTls ? 465 : 587) : Number(url.port),
-    isTls,
-    credentials:
-      username === ''
-        ? undefined
-        : { user: decodeURIComponent(username), pass: decodeURIComponent(password) },
   };
 }
 
@@ -72,12 +48,13 @@ function serverOf(text: string): Server {
  * needs no memory for it.
  */
 async function sendBySmtp(
-  { host, port, isTls, credentials }: Server,
-  from: string,
+  { host, port, isTls, credentials }: MailServer,
+  sender: Sender,
   mail: Mail,
 ): Promise<void> {
   const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection');
-  const message = await composed(from, mail);
+  const { address } = sender;
+  const message = await composed(sender, mail);
   const socket = await connected(host, port, isTls);
   const connection = new SmtpConnection({
     host,
@@ -87,7 +64,7 @@ async function sendBySmtp(
     secure: isTls,
     secured: isTls,
     requireTLS: true,
-    name: from.split('@')[1] ?? 'sitewire',
+    name: address.slice(address.lastIndexOf('@') + 1),
     greetingTimeout: ANSWER_MS,
     socketTimeout: ANSWER_MS,
     tls: { servername: host },
@@ -98,7 +75,9 @@ async function sendBySmtp(
       connection.once('error', reject);
       connection.once('end', () => reject(new Error('the mail server closed the connection')));
       const send = () =>
-        connection.send({ from, to: [mail.to] }, message, (error) => (error ? reject(error) : resolve()));
+        connection.send({ from: address, to: [mail.to] }, message, (error) =>
+          error ? reject(error) : resolve(),
+        );
       connection.connect((error) => {
         if (error) reject(error);
         else if (!credentials) send();
@@ -130,10 +109,10 @@ async function connected(host: string, port: number, isTls: boolean): Promise<So
 }
 
 /** The message in the format of RFC 5322. The library encodes every value, so that no value can add a header. */
-async function composed(from: string, { to, subject, text }: Mail): Promise<Uint8Array> {
+async function composed(from: Sender, { to, subject, text }: Mail): Promise<Uint8Array> {
   const { default: MimeNode } = await import('nodemailer/lib/mime-node');
   const node = new MimeNode('text/plain; charset=utf-8', { disableFileAccess: true, disableUrlAccess: true });
-  node.setHeader({ from: { name: 'Sitewire', address: from }, to: { name: '', address: to }, subject });
+  node.setHeader({ from, to: { name: '', address: to }, subject });
   node.setContent(text);
   return await node.build();
 }

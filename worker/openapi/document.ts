@@ -88,7 +88,7 @@ const HEADERS = {
   RetryAfter: {
     required: true,
     description: 'After how many seconds you may try again.',
-    schema: { type: 'integer', minimum: 0 },
+    schema: { type: 'integer', format: 'int32', minimum: 0, maximum: 86_400 },
   },
 };
 

@@ -11,7 +11,7 @@ interface ErrorText {
 
 export const ERROR_TEXTS: Record<ApiErrorCode, ErrorText | null> = {
   BAD_REQUEST: {
-    when: 'The request body is not JSON, has another content type or is nested too deeply, or the path does not have this method (405).',
+    when: 'The request body is not JSON in UTF-8, has another content type or is nested too deeply, has a charset other than utf-8 (415), or the path does not have this method (405).',
     remedy:
       'Send a JSON body with `content-type: application/json`, or use a method that the `Allow` header lists.',
   },

@@ -127,7 +127,8 @@ export const FIELDS: Readonly<Record<string, string>> = {
   granularity: 'The width of a bucket; `raw`: single readings.',
   hardLimits:
     'The limits that only an ORG_ADMIN changes; the stricter of both counts. Omitted in a request: unchanged.',
-  hints: 'What is probably wrong in messages that were accepted.',
+  hints:
+    'What is probably wrong, though it was accepted: names in messages, or two programs that use one identity.',
   hmacRotation: 'Set while the previous secret is still valid.',
   hmacSecret: 'The secret that signs messages, 64 hex characters. It is shown only once.',
   hourlyRetentionDays: 'How long buckets of an hour are kept, in days.',
@@ -222,6 +223,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
     'The id of the user or API key that resolved the alert; null: the alert is open, or it ended by itself.',
   rest: 'How to call REST.',
   restRatePerMinute: 'REST requests a minute of one key or user.',
+  released: 'Always true.',
   results: 'The result of each command of a batch.',
   revoked: 'Always true.',
   revokedAt: `When the key was revoked, ${TIME}.`,
@@ -233,10 +235,12 @@ export const FIELDS: Readonly<Record<string, string>> = {
   schedules: 'The schedules, by their start.',
   scopes: 'What the key may do.',
   security: 'The credentials of the device. They are shown only once.',
+  sees: 'Whose commands the key reads: PARTNER, those of the keys with the same partnerId and of the people of the organization; ORGANIZATION, those of all partners. It never widens what the key may send or cancel.',
   sequence: 'The number of the event in the journal of the key: it grows by one and is never used twice.',
   serialNumber: 'The serial number, unique in the organization.',
   sessionId: 'The id of the session.',
-  setBy: 'The first characters of the API key that set the mode.',
+  setBy:
+    'The first characters of the API key that set the mode, or the slug of the organization; null: another partner set it.',
   setpoint: 'The power at the grid connection in the slot; null: the slot has only a mode.',
   settings: 'The settings of the organization.',
   severity: 'How serious the alert is.',

@@ -1,11 +1,13 @@
 /** The names that schemas have in the OpenAPI document: `#/components/schemas/<name>`. */
 import type * as z from 'zod';
 import * as account from '../../protocol/account.ts';
+import { savedEvent } from '../../protocol/after-restore.ts';
 import * as alert from '../../protocol/alert.ts';
 import * as apiKey from '../../protocol/api-key-record.ts';
 import { auditEvent } from '../../protocol/audit.ts';
 import { ceilings, ceilingsChange } from '../../protocol/ceilings.ts';
 import { commandLogEntry } from '../../protocol/command-log.ts';
+import * as configuration from '../../protocol/configuration.ts';
 import { deadLetter, requeued } from '../../protocol/dead-letter.ts';
 import * as device from '../../protocol/device-record.ts';
 import * as template from '../../protocol/device-template.ts';
@@ -40,9 +42,13 @@ const SCHEMAS = {
   ApiKeyCreated: apiKey.createdApiKey,
   ApiKeyRequest: apiKey.apiKeyRequest,
   AuditEvent: auditEvent,
+  SavedEvent: savedEvent,
   CertificateAnswer: device.certificateAnswer,
   CertificateRequest: device.certificateRequest,
   Ceilings: ceilings,
+  ConfigurationCheck: configuration.configurationCheck,
+  Finding: configuration.finding,
+  Listener: configuration.listener,
   CeilingsChange: ceilingsChange,
   CommandAnswer: restPublish.commandAnswer,
   CommandLogEntry: commandLogEntry,
@@ -92,6 +98,8 @@ const SCHEMAS = {
   MemberRequest: organization.memberRequest,
   Membership: user.membership,
   MeterEntry: meter.meterEntry,
+  MeterExchange: meter.meterExchange,
+  MeterExchangeRequest: meter.meterExchangeRequest,
   MeterReading: meter.meterReading,
   MeterState: meter.meterState,
   ModeOverride: config.modeOverride,
@@ -148,6 +156,7 @@ const SCHEMAS = {
   WebhookChange: webhook.webhookChange,
   WebhookCreated: webhook.createdWebhook,
   WebhookDelivery: webhook.webhookDelivery,
+  WebhookHeld: webhook.webhookHeld,
   WebhookItem: webhook.webhookItem,
   WebhookRequest: webhook.webhookRequest,
 } satisfies Record<string, z.ZodType>;

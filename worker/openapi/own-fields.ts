@@ -20,6 +20,8 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'getPlantsStream.after':
     'The `id` of an event: the stream continues after it. The header `Last-Event-ID` goes first. Omitted: only new events.',
   'getPlantsStream.type': 'Only events of this type.',
+  'getPlatformAuditEvents.organizationId':
+    'The organization whose events are read; omitted: those that belong to no organization.',
   'getPlatformOrganizations.slug': 'Only the organization with this slug.',
   'getVcpDeadLetters.after': 'The `next` of the last answer: the list goes on there.',
   'getVcpEvents.after':
@@ -31,6 +33,18 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'getVcpEventsStream.siteId': 'Only events of this site.',
   'getVcpEventsStream.type': 'Only events of this type.',
   'getVcpMeterState.ean': 'The EAN of the metering point, 18 digits; the request needs it.',
+  'postPlatformAfterRestore.count':
+    'How many sessions were ended, events put back, or organizations changed; of the other steps the number of lines.',
+  'postPlatformAfterRestore.events':
+    'Saved audit events, oldest first; to apply, of each thing only the last one.',
+  'postPlatformAfterRestore.lines.isApplied': 'False: a person must do it.',
+  'postPlatformAfterRestore.lines': 'What the step did, and what it could not do.',
+  'postPlatformAfterRestore.since': `The time to which D1 was restored, ${TIME}.`,
+  'postPlatformAfterRestore.step':
+    'What to do: end-access, put-back, apply, ask-objects or raise-versions. raise-versions must be the last one.',
+  'postPlatformAfterRestore.lines.text': 'What it is about, and what was done or must be done.',
+  'SavedEvent.event': 'The audit event.',
+  'SavedEvent.organizationId': 'The organization of the event; null: it belongs to none.',
   'postPlatformBackupsEnd.ended': 'Always true: the fence is lowered.',
   'postPartnerApiKeysTestConnection.key': 'The API key to test.',
   'Alert.count': 'How often the condition began while the alert was open.',
@@ -65,6 +79,15 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'AuditEvent.id': 'The id of the event.',
   'AuditEvent.target': 'What was changed, by type and id.',
   'AuditEvent.target.type': 'The kind of thing.',
+  'MeterExchange.deviceId': 'The external id of the sub-device.',
+  'MeterExchange.exchangedAt': 'From when on the registers count from the given values, ISO 8601 in UTC.',
+  'MeterExchange.registers': 'The registers that were sent.',
+  'MeterExchange.registers.totalKwh': 'The total at that time, kWh.',
+  'MeterExchange.registers.value': 'What the meter showed at that time, kWh.',
+  'MeterExchangeRequest.registers': 'The registers of the meter that count on from new values.',
+  'MeterExchangeRequest.registers.totalKwh':
+    'The total that the plant has counted up to now, kWh: as a rule the last value of the old meter. Not lower than the present total.',
+  'MeterExchangeRequest.registers.value': 'What the new meter shows now, kWh.',
   'Ceilings.deviceRatePerSecond': 'The highest value that the organization may set for this limit.',
   'Ceilings.plants': 'The number of plants that the organization may have.',
   'Ceilings.publishRatePerSecond': 'The highest value that the organization may set for this limit.',
@@ -83,6 +106,33 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
     'The highest value that the organization may set for this limit; null restores the default.',
   'CeilingsChange.restRatePerMinute':
     'The highest value that the organization may set for this limit; null restores the default.',
+  'WebhookHeld.by':
+    'ORGANIZATION: the posts of all its webhooks; HOST: the posts to the host name of the URL.',
+  'WebhookHeld.perMinute': 'The ceiling, in posts a minute.',
+  'WebhookHeld.until': 'When the posts go on, ISO 8601 in UTC.',
+  'Ceilings.webhookHostPostsPerMinute':
+    'The number of posts a minute to one host name, of the webhooks of all organizations together.',
+  'Ceilings.webhookPostsPerMinute': 'The number of posts a minute of all webhooks of the organization.',
+  'Ceilings.webhookTestsPerMinute':
+    'The number of posts a minute that members ask for: webhooks made, moved, enabled, tested and recovered, and events sent again.',
+  'CeilingsChange.webhookHostPostsPerMinute':
+    'The number of posts a minute to one host name, of the webhooks of all organizations together; null restores the default.',
+  'CeilingsChange.webhookPostsPerMinute':
+    'The number of posts a minute of all webhooks of the organization; null restores the default.',
+  'CeilingsChange.webhookTestsPerMinute':
+    'The number of posts a minute that members ask for; null restores the default.',
+  'ConfigurationCheck.findings': 'What would fail, and what is off.',
+  'ConfigurationCheck.listeners': 'The listeners of the bridge that clients are sent to; null: none.',
+  'ConfigurationCheck.listeners.amqp': 'For partners.',
+  'ConfigurationCheck.listeners.mqtt': 'For devices with a token.',
+  'ConfigurationCheck.listeners.mqttMtls': 'For devices with a certificate.',
+  'ConfigurationCheck.publicUrl': 'The origin of REST in bundles and mails; null: not set.',
+  'Finding.outcome': 'FAILURE: something cannot work; WARNING: something is off, perhaps on purpose.',
+  'Finding.setting': 'The name of the variable, secret or binding.',
+  'Finding.text': 'What is wrong, without the value of a secret.',
+  'Listener.ca': 'PEM of the authority that clients trust; null: those of the operating system.',
+  'Listener.host': 'The host name.',
+  'Listener.port': 'The port.',
   'CommandLogEntry.messageId': "The `messageId` of the command's message.",
   'CommandLogEntry.reason': 'Why the command ended as it did.',
   'CommandLogEntry.source': 'The `source` that the sender stated; the platform does not check it.',
@@ -106,7 +156,7 @@ export const OWN_FIELDS: Readonly<Record<string, string>> = {
   'Device.type': 'What the device is; only a GATEWAY or CONTROLLER serves the whole plant.',
   'DeviceChange.type': 'What the device is; only a GATEWAY or CONTROLLER serves the whole plant.',
   'DeviceDiagnostics.recent.reason':
-    'The check that the message failed: MALFORMED, SIGNATURE, TIMESTAMP, NONCE, TOPIC or SIZE.',
+    'The check that the message failed: MALFORMED, ENCODING, SIGNATURE, TIMESTAMP, NONCE, TOPIC or SIZE.',
   'DeviceRequest.type': 'What the device is; only a GATEWAY or CONTROLLER serves the whole plant.',
   'DeviceSample.deviceId': 'The name of the asset.',
   'DeviceTelemetryPoint.metric': 'The name of the signal, as the device sends it.',

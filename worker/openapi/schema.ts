@@ -3,6 +3,7 @@
  * field described.
  */
 import * as z from 'zod';
+import { setNumberFormat } from '../../protocol/number-format.ts';
 import { FIELDS } from './fields.ts';
 import { NAMES, type SchemaName } from './names.ts';
 import { OWN_FIELDS } from './own-fields.ts';
@@ -34,10 +35,12 @@ export class SchemaCollection {
         const { parameter } = jsonSchema;
         const name = NAMES.get(zodSchema);
         if (name) jsonSchema[NAME] = name;
+        setNumberFormat(jsonSchema);
         if (!parameter) return;
         // zod sees a query parameter as a string; `parameter` documents its real type, for example an integer.
         for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
         Object.assign(jsonSchema, parameter);
+        setNumberFormat(jsonSchema);
       },
     });
     return this.#described(whole, place, io);

@@ -8,7 +8,9 @@ export const WEBHOOK_FIELDS: Readonly<Record<string, string>> = {
   delivery: 'How far the events are delivered; null: the key has ended, or does not know the webhook yet.',
   failingSince: `When the attempts for the oldest event began to fail, ${TIME}; null: they do not.`,
   failures: 'Failed attempts in a row for the oldest event that is not delivered.',
-  isDelivered: 'Whether the receiver answered with 2xx.',
+  held: 'Why the posts wait for the next minute: the ceiling that is reached; null: they do not wait.',
+  isDelivered:
+    'Whether the receiver answered with 2xx, and to webhook.verify with the challenge of the message.',
   lastSequence: 'The sequence of the last event of the key.',
   missedBefore:
     'Events before this sequence were no longer kept when it was their turn, perhaps of other types; null: all were kept.',

@@ -4,21 +4,10 @@
  */
 import { and, eq, gt, isNull, lt, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import {
-  accountTokens,
-  auditEvents,
-  invitations,
-  memberships,
-  organizations,
-  sessions,
-  supportSessions,
-  type TOKEN_PURPOSES,
-  users,
-} from '../../migrations/schema.ts';
+import { accountTokens, sessions, type TOKEN_PURPOSES, users } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { brokenUnique, isAmong, isEmpty, runBatch, type Statement } from './d1.ts';
+import { brokenUnique, isEmpty, runBatch } from './d1.ts';
 import { forgetAllAttempts } from './login-failures.ts';
 import { type MailRow, queuedMail } from './mails.ts';
 import { endedSessions } from './sessions.ts';
@@ -38,45 +27,42 @@ interface NewToken {
 }
 
 /**
- * The statements that replace the user's token of this purpose and queue its mails. A token that was made after
- * `olderThanMs` stays, and no mail is queued; the first statement then returns no row.
+ * Replaces the user's token of this purpose, and queues its mails. Returns false, and changes nothing, if the present token
+ * is less than a minute old.
  */
-export function issuedToken(
-  db: DrizzleD1Database,
+export async function issueToken(
+  database: D1Database,
   { userId, purpose, email, token, lifeMs }: NewToken,
   mails: readonly (MailRow | undefined)[],
   now: number,
-  olderThanMs = Infinity,
-): Statement[] {
+): Promise<boolean> {
+  const db = drizzle(database);
   const values = { tokenHash: sha256Hex(token), email, createdAtMs: now, expiresAtMs: now + lifeMs };
   const isIssued = sql`EXISTS (SELECT 1 FROM ${accountTokens} WHERE ${accountTokens.tokenHash} = ${values.tokenHash})`;
-  return [
+  const [issued] = await runBatch(db, [
     db
       .insert(accountTokens)
       .values({ ...values, userId, purpose })
       .onConflictDoUpdate({
         target: [accountTokens.userId, accountTokens.purpose],
         set: values,
-        ...(olderThanMs === Infinity ? {} : { setWhere: lte(accountTokens.createdAtMs, olderThanMs) }),
+        setWhere: lte(accountTokens.createdAtMs, now - LIMIT.mailPauseMs),
       })
       .returning({ userId: accountTokens.userId }),
     ...mails.flatMap((mail) => (mail ? [queuedMail(db, mail, isIssued)] : [])),
-  ];
+  ]);
+  return !isEmpty(issued);
 }
 
-/**
- * Replaces the user's token of this purpose. Returns false, and changes nothing, if the present token is less
- * than a minute old.
- */
-export async function issueToken(
+/** Whether the user's token of this purpose is less than a minute old: no other one is mailed. */
+export async function isJustIssued(
   database: D1Database,
-  wanted: NewToken,
-  mails: readonly (MailRow | undefined)[],
+  userId: string,
+  purpose: TokenPurpose,
   now: number,
 ): Promise<boolean> {
-  const db = drizzle(database);
-  const [issued] = await runBatch(db, issuedToken(db, wanted, mails, now, now - LIMIT.mailPauseMs));
-  return !isEmpty(issued);
+  const token = await findTokenOf(database, userId, purpose);
+  return token !== undefined && token.createdAtMs > now - LIMIT.mailPauseMs;
 }
 
 export async function findTokenOf(
@@ -229,47 +215,4 @@ export async function dropOldTokens(database: D1Database, now: number, most: num
     .where(lt(accountTokens.expiresAtMs, now - ENDED_KEPT_MS))
     .limit(most);
   await db.delete(accountTokens).where(sql`${accountTokens.tokenHash} IN ${over}`);
-}
-
-/**
- * Deletes up to `most` accounts that never proved their address, with the organizations in which they are
- * alone: such an account cannot have used its organization. If they were kept, the owners of the address and
- * of the slug could not register.
- */
-export async function dropUnproved(database: D1Database, now: number, most: number): Promise<void> {
-  const db = drizzle(database);
-  const over = await db
-    .select({ id: users.id })
-    .from(users)
-    .where(and(isNull(users.provedAtMs), lte(users.createdAtMs, now - LIMIT.unprovedAccountMs)))
-    // In random order, so that an account that cannot be deleted does not block the others.
-    .orderBy(sql`random()`)
-    .limit(most);
-  if (over.length === 0) return;
-  const ids = over.map(({ id }) => id);
-  const isOver = (column: SQLiteColumn) => isAmong(column, ids);
-  const own = await db
-    .select({ id: memberships.organizationId })
-    .from(memberships)
-    .where(isOver(memberships.userId));
-  const isIn = (column: SQLiteColumn) =>
-    isAmong(
-      column,
-      own.map(({ id }) => id),
-    );
-  const isEmptyOf = (column: SQLiteColumn) =>
-    sql`NOT EXISTS (SELECT 1 FROM ${memberships} WHERE ${memberships.organizationId} = ${column})`;
-  await runBatch(db, [
-    db.delete(accountTokens).where(isOver(accountTokens.userId)),
-    db.delete(sessions).where(isOver(sessions.userId)),
-    db.delete(memberships).where(isOver(memberships.userId)),
-    db
-      .delete(auditEvents)
-      .where(and(isIn(auditEvents.organizationId), isEmptyOf(auditEvents.organizationId))),
-    ...[supportSessions, invitations].map((table) =>
-      db.delete(table).where(and(isIn(table.organizationId), isEmptyOf(table.organizationId))),
-    ),
-    db.delete(organizations).where(and(isIn(organizations.id), isEmptyOf(organizations.id))),
-    db.delete(users).where(isOver(users.id)),
-  ]);
 }

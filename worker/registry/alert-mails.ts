@@ -7,7 +7,7 @@ import { drizzle } from 'drizzle-orm/d1';
 import { alertRules, alerts, memberships, organizations, plants, users } from '../../migrations/schema.ts';
 import type { AlertSeverity } from '../../protocol/alert.ts';
 import { isAmong, runBatch } from './d1.ts';
-import { type MailRow, queuedMail } from './mails.ts';
+import { areQueued, type MailRow, queuedTogether } from './mails.ts';
 
 export interface DueAlert {
   id: string;
@@ -71,7 +71,10 @@ export async function addressesOf(
   return new Map(rows.map(({ id, email }) => [id, email]));
 }
 
-/** Queues the mails, and notes in the same transaction that they are no longer due: only what they report. */
+/**
+ * Queues the mails, and notes in the same transaction that they are no longer due: only what they report. Without room for
+ * them they stay due.
+ */
 export async function queueAlertMails(
   database: D1Database,
   reported: readonly DueAlert[],
@@ -80,13 +83,14 @@ export async function queueAlertMails(
   const db = drizzle(database);
   const marks = JSON.stringify(reported.map(({ id, mailDue }) => `${id}:${mailDue}`));
   await runBatch(db, [
-    ...mails.map((mail) => queuedMail(db, mail)),
+    ...queuedTogether(db, mails),
     db
       .update(alerts)
       .set({ mailDue: null })
       .where(
         and(
           isNotNull(alerts.mailDue),
+          areQueued(mails),
           sql`${alerts.id} || ':' || ${alerts.mailDue} IN (SELECT value FROM json_each(${marks}))`,
         ),
       ),

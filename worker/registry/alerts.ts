@@ -14,7 +14,7 @@ import {
   sql,
 } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
 import {
@@ -27,9 +27,18 @@ import {
 import { formatInstant } from '../../protocol/ids.ts';
 import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
-import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
-import { boundedCountOf, isAfter, isAmong, type ListOrder, orderBy, readPage } from './d1.ts';
-import { ceilingOf } from './organizations.ts';
+import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
+import {
+  areFewer,
+  boundedCountOf,
+  insertIf,
+  isAfter,
+  isAmong,
+  type ListOrder,
+  orderBy,
+  readPage,
+} from './d1.ts';
+import { ceilingIn } from './organizations.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
 export type AlertRow = typeof alerts.$inferSelect;
@@ -145,8 +154,6 @@ export async function createAlertRule(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
-  const total = await drizzle(database).$count(alertRules, eq(alertRules.organizationId, organizationId));
-  if (total >= (await ceilingOf(database, organizationId, 'alertRules'))) return 'full';
   const { name, severity, metric, operator, cooldownSeconds, enabled, mailTo } = request;
   const row: AlertRuleRow = {
     id: crypto.randomUUID(),
@@ -165,11 +172,12 @@ export async function createAlertRule(
     createdAtMs: now,
     updatedAtMs: now,
   };
-  const change = await commitChange(database, organizationId, affected, now, (db) => [
-    db.insert(alertRules).values(row),
-    auditRow(db, audit(row.id), now),
+  const isOwn = eq(alertRules.organizationId, organizationId);
+  const hasRoom = areFewer(alertRules, isOwn, ceilingIn(organizationId, 'alertRules'));
+  const change = await commitChangeOf(database, organizationId, affected, audit(row.id), now, (db) => [
+    insertIf(db, alertRules, row, hasRoom).returning({ id: alertRules.id }),
   ]);
-  return { row, change };
+  return change === 'gone' ? 'full' : { row, change };
 }
 
 export async function changeAlertRule(

@@ -1,17 +1,19 @@
 /** API keys in D1: made, listed, activated and revoked. The keys of requests are found in key-lookup.ts [C-5.1]. */
-import { and, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
+
+import { and, desc, eq, gt, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeys, memberships, organizations, users } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
-import type { ApiKeyRecord } from '../../protocol/api-key-record.ts';
+import type { ApiKeyRecord, Sight } from '../../protocol/api-key-record.ts';
 import { formatInstant } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { countOf, readJoinedPage, runBatch } from './d1.ts';
+import { areFewer, countOf, insertIf, readJoinedPage, runBatch } from './d1.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;
@@ -53,20 +55,21 @@ export async function findKeyOf(
     .get();
 }
 
-export async function countLiveKeys(
-  database: D1Database,
-  organizationId: string,
-  now: number,
-): Promise<number> {
+/** Condition: the organization has room for one more key that has not ended. */
+function hasRoomForKey(organizationId: string, now: number): SQL {
   const isLive = and(
+    eq(apiKeys.organizationId, organizationId),
     isNull(apiKeys.revokedAtMs),
     or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
   );
-  return await drizzle(database).$count(apiKeys, and(eq(apiKeys.organizationId, organizationId), isLive));
+  return areFewer(apiKeys, isLive, LIMIT.keysPerOrganization);
 }
 
-export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<void> {
-  await drizzle(database).insert(apiKeys).values(row);
+/** False if the organization has reached its limit of keys. */
+export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<boolean> {
+  const hasRoom = hasRoomForKey(row.organizationId, row.createdAtMs);
+  const inserted = await insertIf(drizzle(database), apiKeys, row, hasRoom).returning({ id: apiKeys.id });
+  return inserted.length > 0;
 }
 
 /**
@@ -138,6 +141,24 @@ export async function revokeKey(
   ]);
 }
 
+/** Changes whose commands a key reads. `gone`: the organization has no such key. */
+export async function changeSight(
+  database: D1Database,
+  { id, organizationId }: Pick<ApiKeyRow, 'id' | 'organizationId'>,
+  sees: Sight,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'gone'> {
+  // Sites send the key another copy of alarms from then on, and its Vhost asks for dry runs as the key.
+  return await commitChangeOf(database, organizationId, { sites: 'all', keys: [id] }, audit, now, (db) => [
+    db
+      .update(apiKeys)
+      .set({ sees, updatedAtMs: now })
+      .where(and(eq(apiKeys.id, id), eq(apiKeys.organizationId, organizationId)))
+      .returning({ id: apiKeys.id }),
+  ]);
+}
+
 export async function acknowledgeBundle(
   database: D1Database,
   { id, organizationId }: Pick<ApiKeyRow, 'id' | 'organizationId'>,
@@ -174,6 +195,7 @@ export function apiKeyRecordOf({ row, creator }: KeyWithCreator, now: number): A
     keyPrefix: row.keyPrefix,
     name: row.name,
     partnerId: row.partnerId,
+    sees: row.sees,
     scopes,
     effectiveScopes: [...effectiveScopes(scopes)],
     allowedPlantIds: row.allowedPlantIds,

@@ -44,10 +44,10 @@ type FoundAuditEvent = { row: AuditEventRow; actorEmail: string | null };
 
 const ORDER: ListOrder = { column: auditEvents.createdAtMs, id: auditEvents.id, direction: 'desc' };
 
-/** Newest first; only rows that fit the query. */
+/** Newest first; only rows that fit the query. Null: those of no organization. */
 export async function pageAuditEvents(
   database: D1Database,
-  organizationId: string,
+  organizationId: string | null,
   { event, actor, from, to }: AuditQuery,
   request: PageRequest,
 ): Promise<FoundPage<FoundAuditEvent>> {
@@ -58,12 +58,12 @@ export async function pageAuditEvents(
     from === undefined ? undefined : gte(auditEvents.createdAtMs, from),
     to === undefined ? undefined : lt(auditEvents.createdAtMs, to),
   ].filter((filter) => filter !== undefined);
-  // If only the actor is given, `+` prevents SQLite from using the index of the organization, which may have
+  // If the actor is given, `+` prevents SQLite from using the index of the organization, which may have
   // many other rows, so it uses the index of the actor.
   const isOwn =
-    actor !== undefined && event === undefined
+    actor !== undefined
       ? sql`+${auditEvents.organizationId} = ${organizationId}`
-      : eq(auditEvents.organizationId, organizationId);
+      : isOfOrganization(organizationId);
   const isMeant = and(isOwn, ...filters);
   const rows = db
     .select({ row: auditEvents, actorEmail: users.email })
@@ -80,8 +80,12 @@ export async function pageAuditEvents(
       : db
           .select({ total: organizations.auditCount })
           .from(organizations)
-          .where(eq(organizations.id, organizationId));
+          .where(eq(organizations.id, organizationId ?? ''));
   return await readJoinedPage(request, rows, counted);
+}
+
+function isOfOrganization(id: string | null): SQL {
+  return id === null ? isNull(auditEvents.organizationId) : eq(auditEvents.organizationId, id);
 }
 
 export function auditCursorOf({ row }: FoundAuditEvent): Cursor {

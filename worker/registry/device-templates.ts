@@ -15,7 +15,7 @@ import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { SYSTEM_TEMPLATES, systemTemplate, systemTemplateId } from '../../protocol/system-template.ts';
-import { brokeForeignKey, countOf, isAmong } from './d1.ts';
+import { areFewer, brokeForeignKey, countOf, insertIf, isAmong } from './d1.ts';
 
 type TemplateRow = typeof deviceTemplates.$inferSelect;
 
@@ -92,17 +92,10 @@ export async function createTemplate(
 ): Promise<DeviceTemplateRecord | 'full'> {
   const db = drizzle(database);
   const row = { id: crypto.randomUUID(), organizationId, ...request, createdAtMs: now, updatedAtMs: now };
-  const { name, assetType, manufacturer, model, signals, actions } = row;
-  // Counts in the statement that inserts, so that requests at the same time cannot exceed the limit. The columns are in
-  // the order of the schema, as Drizzle requires.
+  const isOwn = eq(deviceTemplates.organizationId, organizationId);
+  const hasRoom = areFewer(deviceTemplates, isOwn, LIMIT.templatesPerOrganization);
   const [made] = await db.batch([
-    db
-      .insert(deviceTemplates)
-      .select(sql`SELECT ${row.id}, ${organizationId}, ${name}, ${assetType}, ${manufacturer}, ${model},
-        ${JSON.stringify(signals)}, ${JSON.stringify(actions)}, ${now}, ${now}
-        WHERE (SELECT count(*) FROM ${deviceTemplates} WHERE ${deviceTemplates.organizationId} = ${organizationId})
-          < ${LIMIT.templatesPerOrganization}`)
-      .returning({ id: deviceTemplates.id }),
+    insertIf(db, deviceTemplates, row, hasRoom).returning({ id: deviceTemplates.id }),
     auditRowIfChanged(db, audit(row.id), now),
   ]);
   return made.length > 0 ? recordOf(row) : 'full';

@@ -1,7 +1,7 @@
 /** Devices in the registry [C-3.1]. Their secrets are in the Site that serves them. */
 import { and, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
+import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, devices, organizations, subDevices } from '../../migrations/schema.ts';
 import type { DeviceChange, DeviceRecord, DeviceRequest } from '../../protocol/device-record.ts';
@@ -15,6 +15,7 @@ import {
   boundedCountOf,
   brokeForeignKey,
   brokenUnique,
+  insertIf,
   isAfter,
   isAmong,
   type ListOrder,
@@ -97,31 +98,27 @@ export async function createDevice(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: DeviceRow; change: RegistryChange } | 'serial' | 'full' | 'plant' | 'template'> {
-  const [own] = await drizzle(database)
-    .select({ total: organizations.deviceCount })
-    .from(organizations)
-    .where(eq(organizations.id, organizationId));
-  if ((own?.total ?? 0) >= LIMIT.devicesPerOrganization) return 'full';
   const id = crypto.randomUUID();
   try {
     const sites = request.plantId === null ? [] : [request.plantId];
     const { results, ...change } = await commitChange(database, organizationId, { sites }, now, (db) => [
-      db
-        .insert(devices)
-        .values({
+      insertIf(
+        db,
+        devices,
+        {
           ...{ id, organizationId, ...request, ...templateColumns(request.templateId) },
           ...{ createdAtMs: now, updatedAtMs: now },
-        })
-        .returning(),
+        },
+        sql`(SELECT device_count FROM organizations WHERE id = ${organizationId}) < ${LIMIT.devicesPerOrganization}`,
+      ).returning(),
       db
         .update(organizations)
         .set({ deviceCount: sql`${organizations.deviceCount} + 1` })
-        .where(eq(organizations.id, organizationId)),
-      auditRow(db, audit(id), now),
+        .where(and(eq(organizations.id, organizationId), sql`changes() > 0`)),
+      auditRowIfChanged(db, audit(id), now),
     ]);
     const [row] = results[0] as DeviceRow[];
-    if (!row) throw new Error('D1 returned no row for the inserted device');
-    return { row, change };
+    return row ? { row, change } : 'full';
   } catch (error) {
     if (brokenUnique(error)?.includes('devices.serial_number')) return 'serial';
     if (brokeForeignKey(error)) return (await lostTemplate(database, request)) ? 'template' : 'plant';

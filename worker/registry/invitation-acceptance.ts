@@ -17,7 +17,7 @@ import {
 } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { brokenUnique, isEmpty, runBatch, type Statement } from './d1.ts';
-import { type InvitationRow, isOpen } from './invitations.ts';
+import { endedInvitations, type InvitationRow, isMakerAble, isOpen } from './invitations.ts';
 import type { Place } from './sessions.ts';
 import { findUser, type UserRow } from './users.ts';
 
@@ -89,6 +89,7 @@ export async function acceptInvitation(
     eq(invitations.tokenHash, invitation.tokenHash),
     isOpen(organizationId, id),
     gt(invitations.expiresAtMs, now),
+    isMakerAble,
     hasRoom,
   );
   // In the order of the schema's columns, as Drizzle requires.
@@ -187,5 +188,6 @@ function leftByStranger(
         and(eq(memberships.userId, userId), ne(memberships.organizationId, kept.organizationId), isReplaced),
       ),
     db.delete(accountTokens).where(and(eq(accountTokens.userId, userId), isReplaced)),
+    endedInvitations(db, userId),
   ];
 }

@@ -7,14 +7,19 @@ import { drizzle } from 'drizzle-orm/d1';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeys, organizations, plants } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
+import type { Sight } from '../../protocol/api-key-record.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
 import type { ApiKeyRow } from './api-keys.ts';
+import { preparedOnce } from './d1.ts';
 
 /** The API key of a request. */
 export interface ApiKey {
   id: string;
   prefix: string;
+  partnerId: string;
+  /** Whose commands the key reads [C-15.1]. */
+  sees: Sight;
   organizationId: string;
   slug: string;
   scopes: ReadonlySet<ApiKeyScope>;
@@ -111,6 +116,8 @@ async function findByHash(
   const key: ApiKey = {
     id: row.id,
     prefix: row.keyPrefix,
+    partnerId: row.partnerId,
+    sees: row.sees,
     organizationId: row.organizationId,
     slug,
     scopes: effectiveScopes(row.scopes as ApiKeyScope[]),
@@ -124,21 +131,9 @@ async function findByHash(
   return { row, key, isSuspended: suspendedAtMs !== null };
 }
 
-type Lookup = ReturnType<typeof prepareLookup>;
-
-/** Each request with a key makes this query, so its text is made once for a database. */
-const lookups = new WeakMap<D1Database, Lookup>();
-
-function lookupIn(database: D1Database): Lookup {
-  const known = lookups.get(database);
-  if (known) return known;
-  const lookup = prepareLookup(database);
-  lookups.set(database, lookup);
-  return lookup;
-}
-
-function prepareLookup(database: D1Database) {
-  return drizzle(database)
+/** Each request with a key makes this query. */
+const lookupIn = preparedOnce((database) =>
+  drizzle(database)
     .select({
       row: apiKeys,
       slug: organizations.slug,
@@ -154,8 +149,8 @@ function prepareLookup(database: D1Database) {
       and(eq(plants.id, sql.placeholder('plantId')), eq(plants.organizationId, apiKeys.organizationId)),
     )
     .where(eq(apiKeys.keyHash, sql.placeholder('keyHash')))
-    .prepare();
-}
+    .prepare(),
+);
 
 /** The organization of a key; undefined if no key has this id. */
 export async function organizationOfKey(database: D1Database, keyId: string): Promise<string | undefined> {

@@ -7,6 +7,7 @@ import { memberships, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { countOf, isAmong, readJoinedPage, runBatch } from './d1.ts';
+import { endedInvitations } from './invitations.ts';
 
 export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };
 
@@ -88,8 +89,18 @@ export async function changeRole(
       )
       .returning({ userId: memberships.userId }),
     auditRowIfChanged(db, audit, now),
+    endedInvitations(db, userId),
   ]);
   return (changed as unknown[]).length > 0;
+}
+
+/** The ids of the members of an organization. */
+export async function memberIds(database: D1Database, organizationId: string): Promise<string[]> {
+  const rows = await drizzle(database)
+    .select({ userId: memberships.userId })
+    .from(memberships)
+    .where(eq(memberships.organizationId, organizationId));
+  return rows.map(({ userId }) => userId);
 }
 
 /** Returns false in the same cases as `changeRole`. */
@@ -115,6 +126,7 @@ export async function removeMember(
       )
       .returning({ userId: memberships.userId }),
     auditRowIfChanged(db, audit, now),
+    endedInvitations(db, userId),
   ]);
   return (removed as unknown[]).length > 0;
 }

@@ -1,5 +1,5 @@
 /** Organizations in D1, and their ceilings [C-1.1], [C-14.2]. */
-import { and, asc, count, eq, sql } from 'drizzle-orm';
+import { and, asc, count, eq, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -127,14 +127,10 @@ export function organizationRecordOf(row: OrganizationRow, role: Role | null): O
   };
 }
 
-/** The value of one ceiling of an organization. */
-export async function ceilingOf(database: D1Database, id: string, name: CeilingName): Promise<number> {
-  const row = await drizzle(database)
-    .select({ ceilings: organizations.ceilings })
-    .from(organizations)
-    .where(eq(organizations.id, id))
-    .get();
-  return ceilingsOf(row?.ceilings ?? {})[name];
+/** The value of one ceiling of an organization in a statement, so that it can be compared with a count of the same moment. */
+export function ceilingIn(id: string, name: CeilingName): SQL {
+  return sql`(SELECT coalesce(json_extract(ceilings, ${`$.${name}`}), ${ceilingsOf({})[name]}) FROM organizations
+    WHERE id = ${id})`;
 }
 
 /** Sets ceilings; null restores a default. Settings that exceed a new ceiling are lowered to it [C-14.2]. */

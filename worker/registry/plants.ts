@@ -1,23 +1,25 @@
 /** Plants in D1, and the sub-device list of the partner surface. */
 import { and, asc, eq, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
 import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
-import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
+import { type ChangeTargets, commitChangeOf, type RegistryChange } from './changes.ts';
 import {
+  areFewer,
   boundedCountOf,
   brokeForeignKey,
   brokenUnique,
+  insertIf,
   isAfter,
   isAmong,
   type ListOrder,
   orderBy,
+  preparedOnce,
   readPage,
 } from './d1.ts';
-import { ceilingOf } from './organizations.ts';
+import { ceilingIn } from './organizations.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
@@ -100,12 +102,19 @@ export async function findPlant(
   organizationId: string,
   id: string,
 ): Promise<PlantRow | undefined> {
-  return await drizzle(database)
+  const [found] = await plantIn(database).execute({ id, organizationId });
+  return found;
+}
+
+const plantIn = preparedOnce((database) =>
+  drizzle(database)
     .select()
     .from(plants)
-    .where(and(eq(plants.id, id), eq(plants.organizationId, organizationId)))
-    .get();
-}
+    .where(
+      and(eq(plants.id, sql.placeholder('id')), eq(plants.organizationId, sql.placeholder('organizationId'))),
+    )
+    .prepare(),
+);
 
 /** Creates a plant. `taken`: another plant has the EAN or external id; `full`: the limit of plants is reached. */
 export async function createPlant(
@@ -115,8 +124,6 @@ export async function createPlant(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: PlantRow; change: RegistryChange } | 'taken' | 'full'> {
-  const total = await drizzle(database).$count(plants, eq(plants.organizationId, organizationId));
-  if (total >= (await ceilingOf(database, organizationId, 'plants'))) return 'full';
   const row: PlantRow = {
     id: crypto.randomUUID(),
     organizationId,
@@ -129,11 +136,17 @@ export async function createPlant(
     createdAtMs: now,
   };
   return await orTaken(async () => {
-    const change = await commitChange(database, organizationId, { vhosts: true }, now, (db) => [
-      db.insert(plants).values(row),
-      auditRow(db, audit(row.id), now),
-    ]);
-    return { row, change };
+    const isOwn = eq(plants.organizationId, organizationId);
+    const hasRoom = areFewer(plants, isOwn, ceilingIn(organizationId, 'plants'));
+    const change = await commitChangeOf(
+      database,
+      organizationId,
+      { vhosts: true },
+      audit(row.id),
+      now,
+      (db) => [insertIf(db, plants, row, hasRoom).returning({ id: plants.id })],
+    );
+    return change === 'gone' ? 'full' : { row, change };
   });
 }
 

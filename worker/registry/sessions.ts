@@ -1,10 +1,10 @@
 /** User sessions [C-1.4]. Each request looks its session up, so that an ended session is invalid at once. */
 import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { memberships, organizations, sessions, users } from '../../migrations/schema.ts';
+import { accountTokens, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { isEmpty, runBatch } from './d1.ts';
+import { isEmpty, preparedOnce, runBatch } from './d1.ts';
 import { forgetAttempts } from './login-failures.ts';
 import type { UserRow } from './users.ts';
 
@@ -31,36 +31,43 @@ export async function findSession(
   { userId, sessionId }: { userId: string; sessionId: string },
   now: number,
 ): Promise<(LiveSession & { isLive: boolean }) | undefined> {
-  const db = drizzle(database);
-  const [found, own] = await db.batch([
-    db
-      .select({ user: users, expiresAtMs: sessions.expiresAtMs, revokedAtMs: sessions.revokedAtMs })
-      .from(users)
-      .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.id, sessionId)))
-      .where(eq(users.id, userId)),
-    db
-      .select({
-        organizationId: organizations.id,
-        slug: organizations.slug,
-        role: memberships.role,
-        settings: organizations.settings,
-        ceilings: organizations.ceilings,
-        suspendedAtMs: organizations.suspendedAtMs,
-      })
-      .from(memberships)
-      .innerJoin(organizations, eq(organizations.id, memberships.organizationId))
-      .where(eq(memberships.userId, userId))
-      .orderBy(asc(organizations.slug)),
-  ]);
-  const [row] = found;
-  if (!row) return undefined;
-  const { user, expiresAtMs, revokedAtMs } = row;
+  const rows = await sessionIn(database).execute({ userId, sessionId });
+  const [first] = rows;
+  if (!first) return undefined;
+  const { user, expiresAtMs, revokedAtMs } = first;
   return {
     user,
-    memberships: own,
+    memberships: rows.flatMap(({ role, organization }) =>
+      role !== null && organization !== null ? [{ ...organization, role }] : [],
+    ),
     isLive: revokedAtMs === null && expiresAtMs !== null && expiresAtMs > now,
   };
 }
+
+/** Each request with a session makes this query: a row for each membership, or one if the user has none. */
+const sessionIn = preparedOnce((database) =>
+  drizzle(database)
+    .select({
+      user: users,
+      expiresAtMs: sessions.expiresAtMs,
+      revokedAtMs: sessions.revokedAtMs,
+      role: memberships.role,
+      organization: {
+        organizationId: organizations.id,
+        slug: organizations.slug,
+        settings: organizations.settings,
+        ceilings: organizations.ceilings,
+        suspendedAtMs: organizations.suspendedAtMs,
+      },
+    })
+    .from(users)
+    .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.id, sql.placeholder('sessionId'))))
+    .leftJoin(memberships, eq(memberships.userId, users.id))
+    .leftJoin(organizations, eq(organizations.id, memberships.organizationId))
+    .where(eq(users.id, sql.placeholder('userId')))
+    .orderBy(asc(organizations.slug))
+    .prepare(),
+);
 
 /** Where a session is opened: what a person needs to recognize it in the list of their sessions. */
 export interface Place {
@@ -79,7 +86,7 @@ export async function openSession(
   { id: userId, tokenVersion, email }: Pick<UserRow, 'id' | 'tokenVersion' | 'email'>,
   { address, userAgent, network }: Place,
   now: number,
-): Promise<string | undefined> {
+): Promise<{ id: string; hasEndedOthers: boolean } | undefined> {
   const db = drizzle(database);
   const id = crypto.randomUUID();
   const isOwn = eq(sessions.userId, userId);
@@ -90,7 +97,7 @@ export async function openSession(
     .where(isOwn)
     .orderBy(desc(sessions.createdAtMs), desc(sessions.id))
     .limit(LIMIT.sessionsPerUser);
-  const [, opened] = await runBatch(db, [
+  const [, opened, ended] = await runBatch(db, [
     // A Drizzle batch accepts no raw SQL statement, so this is insert().select(), which needs all columns in
     // the order of the schema.
     db
@@ -98,10 +105,13 @@ export async function openSession(
       .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}, ${now},
       ${userAgent} FROM ${users} WHERE ${isAsJudged}`),
     db.update(users).set({ lastLoginAtMs: now }).where(isAsJudged).returning({ id: users.id }),
-    db.delete(sessions).where(and(isOwn, sql`${sessions.id} NOT IN ${kept}`)),
+    db
+      .delete(sessions)
+      .where(and(isOwn, sql`${sessions.id} NOT IN ${kept}`))
+      .returning({ id: sessions.id }),
     forgetAttempts(db, email, network),
   ]);
-  return (opened as unknown[]).length > 0 ? id : undefined;
+  return isEmpty(opened) ? undefined : { id, hasEndedOthers: !isEmpty(ended) };
 }
 
 /**
@@ -138,6 +148,16 @@ export async function changePasswordHash(
       .set({ generation: sql`${sessions.generation} + 1`, lastUsedAtMs: now })
       .where(isKept)
       .returning({ generation: sessions.generation }),
+    // A mail that resets the password is void after any change of it [C-15.6].
+    db
+      .delete(accountTokens)
+      .where(
+        and(
+          eq(accountTokens.userId, userId),
+          eq(accountTokens.purpose, 'RESET_PASSWORD'),
+          sql`EXISTS (SELECT 1 FROM ${users} WHERE ${users.id} = ${userId} AND ${users.passwordHash} = ${passwordHash})`,
+        ),
+      ),
   ]);
   const [session] = refreshed as { generation: number }[];
   if (isEmpty(changed) || !session) return undefined;

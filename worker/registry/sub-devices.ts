@@ -1,7 +1,6 @@
 /** Sub-devices in D1, as admins manage them [C-2.2]. The caller announces each change to the plant's Site. */
 import { and, asc, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
 import { ASSETS } from '../../protocol/asset.ts';
@@ -9,8 +8,8 @@ import type { AssetType } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
-import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { brokeForeignKey, brokenUnique, countOf, readPage } from './d1.ts';
+import { commitChangeOf, type RegistryChange } from './changes.ts';
+import { areFewer, brokeForeignKey, brokenUnique, countOf, insertIf, readPage } from './d1.ts';
 import { lostTemplate, type TemplateColumns, templateColumns } from './device-templates.ts';
 import { isPlantOfOrganization, type SubDeviceRow } from './plants.ts';
 
@@ -101,8 +100,6 @@ export async function createSubDevice(
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: SubDeviceRow; change: RegistryChange } | SubDeviceRefusal> {
-  const total = await drizzle(database).$count(subDevices, eq(subDevices.plantId, plantId));
-  if (total >= LIMIT.subDevicesPerPlant) return 'full';
   const row: SubDeviceRow = {
     id: crypto.randomUUID(),
     plantId,
@@ -119,11 +116,18 @@ export async function createSubDevice(
   };
   return await orRefusal(database, request, async () => {
     const linkedDeviceId = row.linkedDeviceId && deviceHere(row.linkedDeviceId, row);
-    const change = await commitChange(database, organizationId, { sites: [plantId] }, now, (batch) => [
-      batch.insert(subDevices).values({ ...row, linkedDeviceId }),
-      auditRow(batch, audit(row.id), now),
-    ]);
-    return { row, change };
+    const hasRoom = areFewer(subDevices, eq(subDevices.plantId, plantId), LIMIT.subDevicesPerPlant);
+    const change = await commitChangeOf(
+      database,
+      organizationId,
+      { sites: [plantId] },
+      audit(row.id),
+      now,
+      (batch) => [
+        insertIf(batch, subDevices, { ...row, linkedDeviceId }, hasRoom).returning({ id: subDevices.id }),
+      ],
+    );
+    return change === 'gone' ? 'full' : { row, change };
   });
 }
 

@@ -18,6 +18,7 @@ import {
   users,
 } from '../../migrations/schema.ts';
 import { runBatch } from './d1.ts';
+import { endedInvitations } from './invitations.ts';
 import type { UserRow } from './users.ts';
 
 const ROWS_PER_STATEMENT = 5_000;
@@ -80,6 +81,7 @@ export async function deleteUser(
         deletedAtMs: now,
       })
       .where(eq(users.id, id)),
+    endedInvitations(db, id),
     ...[null, ...own.map(({ organizationId }) => organizationId)].map((organizationId) =>
       auditRow(db, { ...audit, organizationId }, now, `user.deleted|${id}|${organizationId}`),
     ),

@@ -4,14 +4,16 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { resolvedAlert } from '../../durable-objects/registry/webhook-status.ts';
+import { urlKeyOf } from '../../durable-objects/registry/webhook-url.ts';
 import { apiKeys, memberships, organizations, users, webhooks } from '../../migrations/schema.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { WebhookChange, WebhookRecord, WebhookRequest, WebhookStatus } from '../../protocol/webhook.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { isAmong, readJoinedPage, runBatch } from './d1.ts';
-import { type MailRow, queuedMail } from './mails.ts';
+import { areFewer, insertIf, isAmong, readJoinedPage, runBatch } from './d1.ts';
+import { areQueued, type MailRow, queuedTogether } from './mails.ts';
+import { isFree, takerOf, type UrlTaken } from './webhook-urls.ts';
 
 type WebhookRow = typeof webhooks.$inferSelect;
 
@@ -66,40 +68,38 @@ export async function createWebhook(
   seal: (id: string) => string,
   audit: (id: string) => AuditEntry,
   now: number,
-): Promise<{ row: WebhookRow; change: RegistryChange } | 'full'> {
+): Promise<{ row: WebhookRow; change: RegistryChange } | 'full' | UrlTaken> {
   const id = crypto.randomUUID();
   const { keyId, url, types, siteIds, description } = request;
-  // Counts in the statement that inserts, so that requests at the same time cannot exceed the limit. The columns are in
-  // the order of the schema, as Drizzle requires.
+  const [holder, urlKey] = [{ id, organizationId, keyId }, urlKeyOf(url)];
+  const isOfKey = eq(webhooks.keyId, keyId);
+  const hasRoom = sql`${areFewer(webhooks, isOfKey, LIMIT.webhooksPerKey)} AND ${isFree(holder, urlKey, now)}`;
+  const values = {
+    ...{ id, organizationId, keyId, url, urlKey, types, siteIds, description, secretSealed: seal(id) },
+    ...{ status: 'PENDING' as const, statusAtMs: now, createdAtMs: now, updatedAtMs: now },
+  };
   const { results, ...change } = await commitChange(
     database,
     organizationId,
     { keys: [keyId] },
     now,
-    (db) => [
-      db
-        .insert(webhooks)
-        .select(sql`SELECT ${id}, ${organizationId}, ${keyId}, ${url}, ${JSON.stringify(types)},
-        ${siteIds === null ? null : JSON.stringify(siteIds)}, ${description}, ${seal(id)}, NULL, NULL,
-        'PENDING', NULL, ${now}, NULL, NULL, ${now}, ${now}
-        WHERE (SELECT count(*) FROM ${webhooks} WHERE ${webhooks.keyId} = ${keyId}) < ${LIMIT.webhooksPerKey}`)
-        .returning(),
-      auditRowIfChanged(db, audit(id), now),
-    ],
+    (db) => [insertIf(db, webhooks, values, hasRoom).returning(), auditRowIfChanged(db, audit(id), now)],
   );
   const [row] = results[0] as WebhookRow[];
-  return row ? { row, change } : 'full';
+  return row ? { row, change } : ((await takerOf(database, holder, url, now)) ?? 'full');
 }
 
-/** A webhook with another URL is PENDING until its receiver has answered. */
+/** A webhook with another URL is PENDING until its receiver has answered. `changed`: another request has changed it meanwhile. */
 export async function changeWebhook(
   database: D1Database,
-  { id, organizationId, keyId, url, alertId, secretSealed }: WebhookRow,
+  before: WebhookRow,
   columns: WebhookChange & Partial<Pick<WebhookRow, 'secretSealed' | 'previousSealed' | 'previousUntilMs'>>,
   audit: AuditEntry,
   now: number,
-): Promise<{ row: WebhookRow; change: RegistryChange } | 'gone'> {
-  const isMoved = columns.url !== undefined && columns.url !== url;
+): Promise<{ row: WebhookRow; change: RegistryChange } | 'gone' | 'changed' | UrlTaken> {
+  const { id, organizationId, keyId, alertId, secretSealed } = before;
+  const url = columns.url ?? before.url;
+  const [isMoved, urlKey] = [url !== before.url, urlKeyOf(url)];
   const status = {
     status: 'PENDING',
     statusReason: null,
@@ -115,16 +115,28 @@ export async function changeWebhook(
     (db) => [
       db
         .update(webhooks)
-        .set({ ...columns, ...(isMoved ? status : {}), updatedAtMs: now })
+        .set({ ...columns, ...(isMoved ? { ...status, urlKey } : {}), updatedAtMs: now })
         // Of two rotations at once the second one fails, because its caller could not know the previous secret.
-        .where(and(eq(webhooks.id, id), eq(webhooks.secretSealed, secretSealed)))
+        .where(
+          and(
+            eq(webhooks.id, id),
+            eq(webhooks.secretSealed, secretSealed),
+            // Of two moves at once the second one fails, or the URL and its key would be of different ones.
+            ...(columns.url === undefined
+              ? []
+              : [eq(webhooks.url, before.url), isMoved ? isFree(before, urlKey, now) : undefined]),
+          ),
+        )
         .returning(),
       auditRowIfChanged(db, audit, now),
       ...(isMoved ? [resolvedAlert(db, alertId, audit.actor.id, now)] : []),
     ],
   );
   const [row] = results[0] as WebhookRow[];
-  return row ? { row, change } : 'gone';
+  if (row) return { row, change };
+  const taker = isMoved ? await takerOf(database, before, url, now) : undefined;
+  if (taker) return taker;
+  return (await findWebhook(database, organizationId, id)) ? 'changed' : 'gone';
 }
 
 export async function deleteWebhook(
@@ -215,7 +227,7 @@ export async function adminsOf(
     );
 }
 
-/** Queues the mails about a webhook, and notes in the same transaction that none is due. */
+/** Queues the mails about a webhook, and notes in the same transaction that none is due, if the queue has room for them. */
 export async function queueWebhookMails(
   database: D1Database,
   { id, statusAtMs }: WebhookRow,
@@ -227,8 +239,11 @@ export async function queueWebhookMails(
   const isDue = sql`EXISTS (SELECT 1 FROM ${webhooks} WHERE ${webhooks.id} = ${id}
     AND ${webhooks.statusAtMs} = ${statusAtMs} AND ${webhooks.mailDue} IS NOT NULL)`;
   await runBatch(db, [
-    ...mails.map((mail) => queuedMail(db, mail, isDue)),
-    db.update(webhooks).set({ mailDue: null }).where(isReported),
+    ...queuedTogether(db, mails, isDue),
+    db
+      .update(webhooks)
+      .set({ mailDue: null })
+      .where(and(isReported, areQueued(mails))),
   ]);
 }
 

@@ -16,6 +16,7 @@ import {
   isWhole,
   waitsForAbsence,
 } from '../../protocol/alert.ts';
+import { ceilingsOf } from '../../protocol/ceilings.ts';
 import { uuid } from '../../protocol/ids.ts';
 import { longPageSchema } from '../../protocol/page.ts';
 import { requireDevice, requirePlant } from '../auth/access.ts';
@@ -44,7 +45,6 @@ import {
   ruleRecordOf,
 } from '../registry/alerts.ts';
 import { membersAmong } from '../registry/members.ts';
-import { ceilingOf } from '../registry/organizations.ts';
 import { route } from '../route.ts';
 
 const READS_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:read' };
@@ -125,7 +125,7 @@ export const alertRoutes = [
       if (made === 'full')
         throw limitReached(
           'organization',
-          await ceilingOf(c.env.DB, organizationId, 'alertRules'),
+          ceilingsOf(c.get('tenant').ceilings).alertRules,
           'alert rules: change an existing one',
         );
       await announce(c, made.change);

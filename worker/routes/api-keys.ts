@@ -9,6 +9,7 @@ import {
   connectionTest,
   createdApiKey,
 } from '../../protocol/api-key-record.ts';
+import { ceilingsOf } from '../../protocol/ceilings.ts';
 import { formatInstant, parseInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { nearest } from '../../protocol/nearest.ts';
@@ -34,24 +35,23 @@ import { announceLater } from '../lifecycle/registry-change.ts';
 import {
   acknowledgeBundle,
   apiKeyRecordOf,
-  countLiveKeys,
-  findKeyOf,
   isKey,
   type KeyWithCreator,
   pageApiKeys,
 } from '../registry/api-keys.ts';
 import { writeAudit } from '../registry/audit.ts';
-import { ceilingOf } from '../registry/organizations.ts';
 import { listPlants } from '../registry/plants.ts';
 import { someSubDevices } from '../registry/sub-devices.ts';
 import { route } from '../route.ts';
+import { ORG_ADMIN, requireKeyOf } from './api-key-status.ts';
 
-const ORG_ADMIN: Who = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true };
+/** For routes that call `requireKeyTest`. */
+const TESTING_ADMIN: Who = { ...ORG_ADMIN, isRated: true };
 
 export const apiKeyRoutes = [
   route('POST /api/v1/partner/api-keys', {
     summary: 'Create an API key',
-    who: ORG_ADMIN,
+    who: TESTING_ADMIN,
     body: apiKeyRequest,
     examples: {
       body: {
@@ -86,8 +86,6 @@ export const apiKeyRoutes = [
       const expiresAtMs = requireExpiry(body.expiresAt, now);
       const plants = await listPlants(c.env.DB, tenant.organizationId);
       requirePlants(body.allowedPlantIds, plants);
-      if ((await countLiveKeys(c.env.DB, tenant.organizationId, now)) >= LIMIT.keysPerOrganization)
-        throw limitReached('organization', LIMIT.keysPerOrganization, 'API keys: revoke one first');
       await requireKeyTest(c);
       const created = await createApiKey(
         c.env,
@@ -96,6 +94,7 @@ export const apiKeyRoutes = [
           slug: tenant.slug,
           name: body.name,
           partnerId: body.partnerId,
+          sees: body.sees,
           scopes,
           allowedPlantIds: body.allowedPlantIds ?? null,
           allowedIps: body.allowedIps ?? [],
@@ -109,6 +108,8 @@ export const apiKeyRoutes = [
         },
         now,
       );
+      if (created === 'full')
+        throw limitReached('organization', LIMIT.keysPerOrganization, 'API keys: revoke one first');
       if (!created.ok) {
         console.error('creation of an API key failed, the admin gets 500', {
           organizationId: tenant.organizationId,
@@ -188,7 +189,7 @@ export const apiKeyRoutes = [
   }),
   route('POST /api/v1/partner/api-keys/{id}/test-connection', {
     summary: 'Test an API key with a real connection through the public listener',
-    who: ORG_ADMIN,
+    who: TESTING_ADMIN,
     params: idParameter,
     body: z.strictObject({ key: z.string().max(200) }),
     examples: { body: { key: 'sw_…' } },
@@ -224,16 +225,6 @@ export const apiKeyRoutes = [
     },
   }),
 ];
-
-async function requireKeyOf(c: Context<AppContext>, id: string): Promise<KeyWithCreator> {
-  const found = await findKeyOf(c.env.DB, c.get('tenant').organizationId, id);
-  if (!found)
-    throw new ApiError(
-      'API_KEY_NOT_FOUND',
-      'The organization has no API key with this id: list its API keys',
-    );
-  return found;
-}
 
 /** Why the key cannot be tested; undefined if it can. */
 function untestable(row: KeyWithCreator['row'], key: string): string | undefined {
@@ -293,8 +284,8 @@ function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly {
 
 /** Counts creations and tests: most open a connection to the listener, which all organizations share [C-14.2]. */
 async function requireKeyTest(c: Context<AppContext>): Promise<void> {
-  const { organizationId } = c.get('tenant');
-  const most = await ceilingOf(c.env.DB, organizationId, 'keyTestsPerMinute');
+  const { organizationId, ceilings } = c.get('tenant');
+  const most = ceilingsOf(ceilings).keyTestsPerMinute;
   const what = 'key creations and connection tests of the organization';
   await requireShare(c, `key-tests:${organizationId}`, most, what);
 }

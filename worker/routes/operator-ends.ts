@@ -17,9 +17,11 @@ import { ApiError, conflict } from '../http/error-response.ts';
 import { idParameter, pageParameters } from '../http/query.ts';
 import { endPlantlessSessions } from '../lifecycle/organization-end.ts';
 import { announce } from '../lifecycle/registry-change.ts';
+import { recheckMembers, recheckStreams } from '../lifecycle/watches.ts';
 import { markDeleted, pageAllOrganizations, setSuspended } from '../registry/organization-end.ts';
 import { findAnyOrganization, type OrganizationRow } from '../registry/organizations.ts';
 import { endSupport, pageSupport, startSupport, supportSessionOf } from '../registry/support-sessions.ts';
+import { releaseUser } from '../registry/unproved.ts';
 import { deleteUser, onlyAdminOf } from '../registry/user-end.ts';
 import { findUserByEmail } from '../registry/users.ts';
 import { route } from '../route.ts';
@@ -65,7 +67,9 @@ export const operatorEndRoutes = [
       const now = Date.now();
       return await changeState(c, id, 'organization.suspended', body, async (entry) => {
         const change = await setSuspended(c.env.DB, id, now, entry, now);
-        if (change !== 'gone') await endPlantlessSessions(c.env, now, id);
+        if (change === 'gone') return change;
+        // The Sites end the streams of their plants, too, but those of many plants take turns.
+        await Promise.all([endPlantlessSessions(c.env, now, id), recheckMembers(c.env, id)]);
         return change;
       });
     },
@@ -154,6 +158,7 @@ export const operatorEndRoutes = [
           'NOT_FOUND',
           'The operator has no open support session with this id in your organization: list the support sessions',
         );
+      recheckStreams(c, { kind: 'support', id: sessionId });
       return { id: sessionId, ended: true as const };
     },
   }),
@@ -178,7 +183,29 @@ export const operatorEndRoutes = [
       const by = { organizationId: null, actor: c.get('operator') };
       const audit = auditEntryOf(c, by, 'user.deleted', { type: 'USER', id: user.id });
       await deleteUser(c.env.DB, user, audit, Date.now());
+      recheckStreams(c, { kind: 'user', id: user.id });
       return { userId: user.id, deleted: true as const };
+    },
+  }),
+  route('POST /api/v1/platform/users/release', {
+    summary: 'Give an e-mail address back to its owner',
+    who: OPERATOR,
+    body: z.strictObject({ email }),
+    examples: { body: { email: 'jana@example.com' } },
+    answer: {
+      description:
+        'The unproved account with this address is deleted, and each organization that nobody else is in. The owner of the address can register or be invited again',
+      body: z.strictObject({ userId: z.string(), released: z.literal(true) }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { body }) => {
+      const user = await findUserByEmail(c.env.DB, body.email);
+      if (!user) throw new ApiError('NOT_FOUND', `No account has the e-mail address ${body.email}: check it`);
+      const by = { organizationId: null, actor: c.get('operator') };
+      const audit = auditEntryOf(c, by, 'user.released', { type: 'USER', id: user.id });
+      if (user.provedAtMs !== null || !(await releaseUser(c.env.DB, user, audit, Date.now())))
+        throw conflict(`${body.email} has proved its address: use delete-user`);
+      return { userId: user.id, released: true as const };
     },
   }),
 ];

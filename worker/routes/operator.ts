@@ -2,10 +2,13 @@
  * Routes that only the operator of the deployment may call: create organizations, invite people to them, read and
  * set ceilings, and retire data keys [C-14.1], [C-14.2]. More of them are in operator-ends.ts.
  */
+
 import * as z from 'zod';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { objectNamed } from '../../durable-objects/object-id.ts';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import { ceilings, ceilingsChange, ceilingsOf } from '../../protocol/ceilings.ts';
+import { configurationCheck } from '../../protocol/configuration.ts';
 import { uuid } from '../../protocol/ids.ts';
 import { invitationRecord } from '../../protocol/invitation.ts';
 import { memberRequest, organizationRecord, organizationRequest } from '../../protocol/organization.ts';
@@ -17,6 +20,7 @@ import { hashPassword } from '../auth/password.ts';
 import type { Env } from '../env.ts';
 import { ApiError, conflict } from '../http/error-response.ts';
 import { idParameter } from '../http/query.ts';
+import { checkConfiguration } from '../lifecycle/configuration.ts';
 import { announce, announceLater } from '../lifecycle/registry-change.ts';
 import { sealWebhooksAgain } from '../lifecycle/webhook.ts';
 import { changeCeilings, organizationRecordOf } from '../registry/organizations.ts';
@@ -51,7 +55,7 @@ export const operatorRoutes = [
     },
     errors: ['CONFLICT', 'EMAIL_ALREADY_REGISTERED'],
     handler: async (c, { body: { name, slug, admin } }) => {
-      await turnToHash();
+      await turnToHash({ network: null, account: null });
       const now = Date.now();
       const user = { email: admin.email, name: admin.name, passwordHash: hashPassword(admin.password) };
       const made = await registerUser(
@@ -133,6 +137,15 @@ export const operatorRoutes = [
       return { organizationId: id, limits: ceilingsOf(changed.ceilings) };
     },
   }),
+  route('GET /api/v1/platform/check', {
+    summary: 'Check what the configuration of the deployment would make fail',
+    who: OPERATOR,
+    answer: {
+      description: 'What cannot work, without the values of secrets, and the listeners that the bundles name',
+      body: configurationCheck,
+    },
+    handler: (c) => checkConfiguration(c.env, Date.now()),
+  }),
   route('GET /api/v1/platform/data-keys', {
     summary: 'Count the values that each data key encrypts, and encrypt those of older keys again',
     who: OPERATOR,
@@ -158,11 +171,11 @@ export const operatorRoutes = [
 ];
 
 /** An object that does not answer, or cannot open a value, counts as one `unreadable` value. */
-async function sealedBy({ SITE, VHOST }: Env, { kind, id }: SealedObject): Promise<Record<string, number>> {
+async function sealedBy(env: Env, { kind, id }: SealedObject): Promise<Record<string, number>> {
   try {
     return kind === 'site'
-      ? await SITE.get(SITE.idFromName(id)).sealedBy()
-      : await VHOST.get(VHOST.idFromName(id)).sealedBy();
+      ? await objectNamed(env, 'SITE', id).sealedBy()
+      : await objectNamed(env, 'VHOST', id).sealedBy();
   } catch (error) {
     console.error('object did not count its sealed values, they count as one unreadable value', {
       object: `${kind}:${id}`,

@@ -2,9 +2,11 @@
 import * as z from 'zod';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import { answerDocument } from '../http/document.ts';
-import { ApiError } from '../http/error-response.ts';
+import { ApiError, unavailable } from '../http/error-response.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';
+import { mailFault } from '../mail/settings.ts';
 import { route } from '../route.ts';
 
 const MAX_LOGGED_CHARACTERS = 2_000;
@@ -14,6 +16,8 @@ const anyObject = z.record(z.string(), z.unknown());
 /** The last read of the database by `/readyz`: anybody may ask, so an isolate reads at most once in this time. */
 const READY_MS = 1_000;
 const READ_TIMEOUT_MS = 5_000;
+/** A setting changes only with a deployment. */
+const FAULT_RETRY_S = 600;
 let lastRead = { atMs: 0, isDone: false };
 
 async function isDatabaseRead(database: D1Database, now: number): Promise<boolean> {
@@ -42,7 +46,8 @@ export const platformRoutes = [
     handler: () => ({ status: 'ok' as const }),
   }),
   route('GET /readyz', {
-    summary: 'Check that the edge can serve requests: that it reads its database',
+    summary:
+      'Check that the edge can serve requests: that it reads its database, and that its settings of mail can work',
     who: ANYBODY,
     answer: { description: 'The edge is ready', body: z.strictObject({ status: z.literal('ok') }) },
     handler: async (c) => {
@@ -50,6 +55,8 @@ export const platformRoutes = [
         throw new ApiError('SERVICE_UNAVAILABLE', 'The edge cannot read its database: see its log', {
           headers: { 'retry-after': String(READY_MS / 1_000) },
         });
+      const fault = mailFault(c.env);
+      if (fault !== undefined) throw unavailable(`This deployment cannot send mail: ${fault}`, FAULT_RETRY_S);
       return { status: 'ok' as const };
     },
   }),
@@ -58,20 +65,21 @@ export const platformRoutes = [
     who: ANYBODY,
     answer: { description: 'The OpenAPI 3.1 document', body: anyObject },
     hasTag: true,
-    handler: answerDocument('openapi.json'),
+    handler: answerDocument('api/v1/openapi.json'),
   }),
   route('GET /api/v1/asyncapi.json', {
     summary: 'Get the AsyncAPI document of AMQP and MQTT, with schemas and signed examples',
     who: ANYBODY,
     answer: { description: 'The AsyncAPI 3.0 document', body: anyObject },
     hasTag: true,
-    handler: answerDocument('asyncapi.json'),
+    handler: answerDocument('api/v1/asyncapi.json'),
   }),
   // Logs each report and answers 200 [C-1.6], [C-10].
   route(`POST ${CSP_REPORT_PATH}`, {
     summary: 'Report a content security policy violation',
     who: ANYBODY,
     body: z.unknown(),
+    bodyBytes: LIMIT.reportBodyBytes,
     examples: {
       body: {
         'csp-report': { 'document-uri': 'https://example.com/', 'violated-directive': 'script-src' },

@@ -36,10 +36,16 @@ export class BatteryDemands {
   }
 
   /** Records the power that a command asks of each battery; undefined: it asks for no power. */
-  note(turn: Turn, sequence: number, asked: readonly [string, BatteryDemand | undefined][]): void {
+  note(
+    turn: Turn,
+    { sequence, partnerId }: { sequence: number; partnerId: string },
+    asked: readonly [string, BatteryDemand | undefined][],
+  ): void {
     const changed = asked.filter(([id, demand]) => {
       const known = this.#demands.value[id];
-      const isKnown = known ? isSame(known, demand ?? NONE) : demand === undefined;
+      const isKnown = known
+        ? isSame(known, demand ?? NONE) && known.partnerId === partnerId
+        : demand === undefined;
       if (isKnown) putIn(turn, this.#repeated, id, sequence);
       return !isKnown;
     });
@@ -47,7 +53,7 @@ export class BatteryDemands {
     const next = { ...this.#demands.value };
     for (const [id, demand] of changed) {
       const { before: _older, ...before } = this.#demands.value[id] ?? { ...NONE, sequence: 0 };
-      next[id] = { ...(demand ?? NONE), sequence, before };
+      next[id] = { ...(demand ?? NONE), partnerId, sequence, before };
     }
     this.#demands.set(turn, next);
   }
@@ -93,7 +99,8 @@ export class BatchOwner extends CommandOwner<'DEVICE_COMMAND'> {
 
   override recorded(turn: Turn, command: Recorded<DeviceCommand>): void {
     super.recorded(turn, command);
-    this.#demands.note(turn, command.sequence, batteryDemands(command.items, command.view));
+    const asked = batteryDemands(command.items, command.view);
+    this.#demands.note(turn, command, asked);
   }
 
   override acked(turn: Turn, row: DispatchRow, state: DispatchState): void {

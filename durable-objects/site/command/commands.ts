@@ -3,9 +3,10 @@ import type { Turn } from '../../object/turn.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { EventSubject } from '../event/event-rows.ts';
 import type { Events } from '../event/events.ts';
+import { mayName } from '../sight.ts';
 import type { CommandOutcome, CommandRow, CommandRows } from './rows.ts';
 
-/** A command that has ended, and why. */
+/** A command that has ended, and why, for those who see all commands. */
 export interface EndedCommand {
   command: CommandRow;
   reason: string | null;
@@ -54,17 +55,34 @@ export class Commands {
     this.rows.markEnded(turn, command, outcome, spans);
     const before = this.endedIn(turn);
     turn.undo(() => this.#ended.set(turn, before));
-    this.#ended.set(turn, [...before, { command, reason: outcome.reason }]);
+    this.#ended.set(turn, [...before, { command, reason: outcome.fullReason ?? outcome.reason }]);
     const details = { targetValueKw: command.target_value_kw, ...outcome };
     this.#host.events.ended(turn, subjectOf(command), outcome.status, details);
   }
 
   /** Fails a command if it is open, and ends everything that is open or active for it. */
-  fail(turn: Turn, sequence: number, reason: string | null): void {
+  fail(
+    turn: Turn,
+    sequence: number,
+    reason: string | null,
+    more: Pick<CommandOutcome, 'fullReason'> = {},
+  ): void {
     const command = this.find(sequence);
-    if (command) this.finish(turn, command, { status: 'FAILED', reason });
+    if (command) this.finish(turn, command, { status: 'FAILED', reason, ...more });
     this.#host.dispatches.rows.deleteOfCommand(turn, sequence);
     this.#host.forget(turn, sequence);
+  }
+
+  /** A newer command replaces it. Its partner reads the id of the newer one only if it sees that command [C-15.1]. */
+  supersede(turn: Turn, sequence: number, bySequence: number): void {
+    const [command, by] = [this.find(sequence), this.find(bySequence)];
+    if (!command || !by) {
+      this.fail(turn, sequence, 'SUPERSEDED');
+      return;
+    }
+    const fullReason = `SUPERSEDED by ${by.id}`;
+    if (mayName(command.partner_id, by.partner_id)) this.fail(turn, sequence, fullReason);
+    else this.fail(turn, sequence, 'SUPERSEDED by another partner', { fullReason });
   }
 
   /** The window of a command has closed and its plant never acknowledged it. */
@@ -84,6 +102,7 @@ export function subjectOf(command: CommandRow): EventSubject {
   return {
     commandId: command.id,
     keyId: command.key_id,
+    partnerId: command.partner_id,
     correlationId: command.correlation_id ?? command.message_id,
     commandType: command.command_type,
   };

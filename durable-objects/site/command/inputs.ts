@@ -11,6 +11,7 @@ import {
   UNLIMITED,
 } from '../../../protocol/site-config.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
+import { mayName } from '../sight.ts';
 import type { ActiveEmergency, BatteryDemand, ServingDevice, SiteView } from '../site-view.ts';
 
 /** Of larger sites only the sub-devices that matter are stored. */
@@ -49,11 +50,13 @@ export interface JudgementInputs {
 }
 
 /**
- * A view that notes what is read through it. `payloadText`: the command; its sub-devices are among the stored ones.
+ * A view for the judgement of a command of this partner, which notes what is read through it. `payloadText`: the command;
+ * its sub-devices are among the stored ones.
  * `needsLinked`: those with a device of their own are, too.
  */
 export function recording(
   view: SiteView,
+  partnerId: string,
   payloadText: string,
   needsLinked: boolean,
 ): { view: SiteView; recorded: RecordedView } {
@@ -90,8 +93,8 @@ export function recording(
       return view.unreleased;
     },
     get batteryDemands() {
-      recorded.demands ??= view.batteryDemands;
-      return view.batteryDemands;
+      recorded.demands ??= demandsFor(partnerId, view.batteryDemands);
+      return recorded.demands;
     },
     get subDevices() {
       recorded.subDevices ??= relevant(view.subDevices, payloadText, needsLinked);
@@ -101,11 +104,24 @@ export function recording(
     socPercent: (subDevice) => noted('soc', subDevice.externalId, view.socPercent(subDevice)),
     isOffline: (subDevice) => noted('offline', subDevice.externalId, view.isOffline(subDevice)),
     isInFault: (subDevice) => noted('fault', subDevice.externalId, view.isInFault(subDevice)),
-    scheduleStatus: (id) => noted('schedules', id, view.scheduleStatus(id)),
+    scheduleStatus: (id) => noted('schedules', id, view.scheduleStatus(id, partnerId)),
     isActive: (id) => noted('active', id, view.isActive(id)),
     isLive: (id) => noted('live', id, view.isLive(id)),
   };
   return { view: seen, recorded };
+}
+
+/** Marks the demands of other partners, which no answer to this one may show [C-15.1]. */
+function demandsFor(
+  own: string,
+  demands: Readonly<Record<string, BatteryDemand>>,
+): Readonly<Record<string, BatteryDemand>> {
+  return Object.fromEntries(
+    Object.entries(demands).map(([id, { limit, powerKw, partnerId }]) => [
+      id,
+      { limit, powerKw, ...(mayName(own, partnerId ?? own) ? {} : { isHidden: true as const }) },
+    ]),
+  );
 }
 
 /** A rule reads what was not recorded: the rule is newer than the record. */

@@ -8,12 +8,13 @@ import { isDeeperThan } from '../../../protocol/compact-json.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { JsonText, jsonArray, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { Asker } from '../../ask-rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
+import { organizationFor, partnersSeen, seesAll } from '../sight.ts';
 import type { CommandRow, CommandRows } from './rows.ts';
 
-/** How the source of a person's command begins, followed by the id of the user; partners see ORGANIZATION in its place. */
+/** How the source of a person's command begins, followed by the id of the user. */
 const PERSON = 'user:';
-const ORGANIZATION = 'organization';
 
 /** `atMs`: only the commands that were recorded at this time or before. */
 export function readCommands(
@@ -22,29 +23,36 @@ export function readCommands(
   {
     page,
     pageSize,
-    isMember,
+    asker,
     atMs,
-  }: { page: number; pageSize: number; isMember: boolean; atMs?: number | undefined },
+  }: { page: number; pageSize: number; asker: Asker; atMs?: number | undefined },
 ): CommandLogPage {
-  const { rows, total } = commands.log.read(page, pageSize, atMs);
-  return { items: logEntries(siteId, rows, isMember).text, total };
+  const { rows, total } = commands.log.read(page, pageSize, partnersSeen(asker), atMs);
+  return { items: logEntries(siteId, rows, asker).text, total };
 }
 
-/** Formats the rows of one page: JSON of `CommandLogEntry[]`. `isMember`: it shows who sent a command of a person. */
-export function logEntries(siteId: string, rows: readonly CommandRow[], isMember = false): JsonText {
+/** Formats the rows of one page, which the asker may see: JSON of `CommandLogEntry[]`. */
+export function logEntries(siteId: string, rows: readonly CommandRow[], asker: Asker): JsonText {
   const payloads = new PagePayloads();
-  return jsonArray(rows.map((row) => logEntry(siteId, asShown(row, isMember), payloads)));
+  return jsonArray(rows.map((row) => logEntry(siteId, asShown(row, asker), payloads)));
 }
 
-/** Formats one row alone. */
-export function logEntryOf(siteId: string, row: CommandRow, isMember: boolean): JsonText {
-  return logEntry(siteId, asShown(row, isMember), new PagePayloads());
+/** Formats one row alone, as `asShown` returns it. */
+export function logEntryOf(siteId: string, shown: CommandRow): JsonText {
+  return logEntry(siteId, shown, new PagePayloads());
 }
 
-/** Only members of the organization see which of them sent a command. */
-function asShown(row: CommandRow, isMember: boolean): CommandRow {
-  const isOfPerson = row.key_id === '' && row.source.startsWith(PERSON);
-  return isOfPerson && !isMember ? { ...row, source: ORGANIZATION } : row;
+/** A row with what this asker reads of it: who sent it, and what it says about other commands [C-15.1]. */
+export function asShown(row: CommandRow, asker: Asker): CommandRow {
+  const isNameless = asker !== 'member' && row.key_id === '' && row.source.startsWith(PERSON);
+  const source = isNameless ? organizationFor(asker) : row.source;
+  if (!seesAll(asker)) return { ...row, source };
+  return {
+    ...row,
+    source,
+    reason: row.full_reason ?? row.reason,
+    decision: row.full_decision ?? row.decision,
+  };
 }
 
 /** Formats one row as a `CommandLogEntry`; undefined fields are omitted. */

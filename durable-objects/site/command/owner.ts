@@ -25,6 +25,8 @@ import type { CommandOutcome, CommandRow } from './rows.ts';
 
 /** A valid command that is not in the log yet. */
 export interface NewlyAccepted<Payload> {
+  /** The partner that sent it; empty: a person. */
+  partnerId: string;
   payload: Payload;
   items: readonly JudgedItem[];
   planned: readonly PlannedDispatch[];
@@ -42,6 +44,8 @@ export interface Recorded<Payload> extends NewlyAccepted<Payload> {
 export interface Outlook {
   waits: boolean;
   planFacts?: Record<string, unknown>;
+  /** The same for those who see all commands, if it differs. */
+  fullPlanFacts?: Record<string, unknown>;
 }
 
 export interface CommandOwnerHost {

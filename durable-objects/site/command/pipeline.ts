@@ -12,6 +12,7 @@ import {
 } from '../../../protocol/command.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { Acknowledgement, CommandResult } from '../../../protocol/event.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
 import { faultsText } from '../../../protocol/issue.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
@@ -156,7 +157,9 @@ function freshness({ submission, now }: Entering): Judgement | undefined {
   if (Math.abs(lateMs) <= LIMIT.timestampToleranceMs) return undefined;
   const side = lateMs > 0 ? 'behind' : 'ahead of';
   const allowed = LIMIT.timestampToleranceMs / 1_000;
-  const text = `timestamp is ${Math.abs(lateMs) / 1_000} s ${side} the platform's clock, ${allowed} s are allowed`;
+  // Without the present time, so that a dry run and the command itself have the same answer [C-13.1].
+  const at = formatInstant(submission.timestampMs);
+  const text = `timestamp ${at} is more than ${allowed} s ${side} the platform's clock`;
   const why = refusal('INVALID_PAYLOAD', `signature timestamp outside tolerance; ${text}`);
   return rejected('freshness', why, false);
 }

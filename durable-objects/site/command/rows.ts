@@ -5,6 +5,7 @@ import type { CommandType } from '../../../protocol/routing-keys.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { EMPTY, type Extent, type Trimmable } from '../retention.ts';
+import { sentBy } from '../sight.ts';
 import { LogPages } from './log-pages.ts';
 
 export type CommandRow = {
@@ -13,6 +14,10 @@ export type CommandRow = {
   /** Empty if the command was not sent with a key. */
   key_id: string;
   key_prefix: string;
+  /** The partner of the key; empty if the command was not sent with a key. */
+  partner_id: string;
+  /** Grows by one from one row of the partner to the next. */
+  partner_place: number;
   message_id: string;
   correlation_id: string | null;
   command_type: CommandType;
@@ -47,6 +52,9 @@ export type CommandRow = {
   spans: string | null;
   /** JSON of `JudgementInputs`. */
   inputs: string | null;
+  /** The reason and the decision for those who see all commands; null: they are the same for everybody. */
+  full_reason: string | null;
+  full_decision: string | null;
   starts_at: number;
   size: number;
 };
@@ -56,6 +64,7 @@ type FirstColumn =
   | 'id'
   | 'key_id'
   | 'key_prefix'
+  | 'partner_id'
   | 'command_type'
   | 'message_id'
   | 'routing_key'
@@ -67,11 +76,13 @@ type FirstColumn =
 /** Columns that are computed here or set later. */
 type LaterColumn =
   | 'sequence'
+  | 'partner_place'
   | 'actual_value_kw'
   | 'deviation_kw'
   | 'started_at_ms'
   | 'device_started_at_ms'
   | 'spans'
+  | 'full_reason'
   | 'starts_at'
   | 'size';
 
@@ -82,6 +93,8 @@ export type NewCommand = Pick<CommandRow, FirstColumn> & Partial<Omit<CommandRow
 export type CommandOutcome = {
   status: 'COMPLETED' | 'DEVIATED' | 'FAILED';
   reason: string | null;
+  /** The reason for those who see all commands, if it differs. */
+  fullReason?: string;
   actualValueKw?: number;
   deviationKw?: number;
 };
@@ -108,10 +121,6 @@ export class CommandRows implements Trimmable {
     return this.#sql.one<CommandRow>('SELECT * FROM command WHERE sequence = ?', sequence);
   }
 
-  findById(id: string): CommandRow | undefined {
-    return this.#sql.one<CommandRow>('SELECT * FROM command WHERE id = ?', id);
-  }
-
   /** The row of a publish that was rejected without reserving its messageId. */
   ofPublish(publishId: string): CommandRow | undefined {
     return this.#sql.one<CommandRow>(
@@ -120,11 +129,16 @@ export class CommandRows implements Trimmable {
     );
   }
 
-  /** Open commands, newest first. Each has a dispatch, a plan entry or an open schedule. */
-  open(limit: number): CommandRow[] {
+  /**
+   * Open commands of these partners (undefined: of all), newest first. Each has a dispatch, a plan entry or an open
+   * schedule.
+   */
+  open(limit: number, partners: readonly string[] | undefined): CommandRow[] {
+    const { sql, bindings } = sentBy(partners);
     return this.#sql.all<CommandRow>(
-      `SELECT * FROM command WHERE sequence IN (${HELD}) AND status IN ('PENDING', 'EXECUTING')
+      `SELECT * FROM command WHERE sequence IN (${HELD}) AND status IN ('PENDING', 'EXECUTING') AND ${sql}
        ORDER BY sequence DESC LIMIT ?`,
+      ...bindings,
       limit,
     );
   }
@@ -135,17 +149,31 @@ export class CommandRows implements Trimmable {
     const marks = columns.map(() => '?').join(', ');
     const extent = this.extent();
     const { payload, results, source, message, correlation_id: correlationId, decision, inputs } = command;
-    const texts = [payload, results, source, message, correlationId, decision, inputs];
+    const { partner_id: partnerId, full_decision: fullDecision } = command;
+    const texts = [
+      payload,
+      results,
+      source,
+      message,
+      correlationId,
+      decision,
+      inputs,
+      partnerId,
+      fullDecision,
+    ];
     const size = ROW_BYTES + texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
     turn.undo(() => {
       this.#extent = extent;
     });
     this.#extent = { ...extent, endsAt: extent.endsAt + size };
     return turn.writeReturning<{ sequence: number }>(
-      `INSERT INTO command (${columns.join(', ')}, starts_at, size) VALUES (${marks}, ?, ?) RETURNING sequence`,
+      `INSERT INTO command (${columns.join(', ')}, starts_at, size, partner_place)
+       VALUES (${marks}, ?, ?, 1 + ifnull((SELECT partner_place FROM command WHERE partner_id = ?
+         ORDER BY sequence DESC LIMIT 1), 0)) RETURNING sequence`,
       ...columns.map((column) => command[column] ?? null),
       extent.endsAt,
       size,
+      partnerId,
     ).sequence;
   }
 
@@ -183,10 +211,11 @@ export class CommandRows implements Trimmable {
     spans: readonly (readonly [number, number])[] = [],
   ): void {
     turn.write(
-      `UPDATE command SET status = ?, reason = ?, actual_value_kw = ?, deviation_kw = ?, started_at_ms = ?,
+      `UPDATE command SET status = ?, reason = ?, full_reason = ?, actual_value_kw = ?, deviation_kw = ?, started_at_ms = ?,
          finished_at_ms = ?, spans = ? WHERE sequence = ?`,
       outcome.status,
       outcome.reason,
+      outcome.fullReason ?? null,
       outcome.actualValueKw ?? null,
       outcome.deviationKw ?? null,
       command.started_at_ms,

@@ -8,6 +8,7 @@ import { signableJson } from '../../../protocol/compact-json.ts';
 import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { type CommandType, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import { uuidAt } from '../../object/timed-uuid.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch, SubmissionResult } from '../../rpc.ts';
 import { type PlannedDispatch, windowOf } from '../dispatch/dispatch.ts';
@@ -33,7 +34,7 @@ import {
 } from './pipeline.ts';
 import type { CommandRow, CommandRows, NewCommand } from './rows.ts';
 
-type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix' | 'isRepeated'>;
+type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix' | 'partnerId' | 'isRepeated'>;
 type Judged<Verdict extends Judgement['verdict']> = Extract<Judgement, { verdict: Verdict }>;
 
 /** What a submission was answered with, and why. */
@@ -88,7 +89,7 @@ export class Submissions {
     }
     const row = messageIds.find(sender.keyId, submission.messageId);
     const needsLinked = KINDS[FAMILY_RULES[submission.family].commandType].reachesLinked === true;
-    const seen = recording(view(turn), received.payloadText, needsLinked);
+    const seen = recording(view(turn), sender.partnerId, received.payloadText, needsLinked);
     const judgement = judge(received, row && earlierMessage(row), seen.view, turn.now);
     const inputs = (): string => inputsOf(submission, row !== undefined, seen.recorded);
     switch (judgement.verdict) {
@@ -152,8 +153,9 @@ export class Submissions {
     const { payload } = command;
     const window = windowOf(kind.window(payload), turn.now);
     const planned = kind.plan(payload, items, view);
-    const accepted = { payload, items, planned, window, view };
-    const { waits, planFacts } = owner.outlook(turn, accepted);
+    const { partnerId } = sender;
+    const accepted = { partnerId, payload, items, planned, window, view };
+    const { waits, planFacts, fullPlanFacts } = owner.outlook(turn, accepted);
     const goesNow = ({ deviceId }: PlannedDispatch) => !waits && view.isLive(deviceId);
 
     // 1. the acknowledgement
@@ -174,6 +176,9 @@ export class Submissions {
       ...entry,
       ...kind.logColumns(payload),
       decision: JSON.stringify(decision),
+      ...(fullPlanFacts && {
+        full_decision: JSON.stringify(acceptedDecision(items, planned, fullPlanFacts, view)),
+      }),
       inputs: inputs(),
       status: 'PENDING',
       dispatched_at_ms: waiting.length < planned.length ? turn.now : null,
@@ -232,6 +237,7 @@ function subjectOf(sender: Sender, submission: Submission, commandId: string): E
   return {
     commandId,
     keyId: sender.keyId,
+    partnerId: sender.partnerId,
     correlationId: submission.correlationId ?? submission.messageId,
     commandType: FAMILY_RULES[submission.family].commandType,
   };
@@ -244,9 +250,10 @@ function logRow(
   acknowledgement: Acknowledgement,
 ): Omit<NewCommand, 'status'> {
   return {
-    id: crypto.randomUUID(),
+    id: uuidAt(turn.now),
     key_id: sender.keyId,
     key_prefix: sender.keyPrefix,
+    partner_id: sender.partnerId,
     message_id: submission.messageId,
     correlation_id: submission.correlationId,
     command_type: acknowledgement.commandType,

@@ -7,6 +7,8 @@ import { SOURCE } from '../../../protocol/envelope.ts';
 import { type JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { ConfigPatch, SiteConfig } from '../../../protocol/site-config.ts';
+import type { Asker } from '../../ask-rpc.ts';
+import { uuidAt } from '../../object/timed-uuid.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
@@ -20,6 +22,7 @@ import type { DispatchRow } from '../dispatch/rows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Presence } from '../presence/presence.ts';
 import type { Schedules } from '../schedule/schedules.ts';
+import { ORGANIZATION, partnersSeen } from '../sight.ts';
 import type { ViewOf } from '../site-view.ts';
 import type { ConfigurationState } from './state.ts';
 
@@ -51,15 +54,19 @@ export class Configuration {
     return answerOf(this.state.config);
   }
 
-  /** JSON of `SiteConfigSnapshot`, as partners read it (spec: Site configuration snapshot). */
-  snapshot(siteId: string, now: number): JsonText {
+  /** JSON of `SiteConfigSnapshot` (spec: Site configuration snapshot). */
+  snapshot(siteId: string, asker: Asker, now: number): JsonText {
     const { commands, schedules } = this.#host;
     const { constraints, fallback, operatingMode } = this.state.config;
     return jsonObject({
       ...{ siteId, constraints, fallback, operatingMode },
-      modeOverride: this.state.activeOverride(now),
-      activeSchedule: schedules.active(siteId),
-      pendingCommands: logEntries(siteId, commands.rows.open(LIMIT.pendingCommands)),
+      modeOverride: this.state.overrideFor(asker, now),
+      activeSchedule: schedules.active(siteId, asker),
+      pendingCommands: logEntries(
+        siteId,
+        commands.rows.open(LIMIT.pendingCommands, partnersSeen(asker)),
+        asker,
+      ),
     });
   }
 
@@ -80,7 +87,7 @@ export class Configuration {
   }
 
   /** Puts a configuration in force: ends what no longer fits, and older configurations that are still under way. */
-  apply(turn: Turn, config: SiteConfig, by: { id: string; sequence: number }): void {
+  apply(turn: Turn, config: SiteConfig, by: { sequence: number }): void {
     const { commands, dispatches, plan, presence } = this.#host;
     const { operatingMode } = this.state.config;
     this.state.configure(turn, config);
@@ -88,7 +95,7 @@ export class Configuration {
     if (config.operatingMode !== operatingMode && !isOverridden) plan.modeChanged(turn);
     for (const { command_sequence: sequence } of dispatches.rows.ofOwner('CONFIG')) {
       if (sequence !== null && sequence !== by.sequence) {
-        commands.fail(turn, sequence, `SUPERSEDED by ${by.id}`);
+        commands.supersede(turn, sequence, by.sequence);
       }
     }
     plan.rejudge(turn);
@@ -116,12 +123,13 @@ export class Configuration {
    * Adds a log row for a configuration that no partner sent, so it has no API key. The row is COMPLETED at once if there
    * is no gateway to send the configuration to.
    */
-  #log(turn: Turn, config: SiteConfig, source: string, isSent: boolean): { id: string; sequence: number } {
-    const id = crypto.randomUUID();
+  #log(turn: Turn, config: SiteConfig, source: string, isSent: boolean): { sequence: number } {
+    const id = uuidAt(turn.now);
     const sequence = this.#host.commands.rows.insert(turn, {
       id,
       key_id: '',
       key_prefix: '',
+      partner_id: ORGANIZATION,
       message_id: id,
       command_type: 'CONFIG',
       routing_key: '',
@@ -134,7 +142,7 @@ export class Configuration {
       acked_at_ms: turn.now,
       finished_at_ms: isSent ? null : turn.now,
     });
-    return { id, sequence };
+    return { sequence };
   }
 
   #send(turn: Turn, sequence: number, planned: PlannedDispatch): void {

@@ -2,13 +2,18 @@
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { parseInstant } from '../../../protocol/ids.ts';
 import { DEFAULT_SITE_CONFIG, type ModeOverride, type SiteConfig } from '../../../protocol/site-config.ts';
+import type { Asker } from '../../ask-rpc.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
+import { isSeen, organizationFor } from '../sight.ts';
 import { Fact, type SiteFact } from '../stored.ts';
+
+/** An override with the partner that set it. `setBy` null: a person set it. */
+type StoredOverride = ModeOverride & { partnerId: string };
 
 export class ConfigurationState {
   readonly #config: Fact<SiteConfig>;
-  readonly #override: Fact<ModeOverride | null>;
+  readonly #override: Fact<StoredOverride | null>;
   /**
    * The gateway that was sent configuration and schedules last. Null: there was no gateway to send them to.
    * Undefined: there was nothing to send yet.
@@ -20,7 +25,7 @@ export class ConfigurationState {
   constructor(values: KeyValues<SiteFact>, changed: () => void) {
     this.#changed = changed;
     this.#config = new Fact<SiteConfig>(values, 'config', DEFAULT_SITE_CONFIG);
-    this.#override = new Fact<ModeOverride | null>(values, 'modeOverride', null);
+    this.#override = new Fact<StoredOverride | null>(values, 'modeOverride', null);
     this.#configuredGateway = new Fact<string | null | undefined>(values, 'configuredGateway', undefined);
   }
 
@@ -43,9 +48,18 @@ export class ConfigurationState {
   }
 
   /** Null when there is no override or it has expired. */
-  activeOverride(now: number): ModeOverride | null {
+  activeOverride(now: number): StoredOverride | null {
     const override = this.#override.value;
     return override && (parseInstant(override.validUntil) ?? 0) > now ? override : null;
+  }
+
+  /** Of the override of another partner an asker sees the mode and its times [C-15.1]. */
+  overrideFor(asker: Asker, now: number): ModeOverride | null {
+    const override = this.activeOverride(now);
+    if (!override) return null;
+    const { partnerId, ...shown } = override;
+    if (!isSeen(asker, partnerId)) return { ...shown, reason: null, commandId: null, setBy: null };
+    return { ...shown, setBy: shown.setBy ?? organizationFor(asker) };
   }
 
   /** When the mode override expires; undefined when there is none. */
@@ -70,7 +84,7 @@ export class ConfigurationState {
   }
 
   /** Sets the mode override, which ends at its `validUntil`; null ends the present one. */
-  overrideMode(turn: Turn, override: ModeOverride | null): void {
+  overrideMode(turn: Turn, override: StoredOverride | null): void {
     this.#changed();
     this.#override.set(turn, override);
   }

@@ -54,6 +54,7 @@ const COLUMNS = {
   dropped_message: 'device_id, reason, count, last_at_ms',
   recent_drop: 'device_id, slot, sequence, at_ms, topic, reason, detail, expected',
   recent_connect: 'device_id, slot, sequence, at_ms, address, outcome, reason',
+  takeover: 'device_id, data',
   failed_login: 'device_id, slot, sequence, at_ms, address',
   rest_command: 'cmd_id, device_id, action, status, reason, idempotency_key, digest, created_at_ms',
 };

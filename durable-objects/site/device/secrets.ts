@@ -102,18 +102,20 @@ export class DeviceSecrets implements DueSource {
   /**
    * Adds a secret. The previous one is valid until `graceUntilMs`. Any older one is deleted now, except the one that the
    * device used last: its grace goes on, because the device may never have received the one in between [C-3.3].
-   * Returns until when the secret that the device used last is valid.
+   * `endOthers`: all older secrets are deleted now. Returns until when the secret that the device used last is valid.
    */
   rotate(
     turn: Turn,
     { id: deviceId, last_key_version: lastUsed }: Pick<DeviceRow, 'id' | 'last_key_version'>,
     hmacSecret: string,
+    endOthers = false,
   ): { version: number; graceUntilMs: number; lastUsedUntilMs: number } {
     const [newest, ...older] = this.of(deviceId);
     const graceUntilMs = turn.now + LIMIT.secretGraceMs;
     const kept = older.find(({ version }) => version === lastUsed);
-    for (const secret of older) if (secret !== kept) remove(turn, deviceId, secret.version);
-    if (newest) set(turn, newest, 'valid_until_ms', graceUntilMs);
+    for (const secret of older) if (secret !== kept || endOthers) remove(turn, deviceId, secret.version);
+    if (newest && endOthers) remove(turn, deviceId, newest.version);
+    else if (newest) set(turn, newest, 'valid_until_ms', graceUntilMs);
     const version = Math.max(turn.now, (newest?.version ?? 0) + 1);
     this.#add(turn, { deviceId, hmacSecret, version });
     return { version, graceUntilMs, lastUsedUntilMs: kept?.valid_until_ms ?? graceUntilMs };

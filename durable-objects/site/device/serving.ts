@@ -1,5 +1,8 @@
 /** Decides which device serves the site [C-2.4]. Pure. */
-import type { SubDevice } from '../../registry/plant-copy.ts';
+
+import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
+import type { SignalOrigin } from '../telemetry/snapshot.ts';
+import type { Devices } from './devices.ts';
 import type { DeviceRow } from './rows.ts';
 
 type IsLive = (deviceId: string) => boolean;
@@ -43,4 +46,15 @@ function compareDescending(left: readonly number[], right: readonly number[]): n
     if (difference !== 0) return difference;
   }
   return 0;
+}
+
+/** What the bare signal names of a device mean. */
+export function originOf(deviceId: string, devices: Devices, registry: PlantCopy): SignalOrigin {
+  const isLinked = ({ linkedDeviceId }: SubDevice) => linkedDeviceId === deviceId;
+  const device = devices.find(deviceId);
+  return {
+    deviceId,
+    servesSite: device !== undefined && servesSite(device),
+    subDeviceId: registry.subDevices.find(isLinked)?.externalId,
+  };
 }

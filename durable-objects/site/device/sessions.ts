@@ -19,6 +19,8 @@ interface Attachment {
   deviceId: string;
   epoch: number;
   connectedAtMs: number;
+  /** Where the client is. Absent in sessions of an older version. */
+  address?: string;
   subscribed: boolean;
   /** True once the Site has sent again, in this session, the dispatches that the device may have lost. */
   handedOver?: boolean;
@@ -70,11 +72,12 @@ export class DeviceSessions implements DueSource {
    * Opens a session with a new epoch and closes older sockets of the device. Returns the bridge's end of the
    * socket.
    */
-  accept(turn: Turn, dial: DeviceDial): WebSocket {
+  accept(turn: Turn, dial: DeviceDial): { socket: WebSocket; displaced: string | undefined } {
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     const older = this.#ctx.getWebSockets(dial.deviceId);
     this.#seen.remember(turn, dial.connection);
     this.#freeOlderBoots(turn, dial);
+    const displaced = this.#liveAddress(dial.deviceId, turn.now);
     const epoch = this.#devices.openSession(turn, dial.deviceId, {
       connection_id: dial.connection,
       bridge_id: dial.bridge,
@@ -85,14 +88,33 @@ export class DeviceSessions implements DueSource {
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server, [dial.deviceId]);
       const { deviceId } = dial;
-      const attachment = { deviceId, epoch, connectedAtMs: turn.now, subscribed: false };
+      const attachment = {
+        deviceId,
+        epoch,
+        connectedAtMs: turn.now,
+        address: dial.address,
+        subscribed: false,
+      };
       server.serializeAttachment(attachment);
       this.#newest.set(dial.deviceId, { socket: server, attachment, lastFrameMs: 0 });
     });
     turn.send(() => {
       for (const socket of older) endLink(socket, CLOSE_CODES.takenOver, 'taken over');
     });
-    return client;
+    return { socket: client, displaced };
+  }
+
+  /**
+   * Where the client of an open session is that showed life lately; undefined if there is none. Pings of the bridge do
+   * not count: a client that lost its connection without a word, and logs in again, takes its own place.
+   */
+  #liveAddress(deviceId: string, now: number): string | undefined {
+    const newest = this.#open(deviceId);
+    if (!newest || newest.attachment.quietSinceMs !== undefined) return undefined;
+    const { connectedAtMs, address } = newest.attachment;
+    return Math.max(connectedAtMs, newest.lastFrameMs) >= now - LIMIT.sessionGoneMs
+      ? (address ?? '')
+      : undefined;
   }
 
   /** A restarted bridge has none of its previous connections (rule 8): ends their sessions. */

@@ -128,6 +128,7 @@ export class Dispatches implements DueSource {
   resume(turn: Turn, deviceId: string, isNewSession: boolean): void {
     const lastEmergency = this.#host.log.lastEmergency();
     for (const row of this.rows.openFor(deviceId)) {
+      if (this.#holdBack(turn, row)) continue;
       const mayRepeat = this.#mayRepeat(turn, row, lastEmergency);
       if (isHeld(row.state)) {
         if (isNewSession && mayRepeat) this.#send(turn, row);
@@ -226,6 +227,7 @@ export class Dispatches implements DueSource {
     if (!row) return;
     if (isHeld(row.state)) this.fail(turn, row, 'NO_RESULT');
     else if (row.state === 'WAITING') this.#runWaiting(turn, row);
+    else if (this.#holdBack(turn, row)) return;
     else if (row.tries >= LIMIT.dispatchTries) this.fail(turn, row, 'NO_ACK');
     else if (!this.#mayRepeat(turn, row, this.#host.log.lastEmergency())) {
       // It was sent in time and may have been obeyed: only its ack is awaited.
@@ -243,6 +245,13 @@ export class Dispatches implements DueSource {
     }
     this.#wait(turn, row);
     if (row.not_before_ms <= turn.now) this.sendWaiting(turn, row.cmd_id);
+  }
+
+  /** Whether its owner allows no sending now; then it waits, and what was sent before does not count as a try. */
+  #holdBack(turn: Turn, row: DispatchRow): boolean {
+    if (!this.#owner(row).isHeldBack?.(turn)) return false;
+    if (row.state === 'SENT') this.#wait(turn, this.rows.update(turn, row, { tries: 0 }));
+    return true;
   }
 
   #wait(turn: Turn, row: DispatchRow): void {

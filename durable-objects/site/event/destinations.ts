@@ -2,7 +2,7 @@
  * Where a site delivers. Each lane has one destination: a partner key's Vhost, or the registry (D1). A new kind of
  * destination is one class here and one line in `destinationOf`.
  */
-import type { Env, VhostStub } from '../../env.ts';
+import type { VhostStub } from '../../env.ts';
 import { Stubs } from '../../object/calls.ts';
 import { writeRegistry } from '../../registry/writes.ts';
 import type { PassingEvent } from '../../rpc.ts';
@@ -35,11 +35,12 @@ export type DestinationOf = (lane: string) => Destination;
 
 export function destinationOf(host: {
   database: D1Database;
-  vhosts: Env['VHOST'];
+  /** The Vhost of a key. */
+  vhostOf(keyId: string): VhostStub;
   siteId(): string;
 }): DestinationOf {
   const registry = new RegistryDestination(host.database);
-  const vhosts = new Stubs<VhostStub>((keyId) => host.vhosts.get(host.vhosts.idFromName(keyId)));
+  const vhosts = new Stubs<VhostStub>(host.vhostOf);
   return (lane) => (lane === REGISTRY_LANE ? registry : new VhostDestination(vhosts, lane, host.siteId()));
 }
 

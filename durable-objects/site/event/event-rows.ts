@@ -8,14 +8,17 @@ import type { Acknowledgement, Alarm, Execution } from '../../../protocol/event.
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { CommandType, EventKind } from '../../../protocol/routing-keys.ts';
 import type { AlertEntry, AuditEntry, RegistryWrite, StatusChange } from '../../registry/entries.ts';
+import type { EventKey } from '../../registry/plant-copy.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import { derivedUuid } from '../../secrets/hmac.ts';
+import { isSeen } from '../sight.ts';
 import type { NewOutboxRow, OutboxRow } from './rows.ts';
 
 export interface EventSubject {
   /** The id of the command, the cause of all its events. */
   commandId: string;
   keyId: string;
+  partnerId: string;
   /**
    * The correlationId of the command's events for the key that sent it: the one of the request, or its messageId
    * if the request had none. Other keys get none [C-8.1].
@@ -85,25 +88,38 @@ export function executionEvent(
 /** The content of an alarm about a command; by default the alarm is a WARNING and RAISED now. */
 export type AlarmContent = Pick<Alarm, 'type' | 'message'> & Partial<Alarm>;
 
-/** The rows of an alarm about a command, one for each key that gets it. The same cause gives the same alarm id. */
+/** What a key reads in the alarm of another partner's command: that a limit of the site was exceeded, and which [C-15.1]. */
+function hidden({ type, constraint, limit, unit }: AlarmContent): AlarmContent {
+  if (type !== 'CONSTRAINT_VIOLATION')
+    return { type, message: OF_ANOTHER[type] ?? 'about a command of another partner' };
+  return { type, constraint, limit, unit, message: `a command of another partner exceeds ${constraint}` };
+}
+
+const OF_ANOTHER: Partial<Record<Alarm['type'], string>> = {
+  SETPOINT_DEVIATION: 'the plant does not follow a command of another partner',
+  COMMAND_EXPIRED: 'a command of another partner expired before it could be delivered to the device',
+};
+
+/**
+ * The rows of an alarm about a command, one for each key that gets it; a key of another partner gets less of it. The same
+ * cause gives the same alarm id.
+ */
 export function commandAlarm(
   subject: EventSubject,
   cause: string,
   content: AlarmContent,
-  keyIds: readonly string[],
+  keys: readonly EventKey[],
   now: number,
 ): NewOutboxRow[] {
   const alarmId = derivedUuid(`alarm|${cause}`);
-  const alarm: Alarm = {
-    alarmId,
-    severity: 'WARNING',
-    status: 'RAISED',
-    commandType: subject.commandType,
-    raisedAt: formatInstant(now),
-    ...content,
-  };
-  const payload = signableJson(alarm);
-  return [...new Set([subject.keyId, ...keyIds])].map((lane) => ({
+  const common = { alarmId, severity: 'WARNING', status: 'RAISED', raisedAt: formatInstant(now) } as const;
+  const full = signableJson({ ...common, commandType: subject.commandType, ...content } satisfies Alarm);
+  const less = signableJson({ ...common, ...hidden(content) } satisfies Alarm);
+  const lanes = new Map([
+    [subject.keyId, full],
+    ...keys.map((key) => [key.id, isSeen(key, subject.partnerId) ? full : less] as const),
+  ]);
+  return [...lanes].map(([lane, payload]) => ({
     lane,
     kind: 'alarm',
     message_id: alarmId,

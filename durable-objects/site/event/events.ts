@@ -8,6 +8,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { EventKey, PlantCopy } from '../../registry/plant-copy.ts';
 import { type Violation, violationText } from '../refusal.ts';
 import { Fact, type SiteFact } from '../stored.ts';
 import {
@@ -28,7 +29,7 @@ export interface EventsHost {
   outbox: Outbox;
   counts: OwnCounts;
   /** The keys that may see the plant [C-8.1]. */
-  registry: { readonly keyIds: readonly string[] };
+  registry: Pick<PlantCopy, 'keys' | 'keyIds'>;
 }
 
 export class Events {
@@ -87,7 +88,7 @@ export class Events {
     const { constraint, limit, value, unit, deviceId, slot } = violation;
     // Each skipped slot gets a separate alarm.
     const what = slot === undefined ? constraint : `${slot}|${constraint}`;
-    const keyIds = this.#damping.keysFor(turn, constraint, about.keyId, this.#host.registry.keyIds);
+    const keys = this.#damping.isDue(turn, constraint) ? this.#host.registry.keys : [];
     const message = `${about.commandType} ${outcome}: ${violationText(violation)}`;
     const details = {
       message,
@@ -98,10 +99,10 @@ export class Events {
       ...(deviceId ? { deviceId } : {}),
     };
     const alarm: AlarmContent = { type: 'CONSTRAINT_VIOLATION', ...details };
-    this.#raise(turn, about, `violation|${about.commandId}|${what}`, alarm, keyIds);
+    this.#raise(turn, about, `violation|${about.commandId}|${what}`, alarm, keys);
   }
 
-  /** Raises an alarm because a command expired unsent, or a schedule ended and the plant took none of its slots. */
+  /** Raises an alarm because a command expired unsent. */
   expired(turn: Turn, about: EventSubject, deviceId: string | undefined): void {
     const message = `${about.commandType} expired before it could be delivered to the device`;
     const alarm: AlarmContent = { type: 'COMMAND_EXPIRED', message, ...(deviceId ? { deviceId } : {}) };
@@ -156,9 +157,9 @@ export class Events {
     about: EventSubject,
     cause: string,
     alarm: AlarmContent,
-    keyIds: readonly string[] = this.#host.registry.keyIds,
+    keys: readonly EventKey[] = this.#host.registry.keys,
   ): void {
-    this.#host.outbox.emit(turn, ...commandAlarm(about, cause, alarm, keyIds, turn.now));
+    this.#host.outbox.emit(turn, ...commandAlarm(about, cause, alarm, keys, turn.now));
     this.#host.counts.add(turn, `alarms/${alarm.type}`);
   }
 }
@@ -173,9 +174,8 @@ function isSame(one: State, other: State): boolean {
 }
 
 /**
- * Selects the keys that get an alarm for a violated limit: the key that violated it every time, all others at
- * most once per limit and ten seconds, so that one partner's mistakes do not fill other partners' queues
- * [C-8.3].
+ * Says when all keys get an alarm for a violated limit: at most once per limit and ten seconds, so that one partner's
+ * mistakes do not fill other partners' queues. The key that violated it gets it every time [C-8.3].
  */
 export class ViolationDamping {
   /**
@@ -184,14 +184,14 @@ export class ViolationDamping {
    */
   readonly #sentAtMs = new Map<string, number>();
 
-  keysFor(turn: Turn, constraint: string, ownKeyId: string, keyIds: readonly string[]): readonly string[] {
+  isDue(turn: Turn, constraint: string): boolean {
     const { now } = turn;
     const sentAtMs = this.#sentAtMs.get(constraint);
     // `abs`, because after the clock went back `sentAtMs` may be in the future, and it must not suppress
     // alarms until then.
-    if (sentAtMs !== undefined && Math.abs(now - sentAtMs) < LIMIT.violationDampingMs) return [ownKeyId];
+    if (sentAtMs !== undefined && Math.abs(now - sentAtMs) < LIMIT.violationDampingMs) return false;
     turn.undo(() => this.#sentAtMs.delete(constraint));
     this.#sentAtMs.set(constraint, now);
-    return keyIds;
+    return true;
   }
 }

@@ -3,11 +3,12 @@ import type { OperatingMode } from '../../../protocol/enums.ts';
 import type { Explanation, PlanCause, PlanChange, PlanPlace } from '../../../protocol/explain.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import type { ExplainQuery } from '../../ask-rpc.ts';
+import type { Asker, ExplainQuery } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { CommandRows } from '../command/rows.ts';
 import { toleranceKw } from '../plan/verdict.ts';
+import { isSeen, seesAll } from '../sight.ts';
 import { controllablePower, gridPower } from '../telemetry/canonical.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { snapshotAt } from '../telemetry/past.ts';
@@ -29,9 +30,6 @@ export interface ExplainSources {
   journal: Journal;
 }
 
-/** Who asks: a key sees only its own commands; undefined: a member of the organization, who sees all. */
-type Asker = { keyId: string } | undefined;
-
 function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null): Explanation {
   const now = sources.clock.now();
   const atMs = Math.min(givenMs ?? now, now);
@@ -43,9 +41,10 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
     facts;
   const [first, ...others] = places.map((place) => overAt(place, facts, atMs));
   const target = first ? placeOf(first, asker) : null;
+  const isHidden = first !== undefined && first.level !== 'MODE' && !isSeen(asker, first.partnerId);
   const emergency = places.find(({ level }) => level === 'STOP' || level === 'HOLD')?.level;
   const whole: Omit<Explanation, 'sentence' | 'at'> = {
-    ...{ target, since: formatInstant(sinceMs), by: causeOf(by, asker) },
+    ...{ target, since: isHidden ? null : formatInstant(sinceMs), by: causeOf(by, asker) },
     waiting: others.map((place) => ({
       ...placeOf(place, asker),
       why: `waits below ${first?.level ?? 'MODE'}`,
@@ -57,7 +56,7 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
     mode: modeOf(facts, atMs),
     ...{ session, fallback: isFallback, configVersion },
     told:
-      sentAtMs === undefined
+      sentAtMs === undefined || isHidden
         ? null
         : { at: formatInstant(sentAtMs), acknowledgedAt: instantOf(acknowledgedAtMs) },
     measured: first ? measuredAt(sources, asker, first, acknowledgedAtMs, atMs) : null,
@@ -110,28 +109,29 @@ function overAt(place: StoredPlace, { mode }: PlanFacts, atMs: number): StoredPl
 }
 
 function placeOf(place: StoredPlace, asker: Asker): PlanPlace {
-  const { level, id = null, keyId, kw = null, mode = null, slot = null, endsAtMs } = place;
+  const { level, id = null, partnerId, kw = null, mode = null, slot = null, endsAtMs } = place;
   const until = instantOf(endsAtMs);
-  if (level !== 'MODE' && !isOwn(keyId, asker))
+  if (level !== 'MODE' && !isSeen(asker, partnerId))
     return { level, commandId: null, kw: null, mode: null, slot: null, until };
   return { level, commandId: id, kw, mode, slot, until };
 }
 
-function causeOf({ kind, id, keyId, reason }: Cause, asker: Asker): PlanCause {
-  const isShown = isOwn(keyId, asker);
-  // The reason may name another command, or the sub-devices of another key's command.
+function causeOf({ kind, id, partnerId, reason }: Cause, asker: Asker): PlanCause {
+  if (!isSeen(asker, partnerId) && id !== undefined) return { cause: kind, commandId: null, reason: null };
+  // The reason may name another command.
   const code = reason === undefined ? null : (/^[A-Z_]+/.exec(reason)?.[0] ?? null);
-  return { cause: kind, commandId: (isShown && id) || null, reason: asker ? code : (reason ?? null) };
+  return {
+    cause: kind,
+    commandId: id ?? null,
+    reason: seesAll(asker) ? (reason ?? null) : code,
+  };
 }
 
-function isOwn(keyId: string | undefined, asker: Asker): boolean {
-  return asker === undefined || (keyId !== undefined && keyId === asker.keyId);
-}
-
+/** What the sentence calls a command. */
 function nameFor(asker: Asker): (place: PlanPlace) => string {
   return ({ commandId }) => {
-    if (commandId === null) return 'of another sender';
-    return asker ? `${commandId} of this key` : commandId;
+    if (commandId !== null) return commandId;
+    return seesAll(asker) ? 'of a deleted command' : 'of another partner';
   };
 }
 
@@ -145,9 +145,10 @@ function measuredAt(
   const isPower = (metric: string) => POWER.test(metric);
   const snapshot =
     atMs >= clock.now() ? journal.snapshot : snapshotAt({ registry, store, atMs, isWanted: isPower });
-  const power = place.isWithoutConsumption && isOwn(place.keyId, asker) ? controllablePower : gridPower;
+  const isShown = isSeen(asker, place.partnerId);
+  const power = place.isWithoutConsumption && isShown ? controllablePower : gridPower;
   const kw = power(snapshot, registry.subDevices, atMs);
-  const expectedKw = isOwn(place.keyId, asker) ? (place.kw ?? null) : null;
+  const expectedKw = isShown ? (place.kw ?? null) : null;
   const verdict = verdictOf(commandRows, place, { kw, expectedKw, acknowledgedAtMs, atMs });
   return { kw, expectedKw, verdict };
 }
@@ -181,8 +182,7 @@ function instantOf(epochMs: number | undefined): string | null {
 }
 
 /** JSON of the answer of the route. */
-export function explain(sources: ExplainSources, query: ExplainQuery, keyId: string | null): string {
-  const asker = keyId === null ? undefined : { keyId };
+export function explain(sources: ExplainSources, query: ExplainQuery, asker: Asker): string {
   const answer =
     'fromMs' in query
       ? listChanges(sources, asker, query.fromMs, query.toMs)

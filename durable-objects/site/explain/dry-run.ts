@@ -4,11 +4,13 @@
  */
 import type { DryRunAnswer, PlanLevel } from '../../../protocol/dry-run.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import type { Asker } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { SubmissionBatch } from '../../rpc.ts';
 import type { Commands } from '../command/commands.ts';
+import { recording } from '../command/inputs.ts';
 import { kindOf } from '../command/kind/kinds.ts';
 import type { CommandOwners } from '../command/owner.ts';
 import type { Judgement } from '../command/pipeline.ts';
@@ -22,9 +24,10 @@ import type { DispatchRow } from '../dispatch/rows.ts';
 import type { SiteIdentity } from '../identity.ts';
 import type { Plan } from '../plan/plan.ts';
 import { isOpen, LEVELS } from '../plan/stack.ts';
+import { isSeen } from '../sight.ts';
 import type { SiteView, ViewOf } from '../site-view.ts';
 import type { Journal } from '../telemetry/journal.ts';
-import { type Place, placeOf } from './place.ts';
+import { type Place, placeOf, shownPayload } from './place.ts';
 
 export interface DryRunHost {
   clock: Clock;
@@ -44,16 +47,23 @@ export interface DryRunHost {
 type Planned = NonNullable<DryRunAnswer['plan']>;
 type PlantCommand = NonNullable<Planned['tellsPlant']>;
 
+/** The plan before a command: its target, the commands with an open entry, and how many have ended in the dry run. */
+interface Before {
+  top: Place;
+  placed: ReadonlySet<number>;
+  ends: number;
+}
+
 /** A valid new command of a dry run. */
 type Accepted = Extract<Judgement, { verdict: 'valid' }> & { sequence: number };
 
 /** See `SiteRpc`. */
-export async function dryRun(host: DryRunHost, batch: SubmissionBatch, isMember: boolean): Promise<string[]> {
+export async function dryRun(host: DryRunHost, batch: SubmissionBatch, asker: Asker): Promise<string[]> {
   host.identity.be(batch.siteId);
   await host.registry.fresh();
   // Its caller has given it up. The Worker answers this text with 503.
   if (host.clock.now() > batch.notAfterMs) throw new Error('no answer within the time of the dry run');
-  const rehearsal = new Rehearsal(host, isMember ? undefined : batch.keyId);
+  const rehearsal = new Rehearsal(host, asker);
   return host.turns.rehearse((turn) => {
     const asOf = asOfNow(host, host.view(turn));
     return batch.submissions.map((submission) => {
@@ -78,22 +88,27 @@ function asOfNow(
 
 class Rehearsal {
   readonly #host: DryRunHost;
-  /** The key that sees the ids of its own commands; undefined: the caller sees all. */
-  readonly #keyId: string | undefined;
+  readonly #asker: Asker;
 
-  constructor(host: DryRunHost, keyId: string | undefined) {
+  constructor(host: DryRunHost, asker: Asker) {
     this.#host = host;
-    this.#keyId = keyId;
+    this.#asker = asker;
   }
 
   play(turn: Turn, batch: SubmissionBatch): Omit<DryRunAnswer, 'asOf'> {
     const { submissions, plan, commands, view } = this.#host;
-    const top = this.#top(turn);
-    const earlierEnds = commands.endedIn(turn).length;
-    const [recording] = submissions.recordBatch(turn, batch);
-    if (!recording) throw new Error('a command of the dry run could not be judged');
-    const { result, judgement, command, received } = recording;
-    const stages = judgement ? stagesOf(received, judgement, view(turn), turn.now) : [];
+    const before: Before = {
+      top: this.#top(turn),
+      placed: new Set(
+        plan.state.entries.all().flatMap((one) => (isOpen(one, turn.now) ? [one.sequence] : [])),
+      ),
+      ends: commands.endedIn(turn).length,
+    };
+    const [played] = submissions.recordBatch(turn, batch);
+    if (!played) throw new Error('a command of the dry run could not be judged');
+    const { result, judgement, command, received } = played;
+    const seen = recording(view(turn), batch.partnerId, received.payloadText, true).view;
+    const stages = judgement ? stagesOf(received, judgement, seen, turn.now) : [];
     plan.applyChanges(turn);
     const outcome = judgement?.verdict === 'rejected' ? judgement.stage : 'repeat';
     return {
@@ -103,12 +118,12 @@ class Rehearsal {
       stages,
       plan:
         judgement?.verdict === 'valid' && command
-          ? this.#planOf(turn, { ...judgement, sequence: command.sequence }, top, earlierEnds)
+          ? this.#planOf(turn, { ...judgement, sequence: command.sequence }, before)
           : null,
     };
   }
 
-  #planOf(turn: Turn, accepted: Accepted, before: Place, earlierEnds: number): Planned {
+  #planOf(turn: Turn, accepted: Accepted, before: Before): Planned {
     const { sequence, command } = accepted;
     const onTop = this.#host.owners[command.commandType].isOnTop(turn, sequence);
     const top = this.#top(turn);
@@ -119,7 +134,7 @@ class Rehearsal {
     const [first = null, ...others] = this.#plantCommands(turn, accepted, comesMs);
     return {
       onTop,
-      displaces: this.#displaced(turn, sequence, { before, top, earlierEnds }),
+      displaces: this.#displaced(turn, sequence, before, top),
       waitsBelow: waits ? { level: top.level, commandId: this.#idOf(top.sequence) } : null,
       tellsPlant: first,
       ...(others.length > 0 ? { alsoSent: others } : {}),
@@ -127,18 +142,24 @@ class Rehearsal {
     };
   }
 
-  /** The commands that ended, and the one that was on top and waits now. */
+  /**
+   * The commands that ended, and the one that was on top and waits now; of those that the asker does not see only the
+   * setpoints that had a place in the plan [C-15.1].
+   */
   #displaced(
     turn: Turn,
     own: number,
-    { before, top, earlierEnds }: { before: Place; top: Place; earlierEnds: number },
+    { top: before, placed, ends }: Before,
+    top: Place,
   ): Planned['displaces'] {
-    const ended = this.#host.commands.endedIn(turn).slice(earlierEnds);
-    const gone = ended.filter(({ command }) => command.sequence !== own);
+    const ended = this.#host.commands.endedIn(turn).slice(ends);
+    const isShown = ({ sequence, partner_id: partnerId }: CommandRow) =>
+      isSeen(this.#asker, partnerId) || placed.has(sequence);
+    const gone = ended.filter(({ command }) => command.sequence !== own && isShown(command));
     const displaced: Planned['displaces'] = gone.map(({ command, reason }) => ({
       commandId: this.#idOf(command.sequence),
       level: command.sequence === before.sequence ? before.level : levelOf(command),
-      // Only the code: the rest of the reason may be about another key's command, or name one of this dry run.
+      // Only the code: the rest of the reason may be about another partner's command, or name one of this dry run.
       ends: /^[A-Z_]+/.exec(reason ?? '')?.[0] ?? 'FAILED',
     }));
     const isBelow =
@@ -162,7 +183,11 @@ class Rehearsal {
       // In the order in which they were planned, because the rows have none.
       const byName = Map.groupBy(rows, ({ device_id: deviceId, action }) => `${deviceId} ${action}`);
       const ordered = planned.flatMap(({ deviceId, action }) => byName.get(`${deviceId} ${action}`) ?? []);
-      return ordered.map((row) => sentAs(row, turn.now));
+      const own = this.#host.commands.find(sequence) ?? { id: '', payload: '{}' };
+      return ordered.map((row) => ({
+        ...sentAs(row, turn.now),
+        payload: shownPayload(this.#asker, row, own),
+      }));
     }
     const { notBeforeMs, expiresAtMs } = windowOf(kind.window(command.payload), turn.now);
     const fromMs = comesMs === undefined ? notBeforeMs : comesMs;
@@ -181,15 +206,14 @@ class Rehearsal {
 
   #idOf(sequence: number | null): string | null {
     const command = sequence === null ? undefined : this.#host.commands.find(sequence);
-    if (!command) return null;
-    return this.#keyId === undefined || command.key_id === this.#keyId ? command.id : null;
+    return command && isSeen(this.#asker, command.partner_id) ? command.id : null;
   }
 }
 
-function sentAs(row: DispatchRow, now: number): PlantCommand {
+function sentAs(row: DispatchRow, now: number): Omit<PlantCommand, 'payload'> {
   const waitsUntilMs = row.not_before_ms > now ? row.not_before_ms : null;
   return {
-    ...{ deviceId: row.device_id, action: row.action, payload: JSON.parse(row.payload) },
+    ...{ deviceId: row.device_id, action: row.action },
     from: instantOf(row.state === 'WAITING' ? waitsUntilMs : now),
     until: instantOf(row.expires_at_ms),
   };

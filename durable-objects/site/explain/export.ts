@@ -108,7 +108,7 @@ function commandLine(row: CommandRow): z.infer<typeof exportedCommand> {
       source: row.source,
       payload: row.payload,
       inputs: parsed(row.inputs),
-      decision: parsed(row.decision),
+      decision: parsed(row.full_decision ?? row.decision),
     },
     ...{ status: row.status, rejectionCode: row.rejection_code, message: row.message },
     ...{
@@ -116,7 +116,11 @@ function commandLine(row: CommandRow): z.infer<typeof exportedCommand> {
       validUntilMs: row.valid_until_ms,
       dispatchedAtMs: row.dispatched_at_ms,
     },
-    ...{ startedAtMs: row.started_at_ms, finishedAtMs: row.finished_at_ms, reason: row.reason },
+    ...{
+      startedAtMs: row.started_at_ms,
+      finishedAtMs: row.finished_at_ms,
+      reason: row.full_reason ?? row.reason,
+    },
     ...{ actualKw: row.actual_value_kw, deviationKw: row.deviation_kw, spans: parsed(row.spans) ?? [] },
   };
 }

@@ -11,10 +11,10 @@ export const LIMIT_NAMES = constraints.keyof().options;
 /** What has a place in the plan. */
 export interface StoredPlace {
   level: PlanLevel;
-  /** The command, its id and the key that sent it; absent: the mode in force. */
+  /** The command, its id and the partner that sent it; absent: the mode in force. */
   sequence?: number;
   id?: string;
-  keyId?: string;
+  partnerId?: string;
   /** Signed grid power, + = import. */
   kw?: number;
   mode?: OperatingMode;
@@ -29,7 +29,7 @@ export interface StoredPlace {
 export interface Cause {
   kind: PlanCauseKind;
   id?: string;
-  keyId?: string;
+  partnerId?: string;
   reason?: string;
 }
 
@@ -163,6 +163,6 @@ function endOf(place: StoredPlace, ended: readonly EndedCommand[], atMs: number)
   return { kind: 'COMMAND_ENDED', ...ofPlace(place), ...(end?.reason ? { reason: end.reason } : {}) };
 }
 
-function ofPlace({ id, keyId }: StoredPlace): { id?: string; keyId?: string } {
-  return { ...(id === undefined ? {} : { id }), ...(keyId === undefined ? {} : { keyId }) };
+function ofPlace({ id, partnerId }: StoredPlace): Pick<Cause, 'id' | 'partnerId'> {
+  return { ...(id === undefined ? {} : { id }), ...(partnerId === undefined ? {} : { partnerId }) };
 }

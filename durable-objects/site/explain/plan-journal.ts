@@ -166,7 +166,7 @@ export class PlanJournal {
     const { includeConsumption } = JSON.parse(command.payload) as { includeConsumption?: boolean };
     return {
       ...place,
-      ...{ id: command.id, keyId: command.key_id, recordedAtMs: command.created_at_ms },
+      ...{ id: command.id, partnerId: command.partner_id, recordedAtMs: command.created_at_ms },
       ...(command.target_value_kw === null ? {} : { kw: command.target_value_kw }),
       ...(includeConsumption === false ? { isWithoutConsumption: true as const } : {}),
     };

@@ -20,7 +20,7 @@ export async function answer(sources: QuestionSources, question: SiteQuestion): 
   await sources.registry.ready();
   switch (question.kind) {
     case 'explain':
-      return explain(sources, question.query, question.keyId);
+      return explain(sources, question.query, question.asker);
     case 'telemetry':
       return readTelemetryAt(sources, question.atMs);
     case 'timeline':

@@ -18,7 +18,10 @@ export function sentenceOf(
     ...waiting
       .filter(({ level }) => level !== 'MODE')
       .map((place) => `${theThing(place, nameOf)} waits below it`),
-    ...sendingText(told, session, target, isFailed),
+    // Of the command of another partner nothing more is said.
+    ...(target.level !== 'MODE' && target.commandId === null
+      ? []
+      : sendingText(told, session, target, isFailed)),
     ...(fallback ? ['the plant probably runs its fallback'] : []),
     ...measuredText(measured, told?.acknowledgedAt != null),
   ].join('; ')}.`;

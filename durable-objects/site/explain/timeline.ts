@@ -2,10 +2,10 @@
 import { EXECUTION_STATUSES, type ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import type { UntimedStep } from '../../../protocol/timeline.ts';
-import type { CommandLife } from '../../ask-rpc.ts';
+import type { Asker, CommandLife } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { JudgementInputs } from '../command/inputs.ts';
-import { logEntryOf } from '../command/log.ts';
+import { asShown, logEntryOf } from '../command/log.ts';
 import type { MessageIdRows } from '../command/message-ids.ts';
 import type { Decision } from '../command/pipeline.ts';
 import type { CommandRow, CommandRows } from '../command/rows.ts';
@@ -14,6 +14,7 @@ import type { DispatchRow } from '../dispatch/rows.ts';
 import { acknowledgementId, executionId } from '../event/event-rows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Span } from '../plan/state.ts';
+import { isSeen } from '../sight.ts';
 import { plantMessages } from './plant-messages.ts';
 
 /** How many times of being displaced a timeline shows: the latest ones. */
@@ -27,13 +28,14 @@ export interface TimelineSources {
   plan: Plan;
 }
 
-/** JSON of a `CommandLife`; null: no such command, or one of another key. */
+/** JSON of a `CommandLife`; null: no such command, or one that the asker does not see. */
 export function readTimeline(
   { clock, commandRows, messageIds, dispatches, plan }: TimelineSources,
-  { siteId, commandId, keyId }: { siteId: string; commandId: string; keyId: string | null },
+  { siteId, commandId, asker }: { siteId: string; commandId: string; asker: Asker },
 ): string | null {
-  const command = commandRows.findById(commandId);
-  if (!command || (keyId !== null && command.key_id !== keyId)) return null;
+  const found = commandRows.log.find(commandId);
+  if (!found || !isSeen(asker, found.partner_id)) return null;
+  const command = asShown(found, asker);
   const isActive = plan.state.entries.find(command.sequence)?.obeyedSinceMs != null;
   const spans =
     command.spans === null ? plan.state.spansOf(command.sequence, clock.now()) : JSON.parse(command.spans);
@@ -47,10 +49,10 @@ export function readTimeline(
   });
   const inputs = command.inputs === null ? undefined : (JSON.parse(command.inputs) as JudgementInputs);
   return JSON.stringify({
-    ...{ keyId: command.key_id, command: logEntryOf(siteId, command, keyId === null).text },
+    ...{ keyId: command.key_id, command: logEntryOf(siteId, command).text },
     ...{ steps, events: eventsOf(command) },
     signed: inputs ? { verdict: inputs.signature, timestampMs: inputs.timestampMs } : null,
-    messages: plantMessages(command, inputs, own),
+    messages: plantMessages(asker, command, inputs, own),
   } satisfies CommandLife);
 }
 

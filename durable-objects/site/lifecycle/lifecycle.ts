@@ -10,6 +10,7 @@ import type { Turn, Turns } from '../../object/turn.ts';
 import type { AuditEntry, RegistryWrite } from '../../registry/entries.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { DevicePack, NoncePlace, RefusedLogin, SecretRotation } from '../../rpc.ts';
+import { organizationOf, type SiteStanding } from '../../standing-rpc.ts';
 import type { Alerts } from '../alert/alerts.ts';
 import type { Commands } from '../command/commands.ts';
 import type { Configuration } from '../config/configuration.ts';
@@ -78,6 +79,17 @@ export class Lifecycle {
     this.#host = host;
   }
 
+  /** What a D1 that was set back may have lost. */
+  standing(): SiteStanding {
+    const { devices, registry } = this.#host;
+    return {
+      devices: devices.all().map(({ id, status, status_at_ms, suspend_reason }) => ({
+        ...{ id, status, statusAtMs: status_at_ms, suspendReason: suspend_reason },
+      })),
+      organization: organizationOf(registry.record),
+    };
+  }
+
   /** Returns the registry updates; undefined where the device is not here or its status does not allow the change. */
   setStatus(
     deviceId: string,
@@ -143,22 +155,28 @@ export class Lifecycle {
     deviceId: string,
     hmacSecret: string,
     audit: AuditEntry | undefined,
+    endOthers = false,
   ): SecretRotation | undefined {
     const { devices, secrets, sessions, outbox, presence, turns } = this.#host;
     const device = devices.find(deviceId);
     if (device?.status !== 'ACTIVE') return undefined;
     return turns.run((turn) => {
-      const { version, graceUntilMs, lastUsedUntilMs } = secrets.rotate(turn, device, hmacSecret);
-      devices.endTokensLater(turn, device, lastUsedUntilMs);
-      if (isOlder(device, tokensNotBeforeMs(devices.find(deviceId) ?? device, turn.now))) {
+      const { version, graceUntilMs, lastUsedUntilMs } = secrets.rotate(turn, device, hmacSecret, endOthers);
+      if (endOthers) devices.endTokens(turn, device);
+      else devices.endTokensLater(turn, device, lastUsedUntilMs);
+      if (endOthers) {
+        sessions.cut(turn, deviceId, CLOSE_CODES.revoked, 'older secrets have ended', turn.now);
+        presence.update(turn);
+      } else if (isOlder(device, tokensNotBeforeMs(devices.find(deviceId) ?? device, turn.now))) {
         sessions.cut(turn, deviceId, CLOSE_CODES.revoked, 'older tokens have ended', turn.now);
         presence.update(turn);
       } else if (isOlder(device, turn.now)) devices.endSessionBy(turn, deviceId, lastUsedUntilMs);
-      const columns = { hmacGraceUntilMs: graceUntilMs, updatedAtMs: turn.now };
+      const hmacGraceUntilMs = endOthers ? null : graceUntilMs;
+      const columns = { hmacGraceUntilMs, updatedAtMs: turn.now };
       const rows = [statusRow('device', deviceId, columns, turn.now)];
       if (audit) rows.push(auditRow(`${audit.event}|${deviceId}|${version}`, audit, turn.now));
       outbox.emit(turn, ...rows);
-      return { rotatedAtMs: turn.now, graceUntilMs, writes: rows.map(toRegistryWrite) };
+      return { rotatedAtMs: turn.now, graceUntilMs: hmacGraceUntilMs, writes: rows.map(toRegistryWrite) };
     });
   }
 

@@ -19,13 +19,14 @@ import type { Diagnostics } from '../device/diagnostics.ts';
 import { type DeviceRow, tokensNotBeforeMs } from '../device/rows.ts';
 import { type DeviceSecrets, isSameKey } from '../device/secrets.ts';
 import type { DeviceSessions } from '../device/sessions.ts';
+import type { SessionTakeovers } from '../device/takeovers.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { Lifecycle } from '../lifecycle/lifecycle.ts';
 import type { Presence } from '../presence/presence.ts';
 import type { TelemetryFeed } from '../telemetry/feed.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { explainSize, explainTopic } from './explain.ts';
-import { BatchFindings, type Dropped, type PublishFrame } from './messages.ts';
+import { BatchFindings, type Dropped } from './messages.ts';
 import { DeviceRates } from './rates.ts';
 import type { DeviceTokens } from './tokens.ts';
 
@@ -47,6 +48,7 @@ export interface DeviceLinkHost {
   lifecycle: Lifecycle;
   tokens: DeviceTokens;
   counts: OwnCounts;
+  takeovers: SessionTakeovers;
 }
 
 export class DeviceLink {
@@ -73,9 +75,10 @@ export class DeviceLink {
       return refusalResponse('UNAUTHORIZED', ENDED_TOKEN);
     }
     const socket = turns.run((turn) => {
-      const opened = sessions.accept(turn, dial);
+      const { socket: opened, displaced } = sessions.accept(turn, dial);
       const accepted = { address: dial.address, outcome: 'ACCEPTED' as const, reason: null };
       diagnostics.addConnect(turn, device.id, accepted);
+      if (displaced !== undefined) this.#host.takeovers.note(turn, dial, displaced);
       presence.update(turn);
       return opened;
     });
@@ -129,8 +132,9 @@ export class DeviceLink {
       else if (frame.kind === 'foreign-topic')
         findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
       else if (frame.kind === 'oversized') findings.drop('', { reason: 'SIZE', ...explainSize(frame.bytes) });
-      else if (waiting.length === 0 && this.#isWithinRate(device.id, frame, now)) findings.take(frame, now);
-      else waiting.push(frame.seq);
+      else if (waiting.length > 0 || !this.#isWithinRate(device.id, frame, now)) waiting.push(frame.seq);
+      else if (frame.kind === 'not-utf8') findings.dropEncoding(frame);
+      else findings.take(frame, now);
     }
     // The device has just subscribed, or it sends again after it seemed to be offline: it now gets the
     // dispatches that waited for it.
@@ -200,10 +204,15 @@ export class DeviceLink {
    * Whether the device's rate limit and the table of nonces have room for this message. Checked before
    * anything is read or stored.
    */
-  #isWithinRate(deviceId: string, { topic, payload }: PublishFrame, now: number): boolean {
+  #isWithinRate(
+    deviceId: string,
+    frame: Extract<DeviceLinkUp, { kind: 'publish' | 'not-utf8' }>,
+    now: number,
+  ): boolean {
     // An ack has no nonce, so a full table of nonces does not hold it up; after a wait it could be too old.
-    if (topic !== 'ack' && this.#host.journal.replay.isFull(now)) return false;
-    return this.#rates.take(deviceId, payload.length, this.#messagesPerSecond, now);
+    const size = frame.kind === 'publish' ? frame.payload.length : frame.bytes;
+    if (frame.topic !== 'ack' && this.#host.journal.replay.isFull(now)) return false;
+    return this.#rates.take(deviceId, size, this.#messagesPerSecond, now);
   }
 
   /** The rate limit from the organization's settings, or the default. */

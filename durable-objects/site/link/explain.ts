@@ -57,6 +57,11 @@ export function explainTopic(
   return { detail: cut(detail, MAX_CHARS) };
 }
 
+/** `at`: the offset of the first wrong byte. */
+export function explainEncoding(at: number): Explanation {
+  return { detail: `not UTF-8: byte ${at}, counted from 0, is wrong; encode the JSON as UTF-8` };
+}
+
 /** The topic of such a packet is not known, because it is not read. */
 export function explainSize(bytes: number): Explanation {
   const detail = `an MQTT packet of ${bytes} bytes; at most ${LIMIT.mqttPacketBytes} are allowed: send fewer readings at once`;

@@ -17,6 +17,7 @@ import type { JournalEntry } from '../telemetry/entry.ts';
 import type { ReplayGuard } from '../telemetry/replay.ts';
 import {
   type Explanation,
+  explainEncoding,
   explainMalformed,
   explainNonce,
   explainSignature,
@@ -107,6 +108,12 @@ export class BatchFindings {
   /** Adds a dropped message for the diagnostics. */
   drop(topic: string, { reason, ...explanation }: Omit<Dropped, 'topic'>): void {
     this.dropped.push({ topic, reason, ...explanation });
+  }
+
+  /** Drops a message that is not UTF-8; the device must not send it again. */
+  dropEncoding({ seq, topic, at }: { seq: number; topic: string; at: number }): void {
+    this.drop(topic, { reason: 'ENCODING', ...explainEncoding(at) });
+    this.stored.push(seq);
   }
 
   /** The answers to the bridge: stored and refused messages. */

@@ -149,7 +149,7 @@ export class DeviceTokens implements DueSource {
    * request is accepted once. Rejected requests of ACTIVE devices appear in the diagnostics, except as
    * UNVERIFIED_MS says.
    */
-  verifyRenewal(deviceId: string, renewal: TokenRenewal): number | undefined {
+  verifyRenewal(deviceId: string, renewal: TokenRenewal): number | 'full' | undefined {
     const { devices, secrets, journal, clock, turns, movedNonces, diagnostics } = this.#host;
     const device = devices.find(deviceId);
     if (device?.status !== 'ACTIVE') return undefined;
@@ -174,8 +174,9 @@ export class DeviceTokens implements DueSource {
     if (Math.abs(now - ts) > LIMIT.timestampToleranceMs) return drop('TIMESTAMP', explainTimestamp(ts, now));
     const use = { deviceId, nonce, digest: sig.slice(0, 16), ts, receivedMs: now };
     // Unlike a repeated message, a repeated request is rejected, because it would get a second token.
-    if (journal.replay.judge(use) !== 'new' || journal.replay.isFull(now))
-      return drop('NONCE', explainNonce(nonce));
+    if (journal.replay.judge(use) !== 'new') return drop('NONCE', explainNonce(nonce));
+    // Only the holder of a good secret learns it.
+    if (journal.replay.isFull(now)) return 'full';
     turns.run((turn) => {
       movedNonces.add(turn, [use]);
       devices.setLastKey(turn, device, key);

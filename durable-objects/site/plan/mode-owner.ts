@@ -75,24 +75,24 @@ export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
   #takeEffect(turn: Turn, command: CommandRow, payload: ModeChange): void {
     const { plan, configuration, dispatches } = this.#host;
     const { mode, reason, validUntil } = payload;
-    const { id: commandId, sequence, key_prefix: keyPrefix } = command;
+    const { id: commandId, sequence, key_prefix: keyPrefix, partner_id: partnerId } = command;
     // A person has no key.
-    const setBy = keyPrefix === '' ? 'organization' : keyPrefix;
+    const setBy = keyPrefix === '' ? null : keyPrefix;
     if (validUntil === undefined) configuration.setMode(turn, mode);
     else {
       const validFrom = formatInstant(turn.now);
-      const override = { mode, reason: reason ?? null, validFrom, validUntil, commandId, setBy };
+      const override = { mode, reason: reason ?? null, validFrom, validUntil, commandId, setBy, partnerId };
       configuration.overrideMode(turn, override);
     }
     plan.state.takeMode(turn, sequence, mode);
     if (plan.state.emergency) return;
-    this.#supersedeOlder(turn, sequence, commandId);
+    this.#supersedeOlder(turn, sequence);
     // Schedules waited for the end of the emergency.
     dispatches.sendAllWaiting(turn, 'SCHEDULE');
   }
 
   /** Ends older mode changes and emergencies that still have a dispatch: they are not sent any more. */
-  #supersedeOlder(turn: Turn, sequence: number, by: string): void {
+  #supersedeOlder(turn: Turn, sequence: number): void {
     const { commands, dispatches } = this.host;
     dispatches.rows.deleteOfOwner(turn, 'PLAN');
     const open = (['MODE_CHANGE', 'RELEASE', 'EMERGENCY'] as const).flatMap((owner) =>
@@ -100,7 +100,7 @@ export class ModeOwner extends CommandOwner<'MODE_CHANGE'> {
     );
     const older = open.flatMap(({ command_sequence: one }) => (one !== null && one < sequence ? [one] : []));
     for (const one of [...new Set(older)].sort((left, right) => left - right)) {
-      commands.fail(turn, one, `SUPERSEDED by ${by}`);
+      commands.supersede(turn, one, sequence);
     }
   }
 }

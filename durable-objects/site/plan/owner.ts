@@ -17,6 +17,7 @@ import type { Departure, Owner } from '../dispatch/owner.ts';
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Schedules } from '../schedule/schedules.ts';
+import { mayName } from '../sight.ts';
 import type { Plan } from './plan.ts';
 import type { PlanEntry } from './stack.ts';
 
@@ -40,8 +41,14 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
   override outlook(turn: Turn, accepted: NewlyAccepted<SiteSetpoint>): Outlook {
     const entry = entryOf(turn, accepted);
     const isOnTop = this.#plan.state.wouldBeTarget(entry, turn.now);
-    const onTop = isOnTop ? {} : { onTop: this.#activeTarget(turn) };
-    return { waits: !isOnTop, planFacts: { level: entry.level, isOnTop, ...onTop } };
+    const facts = { level: entry.level, isOnTop };
+    if (isOnTop) return { waits: false, planFacts: facts };
+    const { own, full } = this.#activeTarget(turn, accepted.partnerId);
+    return {
+      waits: true,
+      planFacts: { ...facts, onTop: own },
+      ...(own === full ? {} : { fullPlanFacts: { ...facts, onTop: full } }),
+    };
   }
 
   override isOnTop(turn: Turn, sequence: number): boolean {
@@ -107,14 +114,17 @@ export class SetpointOwner extends CommandOwner<'SITE_SETPOINT'> {
     super.commandFailed(turn, command, outcome);
   }
 
-  /** The target that is active instead of the new setpoint: that of another command, or the mode in force. */
-  #activeTarget(turn: Turn): Record<string, unknown> {
+  /**
+   * The target that is active instead of the new setpoint: that of another command, or the mode in force. Of another
+   * partner's command the setpoint's partner reads only what it is [C-15.1].
+   */
+  #activeTarget(turn: Turn, partnerId: string): { own: object; full: object } {
     const { target } = this.#plan.state.at(turn.now);
-    if (target.by === 'mode') return target;
-    const commandId = this.host.commands.find(target.sequence)?.id;
-    return target.by === 'slot'
-      ? { by: 'slot', commandId, slotIndex: target.slotIndex }
-      : { by: target.by, commandId };
+    if (target.by === 'mode') return { own: target, full: target };
+    const command = this.host.commands.find(target.sequence);
+    const slot = target.by === 'slot' ? { slotIndex: target.slotIndex } : {};
+    const full = { by: target.by, commandId: command?.id, ...slot };
+    return { own: command && mayName(partnerId, command.partner_id) ? full : { by: target.by }, full };
   }
 }
 
@@ -143,10 +153,10 @@ export class EmergencyOwner extends CommandOwner<'EMERGENCY'> {
 
   override recorded(turn: Turn, command: Recorded<Emergency>): void {
     super.recorded(turn, command);
-    const { sequence, id, payload, planned } = command;
+    const { sequence, payload, planned } = command;
     this.host.commands.rows.noteEmergency(turn, sequence);
     const deviceIds = planned.map(({ deviceId }) => deviceId);
-    this.#plan.beginEmergency(turn, { sequence, type: payload.type }, id, deviceIds);
+    this.#plan.beginEmergency(turn, { sequence, type: payload.type }, deviceIds);
   }
 
   override sending(turn: Turn, row: DispatchRow): void {

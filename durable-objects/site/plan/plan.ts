@@ -95,7 +95,7 @@ export class Plan implements DueSource {
     const { over, replaced, target, isSent } = this.state.at(turn.now);
     for (const { entry, by, atMs } of replaced) {
       if (isVerdictDue(entry, atMs)) this.#judge(turn, entry);
-      commands.fail(turn, entry.sequence, `SUPERSEDED by ${commands.find(by)?.id}`);
+      commands.supersede(turn, entry.sequence, by);
     }
     for (const entry of over) this.#endWindow(turn, entry);
     for (const entry of this.state.entries.all()) {
@@ -208,12 +208,13 @@ export class Plan implements DueSource {
    * Ends all setpoints and the waiting commands that do not survive an emergency. The emergency is active until
    * a later mode change.
    */
-  beginEmergency(turn: Turn, emergency: ActiveEmergency, id: string, deviceIds: readonly string[]): void {
+  beginEmergency(turn: Turn, emergency: ActiveEmergency, deviceIds: readonly string[]): void {
     const { commands, dispatches, demands, view } = this.#host;
     this.#advance(turn);
     for (const { sequence } of this.state.entries.all()) {
       const waits = commands.find(sequence)?.dispatched_at_ms === null;
-      commands.fail(turn, sequence, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
+      if (waits) commands.fail(turn, sequence, 'EMERGENCY');
+      else commands.supersede(turn, sequence, emergency.sequence);
     }
     for (const row of dispatches.rows.waiting()) {
       if (row.command_sequence !== null && !dispatches.survivesEmergency(row))

@@ -2,6 +2,7 @@
  * The owner of SCHEDULE. A command that sets a schedule ends with the schedule, a command that cancels one ends
  * with its dispatch [C-7.9].
  */
+import { signableJson } from '../../../protocol/compact-json.ts';
 import type { ScheduleCancel, ScheduleSet } from '../../../protocol/schedule.ts';
 import type { Turn } from '../../object/turn.ts';
 import { isScheduleSet, scheduleKind } from '../command/kind/schedule.ts';
@@ -34,9 +35,16 @@ export class ScheduleOwner extends CommandOwner<'SCHEDULE'> {
       schedules.set(turn, payload, command);
       return;
     }
-    super.recorded(turn, command);
+    const { partnerId, planned } = command;
+    const found = schedules.rows.find(partnerId, payload.scheduleId);
+    const scheduleId = found?.wireId ?? payload.scheduleId;
+    const renamed = planned.map((one) => ({
+      ...one,
+      payloadText: signableJson({ ...JSON.parse(one.payloadText), scheduleId }),
+    }));
+    super.recorded(turn, { ...command, planned: renamed });
     schedules.advance(turn);
-    const cancelled = schedules.rows.find(payload.scheduleId);
+    const cancelled = schedules.rows.find(partnerId, payload.scheduleId);
     if (cancelled) schedules.cancel(turn, cancelled.sequence);
   }
 

@@ -3,10 +3,12 @@
  * are only in their rows, and the oldest are deleted above a limit.
  */
 import type { ScheduleStatus } from '../../../protocol/enums.ts';
+import type { ScheduleQuery } from '../../../protocol/history.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import { sentBy } from '../sight.ts';
 import { putIn } from '../stored.ts';
 import {
   cutSlot,
@@ -21,7 +23,11 @@ import {
 
 /** A schedule that has not ended; all times in epoch ms. */
 export interface OpenSchedule extends SlotWindow {
+  /** The partner that sent it; empty: a person. */
+  readonly partnerId: string;
   readonly id: string;
+  /** The id that the gateway knows. */
+  readonly wireId: string;
   /** Sequence of its command; a newer schedule has a higher one. */
   readonly sequence: number;
   readonly status: ScheduleStatus;
@@ -31,13 +37,15 @@ export interface OpenSchedule extends SlotWindow {
 
 /** The active slot at a given time, and its schedule. */
 export interface ActiveSlot extends DueSlot {
-  id: string;
+  wireId: string;
   sequence: number;
 }
 
 /** A row of the schedule table. */
 export type ScheduleRow = {
+  partner_id: string;
   id: string;
+  wire_id: string;
   command_sequence: number;
   status: ScheduleStatus;
   starts_at_ms: number;
@@ -51,6 +59,12 @@ export type ScheduleRow = {
   /** JSON of `StoredSlot[]`. */
   slots: string;
 };
+
+export interface FoundSchedule extends Record<string, string | number> {
+  sequence: number;
+  status: ScheduleStatus;
+  wireId: string;
+}
 
 export class ScheduleRows {
   readonly #sql: Sql;
@@ -70,19 +84,29 @@ export class ScheduleRows {
     return this.#all().get(commandSequence);
   }
 
-  /** Finds an open or ended schedule that is still stored. */
-  find(id: string): { sequence: number; status: ScheduleStatus } | undefined {
-    return this.#sql.one<{ sequence: number; status: ScheduleStatus }>(
-      'SELECT command_sequence AS sequence, status FROM schedule WHERE id = ?',
+  /** Finds an open or ended schedule of this partner that is still stored [C-15.1]. */
+  find(partnerId: string, id: string): FoundSchedule | undefined {
+    return this.#sql.one<FoundSchedule>(
+      `SELECT command_sequence AS sequence, status, wire_id AS wireId FROM schedule WHERE partner_id = ? AND id = ?`,
+      partnerId,
       id,
     );
   }
 
+  /** Whether the gateway knows a stored schedule by this id. */
+  #isOnWire(wireId: string): boolean {
+    return this.#sql.one('SELECT 1 FROM schedule WHERE wire_id = ? LIMIT 1', wireId) !== undefined;
+  }
+
   /** The slots of an open schedule. */
-  slotsOf({ id, sequence }: Pick<OpenSchedule, 'id' | 'sequence'>): readonly StoredSlot[] {
+  slotsOf({ partnerId, id, sequence }: OpenSchedule): readonly StoredSlot[] {
     const known = this.#slots.get(sequence);
     if (known) return known;
-    const row = this.#sql.one<{ slots: string }>('SELECT slots FROM schedule WHERE id = ?', id);
+    const row = this.#sql.one<{ slots: string }>(
+      'SELECT slots FROM schedule WHERE partner_id = ? AND id = ?',
+      partnerId,
+      id,
+    );
     const slots = JSON.parse(row?.slots ?? '[]') as StoredSlot[];
     this.#slots.set(sequence, slots);
     return slots;
@@ -93,7 +117,7 @@ export class ScheduleRows {
     for (const schedule of this.#all().values()) {
       if (schedule.status === 'PENDING' || atMs < schedule.startsAtMs || atMs >= schedule.lastMs) continue;
       const slot = slotAt(schedule, this.slotsOf(schedule), atMs);
-      if (slot) return { ...slot, id: schedule.id, sequence: schedule.sequence };
+      if (slot) return { ...slot, wireId: schedule.wireId, sequence: schedule.sequence };
     }
     return undefined;
   }
@@ -110,15 +134,25 @@ export class ScheduleRows {
     );
   }
 
-  /** The newest open schedule (spec: Site configuration snapshot). */
-  latestOpen(): ScheduleRow | undefined {
+  /** The newest open schedule of these partners (spec: Site configuration snapshot). */
+  latestOpen(partners: readonly string[] | undefined): ScheduleRow | undefined {
+    const { sql, bindings } = sentBy(partners);
     return this.#sql.one<ScheduleRow>(
-      'SELECT * FROM schedule WHERE ended_at_ms IS NULL ORDER BY command_sequence DESC LIMIT 1',
+      `SELECT * FROM schedule WHERE ended_at_ms IS NULL AND ${sql} ORDER BY command_sequence DESC LIMIT 1`,
+      ...bindings,
     );
   }
 
-  /** Schedules whose windows overlap [fromMs, toMs), ordered by start, after the schedule `afterSequence`. */
-  meeting(fromMs: number, toMs: number, afterSequence: number | null, limit: number): ScheduleRow[] {
+  /**
+   * Schedules of these partners whose windows overlap [fromMs, toMs), ordered by start, after the schedule
+   * `afterSequence`.
+   */
+  meeting(
+    { fromMs, toMs, after: afterSequence }: ScheduleQuery,
+    partners: readonly string[] | undefined,
+    limit: number,
+  ): ScheduleRow[] {
+    const { sql, bindings } = sentBy(partners);
     // No window is longer than the maximum number of slots of maximum length.
     const earliestMs = fromMs - LIMIT.scheduleSlots * LIMIT.scheduleSlotMinutesMax * 60_000;
     const after =
@@ -129,21 +163,46 @@ export class ScheduleRows {
       );
     return this.#sql.all<ScheduleRow>(
       `SELECT * FROM schedule WHERE (starts_at_ms, command_sequence) > (?, ?) AND starts_at_ms < ? AND ends_at_ms > ?
-       ORDER BY starts_at_ms, command_sequence LIMIT ?`,
+         AND ${sql} ORDER BY starts_at_ms, command_sequence LIMIT ?`,
       after ? after.at : earliestMs,
       afterSequence ?? 0,
       toMs,
       fromMs,
+      ...bindings,
       limit,
     );
   }
 
-  insert(turn: Turn, id: string, sequence: number, window: SlotWindow, slots: readonly StoredSlot[]): void {
+  /**
+   * `command`: the one that sets the schedule. If the gateway knows a schedule of another partner by the same id, it gets
+   * the command's id.
+   */
+  insert(
+    turn: Turn,
+    id: string,
+    command: { sequence: number; id: string; partnerId: string },
+    window: SlotWindow,
+    slots: readonly StoredSlot[],
+  ): void {
     const { startsAtMs, endsAtMs, slotMs } = window;
-    const schedule = { id, sequence, startsAtMs, endsAtMs, slotMs, lastMs: endsAtMs, hasTakenSlot: false };
+    const { sequence, partnerId } = command;
+    const wireId = this.#isOnWire(id) ? command.id : id;
+    const schedule = {
+      partnerId,
+      id,
+      wireId,
+      sequence,
+      startsAtMs,
+      endsAtMs,
+      slotMs,
+      lastMs: endsAtMs,
+      hasTakenSlot: false,
+    };
     this.#note(turn, sequence, { ...schedule, status: 'PENDING' });
     turn.insert('schedule', {
+      partner_id: partnerId,
       id,
+      wire_id: wireId,
       command_sequence: sequence,
       status: 'PENDING',
       starts_at_ms: startsAtMs,
@@ -166,9 +225,10 @@ export class ScheduleRows {
     const next = { ...schedule, ...change };
     this.#note(turn, schedule.sequence, next);
     turn.write(
-      'UPDATE schedule SET status = ?, has_taken_slot = ? WHERE id = ?',
+      'UPDATE schedule SET status = ?, has_taken_slot = ? WHERE partner_id = ? AND id = ?',
       next.status,
       Number(next.hasTakenSlot),
+      schedule.partnerId,
       schedule.id,
     );
   }
@@ -183,16 +243,27 @@ export class ScheduleRows {
     const next = { ...schedule, lastMs: lastEndMs(schedule, slots) };
     this.#note(turn, schedule.sequence, next);
     turn.write(
-      'UPDATE schedule SET slots = ?, last_ms = ? WHERE id = ?',
+      'UPDATE schedule SET slots = ?, last_ms = ? WHERE partner_id = ? AND id = ?',
       JSON.stringify(slots),
       next.lastMs,
+      schedule.partnerId,
       schedule.id,
     );
   }
 
-  end(turn: Turn, { id, sequence }: OpenSchedule, status: 'COMPLETED' | 'FAILED' | 'CANCELLED'): void {
+  end(
+    turn: Turn,
+    { partnerId, id, sequence }: OpenSchedule,
+    status: 'COMPLETED' | 'FAILED' | 'CANCELLED',
+  ): void {
     this.#note(turn, sequence, undefined);
-    turn.write('UPDATE schedule SET status = ?, ended_at_ms = ? WHERE id = ?', status, turn.now, id);
+    turn.write(
+      'UPDATE schedule SET status = ?, ended_at_ms = ? WHERE partner_id = ? AND id = ?',
+      status,
+      turn.now,
+      partnerId,
+      id,
+    );
   }
 
   #forgetOldest(turn: Turn): void {
@@ -200,8 +271,8 @@ export class ScheduleRows {
     const surplus = count - LIMIT.schedulesKept;
     if (surplus <= 0) return;
     turn.write(
-      `DELETE FROM schedule WHERE id IN
-         (SELECT id FROM schedule WHERE ended_at_ms IS NOT NULL ORDER BY starts_at_ms, command_sequence LIMIT ?)`,
+      `DELETE FROM schedule WHERE (partner_id, id) IN
+         (SELECT partner_id, id FROM schedule WHERE ended_at_ms IS NOT NULL ORDER BY starts_at_ms, command_sequence LIMIT ?)`,
       surplus,
     );
   }
@@ -216,7 +287,7 @@ export class ScheduleRows {
     this.#open ??= new Map(
       this.#sql
         .all<Omit<OpenSchedule, 'hasTakenSlot'> & { hasTakenSlot: number }>(
-          `SELECT id, command_sequence AS sequence, status, starts_at_ms AS startsAtMs, ends_at_ms AS endsAtMs,
+          `SELECT partner_id AS partnerId, id, wire_id AS wireId, command_sequence AS sequence, status, starts_at_ms AS startsAtMs, ends_at_ms AS endsAtMs,
              slot_ms AS slotMs, last_ms AS lastMs, has_taken_slot AS hasTakenSlot FROM schedule
            WHERE ended_at_ms IS NULL ORDER BY command_sequence`,
         )

@@ -10,6 +10,7 @@ import type { JsonChunk, ScheduleQuery } from '../../../protocol/history.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type ScheduleSet, type ScheduleSummary, scheduleWindow } from '../../../protocol/schedule.ts';
+import type { Asker } from '../../ask-rpc.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { type Commands, subjectOf } from '../command/commands.ts';
@@ -19,6 +20,7 @@ import { type PlannedDispatch, toDevices } from '../dispatch/dispatch.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { Events } from '../event/events.ts';
 import type { Refusal } from '../refusal.ts';
+import { partnersSeen } from '../sight.ts';
 import type { SiteView, ViewOf } from '../site-view.ts';
 import type { ActiveSlot, OpenSchedule, ScheduleRow, ScheduleRows } from './rows.ts';
 import { cutByNewer, type StoredSlot, skippedText, slotStart } from './slots.ts';
@@ -43,25 +45,26 @@ export class Schedules {
   }
 
   /** One page of schedules for REST, ordered by start (spec: Schedule summary; [C-4.4]). */
-  page(plantId: string, { fromMs, toMs, after }: ScheduleQuery): JsonChunk {
-    const rows = this.rows.meeting(fromMs, toMs, after, SITE_BOUNDS.schedulesPerCall);
+  page(plantId: string, query: ScheduleQuery, asker: Asker): JsonChunk {
+    const rows = this.rows.meeting(query, partnersSeen(asker), SITE_BOUNDS.schedulesPerCall);
     const items = rows.map((row) => JSON.stringify(summaryOf(plantId, row))).join(',');
     const last = rows.length < SITE_BOUNDS.schedulesPerCall ? undefined : rows.at(-1);
     return { items, nextMs: last?.command_sequence ?? null };
   }
 
   /** The newest open schedule (spec: Site configuration snapshot). */
-  active(plantId: string): ScheduleSummary | null {
-    const row = this.rows.latestOpen();
+  active(plantId: string, asker: Asker): ScheduleSummary | null {
+    const row = this.rows.latestOpen(partnersSeen(asker));
     return row ? summaryOf(plantId, row) : null;
   }
 
   /** Stores a schedule that was just recorded and sends it. Above the limit of open schedules the oldest fails. */
-  set(turn: Turn, payload: ScheduleSet, { sequence, id }: { sequence: number; id: string }): void {
-    const { scheduleId = id } = payload;
+  set(turn: Turn, payload: ScheduleSet, command: { sequence: number; id: string; partnerId: string }): void {
+    const { sequence } = command;
+    const { scheduleId = command.id } = payload;
     const window = scheduleWindow(payload);
     const slots = payload.slots.map(({ mode, setpoint }): StoredSlot => [mode, setpoint?.value ?? null]);
-    this.rows.insert(turn, scheduleId, sequence, window, slots);
+    this.rows.insert(turn, scheduleId, command, window, slots);
     const schedule = this.rows.openOf(sequence);
     if (schedule) this.send(turn, schedule, this.#host.view(turn).gatewayId);
     const open = this.rows.open();
@@ -74,7 +77,7 @@ export class Schedules {
    * the gateway knows which slots newer schedules replace.
    */
   send(turn: Turn, schedule: OpenSchedule, gatewayId: string | undefined): void {
-    const { id: scheduleId, sequence, startsAtMs, endsAtMs, slotMs } = schedule;
+    const { wireId: scheduleId, sequence, startsAtMs, endsAtMs, slotMs } = schedule;
     const [planned] = toDevices([gatewayId], 'SCHEDULE_SET', {
       scheduleId,
       sequence,
@@ -167,15 +170,13 @@ export class Schedules {
     this.#complete(turn, active, { ...command, status: 'EXECUTING', started_at_ms: turn.now });
   }
 
-  /** COMPLETED when the plant took any slot; otherwise FAILED, with the reasons of skipped slots or EXPIRED. */
+  /** COMPLETED when the plant took any slot; otherwise FAILED, with the reasons of skipped slots or NO_SLOT_TAKEN. */
   #complete(turn: Turn, schedule: OpenSchedule, command: CommandRow): void {
-    const { commands, dispatches, events, view } = this.#host;
+    const { commands, dispatches } = this.#host;
     const skipped = skippedText(this.rows.slotsOf(schedule));
     const status = schedule.hasTakenSlot ? 'COMPLETED' : 'FAILED';
     this.rows.end(turn, schedule, status);
-    const isExpired = status === 'FAILED' && skipped === undefined;
-    if (isExpired) events.expired(turn, subjectOf(command), view(turn).gatewayId);
-    const reason = skipped ?? (isExpired ? 'EXPIRED' : null);
+    const reason = skipped ?? (status === 'FAILED' ? 'NO_SLOT_TAKEN' : null);
     commands.finish(turn, command, { status, reason });
     dispatches.rows.deleteOfCommand(turn, command.sequence);
     this.#host.changed();
@@ -212,7 +213,7 @@ export class Schedules {
 
 /** The MQTT command of a slot, or why the slot may not be sent [C-7.9]. */
 export function planSlot(
-  { id: scheduleId, slotIndex, mode, targetKw, endsAtMs }: ActiveSlot,
+  { wireId: scheduleId, slotIndex, mode, targetKw, endsAtMs }: ActiveSlot,
   view: SiteView,
 ): { planned: PlannedDispatch[]; why?: Refusal } {
   const validUntil = formatInstant(endsAtMs);

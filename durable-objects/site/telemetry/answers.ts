@@ -14,7 +14,7 @@ import type { Bucket } from './bucket.ts';
 import type { Journal } from './journal.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
-import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
+import { isComputed, totalOf } from './register.ts';
 import { metricName, recentSamples, type SignalOrigin } from './snapshot.ts';
 import { BASE, BASE_MS } from './storage-levels.ts';
 import type { TelemetryStore } from './store.ts';
@@ -47,8 +47,7 @@ export function readTelemetry(
 
 /** The current meter reading; null when no register is fresh enough. */
 export function readMeterState({ store, registry, clock }: HistorySources): MeterReading | null {
-  const registers: Record<string, RegisterState> = { ...store.state.registers };
-  for (const [metric, series] of store.unpacked(0)) totals(registers, metric, series);
+  const registers = store.registersNow();
   const heard = (metric: string): Heard | undefined => {
     const state = Object.hasOwn(registers, metric) ? registers[metric] : undefined;
     return state && { total: totalOf(state), atMs: state.atMs, isComputed: isComputed(state) };

@@ -105,7 +105,7 @@ function unpackedBuckets(
   // Reads all unpacked samples, also those before the range: register totals are counted on from those of the
   // last packed sample.
   for (const [name, series] of store.unpacked(0, Number.POSITIVE_INFINITY, metric)) {
-    const all = bucketsOf(series, BASE_MS, totals(registers, name, series));
+    const all = bucketsOf(series, BASE_MS, totals(registers, name, series, store.courseOf));
     const own = all.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
     if (own.length > 0) buckets.set(name, own);
   }

@@ -19,7 +19,7 @@ import { SITE_BOUNDS } from '../bounds.ts';
 import type { Budget, Extent } from '../retention.ts';
 import { type Bucket, bucketStart, bucketsOf, mergeBuckets, type Series } from './bucket.ts';
 import type { Journal } from './journal.ts';
-import { boundedRegisters, type RegisterState, totals } from './register.ts';
+import { boundedRegisters, type RegisterCourse, type RegisterState, totals } from './register.ts';
 import { packSamples, unpackAllBuckets } from './segment.ts';
 import { SegmentRows } from './segment-rows.ts';
 import { metricName } from './snapshot.ts';
@@ -57,10 +57,18 @@ export class TelemetryStore implements DueSource {
   readonly segments: Readonly<Record<Granularity, SegmentRows>>;
   readonly #journal: Journal;
   readonly #values: KeyValues<'telemetry'>;
+  /** What is known of a register besides its values. */
+  readonly courseOf: (metric: string) => RegisterCourse;
   #state: StoreState | undefined;
   #waiting: { block: number; openedAtMs: number } | undefined;
 
-  constructor(sql: Sql, values: KeyValues<'telemetry'>, journal: Journal) {
+  constructor(
+    sql: Sql,
+    values: KeyValues<'telemetry'>,
+    journal: Journal,
+    courseOf: (metric: string) => RegisterCourse,
+  ) {
+    this.courseOf = courseOf;
     this.#values = values;
     this.#journal = journal;
     this.segments = ofLevels((level) => new SegmentRows(sql, level));
@@ -96,6 +104,13 @@ export class TelemetryStore implements DueSource {
   unpacked(fromMs: number, toMs = Number.POSITIVE_INFINITY, metric?: string): Map<string, Series> {
     const { packedBlock, packedToMs } = this.state;
     return this.#collect(packedBlock, Math.max(fromMs, packedToMs), toMs, metric);
+  }
+
+  /** The state of each register now. */
+  registersNow(): Record<string, RegisterState> {
+    const registers = { ...this.state.registers };
+    for (const [metric, series] of this.unpacked(0)) totals(registers, metric, series, this.courseOf);
+    return registers;
   }
 
   /** The levels as tables for retention. `keptMs`: how long the organization keeps rows, by its setting. */
@@ -150,7 +165,7 @@ export class TelemetryStore implements DueSource {
     const registers = { ...this.state.registers };
     const buckets = new Map<string, Bucket[]>();
     for (const [metric, series] of samples) {
-      buckets.set(metric, bucketsOf(series, BASE_MS, totals(registers, metric, series)));
+      buckets.set(metric, bucketsOf(series, BASE_MS, totals(registers, metric, series, this.courseOf)));
     }
     bytes[BASE] += this.segments[BASE].merge(turn, fromMs, buckets);
     const isFirst = this.state.rolledToMs === 0;

@@ -7,6 +7,7 @@ import type { Clock } from '../../object/clock.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
+import type { AuditEntry } from '../../registry/entries.ts';
 
 /** Time for the Worker to write the revocation itself. */
 const FIRST_MS = 5_000;
@@ -16,6 +17,8 @@ const MAX_PAUSE_MS = 5 * 60_000;
 interface Unwritten {
   keyId: string;
   revokedAtMs: number;
+  /** The event for the audit log; absent: the key was not revoked by a person. */
+  audit?: AuditEntry | undefined;
 }
 
 export interface EndingHost {
@@ -41,10 +44,10 @@ export class Ending implements DueSource {
     this.#unwritten = values.get<Unwritten | null>('ending') ?? undefined;
   }
 
-  begin(turn: Turn, keyId: string, revokedAtMs: number): void {
-    this.#values.set(turn, 'ending', { keyId, revokedAtMs });
+  begin(turn: Turn, unwritten: Unwritten): void {
+    this.#values.set(turn, 'ending', unwritten);
     turn.remember(() => {
-      this.#unwritten = { keyId, revokedAtMs };
+      this.#unwritten = unwritten;
       this.#dueMs = turn.now + FIRST_MS;
     });
   }

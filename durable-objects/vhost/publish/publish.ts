@@ -6,7 +6,12 @@ import { parseInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type Result, refuse } from '../../../protocol/result.ts';
-import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import {
+  type CommandFamily,
+  FAMILY_RULES,
+  isRoutingKey,
+  ROUTING_KEY_RULE,
+} from '../../../protocol/routing-keys.ts';
 import type { SignatureVerdict } from '../../../protocol/signing.ts';
 import { envelopeSigningString, SIGNATURE } from '../../../protocol/signing.ts';
 import type { PassingEvent, Submission } from '../../rpc.ts';
@@ -14,8 +19,9 @@ import { derivedUuid, verifyHmac } from '../../secrets/hmac.ts';
 import type { Answers } from '../delivery/outflow.ts';
 import type { Pending } from './lanes.ts';
 
-/** Parses the envelope of a publish; fails with the reason if it is malformed. */
+/** Parses the envelope of a publish; fails with the reason if it or the routing key is malformed. */
 export function readEnvelope(frame: PublishFrame): Result<Envelope, string> {
+  if (!isRoutingKey(frame.routingKey)) return refuse(`routing key: ${ROUTING_KEY_RULE}`);
   return frame.encoding === 'base64' ? refuse('not UTF-8') : parseEnvelope(frame.body);
 }
 

@@ -7,7 +7,7 @@ import type { Envelope } from '../../../protocol/envelope.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
-import type { Env, SiteStub } from '../../env.ts';
+import type { SiteStub } from '../../env.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import { type Calls, Stubs } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
@@ -42,7 +42,7 @@ export interface PublisherHost {
   intake: EventIntake;
   store: EventStore;
   outflow: Outflow;
-  sites: Env['SITE'];
+  siteOf(siteId: string): SiteStub;
   keepAlive(work: Promise<void>): void;
 }
 
@@ -53,7 +53,7 @@ export class Publisher implements LaneHost {
 
   constructor(host: PublisherHost) {
     this.#host = host;
-    this.#sites = new Stubs((siteId) => host.sites.get(host.sites.idFromName(siteId)));
+    this.#sites = new Stubs((siteId) => host.siteOf(siteId));
     this.#lanes = new Lanes(this);
   }
 
@@ -84,14 +84,15 @@ export class Publisher implements LaneHost {
   /** Asks a Site what the submissions would be answered. Throws if it does not answer in time. */
   async dryRun(
     siteId: string,
-    { keyId, keyPrefix }: KeyRecord,
+    { keyId, keyPrefix, partnerId, slug }: KeyRecord,
     submissions: Submission[],
     giveUpAtMs: number,
   ): Promise<string[]> {
-    const { calls } = this.#host;
-    const batch = { siteId, keyId, keyPrefix, submissions, notAfterMs: giveUpAtMs };
+    const { calls, organization } = this.#host;
+    const batch = { siteId, keyId, keyPrefix, partnerId, submissions, notAfterMs: giveUpAtMs };
     const asked = { ...batch, received: 0, seen: 0, isRepeated: false };
-    return await this.#sites.call(siteId, (site) => calls.until(giveUpAtMs, site.dryRun(asked, false)));
+    const asker = { partnerId, slug, sees: organization.record?.sees ?? 'PARTNER' };
+    return await this.#sites.call(siteId, (site) => calls.until(giveUpAtMs, site.dryRun(asked, asker)));
   }
 
   /** Resolves when no call to a Site is open. */
@@ -111,10 +112,13 @@ export class Publisher implements LaneHost {
 
   async submit({ siteId, batch, notAfterMs, giveUpAtMs, isRepeated }: Attempt): Promise<void> {
     const { calls, key, store, intake } = this.#host;
-    const { keyId = '', keyPrefix = '' } = key.record ?? {};
+    // Without it the command would count as one of the organization's people.
+    if (!key.record) throw new Error('the record of the key is missing, so its commands are not submitted');
+    const { keyId, keyPrefix, partnerId } = key.record;
     const submissions = batch.map(({ submission }) => submission);
     const [received, seen] = [intake.receivedFrom(siteId), intake.seenFrom(siteId)];
-    const call = { siteId, submissions, notAfterMs, isRepeated, keyId, keyPrefix, received, seen };
+    const sender = { keyId, keyPrefix, partnerId };
+    const call = { siteId, submissions, notAfterMs, isRepeated, ...sender, received, seen };
     const answer = await this.#sites.call(siteId, (site) => calls.until(giveUpAtMs, site.submit(call)));
     const answers = confirms(batch, (index) => answer.outcomes[index] === 'recorded');
     batch.forEach(({ onResult }, index) => {

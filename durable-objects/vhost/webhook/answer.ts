@@ -1,17 +1,18 @@
 /** Answers the organization's questions about a webhook [C-12.4]. */
 import { formatInstant } from '../../../protocol/ids.ts';
-import {
-  TEST_TYPE,
-  type WebhookAnswer,
-  type WebhookAttempt,
-  type WebhookQuestion,
+import type {
+  WebhookAnswer,
+  WebhookAttempt,
+  WebhookHeld,
+  WebhookQuestion,
 } from '../../../protocol/webhook.ts';
 import type { EventJournal } from '../journal/journal.ts';
 import { matches } from '../journal/line.ts';
 import { sequenceBefore } from '../journal/since.ts';
 import type { VhostParts } from '../parts.ts';
+import type { Held } from './allowance.ts';
 import type { Endpoint } from './endpoint.ts';
-import { messageOf, ownMessage } from './message.ts';
+import { messageOf, testMessage } from './message.ts';
 import type { WebhookMessage } from './post.ts';
 
 export async function answerWebhook(
@@ -34,16 +35,25 @@ export async function answerWebhook(
     const message =
       question.kind === 'resend'
         ? eventOf(vhost.journal, endpoint, question.sequence)
-        : ownMessage(TEST_TYPE, id, clock.now());
+        : testMessage(id, clock.now());
     if (!message) return { refused: 'event' };
     const attempt = await webhooks.postApart(id, message);
-    if (!attempt) return { refused: 'busy' };
+    if (attempt === 'busy') return { refused: 'busy' };
+    if ('untilMs' in attempt) return { refused: 'held', held: heldOf(attempt) };
     attempts = [attempt];
   }
   if (question.kind === 'enable') endpoint.enable(clock.now());
-  if (question.kind === 'recover') endpoint.recover(sequenceBefore(vhost.journal, question.sinceMs));
+  if (question.kind === 'recover') {
+    const waitMs = endpoint.recoverableAtMs - clock.now();
+    if (waitMs > 0) return { refused: 'recovered', waitMs };
+    endpoint.recover(sequenceBefore(vhost.journal, question.sinceMs), clock.now());
+  }
   if (question.kind === 'enable' || question.kind === 'recover') webhooks.changed(id);
-  return { ...stateOf(endpoint, vhost.journal.last), attempts };
+  return { ...stateOf(endpoint, vhost.journal.last, webhooks.held(id)), attempts };
+}
+
+function heldOf({ by, perMinute, untilMs }: Held): WebhookHeld {
+  return { by, perMinute, until: formatInstant(untilMs) };
 }
 
 /** The event with this sequence as a message; undefined: it is not kept, or the webhook does not get it. */
@@ -54,7 +64,7 @@ function eventOf(journal: EventJournal, { webhook }: Endpoint, sequence: number)
   return matches({ kinds, siteIds: siteIds ?? undefined }, event) ? messageOf(event) : undefined;
 }
 
-function stateOf(endpoint: Endpoint, lastSequence: number) {
+function stateOf(endpoint: Endpoint, lastSequence: number, held: Held | undefined) {
   const { disabled, statusAtMs, cursor, failures, failingSinceMs, nextAtMs, missedBefore } = endpoint.state;
   const instantOf = (atMs: number | null) => (atMs === null ? null : formatInstant(atMs));
   return {
@@ -68,6 +78,7 @@ function stateOf(endpoint: Endpoint, lastSequence: number) {
       failingSince: instantOf(failingSinceMs),
       nextAttemptAt: instantOf(nextAtMs),
       missedBefore,
+      held: held ? heldOf(held) : null,
     },
   };
 }

@@ -41,6 +41,8 @@ export interface EndpointState {
   nextAtMs: number | null;
   /** Events before this sequence were no longer kept when it was their turn. */
   missedBefore: number | null;
+  /** When events were last delivered again; absent: never. */
+  recoveredAtMs?: number;
 }
 
 /** An attempt that is under way. `round`: grows with each failure that counts; an attempt of an older round does not count. */
@@ -118,9 +120,15 @@ export class Endpoint {
     this.#beginAgain();
   }
 
+  /** Until when `recover` is refused [C-15.3]. */
+  get recoverableAtMs(): number {
+    return (this.#state.recoveredAtMs ?? Number.NEGATIVE_INFINITY) + LIMIT.webhookRecoverMs;
+  }
+
   /** Delivers again all events after this sequence, besides those that are not delivered yet. */
-  recover(after: number): void {
+  recover(after: number, now: number): void {
     const state = this.#state;
+    state.recoveredAtMs = now;
     state.done = state.done.filter((sequence) => sequence <= after);
     state.cursor = Math.min(state.cursor, after);
     state.missedBefore = null;
@@ -138,8 +146,14 @@ export class Endpoint {
     return this.status === 'PENDING' && !this.#isVerifying && this.#mayBegin(now);
   }
 
-  /** The next event to be posted; undefined if none is, or none may be yet. */
-  next(now: number, read: (query: JournalQuery) => JournalPage): JournalEvent | undefined {
+  /**
+   * The next event to be posted; undefined if none is, or none may be yet. `mayPost`: asked only when there is an event.
+   */
+  next(
+    now: number,
+    read: (query: JournalQuery) => JournalPage,
+    mayPost: () => boolean = () => true,
+  ): JournalEvent | undefined {
     if (this.status !== 'ENABLED' || !this.#mayBegin(now)) return undefined;
     const { failures, done } = this.#state;
     const isTrusted = failures === 0 && now - this.#deliveredAtMs < TRUSTED_MS;
@@ -147,9 +161,8 @@ export class Endpoint {
     // The oldest event may always be tried: events after it may have been delivered while it was read again.
     if (this.#underWay.size > 0 && this.#underWay.size >= most) return undefined;
     if (this.#ahead.length === 0) this.#readOn(read);
-    for (let event = this.#ahead.shift(); event; event = this.#ahead.shift())
-      if (this.#isOpen(event.sequence)) return event;
-    return undefined;
+    while (this.#ahead[0] && !this.#isOpen(this.#ahead[0].sequence)) this.#ahead.shift();
+    return this.#ahead.length > 0 && mayPost() ? this.#ahead.shift() : undefined;
   }
 
   /** Whether the event is neither delivered nor under way. */

@@ -1,16 +1,27 @@
 /** The messages of a webhook, and the secrets that sign them. */
 import { formatInstant } from '../../../protocol/ids.ts';
+import { TEST_TYPE, VERIFY_TYPE } from '../../../protocol/webhook.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { WebhookCopy } from '../../registry/organization-copy.ts';
-import { bytesOf } from '../../secrets/base64.ts';
+import { bytesOf, randomToken } from '../../secrets/base64.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { JournalEvent } from '../journal/line.ts';
 import type { WebhookMessage } from './post.ts';
 
+/** The message that asks a receiver whether it wants messages: its answer must have the challenge [C-15.3]. */
+export function verifyMessage(webhookId: string, now: number): WebhookMessage {
+  const challenge = randomToken();
+  return { ...ownMessage(VERIFY_TYPE, { webhookId, challenge }, now), challenge };
+}
+
+export function testMessage(webhookId: string, now: number): WebhookMessage {
+  return ownMessage(TEST_TYPE, { webhookId }, now);
+}
+
 /** A message that is no event. */
-export function ownMessage(type: string, webhookId: string, now: number): WebhookMessage {
-  const data = JSON.stringify({ webhookId });
-  return { id: `msg_${crypto.randomUUID()}`, type, sequence: null, timestamp: formatInstant(now), data };
+function ownMessage(type: string, data: object, now: number): WebhookMessage {
+  const id = `msg_${crypto.randomUUID()}`;
+  return { id, type, sequence: null, timestamp: formatInstant(now), data: JSON.stringify(data) };
 }
 
 export function messageOf({ kind, sequence, body }: JournalEvent): WebhookMessage {

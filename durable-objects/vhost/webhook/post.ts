@@ -6,6 +6,7 @@ import { cut } from '../../../protocol/cut.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { reasonOf } from '../../object/reason.ts';
 import { hmacBase64 } from '../../secrets/hmac.ts';
+import { consents } from './consent.ts';
 import { retryAfterMs } from './retry.ts';
 
 const MAX_ERROR_CHARS = 200;
@@ -25,6 +26,8 @@ export interface WebhookMessage {
   timestamp: string;
   /** JSON. */
   data: string;
+  /** What a 2xx answer must have, or else the receiver has not agreed. */
+  challenge?: string;
 }
 
 export interface Posted {
@@ -59,10 +62,10 @@ export async function post(
     );
     const { status, headers } = response;
     const answer = await firstBytes(response);
-    const isDelivered = status >= 200 && status < 300;
+    const error = faultOf(status, answer, message.challenge);
     const laterMs = ASKS_LATER.includes(status) ? retryAfterMs(headers.get('retry-after'), host.now()) : null;
-    const outcome = isDelivered ? 'delivered' : status === GONE ? 'gone' : 'failed';
-    return { outcome, status, answer, error: isDelivered ? null : errorOf(status), laterMs };
+    const outcome = error === null ? 'delivered' : status === GONE ? 'gone' : 'failed';
+    return { outcome, status, answer, error, laterMs };
   } catch (error) {
     return { ...NO_ANSWER, error: cut(reasonOfNone(error, host.now() >= deadlineMs), MAX_ERROR_CHARS) };
   } finally {
@@ -109,7 +112,12 @@ function reasonOfNone(error: unknown, isLate: boolean): string {
   return 'no answer: the host name, the port or the certificate of the receiver is wrong, or its answer is no HTTP';
 }
 
-function errorOf(status: number): string {
+/** Why an answer does not count; null: it does. */
+function faultOf(status: number, answer: string | null, challenge: string | undefined): string | null {
+  if (status >= 200 && status < 300) {
+    if (challenge === undefined || consents(answer, challenge)) return null;
+    return `status ${status} without consent: the first KiB of the body must be data.challenge, or JSON whose challenge it is`;
+  }
   if (status >= 300 && status < 400) return `status ${status}: redirects are not followed`;
   return `status ${status}: only 2xx says that the message has arrived`;
 }

@@ -3,7 +3,6 @@ import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { WebhookCopy } from '../../registry/organization-copy.ts';
-import { webhookUrlFault } from '../../registry/webhook-url.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import { openSecrets } from './message.ts';
 import { notPosted, type Posted, post, type WebhookMessage } from './post.ts';
@@ -14,18 +13,18 @@ export interface SenderHost {
   clock: Clock;
   calls: Calls;
   secrets: SecretBox;
-  /** Whether URLs of this machine are allowed. */
-  mayBePrivate: boolean;
+  /** What is wrong with a URL in this deployment; undefined if nothing is. */
+  urlFault(url: string): string | undefined;
   fetch(url: string, init: RequestInit): Promise<Response>;
 }
 
 export async function send(
-  { clock, calls, secrets, mayBePrivate, fetch }: SenderHost,
+  { clock, calls, secrets, urlFault, fetch }: SenderHost,
   webhook: WebhookCopy,
   message: WebhookMessage,
 ): Promise<Posted> {
   // The deployment may allow less than when the webhook was created.
-  const fault = webhookUrlFault(webhook.url, mayBePrivate);
+  const fault = urlFault(webhook.url);
   if (fault !== undefined) return notPosted(`url: ${fault}`);
   const host = {
     now: () => clock.now(),

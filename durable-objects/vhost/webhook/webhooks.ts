@@ -10,22 +10,23 @@
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { EVENT_KINDS } from '../../../protocol/routing-keys.ts';
-import { VERIFY_TYPE, type WebhookAttempt } from '../../../protocol/webhook.ts';
+import type { WebhookAttempt } from '../../../protocol/webhook.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
-import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import type { WebhookStatusChange } from '../../registry/webhook-status.ts';
 import type { EventJournal } from '../journal/journal.ts';
 import { isMarked } from '../journal/marks.ts';
 import { sequenceBefore } from '../journal/since.ts';
+import { type AllowanceHost, type Held, PostAllowance } from './allowance.ts';
 import { AttemptLog } from './attempt-log.ts';
-import { Endpoint, type EndpointState } from './endpoint.ts';
-import { messageOf, ownMessage } from './message.ts';
+import { Endpoint } from './endpoint.ts';
+import { messageOf, verifyMessage } from './message.ts';
 import type { Posted, WebhookMessage } from './post.ts';
 import type { WebhookRows } from './rows.ts';
 import { type SenderHost, send } from './sender.ts';
+import { StatusReports } from './status-reports.ts';
 
 /** How long the state of a webhook may be only in memory. */
 const STORE_MS = 1_000;
@@ -33,8 +34,8 @@ const STORE_MS = 1_000;
 const MAX_UNSTORED = 200;
 /** Attempts that one call or alarm begins. Cloudflare limits the requests of each; the next alarm goes on. */
 const ATTEMPTS_PER_RUN = 500;
-const REPORT_MS = 5_000;
-const REPORT_RETRY_MS = 60_000;
+/** How often a post apart looks whether another call has its answer about posts. */
+const ASKING_LOOK_MS = 20;
 const COPY_RETRY_MS = 60_000;
 /** After so many events that a webhook does not want, its cursor is stored. */
 const PASSED_EVENTS = 256;
@@ -44,12 +45,12 @@ export interface WebhooksHost extends SenderHost {
   counts: OwnCounts;
   journal: EventJournal;
   rows: WebhookRows;
+  allowance: Pick<AllowanceHost, 'ceilings' | 'lease'>;
   /** Whether the key and its organization get events now. False while the Vhost has no copy of the registry. */
   mayDeliver(): boolean;
   /** Reads the copy of the registry again in the background if it is old, or absent. */
   keepUp(): void;
-  /** Writes the status of a webhook to D1. */
-  report(change: WebhookStatusChange): Promise<void>;
+  writeStatus(change: WebhookStatusChange): Promise<void>;
   keepAlive(work: Promise<void>): void;
   /** Due times may have changed. */
   changed(): void;
@@ -63,7 +64,6 @@ interface Live {
   /** Posts under way. */
   posting: number;
   isPostingApart: boolean;
-  isReporting: boolean;
 }
 
 /** How many more attempts a call or alarm may begin. */
@@ -76,10 +76,11 @@ export class Webhooks implements DueSource {
   readonly #host: WebhooksHost;
   readonly #live = new Map<string, Live>();
   readonly #dirty = new Set<string>();
+  readonly #allowance: PostAllowance;
+  readonly #reports: StatusReports;
   #isStoring = false;
   /** The turn that stores states begins no attempts: they belong to the run of the attempts before. */
   #isOwnTurn = false;
-  #reportAtMs = 0;
   /** When to read the copy of the registry: webhooks are stored, but the copy is not. Undefined: it is there. */
   #copyAtMs: number | undefined;
   /** A run has begun as many attempts as it may. */
@@ -92,6 +93,19 @@ export class Webhooks implements DueSource {
   /** `webhooks`: those of the stored copy of the registry; undefined: there is no copy, or earlier code stored it. */
   constructor(host: WebhooksHost, webhooks: readonly WebhookCopy[] | undefined) {
     this.#host = host;
+    const { clock, calls, allowance } = host;
+    this.#allowance = new PostAllowance({
+      ...allowance,
+      now: () => clock.now(),
+      until: (deadlineMs, work) => calls.until(deadlineMs, work),
+    });
+    this.#reports = new StatusReports({
+      ...host,
+      settled: (id) => {
+        if (this.#live.has(id)) this.#dirty.add(id);
+        this.#storeLater();
+      },
+    });
     const stored = host.rows.all();
     for (const { id, state, recent } of stored) {
       const webhook = webhooks?.find((one) => one.id === id);
@@ -157,23 +171,42 @@ export class Webhooks implements DueSource {
     this.#mustGoOn = false;
     for (const live of [...this.#live.values()]) {
       this.#begin(live, run);
-      this.#report(live);
+      this.#reports.report(live.endpoint);
       this.#storePassed(live);
     }
   }
 
-  /** Posts a message once, apart from the order of the events. Undefined: such a post of the webhook is under way. */
-  async postApart(id: string, message: WebhookMessage): Promise<WebhookAttempt | undefined> {
+  /** Why the posts of a webhook wait for the next minute; undefined: they do not. */
+  held(id: string): Held | undefined {
     const live = this.#live.get(id);
-    if (!live || live.isPostingApart) return undefined;
+    return live && this.#allowance.held(live.endpoint.webhook.url);
+  }
+
+  /**
+   * Posts a message once, apart from the order of the events. `busy`: such a post of the webhook is under way. Returns
+   * why if posts must wait.
+   */
+  async postApart(id: string, message: WebhookMessage): Promise<WebhookAttempt | Held | 'busy'> {
+    const live = this.#live.get(id);
+    if (!live || live.isPostingApart) return 'busy';
     live.isPostingApart = true;
     try {
+      const { url } = live.endpoint.webhook;
+      while (!this.#allowance.has(url)) {
+        const held = this.#allowance.held(url);
+        if (held) return held;
+        // Another call may be asking: its answer cannot be awaited here, only looked for.
+        await (this.#allowance.take(url) ?? scheduler.wait(ASKING_LOOK_MS));
+      }
+      this.#allowance.spend(url);
       const atMs = this.#host.clock.now();
       const posted = await send(this.#host, live.endpoint.webhook, message);
       if (posted.outcome === 'delivered') this.#confirm(live.endpoint, message);
       return this.#note(live, atMs, message, posted);
     } finally {
       live.isPostingApart = false;
+      // Events may have waited for what this call has asked for.
+      this.#beginAll({ left: ATTEMPTS_PER_RUN });
     }
   }
 
@@ -192,12 +225,18 @@ export class Webhooks implements DueSource {
     if (this.#live.size === 0 || !this.#host.mayDeliver()) return undefined;
     const all = [...this.#live.values()];
     const { journal } = this.#host;
-    const dueOf = ({ endpoint }: Live) => endpoint.dueMs(journal.last, (query) => journal.read(query));
+    const dueOf = ({ endpoint }: Live) => {
+      const dueMs = endpoint.dueMs(journal.last, (query) => journal.read(query));
+      const { url } = endpoint.webhook;
+      // The answer to a question for posts begins what is due.
+      if (dueMs === undefined || this.#allowance.isAsking(url)) return undefined;
+      return Math.max(dueMs, this.#allowance.held(url)?.untilMs ?? 0);
+    };
     // Without a place, the end of a post begins what is due.
     const isFull = this.#posting >= LIMIT.webhookPostsOfKey;
     const attempts = this.#mustGoOn ? [0] : isFull ? [] : all.map(dueOf);
-    const isUnreported = all.some((live) => !live.endpoint.state.isReported && !live.isReporting);
-    return earliest([...attempts, ...(isUnreported ? [this.#reportAtMs] : [])]);
+    const reports = all.map(({ endpoint }) => this.#reports.dueMs(endpoint));
+    return earliest([...attempts, ...reports]);
   }
 
   /** `show`, which follows each turn, does what is due. */
@@ -209,7 +248,7 @@ export class Webhooks implements DueSource {
     const { id } = endpoint.webhook;
     const log = new AttemptLog(this.#host.rows, id, recent);
     const storedCursor = endpoint.state.cursor;
-    const live = { endpoint, log, storedCursor, posting: 0, isPostingApart: false, isReporting: false };
+    const live = { endpoint, log, storedCursor, posting: 0, isPostingApart: false };
     this.#live.set(id, live);
     return live;
   }
@@ -219,10 +258,11 @@ export class Webhooks implements DueSource {
     const { endpoint } = live;
     if (!mayDeliver()) return;
     const now = clock.now();
-    if (this.#posting < LIMIT.webhookPostsOfKey && endpoint.mustVerify(now))
-      this.#attempt(live, ownMessage(VERIFY_TYPE, endpoint.webhook.id, now), run);
+    if (this.#posting < LIMIT.webhookPostsOfKey && endpoint.mustVerify(now) && this.#isAllowed(live, run))
+      this.#attempt(live, verifyMessage(endpoint.webhook.id, now), run);
     for (; run.left > 0 && this.#hasPlace(live); ) {
-      const event = endpoint.next(now, (query) => journal.read(query));
+      const isAllowed = () => this.#isAllowed(live, run);
+      const event = endpoint.next(now, (query) => journal.read(query), isAllowed);
       if (!event) return;
       this.#attempt(live, messageOf(event), run);
     }
@@ -236,8 +276,23 @@ export class Webhooks implements DueSource {
     return posting < LIMIT.webhookPosts && this.#posting < LIMIT.webhookPostsOfKey;
   }
 
+  /** Whether a post may begin. If that is not known, asks, and then goes on. */
+  #isAllowed(live: Live, run: Run): boolean {
+    const { url } = live.endpoint.webhook;
+    if (this.#allowance.has(url)) return true;
+    const taken = this.#allowance.take(url);
+    if (taken) this.#host.keepAlive(taken.then(() => this.#beginAll(run)));
+    return false;
+  }
+
+  #beginAll(run: Run): void {
+    for (const one of [...this.#live.values()]) this.#begin(one, run);
+    this.#host.changed();
+  }
+
   #attempt(live: Live, message: WebhookMessage, run: Run): void {
     run.left -= 1;
+    this.#allowance.spend(live.endpoint.webhook.url);
     this.#host.keepAlive(this.#tryOnce(live, message, run));
   }
 
@@ -259,11 +314,10 @@ export class Webhooks implements DueSource {
       const { disabled } = endpoint.state;
       if (disabled !== null) this.#disabled[disabled] += 1;
       this.#store();
-      this.#report(live);
+      this.#reports.report(endpoint);
     }
     // Others may have waited for the place.
-    for (const one of [...this.#live.values()]) this.#begin(one, run);
-    this.#host.changed();
+    this.#beginAll(run);
   }
 
   #confirm({ webhook }: Endpoint, { id: messageId, type, timestamp }: WebhookMessage): void {
@@ -337,35 +391,5 @@ export class Webhooks implements DueSource {
     for (const reason of ['GONE', 'ATTEMPTS_FAILED'] as const)
       counts.add(turn, `webhooks_disabled/${reason}`, this.#disabled[reason]);
     this.#disabled = { GONE: 0, ATTEMPTS_FAILED: 0 };
-  }
-
-  /** Writes a changed status to D1, until D1 has it. */
-  #report(live: Live): void {
-    const { endpoint } = live;
-    if (endpoint.state.isReported || live.isReporting || this.#host.clock.now() < this.#reportAtMs) return;
-    live.isReporting = true;
-    this.#host.keepAlive(this.#reportOnce(live, { ...endpoint.state }));
-  }
-
-  async #reportOnce(live: Live, state: EndpointState): Promise<void> {
-    const { clock, calls, report, changed } = this.#host;
-    const { webhook, status } = live.endpoint;
-    const { url, disabled: reason, statusAtMs: atMs } = state;
-    try {
-      const change = { id: webhook.id, url, status, reason, atMs };
-      await calls.until(clock.now() + REPORT_MS, report(change));
-      if (live.endpoint.state.statusAtMs === state.statusAtMs) live.endpoint.reported();
-      if (this.#live.get(webhook.id) === live) this.#dirty.add(webhook.id);
-    } catch (error) {
-      this.#reportAtMs = clock.now() + REPORT_RETRY_MS;
-      console.warn('status of a webhook not confirmed by the registry, its vhost will retry', {
-        webhookId: webhook.id,
-        reason: reasonOf(error),
-      });
-    } finally {
-      live.isReporting = false;
-    }
-    this.#storeLater();
-    changed();
   }
 }

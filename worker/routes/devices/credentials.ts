@@ -8,6 +8,7 @@ import {
   provisioningPackage,
   reasonRequest,
   secretRotation,
+  secretRotationRequest,
   tokenAnswer,
   tokenRenewal,
   tokenRequest,
@@ -38,6 +39,8 @@ import { siteOf } from '../../lifecycle/device-site.ts';
 import { type DeviceRow, deviceRecordOf, findDialingDevice } from '../../registry/devices.ts';
 import { route } from '../../route.ts';
 import { MANAGES_DEVICES } from './devices.ts';
+
+const RETRY_S = 5;
 
 export const credentialRoutes = [
   route('POST /api/v1/devices/{id}/provision', {
@@ -130,7 +133,7 @@ export const credentialRoutes = [
     body: tokenRenewal,
     examples: { body: { ts: 1_767_225_600_000, nonce: 'b7c1', sig: '0'.repeat(64) } },
     answer: { description: 'The MQTT token', body: tokenAnswer },
-    errors: ['UNAUTHORIZED'],
+    errors: ['UNAUTHORIZED', 'SERVICE_UNAVAILABLE'],
     handler: async (c, { params, body }) => {
       const device = await findDialingDevice(c.env.DB, params.id);
       // A request for an unknown device, or for a device that may not renew a token, gets the same answer as
@@ -142,6 +145,11 @@ export const credentialRoutes = [
         !device.isSuspended;
       const lifetimeSeconds =
         device && mayRenew ? await siteOf(c.env, device).verifyRenewal(device.id, body) : undefined;
+      if (lifetimeSeconds === 'full')
+        throw unavailable(
+          `The plant has no room for more nonces: send the request again in ${RETRY_S} s`,
+          RETRY_S,
+        );
       if (device && lifetimeSeconds !== undefined) {
         const wanted = { lifetimeSeconds, endOthers: false };
         const issued = await issueToken(c.env, device, wanted, undefined, Date.now());
@@ -156,20 +164,25 @@ export const credentialRoutes = [
     summary: 'Rotate the secret of a device',
     who: MANAGES_DEVICES,
     params: idParameter,
+    body: secretRotationRequest,
+    isBodyOptional: true,
+    examples: { body: { endOthers: true } },
     answer: {
-      description: 'The new secret, shown only once; the previous one is valid until `graceUntil`',
+      description:
+        'The new secret, shown only once; the previous one is valid until `graceUntil`. With `endOthers` all older ones end at once, and so do the session and the tokens',
       body: secretRotation,
     },
     errors: ['NOT_FOUND', 'CONFLICT'],
-    handler: async (c, { params }) => {
+    handler: async (c, { params, body: { endOthers } }) => {
       const device = await requireActive(c, params.id, 'get a new secret');
-      const rotated = await rotateSecret(c.env, device, audited(c, 'device.secret_rotated', device));
+      const audit = audited(c, 'device.secret_rotated', device, endOthers ? { endOthers } : {});
+      const rotated = await rotateSecret(c.env, device, endOthers, audit);
       if (!rotated) throw notAllowed('get a new secret', 'no longer ACTIVE');
       const { hmacSecret, graceUntilMs, rotatedAtMs } = rotated;
       return {
         deviceId: device.id,
         hmacSecret,
-        graceUntil: formatInstant(graceUntilMs),
+        graceUntil: graceUntilMs === null ? null : formatInstant(graceUntilMs),
         rotatedAt: formatInstant(rotatedAtMs),
       };
     },

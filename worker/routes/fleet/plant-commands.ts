@@ -53,7 +53,7 @@ export const plantCommandRoutes = [
       const now = Date.now();
       const answer = await siteById(c.env, id).submit({
         siteId: id,
-        ...{ keyId: '', keyPrefix: '', received: 0, seen: 0, isRepeated: false },
+        ...{ keyId: '', keyPrefix: '', partnerId: '', received: 0, seen: 0, isRepeated: false },
         notAfterMs: now + RECORD_MS,
         audit: auditEntry(c, 'plant.command_sent', { type: 'PLANT', id }, { family }),
         submissions: [{ ...personSubmission(c, id, { family, payload, idempotencyKey }), wantsResult: true }],

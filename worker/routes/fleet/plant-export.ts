@@ -62,7 +62,7 @@ async function streamOf(
   };
   const read = async (partMs: number, isFirst: boolean): Promise<ExportPart> => {
     const query = { fromMs: partMs, toMs, ...(isFirst ? { isFirst: true as const } : {}) };
-    const ask = () => site.ask({ kind: 'export', siteId, keyId: null, query });
+    const ask = () => site.ask({ kind: 'export', siteId, query });
     // One object reload must not lose a long export.
     const text = isFirst ? await ask() : await ask().catch(ask);
     return JSON.parse(text ?? '');

@@ -1,5 +1,6 @@
 /** Plants [C-2.1], for members and for API keys with a plants:* scope. */
 import * as z from 'zod';
+import { ceilingsOf } from '../../../protocol/ceilings.ts';
 import { cut } from '../../../protocol/cut.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { longPageSchema } from '../../../protocol/page.ts';
@@ -18,7 +19,6 @@ import { ApiError, forbidden, limitReached } from '../../http/error-response.ts'
 import { longPageOf } from '../../http/long-page.ts';
 import { idParameter, longPageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
-import { ceilingOf } from '../../registry/organizations.ts';
 import {
   changePlant,
   createPlant,
@@ -63,7 +63,7 @@ export const plantRoutes = [
       if (made === 'full')
         throw limitReached(
           'organization',
-          await ceilingOf(c.env.DB, organizationId, 'plants'),
+          ceilingsOf(c.get('tenant').ceilings).plants,
           'plants: delete one first',
         );
       await announce(c, made.change);

@@ -5,6 +5,7 @@ import { cut } from '../../../protocol/cut.ts';
 import type { AssetType } from '../../../protocol/enums.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { meterExchange, meterExchangeRequest } from '../../../protocol/meter.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import {
   deletion,
@@ -16,10 +17,13 @@ import {
 } from '../../../protocol/plant-record.ts';
 import { plantNotFound, requirePlant, requireTemplateFor, templateNotFound } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
+import type { Who } from '../../auth/door.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
+import { siteById } from '../../lifecycle/device-site.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
+import { writeAudit } from '../../registry/audit.ts';
 import { templateIdOf } from '../../registry/device-templates.ts';
 import type { SubDeviceRow } from '../../registry/plants.ts';
 import {
@@ -37,6 +41,7 @@ import { READS_PLANTS, WRITES_PLANTS } from './plants.ts';
 
 const subDeviceParameters = z.object({ id: uuid, subDeviceId: uuid });
 
+const ADMIN: Who = { door: 'member', role: 'ADMIN' };
 const TEMPLATE_CODES = ['DEVICE_TEMPLATE_NOT_FOUND', 'DEVICE_TEMPLATE_WRONG_LEVEL'] as const;
 
 export const subDeviceRoutes = [
@@ -146,6 +151,31 @@ export const subDeviceRoutes = [
       if (change === 'gone') throw refusal(change);
       await announce(c, change);
       return { id, deleted: true as const };
+    },
+  }),
+  route('POST /api/v1/plants/{id}/sub-devices/{subDeviceId}/meter-exchange', {
+    summary: 'Record the exchange of a meter',
+    who: ADMIN,
+    params: subDeviceParameters,
+    body: meterExchangeRequest,
+    examples: { body: { registers: { importRegisterKwh: { value: 0.2, totalKwh: 48_210.7 } } } },
+    answer: {
+      description:
+        'From now on each register counts from `value`, which is the total `totalKwh`. 409 if a total would fall',
+      body: meterExchange,
+    },
+    errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT'],
+    handler: async (c, { params, body }) => {
+      const { plantId } = await whoseOf(c, params.id);
+      const { id, externalId } = await requireSubDevice(c, plantId, params.subDeviceId);
+      const answer = await siteById(c.env, plantId).exchangeMeter(plantId, externalId, body);
+      if ('refused' in answer)
+        throw conflict(
+          `The total of ${answer.refused} is ${answer.totalKwh} kWh and cannot fall: send a totalKwh that is not lower`,
+        );
+      const target = { type: 'SUB_DEVICE' as const, id };
+      await writeAudit(c.env.DB, auditEntry(c, 'sub_device.meter_exchanged', target, body), Date.now());
+      return { ...body, deviceId: externalId, exchangedAt: answer.exchangedAt };
     },
   }),
 ];

@@ -15,7 +15,8 @@ import { readAccessCookie } from '../../auth/access-cookie.ts';
 import { addressOf, placeOf } from '../../auth/address.ts';
 import { requireUser } from '../../auth/authenticate.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
-import { answerLogin } from '../../auth/login.ts';
+import { waiterOf } from '../../auth/lock.ts';
+import { answerLogin, forBrowser } from '../../auth/login.ts';
 import { hashPassword } from '../../auth/password.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody, unauthorized } from '../../http/error-response.ts';
@@ -121,8 +122,8 @@ export const acceptanceRoutes = [
       if (accepted.outcome === 'registered') throw needsSession(email);
       if (accepted.outcome === 'used') throw notAcceptable();
       const { user, sessionId } = accepted;
-      const session = sessionId ? await answerLogin(c, user, { sessionId, generation: 1 }, now) : null;
-      return { organization: { id, name, slug }, role, session };
+      const answer = sessionId ? await answerLogin(c, user, { sessionId, generation: 1 }, now) : null;
+      return { organization: { id, name, slug }, role, session: answer && forBrowser(c, answer) };
     },
   }),
 ];
@@ -148,7 +149,7 @@ async function whoAccepts(
     throw invalidBody(
       ...missing.map((field) => `${field}: required, because ${email} has no account with a proved address`),
     );
-  await turnToHash();
+  await turnToHash(waiterOf(c, email, Date.now()));
   return { name, passwordHash: hashPassword(password), place: placeOf(c), replaces: userId };
 }
 

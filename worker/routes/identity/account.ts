@@ -17,11 +17,21 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { success } from '../../../protocol/user.ts';
 import { requirePassword } from '../../auth/current-password.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
+import { waiterOf } from '../../auth/lock.ts';
 import { hashPassword } from '../../auth/password.ts';
 import { auditUser } from '../../auth/user-audit.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, unavailable } from '../../http/error-response.ts';
-import { isMailOn, mailOrigin, mailRow, sendQueued } from '../../mail/outbox.ts';
+import { recheckStreams } from '../../lifecycle/watches.ts';
+import {
+  isMailOn,
+  mailOrigin,
+  mailRow,
+  mayMail,
+  requireMailShare,
+  requireRoom,
+  sendQueued,
+} from '../../mail/outbox.ts';
 import { emailChangeMail, emailChangeNotice, passwordResetMail, verifyEmailMail } from '../../mail/texts.ts';
 import {
   type AccountToken,
@@ -29,7 +39,7 @@ import {
   confirmEmailChange,
   findEmailChange,
   findToken,
-  issuedToken,
+  isJustIssued,
   issueToken,
   proveEmail,
   resetPassword,
@@ -70,10 +80,9 @@ export const accountRoutes = [
       requireMail(c);
       const { row } = c.get('user');
       const now = Date.now();
-      if (row.provedAtMs === null) {
-        const { token, mail } = verificationMail(c, row, now);
-        await issueToken(c.env.DB, token, [mail], now);
-        sendQueued(c);
+      if (row.provedAtMs === null && !(await isJustIssued(c.env.DB, row.id, 'VERIFY_EMAIL', now))) {
+        await requireRoom(c, row.email);
+        await mailVerification(c, row, now);
       }
       return { accepted: true as const };
     },
@@ -89,8 +98,10 @@ export const accountRoutes = [
         'A mail is sent if the address has an account that got none within a minute; the answer is always the same',
       body: accepted,
     },
-    handler: (c, { body }) => {
+    handler: async (c, { body }) => {
       requireMail(c);
+      await requireMailShare(c);
+      await requireRoom(c, body.email);
       // Everything that depends on the e-mail address happens after the answer, so that the time of the
       // answer does not reveal whether there is an account.
       const sent = mailReset(c, body.email, Date.now()).catch((error: unknown) => {
@@ -116,8 +127,9 @@ export const accountRoutes = [
       const now = Date.now();
       const token = await goodToken(c, 'RESET_PASSWORD', body.token, now);
       if (!token) throw invalidToken();
-      await turnToHash();
+      await turnToHash(waiterOf(c, token.email, now));
       if (!(await resetPassword(c.env.DB, token, hashPassword(body.newPassword), now))) throw invalidToken();
+      recheckStreams(c, { kind: 'user', id: token.userId });
       auditUser(c, { id: token.userId, email: token.email }, 'user.password_reset');
       return { success: true as const };
     },
@@ -138,20 +150,25 @@ export const accountRoutes = [
       const now = Date.now();
       await requirePassword(c, currentPassword, now);
       const { row } = c.get('user');
+      if (await isJustIssued(c.env.DB, row.id, 'CHANGE_EMAIL', now)) throw changeJustMailed();
+      await requireRoom(c, newEmail, row.email);
+      const answer = { pendingEmail: newEmail, expiresAt: formatInstant(now + LIMIT.emailChangeMs) };
       const token = randomToken();
       const about = { userId: row.id };
+      if (!(await mayMail(c, newEmail, { kind: 'email-change', ...about }, now))) return answer;
+      // Until the address is proved, it may be that of a stranger.
+      const isNotified =
+        row.provedAtMs !== null ||
+        (await mayMail(c, row.email, { kind: 'email-change-notice', ...about }, now));
       const mails = [
         mailRow(c.env, emailChangeMail(newEmail, { token, origin: mailOrigin(c.env) }), about, now),
-        mailRow(c.env, emailChangeNotice(row.email), about, now),
+        isNotified ? mailRow(c.env, emailChangeNotice(row.email), about, now) : undefined,
       ];
       const wanted = { userId: row.id, purpose: 'CHANGE_EMAIL' as const, email: newEmail, token };
       if (!(await issueToken(c.env.DB, { ...wanted, lifeMs: LIMIT.emailChangeMs }, mails, now)))
-        throw new ApiError(
-          'CONFLICT',
-          'A token for a change was mailed less than a minute ago: wait a minute, or cancel that change first',
-        );
+        throw changeJustMailed();
       sendQueued(c);
-      return { pendingEmail: newEmail, expiresAt: formatInstant(now + LIMIT.emailChangeMs) };
+      return answer;
     },
   }),
   route('GET /api/v1/auth/email-change', {
@@ -194,6 +211,7 @@ export const accountRoutes = [
           'EMAIL_ALREADY_REGISTERED',
           `${token.email} belongs to another account: request a change to another address`,
         );
+      recheckStreams(c, { kind: 'user', id: row.id });
       auditUser(c, { id: row.id, email: token.email }, 'user.email_changed', { previousEmail: row.email });
       return { success: true as const };
     },
@@ -214,28 +232,23 @@ export const accountRoutes = [
   }),
 ];
 
-/** The statements that mail a new account the token that proves its address; none while mail is off. */
-export function verification(
+/** Mails an account the token that proves its address, as far as the address may get a mail; does nothing while mail is off. */
+export async function mailVerification(
   c: Context<AppContext>,
-  db: Parameters<typeof issuedToken>[0],
-  user: { id: string; email: string },
+  { id: userId, email }: { id: string; email: string },
   now: number,
-) {
-  if (!isMailOn(c.env)) return [];
-  const { token, mail } = verificationMail(c, user, now);
-  return issuedToken(db, token, [mail], now);
-}
-
-function verificationMail(c: Context<AppContext>, { id, email }: { id: string; email: string }, now: number) {
+): Promise<void> {
+  if (!isMailOn(c.env) || !(await mayMail(c, email, { kind: 'verify-email', userId }, now))) return;
   const token = randomToken();
-  const wanted = { userId: id, purpose: 'VERIFY_EMAIL' as const, email, token, lifeMs: LIMIT.verifyEmailMs };
+  const wanted = { userId, purpose: 'VERIFY_EMAIL' as const, email, token, lifeMs: LIMIT.verifyEmailMs };
   const mail = verifyEmailMail(email, { token, origin: mailOrigin(c.env) });
-  return { token: wanted, mail: mailRow(c.env, mail, { userId: id }, now) };
+  if (await issueToken(c.env.DB, wanted, [mailRow(c.env, mail, { userId }, now)], now)) sendQueued(c);
 }
 
 async function mailReset(c: Context<AppContext>, email: string, now: number): Promise<void> {
   const user = await findUserByEmail(c.env.DB, email);
-  if (!user) return;
+  if (!user || (await isJustIssued(c.env.DB, user.id, 'RESET_PASSWORD', now))) return;
+  if (!(await mayMail(c, email, { kind: 'password-reset', userId: user.id }, now))) return;
   const token = randomToken();
   const mail = passwordResetMail(email, { token, origin: mailOrigin(c.env) });
   const wanted = { userId: user.id, purpose: 'RESET_PASSWORD' as const, email, token };
@@ -259,6 +272,13 @@ async function goodToken(
 
 function invalidToken(): ApiError {
   return new ApiError('VALIDATION_ERROR', 'token is unknown, was used or has expired: request a new one');
+}
+
+function changeJustMailed(): ApiError {
+  return new ApiError(
+    'CONFLICT',
+    'A token for a change was mailed less than a minute ago: wait a minute, or cancel that change first',
+  );
 }
 
 function invalidChangeToken(): ApiError {

@@ -5,7 +5,6 @@ import { reasonOf } from '../../../durable-objects/object/reason.ts';
 import { passwordChanged } from '../../../protocol/account.ts';
 import { organizationRecord } from '../../../protocol/organization.ts';
 import {
-  loginAnswer,
   login as loginSchema,
   membership,
   passwordChange,
@@ -19,16 +18,17 @@ import { deleteSessionCookies, readRefreshCookie } from '../../auth/access-cooki
 import { addressOf, placeOf } from '../../auth/address.ts';
 import { namedMembership, requireSameOrigin } from '../../auth/authenticate.ts';
 import { requirePassword, wrongPassword } from '../../auth/current-password.ts';
-import { turnToHash } from '../../auth/hash-turn.ts';
-import { rememberBrowser, requireUnlocked } from '../../auth/lock.ts';
-import { answerLogin } from '../../auth/login.ts';
+import { requirePlace, turnToHash } from '../../auth/hash-turn.ts';
+import { rememberBrowser, requireUnlocked, waiterOf } from '../../auth/lock.ts';
+import { answerLogin, forBrowser, withoutTokens } from '../../auth/login.ts';
 import { hashPassword, shareOfWork, verifyPassword } from '../../auth/password.ts';
 import { readRefreshToken } from '../../auth/session-tokens.ts';
 import { auditUser } from '../../auth/user-audit.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, forbidden } from '../../http/error-response.ts';
 import { invalidParameter } from '../../http/query.ts';
-import { sendQueued } from '../../mail/outbox.ts';
+import { recheckStreams } from '../../lifecycle/watches.ts';
+import { requireMailShare, requireRoom } from '../../mail/outbox.ts';
 import { organizationRecordOf } from '../../registry/organizations.ts';
 import {
   changePasswordHash,
@@ -47,7 +47,7 @@ import {
   userRecordOf,
 } from '../../registry/users.ts';
 import { route } from '../../route.ts';
-import { verification } from './account.ts';
+import { mailVerification } from './account.ts';
 
 export const authRoutes = [
   route('POST /api/v1/auth/register', {
@@ -80,7 +80,11 @@ export const authRoutes = [
         organizationName !== undefined && organizationSlug !== undefined
           ? { name: organizationName, slug: organizationSlug }
           : undefined;
-      await turnToHash();
+      const waiter = waiterOf(c, '', Date.now());
+      requirePlace(waiter);
+      await requireMailShare(c);
+      await requireRoom(c, email);
+      await turnToHash(waiter);
       const passwordHash = hashPassword(password);
       const now = Date.now();
       const registered = await registerUser(
@@ -88,13 +92,18 @@ export const authRoutes = [
         { email, name, passwordHash, provedAtMs: null },
         organization,
         { address: addressOf(c), now },
-        (db, userId) => verification(c, db, { id: userId, email }, now),
       );
       if (registered === 'email')
         throw new ApiError('EMAIL_ALREADY_REGISTERED', `${email} is already registered: log in instead`);
       if (registered === 'slug')
         throw conflict(`The slug "${organizationSlug}" is already taken: choose another one`);
-      sendQueued(c);
+      // The account is there: without the mail the person asks for it again.
+      await mailVerification(c, registered.user, now).catch((error: unknown) => {
+        console.error('mail of a new account not queued, its person has to request it again', {
+          userId: registered.user.id,
+          reason: reasonOf(error),
+        });
+      });
       const own = await membershipsOf(c.env.DB, registered.user.id);
       const role = own[0]?.role ?? null;
       return {
@@ -109,14 +118,17 @@ export const authRoutes = [
     body: loginSchema,
     examples: { body: { email: 'jana@example.com', password: 'correct horse battery' } },
     answer: {
-      description: 'The tokens of a new session; the access token is also set as the cookie access_token',
-      body: loginAnswer,
+      description:
+        'The tokens of a new session; the access token is also set as the cookie access_token. A page of the platform itself (`Sec-Fetch-Site: same-origin`) gets the tokens only as cookies',
+      body: refreshAnswer,
     },
     errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
     handler: async (c, { body }) => {
       const now = Date.now();
+      const waiter = waiterOf(c, body.email, now);
+      requirePlace(waiter);
       const user = await findUserByEmail(c.env.DB, body.email);
-      await turnToHash(shareOfWork(user?.passwordHash));
+      await turnToHash(waiter, shareOfWork(user?.passwordHash));
       // Counts the attempt before the password is checked, so that parallel guesses count like sequential ones.
       await requireUnlocked(c, body.email, now).catch((error: unknown) => {
         if (user) auditUser(c, user, 'user.locked');
@@ -124,8 +136,8 @@ export const authRoutes = [
       });
       const isRight = verifyPassword(body.password, user?.passwordHash);
       // `openSession` opens no session if the password has changed since it was checked.
-      const sessionId = user && isRight ? await openSession(c.env.DB, user, placeOf(c), now) : undefined;
-      if (!user || !sessionId) {
+      const opened = user && isRight ? await openSession(c.env.DB, user, placeOf(c), now) : undefined;
+      if (!user || !opened) {
         if (user) auditUser(c, user, 'user.login_failed');
         throw new ApiError(
           'INVALID_CREDENTIALS',
@@ -134,9 +146,12 @@ export const authRoutes = [
       }
       if (user.passwordHash && shareOfWork(user.passwordHash) < 1)
         renewHash(c, user, user.passwordHash, body.password);
+      const { id: sessionId, hasEndedOthers } = opened;
+      if (hasEndedOthers) recheckStreams(c, { kind: 'user', id: user.id });
       auditUser(c, user, 'user.logged_in');
       rememberBrowser(c, user.email, now);
-      return await answerLogin(c, { ...user, lastLoginAtMs: now }, { sessionId, generation: 1 }, now);
+      const answer = await answerLogin(c, { ...user, lastLoginAtMs: now }, { sessionId, generation: 1 }, now);
+      return forBrowser(c, answer);
     },
   }),
   route('POST /api/v1/auth/refresh', {
@@ -158,6 +173,7 @@ export const authRoutes = [
         const owner = await findUser(c.env.DB, refreshed.userId);
         if (owner) auditUser(c, owner, 'session.reuse_detected', { session: token?.sessionId });
       }
+      if (refreshed?.outcome === 'reused') recheckStreams(c, { kind: 'user', id: refreshed.userId });
       if (refreshed && refreshed.outcome !== 'refreshed') throw refused(refreshed.outcome);
       const user = refreshed && (await findUser(c.env.DB, refreshed.userId));
       if (!user)
@@ -167,10 +183,7 @@ export const authRoutes = [
         );
       const { sessionId } = token;
       const answer = await answerLogin(c, user, { sessionId, generation: refreshed.generation }, now);
-      if (body.refreshToken !== undefined) return answer;
-      // The cookies have the tokens, and a script of the page must not read them.
-      const { accessToken: _access, refreshToken: _refresh, ...rest } = answer;
-      return rest;
+      return body.refreshToken === undefined ? withoutTokens(answer) : forBrowser(c, answer);
     },
   }),
   route('POST /api/v1/auth/logout', {
@@ -178,7 +191,9 @@ export const authRoutes = [
     who: { door: 'account' },
     answer: { description: 'The session has ended', body: success },
     handler: async (c) => {
-      await endSession(c.env.DB, c.get('user').sessionId, Date.now());
+      const { row, sessionId } = c.get('user');
+      await endSession(c.env.DB, sessionId, Date.now());
+      recheckStreams(c, { kind: 'user', id: row.id });
       deleteSessionCookies(c);
       return { success: true as const };
     },
@@ -211,14 +226,15 @@ export const authRoutes = [
       const { row, sessionId } = c.get('user');
       const now = Date.now();
       await requirePassword(c, body.currentPassword, now);
-      await turnToHash();
+      await turnToHash(waiterOf(c, '', Date.now()));
       const changed = await changePasswordHash(c.env.DB, row, hashPassword(body.newPassword), sessionId, now);
       // Nothing was changed, because the password has changed since it was checked.
       if (!changed) throw wrongPassword();
+      recheckStreams(c, { kind: 'user', id: row.id });
       auditUser(c, row, 'user.password_changed');
       const { tokenVersion, generation } = changed;
       const answer = await answerLogin(c, { ...row, tokenVersion }, { sessionId, generation }, now);
-      return { ...answer, success: true as const };
+      return { ...forBrowser(c, answer), success: true as const };
     },
   }),
 ];
@@ -252,7 +268,8 @@ function refused(outcome: Exclude<Refreshed['outcome'], 'refreshed'>): ApiError 
 
 /** After the answer, replaces the stored hash by a new one if the stored one has a lower cost [C-14.7]. */
 function renewHash(c: Context<AppContext>, user: UserRow, old: string, password: string): void {
-  const renewed = turnToHash()
+  // Nobody waits for it, so it does not use up the places of the person's network.
+  const renewed = turnToHash({ network: null, account: null })
     .then(() => replaceHash(c.env.DB, user.id, old, hashPassword(password)))
     .catch((error: unknown) => {
       console.warn('password hash not renewed after a login, the next login will retry', {

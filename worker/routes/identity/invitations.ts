@@ -1,8 +1,9 @@
 /** The routes by which admins create, list, send again and revoke the invitations of their organization [C-11.2]. */
 import type { Context } from 'hono';
 import * as z from 'zod';
-import type { Actor } from '../../../durable-objects/registry/entries.ts';
+import type { Actor, AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import { randomToken } from '../../../durable-objects/secrets/base64.ts';
+import { ceilingsOf } from '../../../protocol/ceilings.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import {
@@ -20,19 +21,20 @@ import { type ApiError, conflict } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { tooMany } from '../../http/rate.ts';
 import { restOrigin } from '../../lifecycle/connection-bundle.ts';
-import { isMailOn, mailOrigin, mailRow, sendQueued } from '../../mail/outbox.ts';
+import { isMailOn, mailOrigin, mailRow, mayMail, requireRoom, sendQueued } from '../../mail/outbox.ts';
 import { invitationMail } from '../../mail/texts.ts';
 import {
+  changePendingInvitation,
   createInvitation,
   findInvitation,
   type InvitationRow,
+  invitationFault,
   invitationRecordOf,
   pageInvitations,
   renewInvitation,
   revokeInvitation,
 } from '../../registry/invitations.ts';
 import type { MailRow } from '../../registry/mails.ts';
-import { ceilingOf } from '../../registry/organizations.ts';
 import { route } from '../../route.ts';
 import { invitationAlreadyAccepted, invitationNotFound } from './accept-invitation.ts';
 
@@ -108,12 +110,28 @@ export const invitationRoutes = [
       const now = Date.now();
       const { email, role } = await requirePending(c, organizationId, id);
       requireWithinRank(c, role);
+      const createdBy = c.get('user').row.id;
+      const audit = (target: AuditEntry['target']) =>
+        auditEntry(c, 'member.invited', target, { email, role, resent: true });
+      if ((await invitationFault(c.env.DB, organizationId, email, now)) === 'full')
+        throw tooManyInvitations(c);
+      await requireRoom(c, email);
+      if (!(await mayInvite(c, organizationId, email, now))) {
+        const invited = { organizationId, email, role, createdBy };
+        const changed = await changePendingInvitation(c.env.DB, invited, (one) => audit(target(one)), now);
+        if (!changed) throw invitationNotFound();
+        return invitationRecordOf(changed, now);
+      }
       const token = randomToken();
-      const audit = auditEntry(c, 'member.invited', target(id), { email, role, resent: true });
       const mail = mailOf(c, c.get('tenant'), { email, role }, token, now);
-      const renewed = await renewInvitation(c.env.DB, { organizationId, id }, token, mail, audit, now);
-      if (renewed === 'full') throw await tooManyInvitations(c, organizationId);
-      if (renewed === 'gone') throw invitationNotFound();
+      const again = { organizationId, id, createdBy };
+      const renewed = await renewInvitation(c.env.DB, again, { token, mail }, audit(target(id)), now);
+      if (renewed === 'gone') {
+        // Other requests may have used up the invitations of the day.
+        if ((await invitationFault(c.env.DB, organizationId, email, now)) === 'full')
+          throw tooManyInvitations(c);
+        throw invitationNotFound();
+      }
       return answerOf(c, renewed, token, now);
     },
   }),
@@ -143,20 +161,32 @@ export async function invite(
   { email, role }: Invitee,
 ): Promise<InvitationRecord> {
   const now = Date.now();
-  const token = randomToken();
   const { organizationId, actor } = inviter;
-  const invited = await createInvitation(
-    c.env.DB,
-    { organizationId, email, role, createdBy: actor.id },
-    token,
-    mailOf(c, inviter, { email, role }, token, now),
-    (id) => auditEntryOf(c, inviter, 'member.invited', target(id), { email, role }),
-    now,
-  );
-  if (invited === 'member')
+  const fault = await invitationFault(c.env.DB, organizationId, email, now);
+  if (fault === 'member')
     throw conflict(`${email} is already a member: change the role of the member instead`);
-  if (invited === 'full') throw await tooManyInvitations(c, organizationId);
-  return answerOf(c, invited, token, now);
+  if (fault === 'full') throw tooManyInvitations(c);
+  await requireRoom(c, email);
+  const invited = { organizationId, email, role, createdBy: actor.id };
+  const audit = (id: string) => auditEntryOf(c, inviter, 'member.invited', target(id), { email, role });
+  const isMailed = await mayInvite(c, organizationId, email, now);
+  const changed = isMailed ? undefined : await changePendingInvitation(c.env.DB, invited, audit, now);
+  if (changed) return invitationRecordOf(changed, now);
+  const token = randomToken();
+  const mail = isMailed ? mailOf(c, inviter, { email, role }, token, now) : undefined;
+  const made = await createInvitation(c.env.DB, invited, { token, mail }, audit, now);
+  if (made === 'full') throw tooManyInvitations(c);
+  return answerOf(c, made, token, now);
+}
+
+/** Whether the address may get the mail of an invitation. While mail is off, the answer has the token, and nothing counts. */
+async function mayInvite(
+  c: Context<AppContext>,
+  organizationId: string,
+  email: string,
+  now: number,
+): Promise<boolean> {
+  return !isMailOn(c.env) || (await mayMail(c, email, { kind: 'invitation', organizationId }, now));
 }
 
 /** The mail with the token; undefined while mail is off. */
@@ -202,7 +232,7 @@ async function requirePending(
 
 const target = (id: string) => ({ type: 'INVITATION', id });
 
-async function tooManyInvitations(c: Context<AppContext>, organizationId: string): Promise<ApiError> {
-  const most = await ceilingOf(c.env.DB, organizationId, 'invitationsPerDay');
+function tooManyInvitations(c: Context<AppContext>): ApiError {
+  const most = ceilingsOf(c.get('tenant').ceilings).invitationsPerDay;
   return tooMany(`The organization has sent ${most} invitations within a day`, 3_600);
 }

@@ -14,6 +14,7 @@ import { requireWithinRank } from '../../auth/rank.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
+import { recheckStreams } from '../../lifecycle/watches.ts';
 import { changeRole, findMember, listMembers, type MemberRow, removeMember } from '../../registry/members.ts';
 import { userRecordOf } from '../../registry/users.ts';
 import { route } from '../../route.ts';
@@ -58,6 +59,7 @@ export const memberRoutes = [
       const audit = auditEntry(c, event, { type: 'USER', id: userId }, { role: member.role });
       if (!(await removeMember(c.env.DB, organizationId, userId, member.role, audit, Date.now())))
         throw lastAdmin();
+      recheckStreams(c, { kind: 'user', id: userId });
       return { userId, deleted: true as const };
     },
   }),

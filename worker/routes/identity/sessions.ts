@@ -6,6 +6,7 @@ import { success } from '../../../protocol/user.ts';
 import { auditUser } from '../../auth/user-audit.ts';
 import { ApiError } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
+import { recheckStreams } from '../../lifecycle/watches.ts';
 import {
   listSessions,
   revokeOtherSessions,
@@ -42,6 +43,7 @@ export const sessionRoutes = [
         throw new ApiError('CANNOT_REVOKE_CURRENT_SESSION', 'This is your current session: log out instead');
       if (!(await revokeSession(c.env.DB, row.id, id, Date.now())))
         throw new ApiError('NOT_FOUND', 'You have no open session with this id: list your sessions');
+      recheckStreams(c, { kind: 'user', id: row.id });
       auditUser(c, row, 'session.revoked', { session: id });
       return { success: true as const };
     },
@@ -56,6 +58,7 @@ export const sessionRoutes = [
     handler: async (c) => {
       const { row, sessionId } = c.get('user');
       const revoked = await revokeOtherSessions(c.env.DB, row.id, sessionId, Date.now());
+      if (revoked > 0) recheckStreams(c, { kind: 'user', id: row.id });
       if (revoked > 0) auditUser(c, row, 'session.revoked', { sessions: revoked });
       return { success: true as const, revoked };
     },

@@ -1,4 +1,5 @@
 /** Commands of partners over HTTPS [C-13.5]: the same pipeline as over AMQP, answered with the acknowledgement. */
+import { objectNamed } from '../../../durable-objects/object-id.ts';
 import { commandAnswer, publishRequest } from '../../../protocol/rest-publish.ts';
 import { isEmergencyKey } from '../../../protocol/routing-keys.ts';
 import { requireSite } from '../../auth/access.ts';
@@ -32,7 +33,7 @@ export const publishRoutes = [
       // An emergency is never refused for a rate.
       if (!isEmergencyKey(routingKey)) await requireKeyRate(c, c.get('apiKey'));
       await requireSite(c, siteId);
-      const vhost = c.env.VHOST.get(c.env.VHOST.idFromName(c.get('apiKey').id));
+      const vhost = objectNamed(c.env, 'VHOST', c.get('apiKey').id);
       const answer = await vhost.publishOverHttps(siteId.toLowerCase(), routingKey, message);
       if ('refused' in answer) throw publishRefused(answer);
       return answer;

@@ -1,6 +1,8 @@
 /** The dead letters of a key: read, put back and deleted by its partner, or by an ADMIN of its organization [C-12.5]. */
+
 import type { Context } from 'hono';
 import * as z from 'zod';
+import { objectNamed } from '../../../durable-objects/object-id.ts';
 import {
   DEAD_LETTER_ID,
   type DeadLetterRefusal,
@@ -83,7 +85,7 @@ export const deadLetterRoutes = [
 ];
 
 function vhostOf(c: Context<AppContext>, keyId: string) {
-  return c.env.VHOST.get(c.env.VHOST.idFromName(keyId));
+  return objectNamed(c.env, 'VHOST', keyId);
 }
 
 /** The id of the key: the caller's own, or the one that a member names. */

@@ -1,6 +1,8 @@
 /** Dry runs: what a command would be answered, by the same pipeline, without an effect [C-13.1]. */
+
 import type { Context } from 'hono';
 import type { SiteStub } from '../../../durable-objects/env.ts';
+import { objectNamed } from '../../../durable-objects/object-id.ts';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import {
   type DryRunAnswer,
@@ -98,7 +100,7 @@ async function askVhost(
   commands: DryRunCommand[],
   places: readonly string[],
 ): Promise<string[]> {
-  const vhost = c.env.VHOST.get(c.env.VHOST.idFromName(c.get('apiKey').id));
+  const vhost = objectNamed(c.env, 'VHOST', c.get('apiKey').id);
   const answer = await vhost.dryRunOverHttps(siteId, commands);
   if (!('refused' in answer)) return answer;
   if (answer.refused === 'unstored') throw notAnswered();
@@ -128,8 +130,8 @@ function submissionOf(
 }
 
 async function askSite(site: SiteStub, siteId: string, submissions: Submission[]): Promise<string[]> {
-  const batch = { siteId, keyId: '', keyPrefix: '', received: 0, seen: 0, isRepeated: false };
-  return await site.dryRun({ ...batch, notAfterMs: Date.now() + ANSWER_MS, submissions }, true);
+  const batch = { siteId, keyId: '', keyPrefix: '', partnerId: '', received: 0, seen: 0, isRepeated: false };
+  return await site.dryRun({ ...batch, notAfterMs: Date.now() + ANSWER_MS, submissions }, 'member');
 }
 
 function notAnswered(): never {

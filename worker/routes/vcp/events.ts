@@ -1,6 +1,8 @@
 /** The events of an API key over HTTPS: pages of its journal, and the same as a stream [C-12.2], [C-12.3]. */
+
 import type { Context } from 'hono';
 import * as z from 'zod';
+import { objectNamed } from '../../../durable-objects/object-id.ts';
 import { EVENT_STREAM, eventPage } from '../../../protocol/event-journal.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
@@ -10,7 +12,7 @@ import { requireSite } from '../../auth/access.ts';
 import type { AppContext } from '../../env.ts';
 import { afterParameter, lastEventId } from '../../http/after-parameter.ts';
 import { conflict, unauthorized } from '../../http/error-response.ts';
-import { openEventStream } from '../../http/event-stream.ts';
+import { openEventStream, requireStreamRate } from '../../http/event-stream.ts';
 import { integerParameter, invalidParameter } from '../../http/query.ts';
 import { route } from '../../route.ts';
 import { VCP_READ } from './vcp-read.ts';
@@ -47,7 +49,7 @@ export const eventRoutes = [
   }),
   route('GET /api/v1/vcp/events/stream', {
     summary: 'Stream events',
-    who: VCP_READ,
+    who: { ...VCP_READ, isRated: true },
     query: z.object({ after: afterParameter.optional(), ...filterParameters }),
     answer: {
       description:
@@ -57,13 +59,15 @@ export const eventRoutes = [
     },
     errors: ['SITE_NOT_FOUND', 'CONFLICT'],
     handler: async (c, { query: { after: given, ...parameters } }) => {
-      const after = lastEventId(c) ?? given;
+      const resumed = lastEventId(c);
+      const after = resumed ?? given;
+      await requireStreamRate(c);
       const filter = await readFilter(c, parameters);
       const vhost = vhostOf(c);
       // One read before the stream: its refusals are answers with a status.
       const answer = await vhost.readJournal({ after: after ?? 0, limit: 0, ...filter });
       if ('refused' in answer) throw refused(answer.refused);
-      requireNotAhead('after', after ?? 0, answer.last);
+      requireNotAhead(resumed === undefined ? 'after' : 'Last-Event-ID', after ?? 0, answer.last);
       if (c.req.method === 'HEAD') return new Response(null, { headers: { 'content-type': EVENT_STREAM } });
       // Without a sequence the stream begins with the next event.
       const request = { filter, after: after ?? answer.last, signal: c.req.raw.signal };
@@ -73,7 +77,7 @@ export const eventRoutes = [
 ];
 
 function vhostOf(c: Context<AppContext>) {
-  return c.env.VHOST.get(c.env.VHOST.idFromName(c.get('apiKey').id));
+  return objectNamed(c.env, 'VHOST', c.get('apiKey').id);
 }
 
 /** Throws SITE_NOT_FOUND if the key may not see the site. */

@@ -4,6 +4,7 @@
  */
 import type { Context } from 'hono';
 import type * as z from 'zod';
+import type { Asker } from '../../../durable-objects/ask-rpc.ts';
 import type { SiteStub } from '../../../durable-objects/env.ts';
 import type { ApiErrorCode } from '../../../protocol/errors.ts';
 import type { JsonText } from '../../../protocol/json-text.ts';
@@ -17,12 +18,9 @@ import { siteParameters, VCP_READ } from './vcp-read.ts';
 
 const MEMBERS: Who = { door: 'member', role: 'VIEWER' };
 
-/** Who reads: a partner with a key, or a member of the organization. */
 export interface Reader {
-  isMember: boolean;
-  /** The id of the key; null for a member. */
-  keyId: string | null;
-  vhosts: Env['VHOST'];
+  asker: Asker;
+  env: Env;
 }
 
 interface SiteRead<Path, Query, Answer> {
@@ -44,6 +42,12 @@ interface SiteRead<Path, Query, Answer> {
   ): Promise<Answer | JsonText | ReadableStream<Uint8Array>>;
 }
 
+/** The key of a request, as a Site needs to know it. */
+export function askerOf(c: Context<AppContext>): Asker {
+  const { partnerId, sees, slug } = c.get('apiKey');
+  return { partnerId, sees, slug };
+}
+
 /** The routes of a read. `name`: the path below the site. */
 export function siteRead<Path, Query, Answer>(
   name: string,
@@ -61,7 +65,7 @@ export function siteRead<Path, Query, Answer>(
       handler: async (c: Context<AppContext>, { params: path, query: given }: Given) => {
         check?.(given);
         const { siteId } = path as z.infer<typeof siteParameters>;
-        const reader = { isMember: false, keyId: c.get('apiKey').id, vhosts: c.env.VHOST };
+        const reader = { asker: askerOf(c), env: c.env };
         return await read(await requireSite(c, siteId), siteId, given, reader, path as Path);
       },
     }),
@@ -73,7 +77,7 @@ export function siteRead<Path, Query, Answer>(
       handler: async (c: Context<AppContext>, { params: path, query: given }: Given) => {
         check?.(given);
         const { id } = await requirePlant(c, (path as z.infer<typeof idParameter>).id);
-        const reader = { isMember: true, keyId: null, vhosts: c.env.VHOST };
+        const reader = { asker: 'member' as const, env: c.env };
         return await read(siteById(c.env, id), id, given, reader, path as Path);
       },
     }),

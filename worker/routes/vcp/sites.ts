@@ -16,7 +16,7 @@ import { jsonList } from '../../http/json-stream.ts';
 import { instantParameter, integerParameter, requireRange } from '../../http/query.ts';
 import { listSites } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-import { siteRead } from './site-read.ts';
+import { askerOf, siteRead } from './site-read.ts';
 import { siteParameters, VCP_READ } from './vcp-read.ts';
 
 export const siteRoutes = [
@@ -56,7 +56,7 @@ export const siteRoutes = [
     errors: ['SITE_NOT_FOUND'],
     handler: async (c, { params }) => {
       const site = await requireSite(c, params.siteId);
-      return new JsonText(await site.readConfig(params.siteId));
+      return new JsonText(await site.readConfig(params.siteId, askerOf(c)));
     },
   }),
   ...siteRead('commands', {
@@ -68,7 +68,7 @@ export const siteRoutes = [
     }),
     answer: {
       description:
-        'A page of the command log, newest first; with `at`, only commands that were recorded at this time or before, as they are now. `total` counts the rows of all pages',
+        'A page of the command log, newest first; with `at`, only commands that were recorded at this time or before, as they are now. `total` counts the rows of all pages. A key reads the commands of its partner and of the people of the organization; with `sees: ORGANIZATION` those of all partners',
       body: z.strictObject({
         items: z.array(commandLogEntry),
         page: z.int().min(1),
@@ -76,8 +76,8 @@ export const siteRoutes = [
         total: z.int().min(0),
       }),
     },
-    read: async (site, siteId, { page, pageSize, at }, { isMember }) => {
-      const { items, total } = await site.readCommands(siteId, page, pageSize, isMember, at);
+    read: async (site, siteId, { page, pageSize, at }, { asker }) => {
+      const { items, total } = await site.readCommands(siteId, page, pageSize, asker, at);
       return jsonObject({ items: new JsonText(items), page, pageSize, total });
     },
   }),
@@ -93,10 +93,10 @@ export const siteRoutes = [
       const { fromMs, toMs } = scheduleRange(query);
       requireRange(fromMs, toMs);
     },
-    read: async (site, siteId, query) => {
+    read: async (site, siteId, query, { asker }) => {
       const range = scheduleRange(query);
       return await jsonList('schedules', null, (after) =>
-        site.readHistory(siteId, { kind: 'schedules', ...range, after }),
+        site.readSchedules(siteId, { ...range, after }, asker),
       );
     },
   }),

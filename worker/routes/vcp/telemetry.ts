@@ -37,9 +37,9 @@ export const telemetryRoutes = [
         'The canonical payload; without data all numbers are null and `dataQuality` is MISSING. With `at`: what it was at that time, from the single readings of the five minutes before it',
       body: latestTelemetry,
     },
-    read: async (site, siteId, { at }, { keyId }) => {
+    read: async (site, siteId, { at }) => {
       const { timestamp, payload } =
-        at === undefined ? await site.readLatestTelemetry(siteId) : await readPast(site, siteId, keyId, at);
+        at === undefined ? await site.readLatestTelemetry(siteId) : await readPast(site, siteId, at);
       const messageId = crypto.randomUUID();
       return { version: VCP_VERSION, messageId, timestamp, source: SOURCE, siteId, payload };
     },
@@ -112,8 +112,8 @@ export const telemetryRoutes = [
   }),
 ];
 
-async function readPast(site: SiteStub, siteId: string, keyId: string | null, atMs: number) {
-  const text = await site.ask({ kind: 'telemetry', siteId, keyId, atMs });
+async function readPast(site: SiteStub, siteId: string, atMs: number) {
+  const text = await site.ask({ kind: 'telemetry', siteId, atMs });
   return JSON.parse(text ?? '') as Pick<LatestTelemetry, 'timestamp' | 'payload'>;
 }
 

@@ -3,5 +3,5 @@ import * as z from 'zod';
 import { uuid } from '../../../protocol/ids.ts';
 import type { Who } from '../../auth/door.ts';
 
-export const VCP_READ: Who = { door: 'api-key', scope: 'vcp:read' };
+export const VCP_READ = { door: 'api-key', scope: 'vcp:read' } as const satisfies Who;
 export const siteParameters = z.object({ siteId: uuid });

@@ -13,16 +13,20 @@ import {
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
+import { tooMany } from '../../http/rate.ts';
 import { askVhost } from '../../lifecycle/webhook.ts';
 import { writeAudit } from '../../registry/audit.ts';
+import { releaseUrl, reserveUrl } from '../../registry/webhook-urls.ts';
 import { markEnabled, type OwnedWebhook, webhookRecordOf } from '../../registry/webhooks.ts';
 import { route } from '../../route.ts';
 import {
   entryOf,
   keyEnded,
   ORG_ADMIN,
+  POSTING_ADMIN,
   requirePostRate,
   requireWebhook,
+  urlTaken,
   type WebhookEvent,
   webhookNotFound,
 } from './webhook-of.ts';
@@ -45,7 +49,7 @@ export const webhookDeliveryRoutes = [
   }),
   route('POST /api/v1/partner/webhooks/{id}/test', {
     summary: 'Post a test message to the receiver of a webhook',
-    who: ORG_ADMIN,
+    who: POSTING_ADMIN,
     params: idParameter,
     answer: {
       description: 'The attempt. It changes nothing else, whatever the receiver answers',
@@ -65,17 +69,20 @@ export const webhookDeliveryRoutes = [
     summary: 'List the last attempts of a webhook',
     who: ORG_ADMIN,
     params: idParameter,
-    answer: { description: 'The last 200 attempts, newest first', body: webhookAttempts },
+    answer: {
+      description: 'The last 200 attempts, newest first, and whether posts wait for the next minute',
+      body: webhookAttempts,
+    },
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params: { id } }) => {
       const { row } = await requireWebhook(c, id);
-      const { attempts } = await ask(c, row, { kind: 'attempts' });
-      return { attempts: attempts.toReversed() };
+      const { attempts, delivery } = await ask(c, row, { kind: 'attempts' });
+      return { attempts: attempts.toReversed(), held: delivery.held };
     },
   }),
   route('POST /api/v1/partner/webhooks/{id}/recover', {
     summary: 'Deliver events again',
-    who: ORG_ADMIN,
+    who: POSTING_ADMIN,
     params: idParameter,
     body: z.strictObject({ since: z.string() }),
     examples: { body: { since: '2026-01-15T10:00:00Z' } },
@@ -84,11 +91,12 @@ export const webhookDeliveryRoutes = [
         'How far the events are delivered now: all events since then that are still kept follow again, in order and with the same ids',
       body: webhookItem,
     },
-    errors: ['NOT_FOUND', 'CONFLICT'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'TOO_MANY_REQUESTS'],
     handler: async (c, { params: { id }, body }) => {
       const found = await requireWebhook(c, id);
       const now = Date.now();
       const sinceMs = requirePast(body.since, now);
+      await requirePostRate(c);
       const answer = await ask(c, found.row, { kind: 'recover', sinceMs });
       await note(c, 'webhook.recovered', id, { since: formatInstant(sinceMs) });
       return itemOf(found, answer, now);
@@ -96,7 +104,7 @@ export const webhookDeliveryRoutes = [
   }),
   route('POST /api/v1/partner/webhooks/{id}/resend', {
     summary: 'Deliver one event again',
-    who: ORG_ADMIN,
+    who: POSTING_ADMIN,
     params: idParameter,
     body: z.strictObject({ sequence: z.int().min(1) }),
     examples: { body: { sequence: 1_767_225_600_001 } },
@@ -117,18 +125,23 @@ export const webhookDeliveryRoutes = [
   }),
   route('POST /api/v1/partner/webhooks/{id}/enable', {
     summary: 'Enable a webhook that was disabled, or try again at once',
-    who: ORG_ADMIN,
+    who: POSTING_ADMIN,
     params: idParameter,
     answer: {
       description: 'The webhook. Its events follow from where it stopped, as far as they are still kept',
       body: webhookItem,
     },
-    errors: ['NOT_FOUND', 'CONFLICT'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'TOO_MANY_REQUESTS'],
     handler: async (c, { params: { id } }) => {
       const found = await requireWebhook(c, id);
       const now = Date.now();
       await requirePostRate(c);
-      const answer = await ask(c, found.row, { kind: 'enable' });
+      const reserved = await reserveUrl(c.env.DB, found.row, now);
+      if (reserved !== 'free') throw urlTaken(reserved);
+      const answer = await ask(c, found.row, { kind: 'enable' }).catch(async (error: unknown) => {
+        await releaseUrl(c.env.DB, found.row);
+        throw error;
+      });
       await markEnabled(c.env.DB, found.row, answer, entryOf(c, 'webhook.enabled', id, {}), now);
       return itemOf(found, answer, now);
     },
@@ -151,6 +164,18 @@ async function ask(c: Context<AppContext>, row: OwnedWebhook['row'], question: W
   switch (answer.refused) {
     case 'ended':
       throw keyEnded();
+    case 'held': {
+      const { by, perMinute, until } = answer.held;
+      const whose =
+        by === 'ORGANIZATION' ? 'of all webhooks of the organization' : 'to the host name of the URL';
+      const seconds = Math.max(1, Math.ceil((Date.parse(until) - Date.now()) / 1_000));
+      throw tooMany(`More than ${perMinute} posts in a minute ${whose}`, seconds);
+    }
+    case 'recovered':
+      throw tooMany(
+        'The webhook may recover events once a minute',
+        Math.max(1, Math.ceil(answer.waitMs / 1_000)),
+      );
     case 'busy':
       throw conflict('A test or a resend of this webhook is under way: wait for its answer');
     case 'not-enabled':

@@ -2,7 +2,7 @@
 
 import type { Context } from 'hono';
 import * as z from 'zod';
-import { webhookUrlFault } from '../../../durable-objects/registry/webhook-url.ts';
+import { webhookUrlFaultIn } from '../../../durable-objects/registry/webhook-url.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
@@ -36,15 +36,17 @@ import {
   entryOf,
   keyEnded,
   ORG_ADMIN,
+  POSTING_ADMIN,
   requirePostRate,
   requireWebhook,
+  urlTaken,
   webhookNotFound,
 } from './webhook-of.ts';
 
 export const webhookRoutes = [
   route('POST /api/v1/partner/webhooks', {
     summary: 'Create a webhook',
-    who: ORG_ADMIN,
+    who: POSTING_ADMIN,
     body: webhookRequest,
     examples: {
       body: {
@@ -57,7 +59,7 @@ export const webhookRoutes = [
     answer: {
       status: 201,
       description:
-        'The webhook and its secret, shown only once. It gets the events from now on, as soon as its receiver has answered webhook.verify with 2xx',
+        'The webhook and its secret, shown only once. It gets the events from now on, as soon as its receiver has answered webhook.verify with 2xx and the challenge of the message',
       body: createdWebhook,
     },
     errors: ['API_KEY_NOT_FOUND', 'CONFLICT'],
@@ -74,6 +76,7 @@ export const webhookRoutes = [
       const seal = (id: string) => sealSecret(c.env, id, secret);
       const made = await createWebhook(c.env.DB, organizationId, body, seal, audit, now);
       if (made === 'full') throw limitReached('API key', LIMIT.webhooksPerKey, 'webhooks: delete one first');
+      if (typeof made === 'string') throw urlTaken(made);
       announceLater(c, made.change);
       const { revokedAtMs, expiresAtMs } = key;
       return { webhook: webhookRecordOf({ row: made.row, revokedAtMs, expiresAtMs }, now), secret };
@@ -101,7 +104,7 @@ export const webhookRoutes = [
     examples: { body: { types: ['ack', 'execution'], description: 'Trading desk, acknowledgements' } },
     answer: {
       description:
-        'The webhook. With another `url` it is PENDING until the receiver has answered webhook.verify',
+        'The webhook. With another `url` it is PENDING until the receiver has answered webhook.verify with its challenge',
       body: webhookRecord,
     },
     errors: ['NOT_FOUND', 'CONFLICT'],
@@ -120,6 +123,8 @@ export const webhookRoutes = [
       });
       const changed = await changeWebhook(c.env.DB, found.row, body, audit, now);
       if (changed === 'gone') throw webhookNotFound();
+      if (changed === 'changed') throw changedMeanwhile();
+      if (typeof changed === 'string') throw urlTaken(changed);
       await announce(c, changed.change);
       return webhookRecordOf({ ...found, row: changed.row }, now);
     },
@@ -161,12 +166,16 @@ export const webhookRoutes = [
       };
       const audit = entryOf(c, 'webhook.secret_rotated', id, {});
       const changed = await changeWebhook(c.env.DB, row, columns, audit, now);
-      if (changed === 'gone') throw conflict('Another request has changed the webhook: try again');
+      if (typeof changed === 'string') throw changedMeanwhile();
       announceLater(c, changed.change);
       return { secret, previousSecretUntil: formatInstant(previousUntilMs) };
     },
   }),
 ];
+
+function changedMeanwhile(): ApiError {
+  return conflict('Another request has changed the webhook: try again');
+}
 
 /** The URL for audit events: its path and query may be secret, and more members read audit events than webhooks. */
 function originOf(url: string): string {
@@ -174,7 +183,7 @@ function originOf(url: string): string {
 }
 
 function requireUrl(c: Context<AppContext>, url: string): void {
-  const fault = webhookUrlFault(url, c.env.WEBHOOK_PRIVATE === 'allow');
+  const fault = webhookUrlFaultIn(c.env, url);
   if (fault !== undefined) throw invalidBody(`url: ${fault}`);
 }
 

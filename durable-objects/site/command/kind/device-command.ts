@@ -148,7 +148,14 @@ const judgeSums: Stage<DeviceCommand> = ({ view, items }) => {
       view,
     );
     if (demanding.length + before.length < 2) continue;
-    const why = overLimit(view, limit, sumKw([...demanding, ...before]));
+    const whole = overLimit(view, limit, sumKw([...demanding, ...before]));
+    const shown = before.filter(({ isHidden }) => !isHidden);
+    // A partner reads its own part of the sum [C-15.1].
+    const how = 'together with the commands of other partners exceeds';
+    const why =
+      whole?.violation && shown.length < before.length
+        ? violated({ ...whole.violation, value: sumKw([...demanding, ...shown]), how })
+        : whole;
     if (why) for (const { judged } of demanding) Object.assign(judged, { refusal: why, stage: 'constraint' });
   }
   return undefined;
