@@ -13,6 +13,7 @@ import {
   user,
 } from './api/session.ts';
 import { CallButton } from './parts/form.tsx';
+import { ClockNotice } from './parts/format.tsx';
 import { Failure } from './parts/load.tsx';
 import { chooseTheme, THEMES, type Theme, theme } from './parts/theme.ts';
 import { go, match, NavLink, url } from './router.tsx';
@@ -114,6 +115,7 @@ function Frame() {
       <Navigation />
       {/* Another organization has other data: all screens begin again. */}
       <main id="main" tabIndex={-1} key={own?.organizationId}>
+        <ClockNotice />
         {!own ? (
           <NoOrganization />
         ) : found?.params ? (

@@ -92,6 +92,8 @@ export const T = {
     unknown: 'unknown',
     noData: 'no data',
     more: 'Show more',
+    clock: (by: string, isAhead: boolean) =>
+      `The clock of this computer is ${by} ${isAhead ? 'ahead' : 'behind'}. Times here are those of the platform.`,
     ago: (age: string) => `${age} ago`,
     firstOf: (shown: number, total: number) => `The first ${shown} of ${total}.`,
   },
@@ -270,8 +272,22 @@ export const T = {
     rated: 'Rated',
     until: (time: string) => `until ${time}`,
   },
+  numbers: {
+    empty: () => 'Enter a number.',
+    sign: (text: string) => `"${text}" has a sign: enter it without one.`,
+    unclear: (text: string) =>
+      `"${text}" may mean thousands or decimals: enter all digits without a mark, or one decimal more or less.`,
+    marks: (text: string) => `"${text}" has marks between thousands: enter it without them.`,
+    number: (text: string) => `"${text}" is no number: enter digits with a comma or a dot.`,
+    digits: (text: string) => `"${text}" has too many digits: at most 15 are kept.`,
+    whole: (text: string) => `"${text}" is not a whole number.`,
+    min: (text: string, { min }: { min?: number }) => `"${text}" is below ${min}.`,
+    max: (text: string, { max }: { max?: number }) => `"${text}" is above ${max}.`,
+  },
   control: {
     title: 'Control',
+    understood: (kilowatts: number, direction: string, seconds: number | undefined) =>
+      `${kilowatts} kW, ${direction}${seconds === undefined ? '' : `, for ${seconds} s`}`,
     families: { 'site-setpoint': 'Setpoint', mode: 'Mode', emergency: 'Emergency' },
     ask: 'Show what would happen',
     confirm: 'What would happen',
@@ -532,7 +548,7 @@ export const T = {
     secret: 'Secret of the webhook',
     key: 'Key',
     url: 'Address',
-    urlHint: 'https, with a host name.',
+    urlHint: 'https, with a public host name. The receiver must answer webhook.verify with its challenge.',
     test: 'Send a test message',
     deleteHint: 'The platform posts nothing more to it, and its attempts are deleted.',
     recover: 'Deliver again',
@@ -543,6 +559,11 @@ export const T = {
     failures: 'Failed attempts in a row',
     failingSince: 'Failing since',
     nextAttempt: 'Next attempt',
+    held: 'Posts wait',
+    heldBy: (by: 'ORGANIZATION' | 'HOST', perMinute: number) =>
+      by === 'HOST'
+        ? `for the next minute: over ${perMinute} posts a minute to its host name`
+        : `for the next minute: over ${perMinute} posts a minute of the organization`,
     missed: 'Missed',
     missedBefore: (sequence: number) => `the events before ${sequence}, which are not kept any more`,
     resend: 'Send it again',

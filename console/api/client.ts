@@ -6,6 +6,7 @@ import createClient, { type Middleware } from 'openapi-fetch';
 import type { paths } from '../../dist/console/api.d.ts';
 import type { ApiErrorCode } from '../../protocol/errors.ts';
 import { T } from '../texts.ts';
+import { noteAnswer } from './clock.ts';
 import { organizationId, signedOut } from './session.ts';
 
 const REFRESH = '/api/v1/auth/refresh';
@@ -42,13 +43,13 @@ let restsUntilMs = 0;
 
 /** Whether the page may read again by itself: it is seen, and the API has not asked it to wait. */
 export function mayPoll(): boolean {
-  return !document.hidden && Date.now() >= restsUntilMs;
+  return !document.hidden && performance.now() >= restsUntilMs;
 }
 
 function noteRest(answer: Response): void {
   if (answer.status !== 429) return;
   const seconds = Number(answer.headers.get('retry-after'));
-  restsUntilMs = Date.now() + Math.max(1, seconds || 1) * 1_000;
+  restsUntilMs = performance.now() + Math.max(1, seconds || 1) * 1_000;
 }
 
 /**
@@ -91,6 +92,7 @@ export async function send(request: Request): Promise<Response> {
   ]);
   try {
     const answer = await fetch(request, { signal });
+    noteAnswer(answer);
     noteRest(answer);
     if (answer.status !== 401 || OPEN.test(pathname)) return answer;
     if ((await refresh(before)) === 'renewed') {

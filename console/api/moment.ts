@@ -1,6 +1,8 @@
 /** What the screen of a site shows of an earlier moment, in four calls. */
+
 import { alertStatusAt, commandAt } from './as-it-was.ts';
 import { api, read } from './client.ts';
+import { platformNow } from './clock.ts';
 import { ALERTS, COMMANDS, explain } from './site.ts';
 import type { Alert, Command, Explanation, Latest } from './types.ts';
 
@@ -27,7 +29,7 @@ const known = new Map<string, { moment: Moment; untilMs: number }>();
 export async function readMoment(id: string, atMs: number): Promise<Moment> {
   const name = `${id} ${atMs}`;
   const before = known.get(name);
-  if (before && Date.now() < before.untilMs) return before.moment;
+  if (before && performance.now() < before.untilMs) return before.moment;
   const at = new Date(atMs).toISOString();
   const path = { id };
   const [explanation, latest, { items }, { data }] = await Promise.all([
@@ -40,8 +42,11 @@ export async function readMoment(id: string, atMs: number): Promise<Moment> {
     ...{ explanation, latest, commands: items.map((command) => commandAt(command, atMs)) },
     alerts: (data as Alert[]).map((alert) => ({ ...alert, status: alertStatusAt(alert, atMs) })),
   };
-  const now = Date.now();
-  known.set(name, { moment, untilMs: now - atMs > SETTLED_MS ? Number.POSITIVE_INFINITY : now + YOUNG_MS });
+  const now = performance.now();
+  known.set(name, {
+    moment,
+    untilMs: platformNow() - atMs > SETTLED_MS ? Number.POSITIVE_INFINITY : now + YOUNG_MS,
+  });
   const [oldest] = known.keys();
   if (known.size > KEPT && oldest !== undefined) known.delete(oldest);
   return moment;

@@ -1,6 +1,8 @@
 /** The values of the rows in the list of sites. They outlive the rows: a reader who comes back sees the last ones at once. */
+
 import { type Signal, signal } from '@preact/signals';
 import { api, mayPoll, read } from './client.ts';
+import { platformNow } from './clock.ts';
 import { explain } from './site.ts';
 import type { Latest, Point } from './types.ts';
 
@@ -32,10 +34,10 @@ export class RowValues {
   readonly points: Signal<Point[]> = signal([]);
   readonly attention: Signal<Attention | undefined> = signal(undefined);
   readonly hasFailed = signal(false);
-  attentionAtMs = 0;
+  attentionAtMs = Number.NEGATIVE_INFINITY;
   readonly #id: string;
-  #latestAtMs = 0;
-  #hourAtMs = 0;
+  #latestAtMs = Number.NEGATIVE_INFINITY;
+  #hourAtMs = Number.NEGATIVE_INFINITY;
   #isReading = false;
 
   constructor(id: string) {
@@ -56,7 +58,7 @@ export class RowValues {
   }
 
   async readAttention(): Promise<void> {
-    this.attentionAtMs = Date.now();
+    this.attentionAtMs = performance.now();
     const query = { pageSize: COMMANDS };
     const [{ waiting, measured }, { items }] = await Promise.all([
       explain(this.#id, null),
@@ -74,7 +76,7 @@ export class RowValues {
   }
 
   async #read(): Promise<void> {
-    const now = Date.now();
+    const now = performance.now();
     const isLatestDue = now - this.#latestAtMs >= LATEST_MS;
     try {
       // The time of the try counts: a site that cannot be read is not asked more often than others.
@@ -115,9 +117,9 @@ export function attentionOf(id: string): Attention | undefined {
 
 /** The site that nobody has looked at for the longest time, if that is long ago. */
 export function leastKnown(ids: readonly string[]): string | undefined {
-  let [found, oldestMs]: [string | undefined, number] = [undefined, Date.now() - 10 * ATTENTION_MS];
+  let [found, oldestMs]: [string | undefined, number] = [undefined, performance.now() - 10 * ATTENTION_MS];
   for (const id of ids) {
-    const atMs = known.get(id)?.attentionAtMs ?? 0;
+    const atMs = known.get(id)?.attentionAtMs ?? Number.NEGATIVE_INFINITY;
     if (atMs < oldestMs) [found, oldestMs] = [id, atMs];
   }
   return found;
@@ -140,7 +142,7 @@ async function inTurn(work: () => Promise<void>): Promise<void> {
 
 /** The course of the last hour; of a site that has just begun, its first readings. */
 async function readHour(id: string): Promise<Point[]> {
-  const now = Date.now();
+  const now = platformNow();
   const course = async (granularity: 'raw' | '5m', sinceMs: number) => {
     const [from, to] = [new Date(now - sinceMs).toISOString(), new Date(now).toISOString()];
     const query = { metric: 'gridPowerKw', from, to, granularity };

@@ -1,6 +1,8 @@
 /** What the screen of a site reads, and how it follows the site. */
+
 import { type Signal, signal } from '@preact/signals';
 import { api, type CallError, callError, mayPoll, read } from './client.ts';
+import { platformNow } from './clock.ts';
 import { openPlantStream, type StreamedEvent, type StreamState } from './stream.ts';
 import type {
   Alert,
@@ -68,7 +70,7 @@ export async function explain(id: string, atMs: number | null): Promise<Explanat
 
 export async function readHistory(id: string, name: RangeName): Promise<Point[]> {
   const { ms, granularity } = RANGES[name];
-  const [from, to] = [new Date(Date.now() - ms).toISOString(), new Date().toISOString()];
+  const [from, to] = [new Date(platformNow() - ms).toISOString(), new Date(platformNow()).toISOString()];
   const query = { metric: 'gridPowerKw', from, to, granularity };
   const call = api.GET('/api/v1/plants/{id}/telemetry', { params: { path: { id }, query } });
   return (await read(call)).readings;
@@ -82,7 +84,10 @@ export interface Changes {
 
 /** The changes of the range, with what was in force at its begin as the first one. */
 export async function readChanges(id: string, name: RangeName): Promise<Changes> {
-  const [from, to] = [new Date(Date.now() - RANGES[name].ms).toISOString(), new Date().toISOString()];
+  const [from, to] = [
+    new Date(platformNow() - RANGES[name].ms).toISOString(),
+    new Date(platformNow()).toISOString(),
+  ];
   const before = await explain(id, Date.parse(from));
   const changes: PlanChange[] = [];
   if (before.target)
@@ -117,7 +122,7 @@ export class LiveSite {
   /** Grows when the plan may have changed. */
   readonly changed = signal(0);
   /** When the values were last read; the platform may be away. */
-  readonly readAtMs = signal(Date.now());
+  readonly readAtMs = signal(platformNow());
   readonly hasFailed = signal(false);
   /** Why commands, alerts and the explanation could not be read; undefined: they were. */
   readonly error: Signal<CallError | undefined> = signal(undefined);
@@ -127,7 +132,7 @@ export class LiveSite {
   #isReadingLatest = false;
   #isReading = false;
   #mustReadAgain = false;
-  #readAllAtMs = 0;
+  #readAllAtMs = Number.NEGATIVE_INFINITY;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(id: string) {
@@ -169,7 +174,7 @@ export class LiveSite {
 
   /** Reads commands, alerts and the explanation again: soon, and not more often than the rate of the API allows. */
   readSoon(): void {
-    const waitMs = Math.max(SETTLE_MS, this.#readAllAtMs + APART_MS - Date.now());
+    const waitMs = Math.max(SETTLE_MS, this.#readAllAtMs + APART_MS - performance.now());
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       void this.#readAll();
@@ -180,10 +185,10 @@ export class LiveSite {
     this.#mustReadAgain = this.#isReading;
     if (!mayPoll() || this.#isReading) return;
     this.#isReading = true;
-    this.#readAllAtMs = Date.now();
+    this.#readAllAtMs = performance.now();
     const path = { path: { id: this.#id } };
-    // The list of a time to come is that of the open alerts, however the clock of this computer goes.
-    const open = { plantId: this.#id, at: new Date(Date.now() + DAY).toISOString(), limit: ALERTS };
+    // The list of a time to come is that of the open alerts.
+    const open = { plantId: this.#id, at: new Date(platformNow() + DAY).toISOString(), limit: ALERTS };
     try {
       const [{ items }, { data: alerts }, explanation, plant] = await Promise.all([
         read(api.GET('/api/v1/plants/{id}/commands', { params: { ...path, query: { pageSize: COMMANDS } } })),
@@ -224,7 +229,7 @@ export class LiveSite {
   }
 
   #show(latest: Latest): void {
-    this.readAtMs.value = Date.now();
+    this.readAtMs.value = platformNow();
     const { timestamp } = latest;
     const isNew = timestamp !== this.latest.value?.timestamp;
     this.latest.value = latest;

@@ -70,7 +70,7 @@ async function follow(
   while (!gone.aborted) {
     // A page that nobody sees holds no connection: a browser has few of them for one origin.
     await untilVisible(gone);
-    const beganAtMs = Date.now();
+    const beganAtMs = performance.now();
     const over = new AbortController();
     const onHidden = () => document.hidden && over.abort();
     document.addEventListener('visibilitychange', onHidden);
@@ -102,7 +102,7 @@ async function follow(
       over.abort();
     }
     // The platform ends a stream after 15 minutes; a new one goes on at once.
-    const hasWorked = Date.now() - beganAtMs > WORKED_MS;
+    const hasWorked = performance.now() - beganAtMs > WORKED_MS;
     if (hasWorked) pauseMs = SHORTEST_PAUSE_MS;
     if (gone.aborted || document.hidden || hasWorked) continue;
     state.value = 'lost';

@@ -1,17 +1,26 @@
 /** Numbers with units, and times in the zone of the reader with UTC on hover. */
 import { signal } from '@preact/signals';
+import { offsetMs, platformNow } from '../api/clock.ts';
 import { T } from '../texts.ts';
+
+/** The least difference of the clocks that is shown. */
+const NOTICED_MS = 60_000;
 
 const number = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 const time = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const day = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short' });
 const year = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short', year: 'numeric' });
 
-/** The time, once a second, for what counts time. */
-export const now = signal(Date.now());
+/** The platform's time, once a second, for what counts time. */
+export const now = signal(platformNow());
+const noteTime = () => {
+  now.value = platformNow();
+};
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now();
+  if (!document.hidden) noteTime();
 }, 1_000);
+// What was shown before the platform's time was known is shown again.
+offsetMs.subscribe(noteTime);
 
 export function kw(value: number | null | undefined): string {
   return value === null || value === undefined ? T.common.unknown : `${number.format(value)} kW`;
@@ -30,8 +39,9 @@ export function ms(value: number): string {
 }
 
 export function localTime(at: Date): string {
-  const isToday = at.toDateString() === new Date().toDateString();
-  const isThisYear = at.getFullYear() === new Date().getFullYear();
+  const today = new Date(platformNow());
+  const isToday = at.toDateString() === today.toDateString();
+  const isThisYear = at.getFullYear() === today.getFullYear();
   if (isToday) return time.format(at);
   return `${(isThisYear ? day : year).format(at)} ${time.format(at)}`;
 }
@@ -54,6 +64,18 @@ export function Ago({ at }: { at: string | null | undefined }) {
     <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`}>
       {age < 2_000 ? T.common.now : T.common.ago(shortAge(age))}
     </time>
+  );
+}
+
+/** Says that the clock of this computer is wrong. */
+export function ClockNotice() {
+  const byMs = Math.abs(offsetMs.value);
+  if (byMs < NOTICED_MS) return null;
+  const age = shortAge(Math.round(byMs / 60_000) * 60_000);
+  return (
+    <p class="notice" role="status">
+      {T.common.clock(age, offsetMs.value < 0)}
+    </p>
   );
 }
 

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import { T } from '../texts.ts';
+import { escaped } from './escaped.ts';
 
 export type Tone = 'good' | 'warning' | 'bad' | 'quiet' | 'info';
 
@@ -82,7 +83,7 @@ export function Copy({ text, label = T.common.copy }: { text: string; label?: st
   );
 }
 
-/** Code to copy. It can be scrolled with the keyboard. `exact`: what is copied, if it is shown in another form. */
+/** Code to copy, shown with its unseen characters escaped. It can be scrolled with the keyboard. `exact`: what is copied, if it is shown in another form. */
 export function Code({ text, label, exact = text }: { text: string; label: string; exact?: string }) {
   return (
     <figure class="code">
@@ -91,7 +92,7 @@ export function Code({ text, label, exact = text }: { text: string; label: strin
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long line is scrolled with the keyboard. */}
       <section class="scroll" tabIndex={0} aria-label={label}>
-        <pre>{text}</pre>
+        <pre>{escaped(text)}</pre>
       </section>
     </figure>
   );

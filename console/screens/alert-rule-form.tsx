@@ -4,6 +4,7 @@ import { api, read } from '../api/client.ts';
 import type { AlertRule, Device, Member, Plant } from '../api/types.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { CallForm, Checks, Choices, Field } from '../parts/form.tsx';
+import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { T } from '../texts.ts';
 import { SEVERITIES } from './trouble.ts';
 
@@ -53,9 +54,9 @@ export function RuleForm({
       severity: text('severity') as AlertRule['severity'],
       metric: text('metric'),
       operator: operator.value,
-      ...(operator.value === 'ABSENT' ? {} : { threshold: Number(text('threshold')) }),
-      forSeconds: Number(text('forSeconds')),
-      cooldownSeconds: Number(text('cooldownSeconds')),
+      ...(operator.value === 'ABSENT' ? {} : { threshold: numberIn(form, 'threshold') ?? 0 }),
+      forSeconds: numberIn(form, 'forSeconds') ?? 0,
+      cooldownSeconds: numberIn(form, 'cooldownSeconds') ?? 0,
       mailTo: form.getAll('mailTo').map(String),
     };
     if (edited === 'new') {
@@ -124,18 +125,28 @@ export function RuleForm({
           )}
         </Field>
         {operator.value !== 'ABSENT' && (
-          <NumberField name="threshold" label={T.alertRules.threshold} first={first.threshold} step="any" />
+          <NumberField
+            name="threshold"
+            label={T.alertRules.threshold}
+            first={first.threshold}
+            sign
+            required
+          />
         )}
         <NumberField
           name="forSeconds"
           label={T.alertRules.forSeconds}
           first={first.forSeconds}
+          integer
+          required
           min={operator.value === 'ABSENT' ? 1 : 0}
         />
         <NumberField
           name="cooldownSeconds"
           label={T.alertRules.cooldown}
           first={first.cooldownSeconds}
+          integer
+          required
           min={60}
         />
         <Checks
@@ -170,37 +181,6 @@ function AboutField({ around: { plants, devices } }: { around: Around }) {
             <Choices of={devices.map(({ id, name }) => ({ id: `device ${id}`, name }))} />
           </optgroup>
         </select>
-      )}
-    </Field>
-  );
-}
-
-function NumberField({
-  name,
-  label,
-  first,
-  min,
-  step = '1',
-}: {
-  name: string;
-  label: string;
-  first: number | null;
-  min?: number;
-  step?: string;
-}) {
-  const bound = min === undefined ? {} : { min };
-  return (
-    <Field label={label}>
-      {(attributes) => (
-        <input
-          {...attributes}
-          {...bound}
-          name={name}
-          type="number"
-          step={step}
-          required
-          {...(first === null ? {} : { defaultValue: first })}
-        />
       )}
     </Field>
   );

@@ -109,7 +109,7 @@ function Events({ filter }: { filter: Filter }) {
                   <th scope="row">
                     {event} {count > 1 && <span class="muted">{T.audit.times(count)}</span>}
                   </th>
-                  <td>{actor.name ?? actor.type}</td>
+                  <td class="name">{actor.name ?? actor.type}</td>
                   <td>{target ? `${target.type} ${target.id.slice(0, 8)}` : ''}</td>
                   <td>{address ?? ''}</td>
                   <td>

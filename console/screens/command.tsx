@@ -5,6 +5,7 @@ import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import { openPlantStream } from '../api/stream.ts';
 import type { Command, DryRun, Timeline } from '../api/types.ts';
+import { escaped } from '../parts/escaped.ts';
 import { CallButton } from '../parts/form.tsx';
 import { ms, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
@@ -38,16 +39,16 @@ export function CommandScreen({
   // Each event of the plant may be about this command.
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let readAtMs = 0;
+    let readAtMs = Number.NEGATIVE_INFINITY;
     const stream = openPlantStream(plantId, ({ kind }) => {
       if (kind === 'telemetry' || timer !== undefined) return;
       timer = setTimeout(
         () => {
           timer = undefined;
-          readAtMs = Date.now();
+          readAtMs = performance.now();
           void reload.current();
         },
-        Math.max(SETTLE_MS, readAtMs + APART_MS - Date.now()),
+        Math.max(SETTLE_MS, readAtMs + APART_MS - performance.now()),
       );
     });
     return () => {
@@ -187,10 +188,10 @@ function detailsOf(command: Command, plantId: string) {
   const { validFrom, validUntil, rejectionCode, message, reason, targetValueKw, actualValueKw } = command;
   const all = [
     [T.command.id, id],
-    [T.command.messageId, messageId],
-    [T.command.correlationId, correlationId],
-    [T.command.routingKey, routingKey],
-    [T.command.source, keyPrefix ?? source],
+    [T.command.messageId, escaped(messageId)],
+    [T.command.correlationId, correlationId && escaped(correlationId)],
+    [T.command.routingKey, escaped(routingKey)],
+    [T.command.source, keyPrefix ?? escaped(source)],
     [T.command.priority, priority],
     [T.command.target, target],
     [T.command.validFrom, validFrom && <Time at={validFrom} />],
@@ -200,7 +201,7 @@ function detailsOf(command: Command, plantId: string) {
       actualValueKw === undefined ? undefined : T.command.ofTarget(actualValueKw, targetValueKw),
     ],
     [T.command.rejection, rejectionCode],
-    [T.command.text, message],
+    [T.command.text, message && escaped(message)],
     [T.command.reason, reason && <Reason text={reason} plantId={plantId} />],
   ] as const;
   return all.filter(([, value]) => value !== undefined && value !== null && value !== '');

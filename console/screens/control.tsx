@@ -3,10 +3,12 @@ import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { OPERATING_MODES } from '../../protocol/enums.ts';
 import { api, read } from '../api/client.ts';
+import { platformNow } from '../api/clock.ts';
 import type { DryRun } from '../api/types.ts';
 import { ConfirmField, Dialog } from '../parts/dialog.tsx';
 import { CallForm, Field } from '../parts/form.tsx';
 import { kw, localTime } from '../parts/format.tsx';
+import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { Badge, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
@@ -23,6 +25,8 @@ interface Asked {
   /** Of a setpoint: its window begins at this time. */
   payloadAt(nowMs: number): Record<string, unknown>;
   answer: DryRun;
+  /** A setpoint as the console has read it. */
+  understood: string | undefined;
 }
 
 const FAMILIES: readonly Family[] = ['site-setpoint', 'mode', 'emergency'];
@@ -32,11 +36,11 @@ export function ControlPanel({ plantId, sent, mode }: { plantId: string; sent: (
   const asked = useSignal<Asked | undefined>(undefined);
   const ask = async (form: FormData) => {
     const payloadAt = (nowMs: number) => payloadOf(family.value, form, nowMs);
-    const body = { family: family.value, payload: payloadAt(Date.now()) };
+    const body = { family: family.value, payload: payloadAt(platformNow()) };
     const answer = await read(
       api.POST('/api/v1/plants/{id}/commands/dry-run', { params: { path: { id: plantId } }, body }),
     );
-    asked.value = { family: family.value, payloadAt, answer };
+    asked.value = { family: family.value, payloadAt, answer, understood: understoodOf(family.value, form) };
   };
   return (
     <Panel title={T.control.title}>
@@ -79,24 +83,29 @@ function payloadOf(family: Family, form: FormData, from: number): Record<string,
   const reason = text('reason') === '' ? {} : { reason: text('reason') };
   if (family === 'mode') return { mode: text('mode'), ...reason };
   if (family === 'emergency') return { type: text('type'), ...reason };
-  const seconds = Number(text('seconds'));
+  const seconds = numberIn(form, 'seconds');
   return {
     type: 'POWER',
-    targetValueKw: Number(text('kw')),
+    targetValueKw: numberIn(form, 'kw'),
     direction: text('direction'),
     includeConsumption: true,
     priority: text('priority'),
     validFrom: new Date(from).toISOString(),
-    ...(seconds > 0 ? { validUntil: new Date(from + seconds * 1_000).toISOString() } : {}),
+    ...(seconds === undefined ? {} : { validUntil: new Date(from + seconds * 1_000).toISOString() }),
   };
+}
+
+function understoodOf(family: Family, form: FormData): string | undefined {
+  if (family !== 'site-setpoint') return undefined;
+  const direction = form.get('direction') === 'EXPORT' ? 'EXPORT' : 'IMPORT';
+  const { directions, understood } = T.control;
+  return understood(numberIn(form, 'kw') ?? 0, directions[direction], numberIn(form, 'seconds'));
 }
 
 function SetpointFields() {
   return (
     <div class="fields">
-      <Field label={T.control.power}>
-        {(attributes) => <input {...attributes} name="kw" type="number" min="0" step="any" required />}
-      </Field>
+      <NumberField name="kw" label={T.control.power} min={0} required />
       <Field label={T.control.direction}>
         {(attributes) => (
           <select {...attributes} name="direction">
@@ -113,9 +122,7 @@ function SetpointFields() {
           </select>
         )}
       </Field>
-      <Field label={T.control.duration} hint={T.control.durationHint}>
-        {(attributes) => <input {...attributes} name="seconds" type="number" min="0" step="1" />}
-      </Field>
+      <NumberField name="seconds" label={T.control.duration} hint={T.control.durationHint} min={1} integer />
     </div>
   );
 }
@@ -162,7 +169,7 @@ function ReasonField() {
 }
 
 function Confirm({
-  asked: { family, payloadAt, answer },
+  asked: { family, payloadAt, answer, understood },
   plantId,
   close,
   sent,
@@ -180,7 +187,7 @@ function Confirm({
   const isRejected = acknowledgement.status === 'REJECTED';
   const word = family === 'emergency' ? String(payloadAt(0).type) : undefined;
   const send = async () => {
-    body.current ??= { family, payload: payloadAt(Date.now()), idempotencyKey: crypto.randomUUID() };
+    body.current ??= { family, payload: payloadAt(platformNow()), idempotencyKey: crypto.randomUUID() };
     const result = await read(
       api.POST('/api/v1/plants/{id}/commands', { params: { path: { id: plantId } }, body: body.current }),
     );
@@ -190,6 +197,7 @@ function Confirm({
   };
   return (
     <Dialog title={T.control.confirm} close={close}>
+      {understood !== undefined && <p>{understood}</p>}
       <DryRunResult answer={answer} />
       {done.value !== undefined ? (
         <p class="notice" role="status" tabIndex={-1} ref={(one) => one?.focus()}>

@@ -5,6 +5,7 @@ import { readKeys } from '../api/lists.ts';
 import { organizationId } from '../api/session.ts';
 import type { DeadLetter } from '../api/types.ts';
 import { ConfirmButton } from '../parts/dialog.tsx';
+import { escaped } from '../parts/escaped.ts';
 import { CallButton, Choices, Field } from '../parts/form.tsx';
 import { localTime, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
@@ -105,12 +106,12 @@ function Letter({
   after: (call: Promise<unknown>) => Promise<void>;
 }) {
   const at = { params: { path: { id }, query: { keyId } } };
-  const about = `${localTime(new Date(deadLetteredAt))} ${routingKey}`;
+  const about = `${localTime(new Date(deadLetteredAt))} ${escaped(routingKey)}`;
   return (
     <li>
       <details>
         <summary>
-          <Time at={deadLetteredAt} /> <code>{routingKey}</code> {reason}
+          <Time at={deadLetteredAt} /> <code>{escaped(routingKey)}</code> {escaped(reason)}
         </summary>
         {isHeld && <p class="notice">{T.deadLetters.held}</p>}
         <Code label={encoding === 'utf8' ? T.deadLetters.text : T.deadLetters.bytes} text={body} />

@@ -70,9 +70,9 @@ export function DevicesScreen() {
                     <th scope="row">
                       <a href={`/devices/${device.id}`}>{device.name}</a>
                     </th>
-                    <td>{device.serialNumber}</td>
+                    <td class="name">{device.serialNumber}</td>
                     <td>{device.type}</td>
-                    <td>{plants.find(({ id }) => id === device.plantId)?.name ?? ''}</td>
+                    <td class="name">{plants.find(({ id }) => id === device.plantId)?.name ?? ''}</td>
                     <td>
                       <Badge state={device.status} />
                     </td>

@@ -5,6 +5,7 @@ import { EVENT_KINDS, type EventKind, eventRoutingKey } from '../../protocol/rou
 import { readPlants } from '../api/lists.ts';
 import { may, membership, organizationId } from '../api/session.ts';
 import { type EventStream, openKeyStream, openPlantStream, type StreamedEvent } from '../api/stream.ts';
+import { escaped } from '../parts/escaped.ts';
 import { CallForm, Choices, Field } from '../parts/form.tsx';
 import { Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
@@ -242,7 +243,7 @@ function Tail({ plantId, keys }: { plantId: string; keys: Keys | undefined }) {
                       tone={row.verdict === 'valid' ? 'good' : 'bad'}
                     />
                   )}{' '}
-                  {row.summary}
+                  {escaped(row.summary)}
                 </summary>
                 {row.text !== '' && (
                   <Code

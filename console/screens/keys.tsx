@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { api, read } from '../api/client.ts';
+import { platformNow } from '../api/clock.ts';
 import { readKeys, readPlants } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { ApiKeyCreated } from '../api/types.ts';
@@ -10,6 +11,7 @@ import { download } from '../parts/download.ts';
 import { CallButton, CallForm, Checks, Field } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { Badge, Code, Heading, Pairs, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { type Tested, TestResult, testKey } from './key-test.tsx';
@@ -63,7 +65,7 @@ export function KeysScreen() {
                   <th scope="row">
                     <a href={`/keys/${key.id}`}>{key.name}</a>
                   </th>
-                  <td>{key.partnerId}</td>
+                  <td class="name">{key.partnerId}</td>
                   <td>
                     <code>{key.keyPrefix}</code>
                   </td>
@@ -93,14 +95,14 @@ function CreateForm({ done }: { done: (created: ApiKeyCreated) => void }) {
     const addresses = text('addresses')
       .split(/[\s,]+/)
       .filter((one) => one !== '');
-    const days = Number(text('days'));
+    const days = numberIn(form, 'days') ?? 0;
     const body = {
       name: text('name'),
       partnerId: text('partnerId'),
       scopes: form.getAll('scope') as ApiKeyCreated['apiKey']['scopes'],
       ...(isLimited.value ? { allowedPlantIds: form.getAll('plant').map(String) } : {}),
       ...(addresses.length === 0 ? {} : { allowedIps: addresses }),
-      ...(days > 0 ? { expiresAt: new Date(Date.now() + days * 86_400_000).toISOString() } : {}),
+      ...(days > 0 ? { expiresAt: new Date(platformNow() + days * 86_400_000).toISOString() } : {}),
     };
     done(await read(api.POST('/api/v1/partner/api-keys', { body })));
   };
@@ -148,9 +150,7 @@ function CreateForm({ done }: { done: (created: ApiKeyCreated) => void }) {
       <Field label={T.keys.addresses} hint={T.keys.addressesHint}>
         {(attributes) => <input {...attributes} name="addresses" />}
       </Field>
-      <Field label={T.keys.days} hint={T.keys.daysHint}>
-        {(attributes) => <input {...attributes} name="days" type="number" min="1" max="3650" />}
-      </Field>
+      <NumberField name="days" label={T.keys.days} hint={T.keys.daysHint} min={1} max={3_650} integer />
     </CallForm>
   );
 }

@@ -4,11 +4,12 @@ import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { api, read, withCookies } from '../api/client.ts';
 import { signedIn, user } from '../api/session.ts';
+import { mailedToken } from '../mailed-token.ts';
 import { CallForm, Field } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { T } from '../texts.ts';
 
-const token = () => new URLSearchParams(location.hash.slice(1)).get('token') ?? '';
+const token = () => mailedToken.value;
 
 /** By path. They are shown with and without a session. */
 export const MAILED: Readonly<Record<string, ComponentType>> = {

@@ -50,7 +50,7 @@ function MemberRow({
   return (
     <tr>
       <th scope="row">{name}</th>
-      <td>{email}</td>
+      <td class="name">{email}</td>
       <td>
         <Badge state={role} tone="quiet" />
       </td>

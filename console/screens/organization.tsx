@@ -5,6 +5,7 @@ import { may, organizationId } from '../api/session.ts';
 import type { Organization } from '../api/types.ts';
 import { CallForm, Field } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
+import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { Heading, Pairs, Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
@@ -56,7 +57,7 @@ function SettingsForm({
     const settings = Object.fromEntries(
       Object.entries(organization.settings).map(([name, value]) => {
         if (typeof value === 'boolean') return [name, form.get(name) === 'on'];
-        return [name, typeof value === 'number' ? Number(form.get(name)) : String(form.get(name))];
+        return [name, typeof value === 'number' ? numberIn(form, name) : String(form.get(name))];
       }),
     ) as Settings;
     const body = { name: String(form.get('name')).trim(), settings };
@@ -72,30 +73,24 @@ function SettingsForm({
         )}
       </Field>
       <div class="fields">
-        {Object.entries(organization.settings).map(([name, value]) => (
-          <Field key={name} label={textOf(name)}>
-            {(attributes) =>
-              typeof value === 'boolean' ? (
-                <input {...attributes} name={name} type="checkbox" defaultChecked={value} />
-              ) : typeof value === 'number' ? (
-                <input
-                  {...attributes}
-                  name={name}
-                  type="number"
-                  min="0"
-                  step="1"
-                  defaultValue={value}
-                  required
-                />
-              ) : (
-                <select {...attributes} name={name} defaultValue={value}>
-                  <option>any</option>
-                  <option>attested</option>
-                </select>
-              )
-            }
-          </Field>
-        ))}
+        {Object.entries(organization.settings).map(([name, value]) =>
+          typeof value === 'number' ? (
+            <NumberField key={name} name={name} label={textOf(name)} min={0} integer required first={value} />
+          ) : (
+            <Field key={name} label={textOf(name)}>
+              {(attributes) =>
+                typeof value === 'boolean' ? (
+                  <input {...attributes} name={name} type="checkbox" defaultChecked={value} />
+                ) : (
+                  <select {...attributes} name={name} defaultValue={value}>
+                    <option>any</option>
+                    <option>attested</option>
+                  </select>
+                )
+              }
+            </Field>
+          ),
+        )}
       </div>
       {isSaved.value && (
         <p class="notice" role="status">

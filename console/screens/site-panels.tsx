@@ -1,6 +1,7 @@
 /** The panels of a site below its plan: what is in force, alerts, commands, sub-devices. */
 import type { CallError } from '../api/client.ts';
 import type { Alert, Command, Explanation, Latest, SubDevice } from '../api/types.ts';
+import { escaped } from '../parts/escaped.ts';
 import { kw, localTime, percent, Time } from '../parts/format.tsx';
 import { Empty } from '../parts/load.tsx';
 import { Badge, Pairs, Panel, Table } from '../parts/ui.tsx';
@@ -187,10 +188,8 @@ export function CommandsPanel({
               <td>
                 <Badge state={command.status} />
               </td>
-              <td>
-                {command.rejectionCode ?? command.reason ?? ''} {command.message ?? ''}
-              </td>
-              <td>{command.keyPrefix ?? command.source}</td>
+              <td>{escaped(`${command.rejectionCode ?? command.reason ?? ''} ${command.message ?? ''}`)}</td>
+              <td>{command.keyPrefix ?? escaped(command.source)}</td>
             </tr>
           ))}
         </Table>

@@ -60,7 +60,7 @@ export function SiteRow({ plant, alerts }: { plant: Plant; alerts: Alert[] }) {
         <Sparkline points={points.value} label={T.sites.lastHour} />
       </td>
       <td>{attention.value && attention.value.waiting > 0 && T.sites.waits(attention.value.waiting)}</td>
-      <td>
+      <td class="name">
         {newest && (
           <>
             <Badge state={newest.severity} /> {newest.message} <Ago at={newest.lastSeenAt} />

@@ -146,15 +146,15 @@ function CoursePanel({ plantId, live, atMs }: { plantId: string; live: LiveSite;
     Math.max(60_000, ms / 100),
   );
   const plan = useLoad(`plan ${plantId} ${name}`, () => readChanges(plantId, name));
-  const readAtMs = useRef(0);
+  const readAtMs = useRef(Number.NEGATIVE_INFINITY);
   // A command changed the plan.
   useEffect(() => {
     if (live.changed.value <= 1) return undefined;
     const reload = () => {
-      readAtMs.current = Date.now();
+      readAtMs.current = performance.now();
       void plan.reload();
     };
-    const timer = setTimeout(reload, Math.max(0, readAtMs.current + apartMs - Date.now()));
+    const timer = setTimeout(reload, Math.max(0, readAtMs.current + apartMs - performance.now()));
     return () => clearTimeout(timer);
   }, [live.changed.value]);
   const cursor = useSignal<number | null | undefined>(undefined);

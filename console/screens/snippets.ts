@@ -1,4 +1,5 @@
 /** A command as a call of the API that another program can make; only the key is left to fill in. Pure. */
+import { javaScriptText, pythonText, shellText } from '../../protocol/quoted.ts';
 import type { Command } from '../api/types.ts';
 
 export interface Snippet {
@@ -17,29 +18,26 @@ export function snippets({ siteId, routingKey, payload }: Command, origin: strin
   ];
 }
 
-/** A text within single quotes of a shell. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
+/** The routing key as JSON, because a shell cannot pass on every text that an old command may have. */
 function curl(url: string, siteId: string, routingKey: string, body: string): string {
-  return `ENVELOPE=$(jq -n --argjson payload ${quoted(body)} \\
+  const [payload, key] = [body, JSON.stringify(routingKey)].map(shellText);
+  return `ENVELOPE=$(jq -n --argjson payload ${payload} --arg site ${shellText(siteId)} \\
   --arg id "$(uuidgen)" --arg at "$(date -u +%Y-%m-%dT%H:%M:%S.000Z)" \\
-  '{version: "1.1", messageId: $id, timestamp: $at, source: "my-program", siteId: "${siteId}", payload: $payload}')
-curl -sS ${url} -H "x-api-key: $KEY" -H 'content-type: application/json' \\
-  -d "$(jq -n --arg message "$ENVELOPE" '{routingKey: "${routingKey}", message: $message}')"`;
+  '{version: "1.1", messageId: $id, timestamp: $at, source: "my-program", siteId: $site, payload: $payload}')
+BODY=$(jq -n --arg message "$ENVELOPE" --argjson routingKey ${key} '{routingKey: $routingKey, message: $message}')
+curl -sS ${shellText(url)} -H "x-api-key: $KEY" -H 'content-type: application/json' -d "$BODY"`;
 }
 
 function node(url: string, siteId: string, routingKey: string, body: string): string {
   return `const message = JSON.stringify({
   version: '1.1', messageId: crypto.randomUUID(), timestamp: new Date().toISOString(),
-  source: 'my-program', siteId: '${siteId}',
-  payload: ${body},
+  source: 'my-program', siteId: ${javaScriptText(siteId)},
+  payload: JSON.parse(${javaScriptText(body)}),
 });
-const answer = await fetch('${url}', {
+const answer = await fetch(${javaScriptText(url)}, {
   method: 'POST',
   headers: { 'x-api-key': process.env.KEY, 'content-type': 'application/json' },
-  body: JSON.stringify({ routingKey: '${routingKey}', message }),
+  body: JSON.stringify({ routingKey: ${javaScriptText(routingKey)}, message }),
 });
 console.log(await answer.json());`;
 }
@@ -49,12 +47,12 @@ function python(url: string, siteId: string, routingKey: string, body: string): 
 message = json.dumps({
     "version": "1.1", "messageId": str(uuid.uuid4()),
     "timestamp": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z"),
-    "source": "my-program", "siteId": "${siteId}",
-    "payload": json.loads(${JSON.stringify(body)}),
+    "source": "my-program", "siteId": ${pythonText(siteId)},
+    "payload": json.loads(${pythonText(body)}),
 })
 request = urllib.request.Request(
-    "${url}",
-    json.dumps({"routingKey": "${routingKey}", "message": message}).encode(),
+    ${pythonText(url)},
+    json.dumps({"routingKey": ${pythonText(routingKey)}, "message": message}).encode(),
     {"x-api-key": os.environ["KEY"], "content-type": "application/json"},
 )
 print(json.load(urllib.request.urlopen(request)))`;

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { api, CallError, callError, read } from '../api/client.ts';
+import { platformNow } from '../api/clock.ts';
 import { readSimulated, requestBehaviour } from '../api/simulator.ts';
 import { explain } from '../api/site.ts';
 import type { Command } from '../api/types.ts';
@@ -52,7 +53,7 @@ class Driver {
   async behave(behaviour: Behaviour): Promise<void> {
     if ((await readSimulated())?.behaviour === behaviour) return;
     await requestBehaviour(behaviour);
-    for (const until = Date.now() + CHANGE_MS; Date.now() < until; ) {
+    for (const until = performance.now() + CHANGE_MS; performance.now() < until; ) {
       if ((await readSimulated())?.behaviour === behaviour) return;
       await this.#pause(PAUSE_MS);
     }
@@ -82,7 +83,7 @@ class Driver {
   async *follow(commandId: string): AsyncGenerator<Command> {
     let status: string | undefined;
     const path = { params: { path: { id: this.#plantId, commandId } } };
-    for (const until = Date.now() + FOLLOW_MS; Date.now() < until; await this.#pause(STEP_MS)) {
+    for (const until = performance.now() + FOLLOW_MS; performance.now() < until; await this.#pause(STEP_MS)) {
       const { command } = await read(api.GET('/api/v1/plants/{id}/commands/{commandId}/timeline', path));
       if (command.status !== status) yield command;
       status = command.status;
@@ -93,7 +94,7 @@ class Driver {
   async #send(name: Outcome['send'][number]) {
     if (this.#gone.signal.aborted) throw new CallError(0, 'NO_ANSWER', T.tryIt.left);
     const { family, payload } = TRY_COMMANDS[name];
-    const body = { family, payload: payloadAt(payload, Date.now()), idempotencyKey: crypto.randomUUID() };
+    const body = { family, payload: payloadAt(payload, platformNow()), idempotencyKey: crypto.randomUUID() };
     const params = { path: { id: this.#plantId } };
     return await read(api.POST('/api/v1/plants/{id}/commands', { params, body }));
   }

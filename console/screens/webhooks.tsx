@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { EVENT_KINDS } from '../../protocol/routing-keys.ts';
 import { api, read } from '../api/client.ts';
+import { platformNow } from '../api/clock.ts';
 import { readKeys } from '../api/lists.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { ApiKey, Attempt, Webhook } from '../api/types.ts';
@@ -9,6 +10,7 @@ import { ConfirmButton, Dialog, useOpen } from '../parts/dialog.tsx';
 import { About, CallButton, CallForm, Checks, Choices, Field } from '../parts/form.tsx';
 import { Ago, FirstOf, ms, Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { Badge, Code, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
@@ -159,7 +161,7 @@ function Deliveries({ id, url }: { id: string; url: string }) {
   );
   const recovers = useSignal(false);
   const recover = async (form: FormData) => {
-    const since = new Date(Date.now() - Number(form.get('hours')) * HOUR).toISOString();
+    const since = new Date(platformNow() - (numberIn(form, 'hours') ?? 0) * HOUR).toISOString();
     recovers.value = false;
     await loaded.after(read(api.POST('/api/v1/partner/webhooks/{id}/recover', { ...path, body: { since } })));
     recovers.value = true;
@@ -168,20 +170,15 @@ function Deliveries({ id, url }: { id: string; url: string }) {
     <>
       <Shown loaded={loaded}>{({ delivery }) => delivery && <Progress delivery={delivery} />}</Shown>
       <CallForm submit={recover} label={T.webhooks.recover}>
-        <Field label={T.webhooks.recoverHours} hint={T.webhooks.recoverHint}>
-          {(attributes) => (
-            <input
-              {...attributes}
-              name="hours"
-              type="number"
-              min="0.1"
-              max="720"
-              step="any"
-              defaultValue="1"
-              required
-            />
-          )}
-        </Field>
+        <NumberField
+          name="hours"
+          label={T.webhooks.recoverHours}
+          hint={T.webhooks.recoverHint}
+          min={0.1}
+          max={720}
+          first={1}
+          required
+        />
       </CallForm>
       <p role="status">{recovers.value && T.webhooks.recovers}</p>
       <Attempts id={id} url={url} />
@@ -190,12 +187,13 @@ function Deliveries({ id, url }: { id: string; url: string }) {
 }
 
 function Progress({ delivery }: { delivery: NonNullable<Webhook['delivery']> }) {
-  const { deliveredUpTo, lastSequence, failures, failingSince, nextAttemptAt, missedBefore } = delivery;
+  const { deliveredUpTo, lastSequence, failures, failingSince, nextAttemptAt, missedBefore, held } = delivery;
   const all = [
     [T.webhooks.backlog, Math.max(0, lastSequence - deliveredUpTo)],
     [T.webhooks.failures, failures === 0 ? undefined : failures],
     [T.webhooks.failingSince, failingSince && <Time at={failingSince} />],
     [T.webhooks.nextAttempt, nextAttemptAt && <Time at={nextAttemptAt} />],
+    [T.webhooks.held, held && T.webhooks.heldBy(held.by, held.perMinute)],
     [T.webhooks.missed, missedBefore === null ? undefined : T.webhooks.missedBefore(missedBefore)],
   ] as const;
   return <Pairs of={all.filter(([, value]) => value !== undefined && value !== null)} />;
