@@ -27,27 +27,36 @@ const LONG = [
   'test/durable-objects/site/plan/model-*.test.ts',
   'test/durable-objects/site/explain/{dry-run-walk,replay-walk,rows-read}.test.ts',
   'test/durable-objects/site/telemetry/store-{cost,model}.test.ts',
-  'test/worker/{foreign-as-absent,security-matrix}.test.ts',
+  'test/worker/{command-sight,command-sight-walk,foreign-as-absent,security-matrix}.test.ts',
   'test/worker/routes/{accounts,auth-change-password,auth-lock,auth-login,auth-register,both-ways-walk}.test.ts',
   'test/durable-objects/site/schedule/bounds.test.ts',
   'test/durable-objects/vhost/queue/{partner-queue,telemetry}-limits.test.ts',
-  'test/tools/{lifecycle,dev,behaviour,behaviour-schedules,show-help}.test.ts',
+  'test/tools/{lifecycle,dev,edge-restart,behaviour,behaviour-schedules,show-help}.test.ts',
   'test/conformance/{amqp-tools,docs-programs,python-clients,week,examples,clients,reference-devices,rest-calls}.test.ts',
   'test/conformance/amqp/*.test.ts',
-  'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,d1-rewound,data-keys,disk,docs-page,door,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,mail,mtls,restart,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
+  'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,configuration-check,d1-restored,d1-rewound,data-keys,disk,docs-page,documents,door,encoding,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,logins,mail,mtls,restart,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
 ];
+/** Suites that compare times, so nothing else may run beside them: `SITEWIRE_TESTS=timed npm test`. */
+const TIMED = ['test/system/hostile-account.test.ts'];
 const TESTS = process.env.SITEWIRE_TESTS ?? 'short';
-const EXCLUDED = [...configDefaults.exclude, ...(TESTS === 'short' ? LONG : [])];
+const EXCLUDED = [
+  ...configDefaults.exclude,
+  ...(TESTS === 'short' ? LONG : []),
+  ...(TESTS === 'timed' ? [] : TIMED),
+];
 
 /** The suites of a project in this run. `folders`: where its long suites are. */
 function suites(globs: string[], ...folders: string[]): string[] {
-  if (TESTS !== 'long') return globs;
-  const long = LONG.filter((glob) => folders.some((folder) => glob.startsWith(`test/${folder}/`)));
+  if (TESTS !== 'long' && TESTS !== 'timed') return globs;
+  const long = (TESTS === 'long' ? LONG : TIMED).filter((glob) =>
+    folders.some((folder) => glob.startsWith(`test/${folder}/`)),
+  );
   return long.length > 0 ? long : ['test/no-long-suites'];
 }
 
 /** The slowest suites start first; at the end they would run with no other suite beside them. */
-const SLOW = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
+const SLOW =
+  /plan\/model-|tools\/(lifecycle|dev|edge-restart|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
 /** Libraries of many files, bundled once; otherwise each runtime would load every file. */
 const BUNDLED = [
@@ -146,6 +155,9 @@ export default defineConfig({
     provide: {
       modelSteps: Number(process.env.SITEWIRE_MODEL_STEPS ?? 10_000),
       modelSeed: Number(process.env.SITEWIRE_MODEL_SEED ?? 1),
+      // Pairs and seed of the walk over what one partner sees of another; 10 000 pairs take a few minutes.
+      sightPairs: Number(process.env.SITEWIRE_SIGHT_PAIRS ?? 2_000),
+      sightSeed: Number(process.env.SITEWIRE_SIGHT_SEED ?? 1),
     },
     projects: [
       {

@@ -3,12 +3,27 @@
  * reactivate and delete organizations, invite people and delete accounts, read an organization's data for support, show or
  * change ceilings, retire data keys, back up and restore, and check a deployment. Without `--url` it uses the stack that runs on this machine.
  */
-import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import type { Page } from '../protocol/page.ts';
+import { parseInstant } from '../protocol/ids.ts';
 import { Operator } from './admin-client.ts';
-import { type BackupReport, backUp, rehearse, restore } from './backup.ts';
+import {
+  change,
+  createOrganization,
+  dataKeys,
+  deleteOrganization,
+  deleteUser,
+  invite,
+  limits,
+  listOrganizations,
+  releaseUser,
+  report,
+  slugOf,
+  support,
+} from './admin-work.ts';
+import { afterRestore, saveAudit } from './after-restore.ts';
+import { backUp, rehearse, restore } from './backup.ts';
 import { check } from './check.ts';
+import { checkConfiguration } from './configuration-check.ts';
 import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
@@ -28,6 +43,8 @@ npm run admin -- delete-organization --organization <id> --confirm <slug>
   deletes a suspended organization with all its data; its audit events stay for their retention period
 npm run admin -- delete-user --email <e-mail>
   deletes the account with everything personal
+npm run admin -- users release <e-mail>
+  deletes an account that never proved its address, so that the owner of the address can register
 npm run admin -- support --organization <id> --reason <text>
   prints a token that reads for an hour what an ORG_ADMIN can read; the organization sees that, and the reason
 npm run admin -- data-keys
@@ -39,6 +56,15 @@ npm run admin -- restore (--plant <id> | --key <id>) --file <file>
   replaces the data of the plant or key with the backup; what came after the backup is lost
 npm run admin -- rehearse (--plant <id> | --key <id>)
   backs up and restores at once: loses nothing, and shows that both work and how long they take
+npm run admin -- save-audit --since <time> --file <new file>
+  saves what happened since a time, before time travel sets D1 back to it
+npm run admin -- after-restore --since <time> [--audit <file>]
+  after time travel has set D1 back to that time: ends all sessions and mailed tokens, applies again every revocation,
+  removal and suspension that the objects or the saved audit know, and lists what it could not. --since is an ISO 8601
+  time with a time zone; run it again if it fails
+npm run admin -- check --url <url>
+  says what the configuration of a deployment would make fail: settings, names, listeners and their certificates; exits
+  with 1 if anything would
 npm run admin -- check [--organization <id> --plant <id> --email <e-mail of an ORG_ADMIN>] [--seconds 20]
   uses the deployment as a partner would: creates a key, sends a command to a test plant, reads the plant and revokes
   the key; exits with 1 at the first step that fails. With --url the password is SITEWIRE_CHECK_PASSWORD
@@ -64,6 +90,8 @@ const options = {
   plant: { type: 'string' },
   key: { type: 'string' },
   file: { type: 'string' },
+  since: { type: 'string' },
+  audit: { type: 'string' },
   seconds: { type: 'string', default: '20' },
 } as const;
 
@@ -84,8 +112,25 @@ const {
 const { url } = values;
 if (url !== undefined && !/^https?:\/\//.test(url))
   refuse(`--url must begin with https:// or http://\n\n${USAGE}`);
-const work = rest.length > 0 ? undefined : workOf();
+const work = command === 'users' ? releaseOf(rest) : rest.length > 0 ? undefined : workOf();
 if (!work) refuse(USAGE);
+
+/** The ceilings that `--set` names; null: the default. */
+function changeOf(set: readonly string[]): Record<string, number | null> {
+  return Object.fromEntries(
+    set.map((text) => {
+      const [, name = '', value = ''] = /^(\w+)=(\d+|default)$/.exec(text) ?? [];
+      if (name === '') refuse(`--set must be <name>=<number> or <name>=default, not "${text}"\n\n${USAGE}`);
+      return [name, value === 'default' ? null : Number(value)];
+    }),
+  );
+}
+
+/** `users release <email>`; undefined if it is not that. */
+function releaseOf([what, email, ...more]: readonly string[]) {
+  if (what !== 'release' || !email || more.length > 0) return undefined;
+  return (operator: Operator) => releaseUser(operator, email);
+}
 
 /** The command with its arguments; undefined if it is unknown or lacks one. */
 function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | undefined {
@@ -96,8 +141,17 @@ function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | un
   if (command === 'invite' && organization && email)
     return (operator) => invite(operator, organization, { email, role });
   if (command === 'data-keys') return dataKeys;
+  if (command === 'check' && url !== undefined && !organization && !values.plant && !email)
+    return checkConfiguration;
   if (command === 'check') return (_operator, baseUrl) => checkDeployment(baseUrl);
-  const { plant, key, file } = values;
+  const { plant, key, file, since, audit } = values;
+  if (command === 'save-audit' || command === 'after-restore') {
+    const fromMs = parseInstant(since ?? '');
+    if (fromMs === undefined || fromMs > Date.now() || !since)
+      refuse(`--since must be an ISO 8601 time with a time zone that has passed\n\n${USAGE}`);
+    if (command === 'after-restore') return (operator) => afterRestore(operator, since, audit);
+    return file ? (operator) => saveAudit(operator, since, file) : undefined;
+  }
   const id = plant ?? key;
   if (id && !(plant && key)) {
     const one = { object: plant ? ('plant' as const) : ('key' as const), id };
@@ -115,151 +169,9 @@ function workOf(): ((operator: Operator, baseUrl: string) => Promise<void>) | un
     return (operator) => deleteOrganization(operator, organization, confirm);
   if (organization && reason && command === 'support')
     return (operator, baseUrl) => support(operator, baseUrl, organization, reason);
-  if (command === 'limits' && organization) return (operator) => limits(operator, organization, set);
+  if (command === 'limits' && organization)
+    return (operator) => limits(operator, organization, changeOf(set));
   return undefined;
-}
-
-async function createOrganization(
-  operator: Operator,
-  baseUrl: string,
-  { name, email, slug }: { name: string; email: string; slug: string },
-): Promise<void> {
-  const password = randomBytes(15).toString('base64url');
-  if (!(await operator.createOrganization({ name, slug }, { email, password, name: email })))
-    throw new Error(
-      `${email} is already registered: log in and create the organization with POST /api/v1/organizations`,
-    );
-  console.log(`
-Organization "${name}" created.
-
-  slug      ${slug}
-  e-mail    ${email}
-  password  ${password}   (shown only now; change it with POST /api/v1/auth/change-password)
-
-Log in at ${baseUrl}/api/v1/auth/login
-`);
-}
-
-async function invite(
-  operator: Operator,
-  organization: string,
-  invitee: { email: string; role: string },
-): Promise<void> {
-  const { expiresAt, url: link } = await operator.call<{ expiresAt: string; url?: string }>(
-    'POST',
-    `/organizations/${organization}/invitations`,
-    invitee,
-  );
-  console.log(`${invitee.email} is invited as ${invitee.role}, until ${expiresAt}.`);
-  console.log(link === undefined ? 'A mail with the link is on its way.' : `Hand over this link: ${link}`);
-}
-
-async function limits(operator: Operator, organization: string, set: readonly string[]): Promise<void> {
-  const change = Object.fromEntries(
-    set.map((text) => {
-      const [, name = '', value = ''] = /^(\w+)=(\d+|default)$/.exec(text) ?? [];
-      if (name === '') refuse(`--set must be <name>=<number> or <name>=default, not "${text}"\n\n${USAGE}`);
-      return [name, value === 'default' ? null : Number(value)];
-    }),
-  );
-  const path = `/organizations/${organization}/limits`;
-  const answer = await (set.length === 0
-    ? operator.call<{ limits: Record<string, number> }>('GET', path)
-    : operator.call<{ limits: Record<string, number> }>('PATCH', path, change));
-  for (const [name, most] of Object.entries(answer.limits)) console.log(`${name.padEnd(22)} ${most}`);
-}
-
-interface OrganizationState {
-  id: string;
-  name: string;
-  slug: string;
-  status: string;
-}
-
-async function listOrganizations(operator: Operator, slug: string | undefined): Promise<void> {
-  const query = slug === undefined ? '' : `&slug=${encodeURIComponent(slug)}`;
-  for (let page = 1, pages = 1; page <= pages; page++) {
-    const { data, meta } = await operator.call<Page<OrganizationState>>(
-      'GET',
-      `/organizations?limit=100&page=${page}${query}`,
-    );
-    for (const { id, slug: own, status, name } of data)
-      console.log(`${id}  ${status.padEnd(9)}  ${own.padEnd(24)}  ${name}`);
-    pages = meta.totalPages;
-  }
-}
-
-async function change(operator: Operator, method: string, path: string, body?: unknown): Promise<void> {
-  const { slug, status } = await operator.call<OrganizationState>(method, path, body);
-  console.log(`${slug} is ${status}.`);
-}
-
-/** `confirm` must be the organization's slug, so that a mistyped id deletes nothing. */
-async function deleteOrganization(operator: Operator, id: string, confirm: string): Promise<void> {
-  const path = `/organizations?slug=${encodeURIComponent(confirm)}`;
-  const { data } = await operator.call<Page<OrganizationState>>('GET', path);
-  if (data[0]?.id !== id.toLowerCase())
-    throw new Error(`--confirm must be the slug of the organization ${id}: nothing was deleted`);
-  await change(operator, 'DELETE', `/organizations/${id}`);
-  console.log('Housekeeping now erases its plants and devices, 150 of each a minute.');
-}
-
-async function deleteUser(operator: Operator, email: string): Promise<void> {
-  const { userId } = await operator.call<{ userId: string }>('POST', '/users/delete', { email });
-  console.log(`The account of ${email} is deleted. Audit events name it ${userId}.`);
-}
-
-async function support(
-  operator: Operator,
-  baseUrl: string,
-  organization: string,
-  reason: string,
-): Promise<void> {
-  const { token, expiresAt } = await operator.call<{ token: string; expiresAt: string }>(
-    'POST',
-    `/organizations/${organization}/support`,
-    { reason },
-  );
-  console.log(`
-Until ${expiresAt} this token reads what an ORG_ADMIN of the organization can read:
-
-  ${token}
-
-For example: curl -H 'authorization: Bearer ${token}' ${baseUrl}/api/v1/plants
-`);
-}
-
-async function dataKeys(operator: Operator): Promise<void> {
-  const versions: Record<string, number> = {};
-  for (let after: string | null = ''; after !== null; ) {
-    const query: string = after === '' ? '' : `?after=${after}`;
-    const page: { versions: Record<string, number>; next: string | null } = await operator.call(
-      'GET',
-      `/data-keys${query}`,
-    );
-    for (const [version, count] of Object.entries(page.versions))
-      versions[version] = (versions[version] ?? 0) + count;
-    after = page.next;
-  }
-  for (const [version, count] of Object.entries(versions))
-    console.log(
-      version === 'unreadable' ? `unreadable: ${count} objects` : `key ${version}: ${count} values`,
-    );
-}
-
-async function report(work: Promise<BackupReport & { changedDevices?: number }>): Promise<void> {
-  const { rows, fencedMs, changedDevices = 0 } = await work;
-  console.log(`${rows} rows; commands and connections were refused for ${fencedMs} ms`);
-  if (changedDevices > 0) console.log(`${changedDevices} devices were deleted or got their present status`);
-}
-
-/** `Acme Energy, s.r.o.` becomes `acme-energy-s-r-o`. */
-function slugOf(text: string): string {
-  const plain = text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
-  return plain
-    .replace(/[^a-z0-9]+/g, '-')
-    .slice(0, 40)
-    .replace(/^-+|-+$/g, '');
 }
 
 async function checkDeployment(baseUrl: string): Promise<void> {
@@ -295,6 +207,8 @@ try {
   const { baseUrl, token } = target();
   await work(new Operator(baseUrl, token), baseUrl);
 } catch (error) {
-  console.error((error as Error).message);
+  const { message, cause } = error as Error;
+  // `fetch` says why only in the cause.
+  console.error(message === 'fetch failed' ? `the edge cannot be reached: ${String(cause)}` : message);
   process.exit(1);
 }

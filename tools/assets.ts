@@ -5,10 +5,11 @@
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { asyncApiDocument } from '../worker/asyncapi/document.ts';
 import examples from '../worker/openapi/examples.json' with { type: 'json' };
 import { consoleFiles } from './console-build.ts';
+import { documentRules, FILES } from './documents.ts';
 
 /** The routes have the types of another runtime; only the list matters here. */
 const WORKER = new URL('../worker/', import.meta.url);
@@ -24,8 +25,8 @@ export const ASSETS_FOLDER = join(ROOT, 'dist', 'assets');
 
 export function buildApiDocuments(): void {
   write({
-    'openapi.json': JSON.stringify(openApiDocument(ROUTES, examples)),
-    'asyncapi.json': JSON.stringify(asyncApiDocument()),
+    [FILES.openApi]: JSON.stringify(openApiDocument(ROUTES, examples)),
+    [FILES.asyncApi]: JSON.stringify(asyncApiDocument()),
   });
 }
 
@@ -36,17 +37,18 @@ async function buildAssets(): Promise<void> {
   for (const name of readdirSync(ASSETS_FOLDER))
     if (name.startsWith('console') && !(name in consoleParts)) rmSync(join(ASSETS_FOLDER, name));
   write({
-    'docs.html': readFileSync(join(PAGE, 'index.html'), 'utf8'),
-    'start.js': readFileSync(join(PAGE, 'start.js'), 'utf8'),
-    'redoc.js': redoc(),
+    ...documentRules(),
+    [FILES.page]: readFileSync(join(PAGE, 'index.html'), 'utf8'),
+    [FILES.start]: readFileSync(join(PAGE, 'start.js'), 'utf8'),
+    [FILES.viewer]: redoc(),
   });
 }
 
 function write(files: Record<string, string>): void {
-  mkdirSync(ASSETS_FOLDER, { recursive: true });
   for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(ASSETS_FOLDER, name)), { recursive: true });
     // In one step, because another process may read it.
-    const temporary = join(ASSETS_FOLDER, `.${name}.${process.pid}`);
+    const temporary = join(ROOT, 'dist', `.${basename(name)}.${process.pid}`);
     writeFileSync(temporary, text);
     renameSync(temporary, join(ASSETS_FOLDER, name));
   }

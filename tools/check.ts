@@ -59,8 +59,10 @@ export async function check(options: CheckOptions): Promise<void> {
 }
 
 async function requireReady(baseUrl: string): Promise<void> {
-  const { status } = await fetch(`${baseUrl}/readyz`);
-  if (status !== 200) throw new Error(`/readyz answered ${status}`);
+  const answer = await fetch(`${baseUrl}/readyz`);
+  if (answer.status === 200) return;
+  const { message = '' } = (await answer.json().catch(() => ({}))) as { message?: string };
+  throw new Error(`/readyz answered ${answer.status}: ${message}`);
 }
 
 interface Target {

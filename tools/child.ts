@@ -3,6 +3,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 
 const RESTART_MS = 300;
 const STOP_TIMEOUT_MS = 10_000;
+/** A child that ran for so long works; one that ends sooner this often in a row does not. */
+const STEADY_MS = 30_000;
+const MOST_ENDS = 10;
 
 export interface ChildOptions {
   name: string;
@@ -10,6 +13,8 @@ export interface ChildOptions {
   env: Record<string, string>;
   /** Called at each start, including the first one. */
   onStart?(child: ChildProcess): void;
+  /** Called in place of another start when it has ended so often, each time soon after its start, that it will not work. */
+  onLost(reason: string): void;
 }
 
 export class Child {
@@ -17,6 +22,9 @@ export class Child {
   #process: ChildProcess | undefined;
   #stopping = false;
   #restart: NodeJS.Timeout | undefined;
+  #startedAtMs = 0;
+  /** Ends in a row, each soon after a start. */
+  #ends = 0;
 
   constructor(options: ChildOptions) {
     this.#options = options;
@@ -36,6 +44,7 @@ export class Child {
       detached: true,
     });
     this.#process = child;
+    this.#startedAtMs = performance.now();
     child.on('exit', (code, signal) => this.#ended(signal ?? code));
     child.on('error', (error) => {
       if (child.pid === undefined) this.#ended(error.message);
@@ -47,7 +56,13 @@ export class Child {
   #ended(reason: string | number | null): void {
     this.#process = undefined;
     if (this.#stopping) return;
-    console.error(`${this.#options.name} ended (${reason}), restarting it`);
+    const { name, onLost } = this.#options;
+    this.#ends = performance.now() - this.#startedAtMs >= STEADY_MS ? 0 : this.#ends + 1;
+    if (this.#ends >= MOST_ENDS) {
+      onLost(`${name} ended ${MOST_ENDS} times, each time soon after its start (${reason})`);
+      return;
+    }
+    console.error(`${name} ended (${reason}), restarting it`);
     this.#restart = setTimeout(() => this.start(), RESTART_MS);
   }
 

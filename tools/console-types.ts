@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ASSETS_FOLDER, buildApiDocuments } from './assets.ts';
+import { FILES } from './documents.ts';
 
 const FILE = join(import.meta.dirname, '..', 'dist', 'console', 'api.d.ts');
 const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
@@ -124,7 +125,7 @@ function objectType({ properties, required = [], additionalProperties }: Schema)
 
 if (process.argv[1] === import.meta.filename) {
   buildApiDocuments();
-  const document = JSON.parse(readFileSync(join(ASSETS_FOLDER, 'openapi.json'), 'utf8')) as Document;
+  const document = JSON.parse(readFileSync(join(ASSETS_FOLDER, FILES.openApi), 'utf8')) as Document;
   mkdirSync(dirname(FILE), { recursive: true });
   writeFileSync(FILE, apiTypes(document));
 }

@@ -4,6 +4,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { firstIssue } from '../protocol/issue.ts';
+import { email } from '../protocol/user.ts';
 import type { EdgeSecrets } from './edge.ts';
 
 const stackSecrets = z.object({
@@ -14,7 +15,7 @@ const stackSecrets = z.object({
   tokenKeys: z.string(),
   metricsToken: z.string().min(32),
   operatorToken: z.string().min(32),
-  admin: z.object({ email: z.email(), password: z.string() }),
+  admin: z.object({ email: email, password: z.string() }),
   organization: z.object({ slug: z.string() }),
 });
 export type StackSecrets = z.infer<typeof stackSecrets>;

@@ -3,6 +3,7 @@
  * of this process. Bridge and simulator are processes of their own; each is restarted when it ends.
  */
 import { join } from 'node:path';
+import { startBridge } from './bridge-child.ts';
 import { Child } from './child.ts';
 import { edgeSecrets } from './credentials.ts';
 import { buildAssets, startEdge } from './edge.ts';
@@ -44,6 +45,8 @@ const mailFolder = join(folder, 'mail');
 const plantIs = { id: '', requested: behaviour, now: behaviour };
 let changes = Promise.resolve();
 let isReady = false;
+/** Why the stack ends by itself. */
+let lost: string | undefined;
 let stopping = false;
 takeSignals();
 const watch = setInterval(look, WATCH_MS);
@@ -51,6 +54,7 @@ const watchdog = new Child({
   name: 'watchdog',
   script: join(import.meta.dirname, 'watchdog.ts'),
   env: { SITEWIRE_DATA_DIR: folder },
+  onLost: giveUp,
 });
 watchdog.start();
 
@@ -70,12 +74,14 @@ const edge = await startEdge({
   },
   mail: SMTP_URL === undefined ? { folder: mailFolder } : { smtpUrl: SMTP_URL, from: MAIL_FROM ?? '' },
   simulator: simulatorControl(plantIs, (setting) => requestBehaviour(folder, setting)),
+  onLost: giveUp,
   bindings: {
     ...(REGISTRATION === undefined ? {} : { REGISTRATION }),
     // Mails link to the console. Any free port is known only later.
     ...(ports.http === 0 ? {} : { PUBLIC_URL: `http://127.0.0.1:${ports.http}` }),
     // The edge listens on this machine only, so a forged address harms nobody else.
     CLIENT_ADDRESS: 'platform',
+    ALLOWED_HOSTS: 'localhost,127.0.0.1,[::1]',
     // Webhooks may be sent to a receiver on this machine.
     WEBHOOK_PRIVATE: 'allow',
     ADDRESS_RATE_PER_MINUTE: process.env.ADDRESS_RATE_PER_MINUTE ?? '60000',
@@ -90,41 +96,22 @@ const clock = setInterval(() => {
 }, MINUTE_MS);
 
 // 2. the bridge on its TLS ports
-type BridgePorts = Omit<typeof ports, 'http'>;
-const bridgeReady = Promise.withResolvers<BridgePorts>();
-const portsEnvironment = ({ amqps, mqtts, mtls, metrics }: BridgePorts) => ({
-  SITEWIRE_AMQPS_PORT: String(amqps),
-  SITEWIRE_MQTTS_PORT: String(mqtts),
-  SITEWIRE_MTLS_PORT: String(mtls),
-  SITEWIRE_METRICS_PORT: String(metrics),
-});
-const bridgeEnvironment = {
-  SITEWIRE_EDGE_URL: edge.url,
-  SITEWIRE_BRIDGE_SECRET: secrets.bridgeSecret,
-  SITEWIRE_BRIDGE_ID: 'bridge-dev',
-  SITEWIRE_TLS_CERT: certificates.certificate,
-  SITEWIRE_TLS_KEY: certificates.key,
-  SITEWIRE_DEVICE_CA: certificates.deviceCa.certificate,
-  // Only this machine, unless another address is requested.
-  SITEWIRE_HOST: process.env.SITEWIRE_HOST ?? '127.0.0.1',
-  SITEWIRE_LOG_LEVEL: process.env.SITEWIRE_LOG_LEVEL ?? 'warn',
-  ...portsEnvironment(ports),
-};
-const bridge = new Child({
-  name: 'bridge',
-  script: join(import.meta.dirname, '..', 'bridge', 'index.ts'),
-  env: bridgeEnvironment,
-  onStart: (child) => {
-    child.on('message', (message: { ready?: true; ports: BridgePorts }) => {
-      if (!message.ready) return;
-      // Where a free port was requested, a restarted bridge must listen on the same port again.
-      Object.assign(bridgeEnvironment, portsEnvironment(message.ports));
-      bridgeReady.resolve(message.ports);
-    });
+const { bridge, listening: bridgeReady } = startBridge({
+  ports,
+  env: {
+    SITEWIRE_EDGE_URL: edge.url,
+    SITEWIRE_BRIDGE_SECRET: secrets.bridgeSecret,
+    SITEWIRE_BRIDGE_ID: 'bridge-dev',
+    SITEWIRE_TLS_CERT: certificates.certificate,
+    SITEWIRE_TLS_KEY: certificates.key,
+    SITEWIRE_DEVICE_CA: certificates.deviceCa.certificate,
+    // Only this machine, unless another address is requested.
+    SITEWIRE_HOST: process.env.SITEWIRE_HOST ?? '127.0.0.1',
+    SITEWIRE_LOG_LEVEL: process.env.SITEWIRE_LOG_LEVEL ?? 'warn',
   },
+  onLost: giveUp,
 });
-bridge.start();
-const listening = await bridgeReady.promise;
+const listening = await bridgeReady;
 
 // 3. an organization with a plant, a gateway and a key, created over REST
 const plantSeed = { ...PLANT, externalPlantId: 'dairy-1' };
@@ -138,6 +125,7 @@ const simulator = new Child({
   name: 'simulator',
   script: join(import.meta.dirname, 'simulator', 'index.ts'),
   env: {},
+  onLost: giveUp,
   onStart: (child) => {
     if (plantIs.requested === 'off') return;
     const start: SimulatorStart = {
@@ -296,5 +284,12 @@ async function stop(): Promise<void> {
     clearInterval(clock);
     for (const part of [simulator, bridge, edge, watchdog]) await part.stop();
   }
-  process.exit(0);
+  if (lost !== undefined) console.error(`Sitewire ends: ${lost}`);
+  process.exit(lost === undefined ? 0 : 1);
+}
+
+/** Ends a stack of which a part cannot be brought back. */
+function giveUp(reason: string): void {
+  lost ??= reason;
+  void stop();
 }

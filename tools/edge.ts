@@ -6,11 +6,14 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
-import { readableModules, WORKER_ENTRY, type WorkerModule } from './worker-build.ts';
+import { FILES } from './documents.ts';
+import { assetsWorker, documentsWorker, webhookEgress, workerOptions } from './edge-workers.ts';
+import { Revival } from './revival.ts';
+import { readableModules, WORKER_ENTRY } from './worker-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** The file that `tools/assets.ts` writes last: if it is there, all are. */
-const LAST_ASSET = 'redoc.js';
+const LAST_ASSET = FILES.viewer;
 
 export interface EdgeSecrets {
   bridgeSecret: string;
@@ -57,6 +60,8 @@ export interface EdgeOptions {
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
   inspector?: boolean;
+  /** Called once if the runtime has ended and cannot be started again. */
+  onLost?: (reason: string) => void;
 }
 
 export interface Edge {
@@ -72,67 +77,6 @@ export interface Edge {
 /** Builds the static files that the Worker serves. */
 export function buildAssets(): void {
   execFileSync(process.execPath, [join(ROOT, 'tools', 'assets.ts')], { stdio: 'inherit' });
-}
-
-/** Modules as Miniflare takes them. */
-export function moduleOptions(modules: readonly WorkerModule[]) {
-  return modules.map(({ name, text }) => ({ type: 'ESModule' as const, path: name, contents: text }));
-}
-
-/** The compatibility date of the deployed Worker. */
-export function compatibilityDate(): string {
-  return /compatibility_date = "([^"]+)"/.exec(wranglerToml())?.[1] ?? '';
-}
-
-function compatibilityFlags(): string[] {
-  const list = /compatibility_flags = (\[.+\])/.exec(wranglerToml())?.[1] ?? '[]';
-  return JSON.parse(list) as string[];
-}
-
-function wranglerToml(): string {
-  return readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
-}
-
-/** The Worker for Miniflare, with what wrangler.toml says about its runtime. */
-export function workerOptions(modules: readonly WorkerModule[]) {
-  return {
-    modules: moduleOptions(modules),
-    compatibilityDate: compatibilityDate(),
-    compatibilityFlags: compatibilityFlags(),
-    durableObjects: {
-      SITE: { className: 'Site', useSQLite: true },
-      VHOST: { className: 'Vhost', useSQLite: true },
-      REQUESTS: { className: 'RequestCounter', useSQLite: true },
-      METRICS: { className: 'Metrics', useSQLite: true },
-    },
-    d1Databases: { DB: 'sitewire' },
-  };
-}
-
-/**
- * The static files in a Worker of their own: in front of the product's Worker, Miniflare's router for them would take
- * half of its requests a second.
- */
-function assetsWorker() {
-  return {
-    name: 'assets',
-    compatibilityDate: compatibilityDate(),
-    modules: [{ type: 'ESModule' as const, path: 'assets.js', contents: 'export default {}' }],
-    assets: {
-      directory: join(ROOT, 'dist', 'assets'),
-      routerConfig: { has_user_worker: false },
-      assetConfig: { html_handling: 'none' as const, not_found_handling: 'none' as const },
-    },
-  };
-}
-
-/**
- * Where webhooks may be sent: as on Cloudflare only to public addresses, whatever a name resolves to, unless the stack
- * allows this machine.
- */
-function webhookEgress(mayBePrivate: boolean) {
-  const allow = mayBePrivate ? ['public', 'private'] : ['public'];
-  return { network: { allow, tlsOptions: { trustBrowserCas: true } } };
 }
 
 function bindingsOf(options: EdgeOptions): Record<string, string> {
@@ -170,24 +114,31 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       ...(options.mail && 'folder' in options.mail ? { MAIL_FOLDER: intoFolder(options.mail.folder) } : {}),
     },
   };
-  const miniflare = new Miniflare(
+  const settings = (port: number) =>
     convertV4MiniflareOptions({
       host: '127.0.0.1',
-      port: options.port,
+      port,
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
       ...(options.inspector ? { inspectorPort: 0 } : {}),
       handleStructuredLogs: printLog,
       ...(options.tls ? tlsOptions(options.tls) : {}),
-      workers: [product, assetsWorker()],
-    }),
-  );
+      workers: [product, assetsWorker(), documentsWorker(options.bindings?.ALLOWED_HOSTS)],
+    });
+  const miniflare = new Miniflare(settings(options.port));
   const url = String(await miniflare.ready).replace(/\/$/, '');
   await migrateD1(miniflare);
   const tick = async () => {
     const worker = await miniflare.getWorker();
     await worker.scheduled({ cron: '* * * * *' });
   };
-  return { url, miniflare, pid: () => workerdPid(), tick, stop: () => miniflare.dispose() };
+  // Bridge and simulator have the URL, so the runtime keeps its port.
+  const port = Number(new URL(url).port);
+  const revival = new Revival(miniflare, () => settings(port), port, options.onLost);
+  const stop = async () => {
+    revival.end();
+    await miniflare.dispose();
+  };
+  return { url, miniflare, pid: () => workerdPid(), tick, stop };
 }
 
 /** Lines of the runtime itself that only say that an alarm rings late, for example after a machine has slept. */

@@ -46,9 +46,10 @@ const server = createServer(async (request, response) => {
     return;
   }
   const id = request.headers['webhook-id'];
-  // Answer at once: 2xx says that the message has arrived. Do what takes long afterwards.
-  response.writeHead(204).end();
   const { type, timestamp, data } = message;
+  // Answer at once: 2xx says that the message has arrived. Do what takes long afterwards. The first message asks whether
+  // you want the events: its challenge is the answer.
+  response.writeHead(200).end(type === 'webhook.verify' ? data.challenge : '');
   const isEvent = !type.startsWith('webhook.');
   console.log(id, timestamp, type, JSON.stringify(isEvent ? data.payload : data).slice(0, 120));
   if (known.has(id)) return;

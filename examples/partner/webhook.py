@@ -57,13 +57,16 @@ class Receiver(BaseHTTPRequestHandler):
             print("a message was refused: its signature is wrong, or it is old", file=sys.stderr)
             self.answer(401)
             return
-        # Answer at once: 2xx says that the message has arrived. Do what takes long afterwards.
-        self.answer(204)
-        on_message(self.headers["webhook-id"], json.loads(body))
+        message = json.loads(body)
+        # Answer at once: 2xx says that the message has arrived. Do what takes long afterwards. The first message asks
+        # whether you want the events: its challenge is the answer.
+        self.answer(200, message["data"]["challenge"] if message["type"] == "webhook.verify" else "")
+        on_message(self.headers["webhook-id"], message)
 
-    def answer(self, status):
+    def answer(self, status, text=""):
         self.send_response(status)
         self.end_headers()
+        self.wfile.write(text.encode())
 
     def log_message(self, *_):
         pass

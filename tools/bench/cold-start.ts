@@ -3,7 +3,8 @@
  * requests wait for D1. An empty Worker starts in turn with it, because most of the time is the runtime's.
  */
 import { gzipSync } from 'node:zlib';
-import { workerdPid, workerOptions } from '../edge.ts';
+import { workerdPid } from '../edge.ts';
+import { workerOptions } from '../edge-workers.ts';
 import { deployedModules, type WorkerModule } from '../worker-build.ts';
 import { type Figure, median, report } from './figures.ts';
 import { ageMs, threadsCpuMs } from './process-figures.ts';

@@ -2,7 +2,8 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
-import { compatibilityDate, moduleOptions, workerdPid } from '../edge.ts';
+import { workerdPid } from '../edge.ts';
+import { compatibilityDate, moduleOptions } from '../edge-workers.ts';
 import { readableModules } from '../worker-build.ts';
 import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
 import { callObject, FLOOR_VHOST } from './object-calls.ts';

@@ -69,11 +69,13 @@ function differences(
       judgement,
     );
     // The hint of a wrong signature is the organization's choice, and not stored as an input.
-    const known = signature === 'mismatch' ? (message ?? '').split(';')[0] : message;
+    // Of an old timestamp earlier versions wrote the age, and not the time.
+    const isCode = signature === 'mismatch' || judgement.stage === 'freshness';
+    const shown = (text: string | null) => (isCode ? ((text ?? '').split(';')[0] ?? '') : text);
     return [
       ...differs('acknowledgement', status === 'REJECTED' ? 'REJECTED' : 'accepted', 'REJECTED'),
       ...differs('code', rejectionCode, derived.rejectionCode ?? null),
-      ...differs('message', known ?? null, derived.message ?? null),
+      ...differs('message', shown(message), shown(derived.message ?? null)),
       ...differs('stage', decision?.stage ?? null, judgement.stage),
       ...differs('results', results, derived.results ?? null),
     ];

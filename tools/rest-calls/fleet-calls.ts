@@ -35,6 +35,12 @@ export const PLANT_CALLS: readonly Call[] = [
     body: { ratedPowerKw: 60 },
   },
   {
+    route: 'POST /api/v1/plants/{id}/sub-devices/{subDeviceId}/meter-exchange',
+    ids: { id: 'PLANT', subDeviceId: 'SUB_DEVICE' },
+    body: { registers: { chargeRegisterKwh: { value: 0.2, totalKwh: 48_210.7 } } },
+    note: 'The total counts on from `totalKwh` when the new meter shows more than `value`.',
+  },
+  {
     route: 'PUT /api/v1/plants/{id}/config',
     ids: { id: 'PLANT' },
     body: {

@@ -44,6 +44,11 @@ export const KEY_CALLS: readonly Call[] = [
     body: { key: '$KEY' },
   },
   { route: 'POST /api/v1/partner/api-keys/{id}/acknowledge-bundle', ids: { id: 'KEY_ID' } },
+  {
+    route: 'PATCH /api/v1/partner/api-keys/{id}',
+    ids: { id: 'KEY_ID' },
+    body: { sees: 'ORGANIZATION' },
+  },
 ];
 
 export const SITE_CALLS: readonly Call[] = [
@@ -257,6 +262,11 @@ export const OPERATOR_CALLS: readonly Call[] = [
   },
   { route: 'GET /api/v1/platform/data-keys' },
   {
+    route: 'GET /api/v1/platform/audit-events',
+    query: 'organizationId=$OTHER_ORG&from=$AN_HOUR_AGO&limit=2',
+  },
+  { route: 'POST /api/v1/platform/after-restore', body: { step: 'ask-objects' } },
+  {
     route: 'POST /api/v1/platform/organizations/{id}/support',
     ids: { id: 'ORG' },
     body: { reason: 'Ticket 4711: no telemetry' },
@@ -281,4 +291,9 @@ export const OPERATOR_CALLS: readonly Call[] = [
   },
   { route: 'DELETE /api/v1/platform/organizations/{id}', ids: { id: 'OTHER_ORG' } },
   { route: 'POST /api/v1/platform/users/delete', body: { email: 'iva@example.com' } },
+  {
+    route: 'POST /api/v1/auth/register',
+    body: { email: 'olga@example.com', password: PASSWORD, name: 'Olga' },
+  },
+  { route: 'POST /api/v1/platform/users/release', body: { email: 'olga@example.com' } },
 ];

@@ -14,6 +14,8 @@ GOOD, STALE = 5 * MINUTE, 15 * MINUTE
 MICRO = Decimal("0.000001")
 # A register that falls below this share of its maximum belongs to a new meter; a smaller fall is a glitch.
 SLIP = Decimal("0.9")
+# A fall is believed after so many further readings, or after this time.
+SURE_READINGS, SURE_MS = 2, 60_000
 
 SUB_DEVICES = {
     "BESS-1": {"assetType": "BESS", "capacityKwh": 100},
@@ -89,13 +91,20 @@ class Reckoning:
         walks = {}
         for metric in filter(is_register, self.values):
             moments, values = self.samples(metric)
-            most, before, totals, computed = values[0], Decimal(0), [], []
-            for value in values:
-                if value < most * SLIP:
-                    before, most = before + most, value
-                most = max(most, value)
-                totals.append(printed(before + most))
-                computed.append(before != 0 or value < most)
+            counted, before, origin, doubt, totals, computed = values[0], Decimal(0), Decimal(0), None, [], []
+            for moment, value in zip(moments, values):
+                is_held = value < counted
+                if not is_held or value >= counted * SLIP:
+                    counted, doubt = max(counted, value), None
+                elif doubt is None:
+                    doubt = moment, 0
+                else:
+                    doubt = doubt[0], doubt[1] + 1
+                    if doubt[1] >= SURE_READINGS or moment - doubt[0] >= SURE_MS:
+                        before, counted, origin = before + counted - origin + value, value, value
+                        doubt, is_held = None, False
+                totals.append(printed(before + counted - origin))
+                computed.append(before != origin or is_held)
             walks[metric] = moments, totals, computed
         return walks
 

@@ -14,6 +14,7 @@ import { METERS_PATH, type MeterReport, type ObjectKind } from '../meter-report.
 
 export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
+export { Watches } from '../../../durable-objects/watches.ts';
 
 /** The runtime destroys an idle object after 10 s; this adds a safety margin. */
 const HIBERNATES_AFTER_MS = 10_250;
