@@ -8,14 +8,14 @@ import * as rules from '#support/import-rules.ts';
 
 const PRODUCT = 'protocol/ migrations/ durable-objects/ worker/ bridge/ console/ tools/';
 const CLASSES =
-  'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts durable-objects/metrics.ts durable-objects/restorable.ts';
+  'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts durable-objects/watches.ts durable-objects/metrics.ts durable-objects/restorable.ts';
 const SITE = 'durable-objects/site.ts durable-objects/site/';
 const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
 const DIAL = 'durable-objects/dial.ts';
-const OF_OBJECTS = `${RPC} ${DIAL} durable-objects/ask-rpc.ts durable-objects/journal-rpc.ts durable-objects/backup-rpc.ts durable-objects/request-counter-rpc.ts durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} ${DIAL} durable-objects/ask-rpc.ts durable-objects/journal-rpc.ts durable-objects/backup-rpc.ts durable-objects/request-counter-rpc.ts durable-objects/watches-rpc.ts durable-objects/standing-rpc.ts durable-objects/object-id.ts durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
 /** Only the probe may use amqplib; the rule on its mention enforces that. */
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto node:events node:net node:tls cloudflare: amqplib nodemailer @peculiar/x509 reflect-metadata`;
 
@@ -25,7 +25,7 @@ const RULES = [
     'migrations/': 'migrations/ protocol/ drizzle-orm',
     'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto node:zlib cloudflare:workers`,
     'worker/': WORKER,
-    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts export:durable-objects/metrics.ts`,
+    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts export:durable-objects/watches.ts export:durable-objects/metrics.ts`,
     'bridge/': 'bridge/ protocol/ node: *',
     'console/':
       'console/ protocol/ type:dist/console/api.d.ts preact @preact/signals openapi-fetch uplot uqr',
@@ -55,6 +55,11 @@ const RULES = [
     but: '**/rows.ts durable-objects/object/',
     member: 'sql.exec',
   }),
+  rules.noCode('only durable-objects/object-id.ts makes the ids of objects, so each is in the jurisdiction', {
+    in: PRODUCT,
+    but: 'durable-objects/object-id.ts tools/',
+    pattern: /\.(idFromName|idFromString|newUniqueId|getByName|jurisdiction)\(/,
+  }),
   rules.neverImport('bridge/amqp never imports bridge/mqtt', { in: 'bridge/amqp/', names: 'bridge/mqtt/' }),
   rules.neverImport('bridge/mqtt never imports bridge/amqp', { in: 'bridge/mqtt/', names: 'bridge/amqp/' }),
   rules.neverImport('bridge/amqp and bridge/mqtt take a duplex stream and open no sockets', {
@@ -71,7 +76,7 @@ const RULES = [
   rules.floors('a folder of durable-objects/site imports only from folders below it', {
     in: 'durable-objects/site/',
     floors:
-      'assemble.ts migrations.ts view.ts explain link lifecycle config plan schedule rest-command command dispatch presence alert device telemetry retention.ts event identity.ts bounds.ts refusal.ts stored.ts site-view.ts',
+      'assemble.ts migrations.ts view.ts explain link lifecycle config plan schedule rest-command command dispatch presence alert device telemetry retention.ts event identity.ts bounds.ts refusal.ts stored.ts site-view.ts sight.ts',
     up: ['plan -> config'],
   }),
   rules.neverImport('only durable-objects/site.ts imports the assembled site', {
@@ -115,15 +120,19 @@ describe('the import rules', () => {
     'durable-objects/site.ts': `import 'cloudflare:workers'; import './site/assemble.ts'; ${lines(250)}`,
     'durable-objects/vhost.ts': `import 'cloudflare:workers'; import './vhost/lane/rows.ts'; import './rpc.ts';`,
     'durable-objects/request-counter.ts': `import 'cloudflare:workers'; import './rpc.ts';`,
+    'durable-objects/watches.ts': `import 'cloudflare:workers'; import './watches-rpc.ts';`,
     'durable-objects/metrics.ts': `import 'cloudflare:workers'; import './metrics/report.ts';`,
     'durable-objects/metrics/report.ts': `import '../../protocol/ids.ts';`,
     'durable-objects/rpc.ts': `import type { A } from './site/command/rows.ts'; import './vhost/lane/rows.ts';`,
     'durable-objects/dial.ts': `import './object/sql.ts';`,
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/ask-rpc.ts': '',
+    'durable-objects/standing-rpc.ts': '',
+    'durable-objects/object-id.ts': `import type { A } from './env.ts'; space.jurisdiction('eu').idFromName(name);`,
     'durable-objects/backup-rpc.ts': '',
     'durable-objects/journal-rpc.ts': '',
     'durable-objects/request-counter-rpc.ts': '',
+    'durable-objects/watches-rpc.ts': '',
     'durable-objects/restorable.ts': `import 'cloudflare:workers';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,
     'durable-objects/object/reason.ts': '',
@@ -153,6 +162,7 @@ describe('the import rules', () => {
     'bridge/mqtt/broker.ts': `import 'aedes'; import '@scope/x/y'; import '../../protocol/ids.ts';`,
     'console/texts.ts': lines(400),
     'console/main.tsx': `import 'preact'; import '../protocol/ids.ts'; import type { A } from '../dist/console/api.d.ts';`,
+    'tools/bench/workerd/loop.ts': `env.LOOP.idFromName('other');`,
     'tools/partner.ts': `import 'amqplib'; import '../bridge/index.ts'; import(name);`,
   });
   const BAD = tree({
@@ -178,6 +188,7 @@ describe('the import rules', () => {
     'worker/env.ts': `import { type Env } from '../durable-objects/env.ts'; import '../bridge/link.ts';`,
     'worker/routes/sites.ts': `import '../../durable-objects/object/turn.ts'; import '../../migrations/schema.ts';`,
     'worker/link/dial.ts': `import type { A } from '../../durable-objects/vhost/lane/rows.ts'; c.sql.exec('');`,
+    'worker/objects.ts': `space.get(space.idFromName(id));\n space\n  .newUniqueId();`,
     'tools/zod.ts': `import { z } from 'zod';`,
     'bridge/link.ts': `import type { Env } from '../durable-objects/env.ts'; import('../worker/env.ts');`,
     'bridge/tls.ts': `import '../migrations/schema.ts'; import 'cloudflare:workers'; import '../test/x.ts';`,
@@ -277,6 +288,10 @@ describe('the import rules', () => {
       'only rows.ts and durable-objects/object use .sql.exec': [
         'durable-objects/site/command/constraints.ts:1',
         'worker/link/dial.ts:1',
+      ],
+      'only durable-objects/object-id.ts makes the ids of objects, so each is in the jurisdiction': [
+        'worker/objects.ts:1',
+        'worker/objects.ts:3',
       ],
       'bridge/amqp never imports bridge/mqtt': ['bridge/amqp/uplink.ts -> ../mqtt/broker.ts'],
       'bridge/mqtt never imports bridge/amqp': ['bridge/mqtt/broker.ts -> ../amqp/uplink.ts'],

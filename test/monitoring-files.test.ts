@@ -17,7 +17,7 @@ const OWN_FAMILIES = ['up'];
 const OWN_LABELS = ['job', 'instance', 'le'];
 /** Words in expressions other than metric and label names. */
 const WORDS =
-  /^(sum|min|topk|by|rate|increase|time|and|for|on|offset|scalar|histogram_quantile|[\d.]+[mh]?|\$__rate_interval)$/;
+  /^(sum|min|topk|by|rate|increase|time|and|for|on|offset|scalar|histogram_quantile|[\d.]+(e\d+|[mh])?|\$__rate_interval)$/;
 
 interface Rule {
   alert: string;
@@ -90,6 +90,14 @@ describe('the alert rules', () => {
   it('name the paragraph of what to do as their runbook_url', () => {
     for (const { alert, annotations } of rules)
       expect(annotations.runbook_url).toBe(`docs/monitoring/alerts.md#${alert.toLowerCase()}`);
+  });
+
+  it('fire before D1 has its 10 GB: a ticket at 7 GB, in time to make room, and a page at 9 GB', () => {
+    const ofDatabase = rules.filter(({ expr }) => expr.includes('sitewire_edge_database_bytes'));
+    expect(ofDatabase.map(({ expr, labels }) => [expr, labels.severity])).toEqual([
+      ['sitewire_edge_database_bytes > 7e9', 'ticket'],
+      ['sitewire_edge_database_bytes > 9e9', 'page'],
+    ]);
   });
 
   it.skipIf(!isPromtoolThere)('are valid according to promtool', () => {

@@ -15,7 +15,7 @@ let recorded: Recorded;
 beforeAll(async () => {
   const { described } = await start(newFolder(), { SITEWIRE_SIMULATOR: 'off' });
   recorded = await record(described, await routeFacts(), succeeds('curl', '--version') ? 'curl' : 'fetch');
-}, 90_000);
+}, 150_000);
 afterAll(cleanUp);
 
 describe('the REST reference', () => {

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
+import { consoleStack, HAS_BROWSER, logIn } from '#support/console-page.ts';
 import { eventually } from '#support/stack.ts';
 
 const PASSWORD = 'nine green ladders';
@@ -75,8 +75,74 @@ describe.skipIf(!HAS_BROWSER)('accounts', () => {
       await page.getByText('the part after # is missing').waitFor();
     }
     await page.goto(`${stack.url}/accept-invitation#token=${'x'.repeat(43)}`);
-    await page.reload();
     await page.getByRole('alert').waitFor();
+  });
+
+  it.each(['accept-invitation', 'verify-email', 'reset-password', 'confirm-email'])(
+    'lose the token of the link to %s from the address bar before the first call, and from the history [C-15.6]',
+    async (path) => {
+      const { page, context } = await stack.loggedIn('/account');
+      const token = 'T'.repeat(43);
+      // What a script of the page could read when it makes a call, and each address that the history gets.
+      await context.addInitScript(() => {
+        const seen: string[] = [];
+        Object.assign(window, { seen });
+        const call = window.fetch;
+        window.fetch = (...given) => {
+          seen.push(`call ${location.href}`);
+          return call(...given);
+        };
+        for (const name of ['pushState', 'replaceState'] as const) {
+          const change = history[name].bind(history);
+          history[name] = (...given) => {
+            change(...given);
+            seen.push(`${name} ${location.href}`);
+          };
+        }
+      });
+      await page.goto(`${stack.url}/${path}#token=${token}`);
+      await page.getByRole('main').getByRole('heading').first().waitFor();
+      expect(page.url()).toBe(`${stack.url}/${path}`);
+      const seen = await page.evaluate(() => (window as unknown as { seen: string[] }).seen);
+      expect(seen.filter((line) => line.startsWith('call'))).not.toEqual([]);
+      expect(seen.filter((line) => line.includes(token))).toEqual([]);
+      await page.goto(`${stack.url}/account`);
+      await page.goBack();
+      await page.getByRole('main').getByRole('heading').first().waitFor();
+      expect(page.url()).not.toContain(token);
+      expect(
+        await page.evaluate(
+          () => `${document.referrer} ${JSON.stringify({ ...sessionStorage, ...localStorage })}`,
+        ),
+      ).not.toContain(token);
+      await context.close();
+    },
+  );
+
+  it('lose the token of a link that is opened in a page that is already there, and use it [C-15.6]', async () => {
+    const { page } = await stack.open();
+    await page.goto(`${stack.url}/verify-email`);
+    await page.getByText('the part after # is missing').waitFor();
+    await page.goto(`${stack.url}/verify-email#token=${'T'.repeat(43)}`);
+    await page.getByRole('button', { name: 'Confirm' }).click();
+    await page.getByRole('alert').waitFor();
+    expect(page.url()).toBe(`${stack.url}/verify-email`);
+  });
+
+  it('get no token in the answers to a login and a refresh in the page [C-15.6]', async () => {
+    const { page, context } = await stack.open();
+    const answered = page.waitForResponse((answer) => answer.url().endsWith('/auth/login'));
+    const { email, password } = stack.described.admin;
+    await logIn(page, stack.url, '/account', email, password);
+    expect(await (await answered).text()).not.toMatch(/accessToken|refreshToken/);
+    // As any script of the page could call it.
+    const refreshed = await page.evaluate(async () => {
+      const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
+      const answer = await fetch('/api/v1/auth/refresh', init);
+      return [answer.status, await answer.text()] as const;
+    });
+    expect(refreshed).toEqual([200, expect.not.stringMatching(/accessToken|refreshToken/)]);
+    await context.close();
   });
 
   it('change the settings of their organization, and see the refusal of a wrong one', async () => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { consoleStack, HAS_BROWSER, sendSetpoint } from '#support/console-page.ts';
 
 const stack = consoleStack();
-const SOON = { timeout: 20_000 };
+const SOON = { timeout: 40_000 };
 
 describe.skipIf(!HAS_BROWSER)('the page of a site', () => {
   let page: Page;
@@ -35,7 +35,7 @@ describe.skipIf(!HAS_BROWSER)('the page of a site', () => {
     await expect.poll(() => page.locator('dd', { hasText: 'away' }).count(), SOON).toBe(1);
     await sendSetpoint(page, { kw: 33, priority: 'HIGH', seconds: 6 });
     await expect.poll(() => row('33 kW IMPORT').innerText(), SOON).toMatch(/failed[\s\S]*EXPIRED/);
-  });
+  }, 120_000);
 
   it('shows a rejected command of a partner with its code and the limit', async () => {
     await stack.behave('on');

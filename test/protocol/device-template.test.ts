@@ -9,6 +9,7 @@ import {
   signalFault,
   type TemplateAction,
   type TemplateParam,
+  templateAction,
 } from '../../protocol/device-template.ts';
 import { ASSET_TYPES } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -153,6 +154,25 @@ describe('the parameters of an action', () => {
     const action = actionWith(JSON.parse('{"constructor":{"type":"string","required":true}}'));
     expect(paramFaults(action, {})).toEqual(['payload.constructor: is required']);
     expect(paramFaults(actionWith({}), JSON.parse('{"__proto__":{"a":1}}'))).toHaveLength(1);
+  });
+});
+
+describe('the name of a parameter', () => {
+  it.each(['__proto__', 'a b', '1a', '', 'ä', 'a'.repeat(65)])(
+    'refuses %j, and does not drop it (bad input: REST)',
+    (name) => {
+      const params = JSON.parse(`{"good":{"type":"number"},${JSON.stringify(name)}:{"type":"string"}}`);
+      const parsed = templateAction.safeParse({ action: 'SET', label: 'Set', params });
+      expect(parsed.success).toBe(false);
+      expect(JSON.stringify(parsed.error?.issues)).toContain('letters, digits and _');
+      expect(parsed.error?.issues[0]?.path).toEqual(['params', name]);
+    },
+  );
+
+  it('takes names that every object has from its prototype, as own names', () => {
+    const params = JSON.parse('{"constructor":{"type":"number"},"toString":{"type":"number"}}');
+    const { params: kept } = templateAction.parse({ action: 'SET', label: 'Set', params });
+    expect(Object.keys(kept)).toEqual(['constructor', 'toString']);
   });
 });
 

@@ -18,6 +18,21 @@ const FIELDS = {
   payload: { mode: 'STANDARD' },
 };
 
+/** What could forge a line of a log, control a terminal or change how the text around it is shown [C-1.0], [C-15.2]. */
+const UNSAFE = [
+  '\0',
+  'a\nb',
+  'a\r',
+  '\t',
+  '\u001b[2J',
+  '\u007f',
+  '\u0085',
+  'a\ud800',
+  '\udc00',
+  '\u202ea',
+  '\u2066a',
+];
+
 function read(change: Record<string, unknown>) {
   return parseEnvelope(JSON.stringify({ ...FIELDS, ...change }));
 }
@@ -47,9 +62,9 @@ describe('parseEnvelope', () => {
     version: ['2.0', '1', '1.', '1.x', '01.1', '1.1.1', '1.1\n', '', 1.1, null, undefined],
     messageId: [undefined, 'not-a-uuid', '{6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11}'],
     timestamp: [undefined, '2026-01-15T10:00:00', '2026-02-30T10:00:00Z', 1768471200000],
-    source: [undefined, 7],
+    source: [undefined, 7, 's'.repeat(257), ...UNSAFE],
     siteId: [undefined, '', 's'.repeat(65)],
-    correlationId: [42, 'c'.repeat(257)],
+    correlationId: [42, 'c'.repeat(257), ...UNSAFE],
     payload: [undefined, null, [], '{}', 5],
   };
 
@@ -60,6 +75,24 @@ describe('parseEnvelope', () => {
       ok: false,
       refusal: expect.stringMatching(new RegExp(`^${field}: `)),
     });
+  });
+
+  it.each(["'", '"', '</b>', '$(id)', '`', '\\', 'č€😀', ' ', '\u2028', '\u200d'])(
+    'accepts %j in source and correlationId: who shows it escapes it [C-15.2]',
+    (text) => {
+      expect(accepted({ source: text, correlationId: text })).toMatchObject({
+        source: text,
+        correlationId: text,
+      });
+    },
+  );
+
+  it('skips one byte order mark at the start [C-15.8]', () => {
+    const text = JSON.stringify(FIELDS);
+    expect(parseEnvelope(`\ufeff${text}`)).toEqual(parseEnvelope(text));
+    expect(parseEnvelope(text).ok).toBe(true);
+    for (const wrong of [`\ufeff\ufeff${text}`, ` \ufeff${text}`, `${text}\ufeff`, '\ufeff'])
+      expect(parseEnvelope(wrong)).toMatchObject({ ok: false, refusal: 'not JSON' });
   });
 
   it('reports all faults together [C-7.1]', () => {

@@ -8,11 +8,13 @@ import { forAll } from '#support/property.ts';
 import {
   COMMAND_FAMILIES,
   commandFamily,
+  commandRoutingKey,
   EVENT_KINDS,
   EVENT_QUEUES,
   eventRoutingKey,
   FAMILY_RULES,
   fullQueueName,
+  isRoutingKey,
   mayPublish,
   QUEUE_NAMES,
   queueByFullName,
@@ -116,6 +118,60 @@ describe('commandFamily', () => {
       const area = family.ok && ['schedule', 'config'].includes(family.value) ? '' : 'command.';
       if (family.ok) expect(key.startsWith(`${owner}.${area}${family.value}`)).toBe(true);
       else expect(family.refusal).toBe(key.startsWith(`${owner}.`) ? 'unknown' : 'slug');
+    });
+  });
+});
+
+describe('isRoutingKey', () => {
+  const words = (count: number) => Array.from({ length: count }, () => 'a').join('.');
+
+  it.each([
+    'acme',
+    'acme.command.device',
+    'acme.command.device.BESS_1-a',
+    '-._.0',
+    words(16),
+    'a'.repeat(127),
+    `${'a'.repeat(63)}.${'b'.repeat(63)}`,
+  ])('accepts %s [C-15.2]', (text) => {
+    expect(isRoutingKey(text)).toBe(true);
+  });
+
+  it.each([
+    '',
+    '.',
+    'acme.',
+    '.acme',
+    'acme..command',
+    words(17),
+    'a'.repeat(128),
+    `${'a'.repeat(63)}.${'b'.repeat(64)}`,
+    'acme.*',
+    'acme.#',
+    'acme.command.device.a b',
+    'acme.command.device\n',
+    '\nacme.command.device',
+    'acme.command.device.\0',
+    'acme.command.device.č',
+    'acme.command.device.\u202e',
+    'acme.command.device.\ufffd',
+    "acme.command.device.'",
+    'acme.command.device."',
+    'acme.command.device.`id`',
+    'acme.command.device.$(id)',
+    'acme.command.device.\\',
+    'acme.command.device.a:b',
+    'acme.command.device.a/b',
+    'acme.command.device.a|b',
+    'ａcme.command',
+  ])('refuses %j [C-15.2]', (text) => {
+    expect(isRoutingKey(text)).toBe(false);
+  });
+
+  it('accepts every routing key of ours, whatever the slug [C-15.2]', () => {
+    forAll(fc.stringMatching(/^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/), (slug) => {
+      for (const family of COMMAND_FAMILIES) expect(isRoutingKey(commandRoutingKey(slug, family))).toBe(true);
+      for (const kind of EVENT_KINDS) expect(isRoutingKey(eventRoutingKey(slug, kind))).toBe(true);
     });
   });
 });

@@ -126,7 +126,7 @@ export function consoleStack(): ConsoleStack {
   const stack = new ConsoleStack();
   beforeAll(async () => {
     if (HAS_BROWSER) await stack.begin();
-  }, 90_000);
+  }, 120_000);
   afterAll(() => stack.end(), 30_000);
   return stack;
 }

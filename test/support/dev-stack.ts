@@ -15,7 +15,7 @@ import { eventually } from './stack.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 
-const START_TIMEOUT_MS = 50_000;
+const START_TIMEOUT_MS = 80_000;
 
 export interface Run {
   process: ChildProcess;

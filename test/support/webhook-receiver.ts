@@ -30,7 +30,7 @@ export interface ScriptedAnswer {
   body?: string | Buffer;
 }
 
-/** What to answer to a message; undefined: 200. */
+/** What to answer to a message; undefined: 200. A 2xx to `webhook.verify` without a body gets the challenge [C-15.3]. */
 export type Script = (
   message: ReceivedMessage,
 ) => ScriptedAnswer | undefined | Promise<ScriptedAnswer | undefined>;
@@ -170,7 +170,8 @@ export class WebhookReceiver {
     this.messages.push(message);
     if (this.#verifier) this.#verify(message);
     const { status, headers = {}, body } = (await this.script(message)) ?? { status: 200 };
-    response.writeHead(status, headers).end(body);
+    const consent = status >= 200 && status < 300 ? challengeOf(message.body) : undefined;
+    response.writeHead(status, headers).end(body ?? consent);
   }
 
   #verify({ id, body, headers }: ReceivedMessage): void {
@@ -180,6 +181,12 @@ export class WebhookReceiver {
       this.faults.push(`${id}: ${String(error)}`);
     }
   }
+}
+
+/** The challenge of the message `webhook.verify`; undefined of any other message. */
+function challengeOf(body: string): string | undefined {
+  const { type, data } = JSON.parse(body) as { type: string; data: { challenge?: string } };
+  return type === VERIFY ? data.challenge : undefined;
 }
 
 function messageOf(headers: IncomingHttpHeaders, body: string): ReceivedMessage {
@@ -254,7 +261,10 @@ export class RawReceiver {
       socket.resume();
       if (text.includes(`{"type":"${VERIFY}"`)) {
         this.#isVerified = true;
-        socket.end('HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n');
+        const consent = /"challenge":"([\w-]+)"/.exec(text)?.[1] ?? '';
+        socket.end(
+          `HTTP/1.1 200 OK\r\ncontent-length: ${consent.length}\r\nconnection: close\r\n\r\n${consent}`,
+        );
         return;
       }
       this.requests += 1;

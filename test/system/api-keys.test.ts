@@ -80,6 +80,7 @@ describe('a key with broker scopes', () => {
           keyPrefix: key.slice(0, 11),
           effectiveScopes: scopes,
           allowedIps: [],
+          sees: 'PARTNER',
           vhost,
           isActive: true,
           lastUsedAt: null,

@@ -76,6 +76,34 @@ describe('npm run admin -- invite', () => {
   });
 });
 
+describe('npm run admin -- users release', () => {
+  it('gives an address back to its owner, who can register then [C-15.6]', async () => {
+    const email = 'owner@example.com';
+    const register = async (name: string) => {
+      const response = await fetch(`${stack.edge.url}/api/v1/auth/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', connection: 'close' },
+        body: JSON.stringify({ email, password: 'correct horse battery', name }),
+      });
+      return response.status;
+    };
+    const release = (...given: string[]) => admin('users', 'release', ...given, '--url', stack.edge.url);
+    expect(await register('Stranger')).toBe(201);
+    expect(await register('Owner')).toBe(409);
+    const { code, said } = await release('Owner@example.com');
+    expect([code, said]).toEqual([0, expect.stringMatching(/owner@example\.com is free again/i)]);
+    expect(await register('Owner')).toBe(201);
+    expect(await release('nobody@example.com')).toEqual(exit(1, 'nobody@example.com'));
+  });
+
+  it.each([[['users']], [['users', 'release']], [['users', 'release', 'a@example.com', 'b@example.com']]])(
+    'prints its usage for %j [C-15.6]',
+    async (given) => {
+      expect(await admin(...given, '--url', stack.edge.url)).toEqual(exit(2, 'users release'));
+    },
+  );
+});
+
 describe('npm run admin -- limits', () => {
   it('shows the ceilings of an organization, and sets them [C-14.2]', async () => {
     const { id } = stack.credentials.organization;

@@ -275,7 +275,8 @@ describe('without WEBHOOK_PRIVATE', () => {
     const receiver = await WebhookReceiver.start();
     const ask = async ({ edge }: typeof stack, url: string) => {
       const { WEBHOOK_EGRESS: egress } = await edge.miniflare.getBindings<{ WEBHOOK_EGRESS: Egress }>();
-      return (await egress.fetch(url, { method: 'POST', body: '{"type":"webhook.verify"}' })).status;
+      return (await egress.fetch(url, { method: 'POST', body: '{"type":"webhook.verify","data":{}}' }))
+        .status;
     };
     try {
       for (const host of ['127.0.0.1', 'localhost'])

@@ -1,20 +1,31 @@
 /** Mail through a real mail server: STARTTLS with a checked certificate, and servers that fail [C-11.1]. */
+
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { domainToASCII } from 'node:url';
 import { SMTPServer } from 'smtp-server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '#support/stack.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
+import { check } from '../../tools/check.ts';
 import { edgeSecrets, makeSecrets } from '../../tools/credentials.ts';
 import { type Edge, startEdge } from '../../tools/edge.ts';
 import { freePort } from '../../tools/ports.ts';
 
 const PASSWORD = 'correct horse battery';
 
+/** An address with its domain as `xn--…`. */
+function asSent(address: string): string {
+  const at = address.lastIndexOf('@');
+  return `${address.slice(0, at)}@${domainToASCII(address.slice(at + 1))}`;
+}
+
 interface Received {
   isSecure: boolean;
+  /** The sender in the envelope. */
+  sender: string;
   user: string | undefined;
   recipients: string[];
   message: string;
@@ -46,9 +57,12 @@ async function mailServer(options: {
   tls?: CertificateFiles;
   disabled?: string[];
   refuses?: boolean;
+  /** How many recipients the server refuses for the moment, before it accepts one. */
+  laterRecipients?: number;
 }): Promise<{ port: number; received: Received[] }> {
   const { key, certificate } = options.tls ?? certificates;
   const received: Received[] = [];
+  let laterRecipients = options.laterRecipients ?? 0;
   const server = new SMTPServer({
     secure: options.isTls ?? false,
     key: readFileSync(key),
@@ -58,6 +72,10 @@ async function mailServer(options: {
       if (username === 'mailer' && password === 'p@ss/word') done(null, { user: username });
       else done(new Error('wrong password'));
     },
+    onRcptTo: (_address, _session, done) => {
+      if (laterRecipients-- <= 0) return done();
+      done(Object.assign(new Error('greylisted, try again later'), { responseCode: 450 }));
+    },
     onData: (stream, session, done) => {
       let message = '';
       stream.on('data', (part: Buffer) => {
@@ -66,7 +84,9 @@ async function mailServer(options: {
       stream.on('end', () => {
         if (options.refuses) return done(new Error('mailbox full'));
         const recipients = session.envelope.rcptTo.map(({ address }) => address);
-        received.push({ isSecure: session.secure, user: session.user, recipients, message });
+        const { mailFrom } = session.envelope;
+        const sender = mailFrom ? mailFrom.address : '';
+        received.push({ sender, isSecure: session.secure, user: session.user, recipients, message });
         done();
       });
     },
@@ -79,12 +99,12 @@ async function mailServer(options: {
   return { port, received };
 }
 
-async function edgeWith(smtpUrl: string): Promise<Edge> {
+async function edgeWith(smtpUrl: string, from = 'sitewire@example.com'): Promise<Edge> {
   const edge = await startEdge({
     dataFolder: undefined,
     port: 0,
     secrets: edgeSecrets(makeSecrets('acme')),
-    mail: { smtpUrl, from: 'sitewire@example.com' },
+    mail: { smtpUrl, from },
     amqp: { host: 'localhost', port: 1, ca: certificates.ca },
   });
   edges.push(edge);
@@ -133,6 +153,27 @@ describe('a mail server', () => {
     await eventually(async () => (await waiting(edge)).length === 0 || undefined);
   });
 
+  it.each([
+    ['ops&alarms=24%7@xn--bcher-kva.example', 'ops&alarms=24%7@xn--bcher-kva.example', 'Sitewire'],
+    ['Energy Desk <noc@example.com>', 'noc@example.com', 'Energy Desk'],
+    ['"Desk, Energy" <noc@xn--e1afmkfd.xn--p1ai>', 'noc@xn--e1afmkfd.xn--p1ai', '"Desk, Energy"'],
+  ])(
+    'gets mails from MAIL_FROM as %s, to an address with signs that the RFC allows [C-15.5]',
+    async (from, sender, name) => {
+      const server = await mailServer({});
+      const edge = await edgeWith(`smtp://mailer:p%40ss%2Fword@localhost:${server.port}`, from);
+      const to = "jana&eva=x%y'z@xn--bcher-kva.example";
+      await register(edge, to);
+      const mail = await eventually(() => server.received[0]);
+      // The library of the test's server shows the domains as people read them.
+      expect([mail.sender, ...mail.recipients].map(asSent)).toEqual([sender, to]);
+      const header = /^From: (.*)\r$/m.exec(mail.message)?.[1];
+      expect(header?.replace(/<(.*)>/, (_, address: string) => `<${asSent(address)}>`)).toBe(
+        `${name} <${sender}>`,
+      );
+    },
+  );
+
   it('that offers no STARTTLS gets neither the password nor the mail', async () => {
     const server = await mailServer({ disabled: ['STARTTLS'] });
     await expectMailKept(`smtp://mailer:p%40ss%2Fword@localhost:${server.port}`);
@@ -168,6 +209,65 @@ describe('a mail server', () => {
       await expectMailKept(`smtp://mailer:p%40ss%2Fword@localhost:${await listening(server)}`);
     }
   }, 120_000);
+
+  it('gets the name of MAIL_FROM in the message, and only its address in the envelope [C-15.5]', async () => {
+    const server = await mailServer({});
+    const url = `smtp://mailer:p%40ss%2Fword@localhost:${server.port}`;
+    const edge = await edgeWith(url, 'Acme Power <no-reply@acme.example>');
+    await register(edge, 'jana@example.com');
+    const mail = await eventually(() => server.received[0]);
+    expect(mail.sender).toBe('no-reply@acme.example');
+    expect(mail.message).toMatch(/^From: Acme Power <no-reply@acme\.example>\r$/m);
+  });
+
+  it('gets a mail again that it refused for a moment, after a minute and then after five [C-11.1] [C-15.5]', async () => {
+    const server = await mailServer({ laterRecipients: 2 });
+    const edge = await edgeWith(`smtp://mailer:p%40ss%2Fword@localhost:${server.port}`);
+    const database = await edge.miniflare.getD1Database('DB');
+    const row = () =>
+      database
+        .prepare('SELECT failures, due_at_ms FROM mails')
+        .first<{ failures: number; due_at_ms: number }>();
+    await register(edge, 'jana@example.com');
+    for (const [failures, minutes] of [
+      [1, 1],
+      [2, 5],
+    ] as const) {
+      const beforeMs = Date.now();
+      const failed = await eventually(async () => {
+        const found = await row();
+        return found?.failures === failures ? found : undefined;
+      }, 40_000);
+      expect(failed.due_at_ms).toBeGreaterThan(beforeMs + minutes * 60_000 - 40_000);
+      expect(failed.due_at_ms).toBeLessThanOrEqual(Date.now() + minutes * 60_000);
+      // Not due yet: the scheduled task leaves it.
+      await edge.tick();
+      expect(await row()).toEqual(failed);
+      expect(server.received).toEqual([]);
+      await database.prepare('UPDATE mails SET due_at_ms = ?').bind(Date.now()).run();
+      await edge.tick();
+    }
+    const mail = await eventually(() => server.received[0]);
+    expect(mail.recipients).toEqual(['jana@example.com']);
+    await eventually(async () => (await waiting(edge)).length === 0 || undefined);
+  }, 120_000);
+});
+
+describe('a mail setting that cannot work', () => {
+  it('is named by npm run admin -- check, at its first step [C-15.5]', async () => {
+    const edge = await edgeWith('smtp://mailer:hidden-word@localhost:587', 'nobody');
+    const steps: string[] = [];
+    const checked = check({
+      ...{ baseUrl: edge.url, login: { email: 'jana@example.com', password: PASSWORD } },
+      ...{ organizationId: '', plantId: '', timeoutMs: 1_000, done: (step) => steps.push(step) },
+    });
+    const { message } = await checked.then(
+      () => new Error('the check succeeded'),
+      (error: Error) => error,
+    );
+    expect([steps, message]).toEqual([[], expect.stringMatching(/^the edge is ready: .*MAIL_FROM/)]);
+    expect(message).not.toContain('hidden-word');
+  });
 });
 
 async function listening(server: Server): Promise<number> {

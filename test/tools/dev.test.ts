@@ -1,6 +1,7 @@
 /** `npm start` and `npm run demo` as a new user runs them, except for the ports. */
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -35,6 +36,51 @@ async function changeMode(described: Stack, mode: string): Promise<void> {
   await eventually(async () => (await modeOf(described)) === mode);
   await partner.close();
 }
+
+/** The status and the body of a GET that names this host, as a browser does after a name was bound to this machine. */
+async function askAs(baseUrl: string, host: string, path: string, headers = {}): Promise<[number, string]> {
+  const { port } = new URL(baseUrl);
+  const sent = request({ host: '127.0.0.1', port, path, headers: { ...headers, host } }).end();
+  const [response] = await once(sent, 'response');
+  let body = '';
+  for await (const part of response) body += part;
+  return [response.statusCode, body];
+}
+
+describe('the hosts of npm start', () => {
+  it('are this machine alone: another name gets 421, so no page of another site reads the stack [C-15.7]', async () => {
+    const { described } = await start(newFolder());
+    const { baseUrl, apiKey } = described;
+    const { port } = new URL(baseUrl);
+    const key = { 'x-api-key': apiKey.key };
+    const sites = '/api/v1/vcp/sites';
+    for (const host of ['localhost', '127.0.0.1', '[::1]', 'LOCALHOST', new URL(baseUrl).hostname])
+      for (const name of [host, `${host}:${port}`])
+        expect([name, (await askAs(baseUrl, name, sites, key))[0]]).toEqual([name, 200]);
+    const others = [
+      ...['attacker.example', 'localhost.attacker.example', '127.0.0.1.nip.io', 'xlocalhost', '10.0.0.1'],
+      ...['[::2]', '127.0.0.2', 'localhost.', '0.0.0.0'],
+    ];
+    const paths = [
+      sites,
+      '/',
+      '/healthz',
+      '/api/v1/openapi.json',
+      '/api/v1/docs',
+      '/simulator',
+      '/link/ready',
+    ];
+    for (const path of paths)
+      for (const name of [...others, `${others[0]}:${port}`]) {
+        const [status, body] = await askAs(baseUrl, name, path, { ...key, accept: 'text/html' });
+        expect([path, name, status]).toEqual([path, name, 421]);
+        expect(JSON.parse(body)).toMatchObject({
+          statusCode: 421,
+          message: expect.stringContaining('localhost'),
+        });
+      }
+  }, 120_000);
+});
 
 describe('npm start', () => {
   it('starts a stack that accepts the demo and explains signatures, and stops all of it on a signal', async () => {

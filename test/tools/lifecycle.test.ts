@@ -110,7 +110,7 @@ describe('a stack that runs', () => {
     const folder = newFolder();
     const both = [run('dev.ts', folder), run('dev.ts', folder)];
     const isRefused = (output: string) => output.includes(`a stack is running on ${folder} (`);
-    const refused = await eventually(() => both.find((one) => isRefused(one.output())), 30_000);
+    const refused = await eventually(() => both.find((one) => isRefused(one.output())), 60_000);
     const other = both.find((one) => one !== refused);
     expect(await refused.ended).toBe(1);
     expect(refused.output()).toContain(`(process ${other?.process.pid})`);

@@ -2,6 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { unknownKey } from '#workerd/client.ts';
+import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
 import { restRequest, sendRequest, statusesOf } from '#workerd/rest.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../durable-objects/env.ts';
@@ -85,6 +86,23 @@ describe('the requests of an address', () => {
       );
     expect(await statusesOf(22, large)).toEqual(all(22, 413));
     expect(wait).toHaveBeenCalledTimes(2);
+  });
+
+  it('get their refusals later and later, up to two seconds, also those over the rate of a key [C-14.2]', async ({
+    from,
+    newKey,
+    organization,
+  }) => {
+    await changeRegistry(organization, changeSettings({ restRatePerMinute: 10 }));
+    const { key } = await newKey();
+    const wait = waitsInNewSecond();
+    const request = () => from(1, SITES, { key }, { ADDRESS_RATE_PER_MINUTE: '1000' });
+    expect(await statusesOf(30, request)).toEqual([...all(10, 200), ...all(20, 429)]);
+    expect(wait).not.toHaveBeenCalled();
+    await statusesOf(220, request);
+    const waits = wait.mock.calls.map(([ms]) => ms);
+    expect(waits.slice(0, 21)).toEqual([...all(10, 100), ...all(10, 200), 300]);
+    expect(waits.slice(190)).toEqual(all(30, 2_000));
   });
 
   it('without a credential are delayed after a hundred from all addresses in a second; with a key they are not [C-14.2]', async ({

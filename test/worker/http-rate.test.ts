@@ -1,5 +1,5 @@
 /** Requests are limited per minute for each key and each user; RateLimit-* headers show the count [C-4.7]. */
-import type { env } from 'cloudflare:workers';
+import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { anonymous, KeyClient } from '#workerd/client.ts';
 import { joinOrganization, Person } from '#workerd/people.ts';
@@ -74,13 +74,43 @@ describe('the requests of an API key', () => {
     expect(rateOf(await key.call(SITES))).toEqual([String(DEFAULT), String(DEFAULT - 1), '60']);
   });
 
-  it('a changed limit applies to the next request, and the requests before it still count [C-1.1]', async ({
+  it('a changed limit applies two seconds after a 429 at the latest, and the requests before it still count [C-1.1]', async ({
     organization,
     key,
   }) => {
     await statusesOf(LEAST + 1, () => key.call(SITES));
     await changeRegistry(organization, changeSettings({ restRatePerMinute: 12 }));
-    expect(rateOf(await key.call(SITES))).toEqual(['12', '1', '60']);
+    vi.setSystemTime(Date.now() + 2_000);
+    expect(rateOf(await key.call(SITES))).toEqual(['12', '1', '58']);
+  });
+
+  it('those after a 429 are answered from memory for two seconds, then a key that ended meanwhile gets 401 [C-14.2]', async ({
+    newKey,
+    key,
+  }) => {
+    await statusesOf(LEAST + 1, () => key.call(SITES));
+    await env.DB.prepare('UPDATE api_keys SET revoked_at_ms = ? WHERE id = ?').bind(Date.now(), key.id).run();
+    const again = await key.call(SITES);
+    expect(rateOf(again)).toEqual(['10', '0', '60']);
+    expect(again.headers.get('retry-after')).toBe('60');
+    await expectError(again, 429, 'TOO_MANY_REQUESTS');
+    const other = await newKey();
+    expect((await other.call(SITES)).status).toBe(200);
+    vi.setSystemTime(Date.now() + 2_000);
+    await expectError(await key.call(SITES), 401, 'UNAUTHORIZED');
+  });
+
+  it('those that open event streams are sixty a minute; the next ones are 429, from memory for two seconds [C-15.4]', async () => {
+    const key = new KeyClient(await createKey(await createOrganization()));
+    const open = () =>
+      sendRequest(restRequest('/api/v1/vcp/events/stream', { method: 'HEAD', key: key.key }));
+    expect(await statusesOf(61, open)).toEqual([...all(60, 200), 429]);
+    await env.DB.prepare('UPDATE api_keys SET revoked_at_ms = ? WHERE id = ?').bind(Date.now(), key.id).run();
+    const again = await open();
+    expect([again.status, again.headers.get('retry-after')]).toEqual([429, '60']);
+    await expectError(await key.call(SITES), 401, 'UNAUTHORIZED');
+    vi.setSystemTime(Date.now() + 2_000);
+    expect((await open()).status).toBe(401);
   });
 
   it('concurrent requests share the limit [C-4.7]', async ({ key }) => {

@@ -123,10 +123,87 @@ describe('the size of a body', () => {
     expect(pulled).toBeLessThanOrEqual(1_100);
   });
 
-  it('a body of 5 MB gets 413 before the key is checked (bad input: REST)', async () => {
+  it('a body of 5 MB gets 413 before the key is checked if its length says so, else 401 (bad input: REST)', async () => {
     const init = { method: 'POST', body: 'x'.repeat(5_000_000), headers: JSON_TYPE };
-    await expectError(await send(SITES, init), 413, 'PAYLOAD_TOO_LARGE');
-    await expectError(await send('/api/v1/unknown', init), 413, 'PAYLOAD_TOO_LARGE');
+    const announced = { ...init, headers: { ...JSON_TYPE, 'content-length': '5000000' } };
+    await expectError(await send(SITES, announced), 413, 'PAYLOAD_TOO_LARGE');
+    await expectError(await send('/api/v1/unknown', announced), 413, 'PAYLOAD_TOO_LARGE');
+    await expectError(await send(SITES, init), 401, 'UNAUTHORIZED');
+  });
+});
+
+describe('the encoding of a body', () => {
+  /** Bytes that are not UTF-8, and the offset of the first wrong one. */
+  const WRONG: [what: string, bytes: number[], at: number][] = [
+    ['a Latin-1 letter', [0x22, 0xe8, 0x22], 1],
+    ['a byte that no text has', [0x22, 0x61, 0xff, 0x22], 2],
+    ['a continuation byte alone', [0x22, 0x80, 0x22], 1],
+    ['an overlong slash', [0x22, 0xc0, 0xaf, 0x22], 1],
+    ['an overlong form of three bytes', [0x22, 0xe0, 0x80, 0xaf, 0x22], 1],
+    ['an encoded surrogate', [0x22, 0xed, 0xa0, 0x80, 0x22], 1],
+    ['a character beyond U+10FFFF', [0x22, 0xf4, 0x90, 0x80, 0x80, 0x22], 1],
+    ['a character cut off at the end', [0x22, 0x61, 0xe2, 0x82], 2],
+    ['UTF-16 with its mark', [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], 0],
+    ['an error after a good character', [0x22, 0xc4, 0x8d, 0xf0, 0x9f, 0x98, 0x80, 0xfe, 0x22], 7],
+  ];
+  const MARK = [0xef, 0xbb, 0xbf];
+
+  it.for(METHODS)(
+    'is refused in a %s with the offset if it is not UTF-8 [C-15.8]',
+    async (method, { post }) => {
+      for (const [what, bytes, at] of WRONG) {
+        const body = Uint8Array.from(bytes);
+        const { message } = await expectError(await post(body, JSON_TYPE, method), 400, 'BAD_REQUEST');
+        expect([what, message]).toEqual([what, expect.stringMatching(new RegExp(`UTF-8.*\\b${at}\\b`))]);
+      }
+    },
+  );
+
+  it('is refused with the offset in the whole body, however the body is cut [C-15.8]', async ({ post }) => {
+    for (const [what, bytes, at] of WRONG)
+      for (let cutAt = 1; cutAt < bytes.length; cutAt++) {
+        const parts = [bytes.slice(0, cutAt), bytes.slice(cutAt)].map((part) => Uint8Array.from(part));
+        const { message } = await expectError(await post(chunked(...parts)), 400, 'BAD_REQUEST');
+        expect([what, message]).toEqual([what, expect.stringMatching(new RegExp(`UTF-8.*\\b${at}\\b`))]);
+      }
+  });
+
+  it('is named with its offset behind a mark, which counts as three bytes [C-15.8]', async ({ post }) => {
+    const { message } = await expectError(
+      await post(Uint8Array.from([...MARK, 0x22, 0xff, 0x22])),
+      400,
+      'BAD_REQUEST',
+    );
+    expect(message).toMatch(/UTF-8.*\b4\b/);
+  });
+
+  it('may begin with one byte order mark [C-15.8]', async ({ post }) => {
+    await expectRead(await post(Uint8Array.from([...MARK, 0x7b, 0x7d])));
+    await expectRead(
+      await post(chunked(Uint8Array.from(MARK.slice(0, 2)), Uint8Array.from([0xbf, 0x7b, 0x7d]))),
+    );
+    await expectError(await post(Uint8Array.from([...MARK, ...MARK, 0x7b, 0x7d])), 400, 'BAD_REQUEST');
+    await expectError(await post(Uint8Array.from([0x7b, ...MARK, 0x7d])), 400, 'BAD_REQUEST');
+  });
+
+  it('may be named by a charset only if that is UTF-8: another one gets 415 [C-15.8]', async ({ post }) => {
+    for (const good of ['utf-8', 'UTF-8', '"utf-8"', '"UTF-8"', 'utf8'])
+      await expectRead(await post('{}', { 'content-type': `application/json; charset=${good}` }));
+    for (const wrong of [
+      'iso-8859-1',
+      'utf-16',
+      'utf-16le',
+      'us-ascii',
+      'windows-1250',
+      '""',
+      '"utf-8x"',
+      'x',
+    ])
+      for (const parameters of [`charset=${wrong}`, `a=b;  Charset=${wrong}`]) {
+        const answer = await post('{}', { 'content-type': `application/json; ${parameters}` });
+        const { message } = await expectError(answer, 415, 'BAD_REQUEST');
+        expect(message).toMatch(/charset.*utf-8/i);
+      }
   });
 });
 

@@ -6,7 +6,7 @@ const HTTPS = 'must begin with https://';
 const PORT = 'must have port 443 or 8443';
 const ADDRESS = 'must have a host name, not an IP address';
 const DOMAIN = 'must have a host name with a domain, for example hooks.example.com';
-const PRIVATE = 'must not have a private host name (.local, .internal, .localhost)';
+const PRIVATE = 'must have a public host name: its last label is one of private networks';
 const USER = 'must not have a user name or a password';
 const FRAGMENT = 'must not have a fragment (#)';
 const NO_URL = 'must be a URL, for example https://hooks.example.com/sitewire';
@@ -218,5 +218,84 @@ describe('the URL of a webhook', () => {
   it('this machine has no user name and no fragment either [C-12.4]', () => {
     expect(webhookUrlFault('http://user@localhost:4000/', true)).toBe(USER);
     expect(webhookUrlFault('http://localhost:4000/#part', true)).toBe(FRAGMENT);
+  });
+});
+
+/** Host names that no public host has: RFC 6761, RFC 6762 and names of private networks [C-15.3]. */
+const NOT_PUBLIC = [
+  ...['test', 'invalid', 'example', 'localhost', 'local', 'internal', 'lan', 'corp', 'home', 'home.arpa'],
+  ...['intranet', 'private', 'localdomain', 'svc', 'onion', 'alt'],
+];
+
+/** How one host name may be written. */
+const WRITTEN = [
+  (name: string) => `https://hooks.${name}/`,
+  (name: string) => `https://hooks.${name}./x`,
+  (name: string) => `https://HOOKS.${name.toUpperCase()}:8443/`,
+  (name: string) => `https://a.b.c.${name}/?to=hooks.example.com`,
+  (name: string) => `https://hooks.${name.replaceAll('.', '。')}/`,
+  (name: string) => `https://hooks.%${name.charCodeAt(0).toString(16)}${name.slice(1)}/`,
+];
+
+/** Public names that only look like those. */
+const PUBLIC = [
+  ...['https://hooks.plan/', 'https://hooks.mylan/', 'https://lan.example.com/', 'https://hooks.homes/'],
+  ...['https://corp.example.com/', 'https://home.arpa.example.com/', 'https://svc.example.com/'],
+  ...['https://onion.example.com/', 'https://example.example.com/', 'https://hooks.example.com/lan'],
+  ...[
+    'https://hooks.xn--corp/',
+    'https://hooks.testing/',
+    'https://hooks.salt/',
+    'https://hooks.example.net/',
+  ],
+  ...['https://notworkers.dev/', 'https://hooks.notworkers.dev/', 'https://workers.dev.example.com/'],
+  ...['https://hooks.pages.dev/', 'https://workers.development/', 'https://other.sitewire-prod.eu/'],
+  ...['https://xapi.sitewire-prod.eu/', 'https://api.sitewire-prod.eu.example.com/'],
+];
+
+/** Host names of a deployment: REST, AMQP and MQTT. */
+const OWN = ['api.sitewire-prod.eu', 'amqp.sitewire-prod.eu', 'mqtt.sitewire-prod.eu'];
+const faultOf = (url: string, mayBePrivate = false) => webhookUrlFault(url, mayBePrivate, OWN);
+
+describe('the host name of a webhook', () => {
+  it.each(NOT_PUBLIC)('refuses .%s, however it is written [C-15.3]', (name) => {
+    for (const write of WRITTEN) {
+      const url = write(name);
+      const refused = expect.stringMatching(/host name/);
+      expect([url, faultOf(url), faultOf(url, true)]).toEqual([url, refused, refused]);
+    }
+  });
+
+  it.each(PUBLIC)('accepts %s, which is public [C-15.3]', (url) => {
+    expect([faultOf(url), faultOf(url, true)]).toEqual([undefined, undefined]);
+  });
+
+  it.each(OWN)('refuses %s of the deployment itself, however it is written [C-15.3]', (name) => {
+    const urls = [
+      `https://${name}/`,
+      `https://${name}./`,
+      `https://${name.toUpperCase()}/`,
+      `https://${name}:8443/hook`,
+      `https://${name.replaceAll('.', '。')}/`,
+    ];
+    for (const url of urls) {
+      const refused = expect.stringMatching(/deployment/);
+      expect([url, faultOf(url), faultOf(url, true)]).toEqual([url, refused, refused]);
+    }
+  });
+
+  it.each(['workers.dev', 'sitewire.workers.dev', 'sitewire.acme.workers.dev', 'A.WORKERS.DEV.'])(
+    'refuses %s, where the platform serves Workers [C-15.3]',
+    (host) => {
+      for (const url of [`https://${host}/`, `https://${host}:8443/hook`]) {
+        const refused = expect.stringMatching(/host name/);
+        expect([url, faultOf(url), faultOf(url, true)]).toEqual([url, refused, refused]);
+      }
+    },
+  );
+
+  it('accepts this machine for development, although the deployment itself is on it [C-15.3]', () => {
+    for (const url of ['http://127.0.0.1:4000/', 'http://localhost:4000/hook', 'http://[::1]:4000/'])
+      expect(webhookUrlFault(url, true, ['127.0.0.1', 'localhost'])).toBeUndefined();
   });
 });

@@ -4,8 +4,8 @@ import worker from '../../../worker/index.ts';
 
 export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
-
 export { Vhost } from '../../../durable-objects/vhost.ts';
+export { Watches } from '../../../durable-objects/watches.ts';
 
 export class Site extends ProductSite {
   override async readConfig(): Promise<string> {

@@ -151,7 +151,7 @@ export async function rowCounts(
 /** What the Worker hands to the vhost of a key that may do everything, with a new signing key. */
 export function grantOf(keyId: string, { slug, id: organizationId }: Organization): VhostGrant {
   return {
-    ...{ keyId, keyPrefix: 'sw_abc', slug, vhost: `partner-${keyId}`, organizationId },
+    ...{ keyId, keyPrefix: 'sw_abc', partnerId: 'partner', slug, vhost: `partner-${keyId}`, organizationId },
     ...{ scopes: ALL_VCP_SCOPES, allowedPlantIds: null, expiresAtMs: null, signingKey: randomHex(32) },
   };
 }

@@ -23,7 +23,7 @@ export const SITE: PlantOptions = {
 const QUANTUM = 0.001;
 
 export async function ask(partner: Submitter, ...commands: Submission[]): Promise<DryRunAnswer[]> {
-  const texts = await siteOf(partner.siteId).dryRun(partner.batchOf(commands), false);
+  const texts = await siteOf(partner.siteId).dryRun(partner.batchOf(commands), partner.asker);
   return texts.map((text) => dryRunAnswer.parse(JSON.parse(text)));
 }
 

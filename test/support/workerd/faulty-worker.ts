@@ -16,6 +16,7 @@ import type { Step } from '../step.ts';
 
 export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
+export { Watches } from '../../../durable-objects/watches.ts';
 
 interface FaultyEnv extends Env {
   CONTROL_URL: string;

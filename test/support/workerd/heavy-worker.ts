@@ -10,6 +10,7 @@ import type { Filling } from '../filling.ts';
 
 export { Metrics } from '../../../durable-objects/metrics.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
+export { Watches } from '../../../durable-objects/watches.ts';
 
 const BLOCK_CHARS = 8 * 1024;
 

@@ -34,7 +34,7 @@ type Tokens = Pick<LoginAnswer, 'accessToken' | 'refreshToken'>;
 async function tokensOf(user: Pick<UserRow, 'id' | 'email' | 'tokenVersion'>): Promise<Tokens> {
   const now = Date.now();
   const place = { address: null, userAgent: null, network: 'unknown' };
-  const sessionId = (await openSession(env.DB, user, place, now)) ?? '';
+  const sessionId = (await openSession(env.DB, user, place, now))?.id ?? '';
   const access = { userId: user.id, sessionId, tokenVersion: user.tokenVersion };
   return {
     accessToken: await signAccessToken(env.SESSION_SECRET, access, now),

@@ -33,6 +33,8 @@ export class PostReceiver {
   secret: string | undefined;
   readonly #held: ((response: Response) => void)[] = [];
   answer: (post: Post) => Response | Promise<Response> = () => new Response('thanks');
+  /** A 2xx to `webhook.verify` has the challenge as its body [C-15.3]. False: the body is the one of `answer`. */
+  isConsenting = true;
 
   constructor(url = `https://${crypto.randomUUID()}.example.com/hook`) {
     this.url = url;
@@ -102,13 +104,27 @@ export class PostReceiver {
     if (this.secret !== undefined && !isSigned(post, this.secret)) this.faults.push(id);
     this.open += 1;
     try {
-      const answer = await this.answer(post);
+      const given = await this.answer(post);
+      const answer = this.isConsenting ? consentOf(body, given) : given;
       post.status = answer.status;
       return answer;
     } finally {
       this.open -= 1;
     }
   }
+}
+
+/** The challenge of the message `webhook.verify`; undefined of any other message. */
+export function challengeOf(body: string): string | undefined {
+  const { type, data } = JSON.parse(body) as { type: string; data: { challenge?: string } };
+  return type === 'webhook.verify' ? data.challenge : undefined;
+}
+
+/** The answer of a receiver that consents: if it is 2xx, its body is the challenge [C-15.3]. */
+export function consentOf(body: string, answer: Response): Response {
+  const challenge = challengeOf(body);
+  if (challenge === undefined || !answer.ok) return answer;
+  return new Response(challenge, { status: answer.status === 204 ? 200 : answer.status });
 }
 
 function numberOf({ data }: Post): number {

@@ -5,5 +5,7 @@ declare module 'vitest' {
   export interface ProvidedContext {
     modelSteps: number;
     modelSeed: number;
+    sightPairs: number;
+    sightSeed: number;
   }
 }

@@ -25,7 +25,7 @@ export async function exportOf(siteId: string, fromMs: number, toMs: number): Pr
   };
   for (let atMs: number | null = fromMs; atMs !== null; ) {
     const query = { fromMs: atMs, toMs, ...(atMs === fromMs ? { isFirst: true as const } : {}) };
-    const text = await siteOf(siteId).ask({ kind: 'export', siteId, keyId: null, query });
+    const text = await siteOf(siteId).ask({ kind: 'export', siteId, query });
     const part = JSON.parse(text ?? '') as ExportPart;
     for (const line of part.lines) add(JSON.parse(line));
     atMs = part.nextMs;

@@ -19,6 +19,8 @@ const STATUS_TEXTS: Record<number, string> = {
   410: 'Gone',
   412: 'Precondition Failed',
   413: 'Payload Too Large',
+  415: 'Unsupported Media Type',
+  421: 'Misdirected Request',
   423: 'Locked',
   429: 'Too Many Requests',
   500: 'Internal Server Error',

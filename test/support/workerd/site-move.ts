@@ -15,6 +15,7 @@ const OWN_TABLES = {
   dropped_message: 'device_id',
   recent_drop: 'device_id',
   recent_connect: 'device_id',
+  takeover: 'device_id',
   rest_command: 'device_id',
   dispatch: 'device_id',
 };

@@ -10,13 +10,13 @@ export interface LogPage {
 
 /** A page of the command log, newest first. `atMs`: of the commands that were recorded at this time or before. */
 export async function readCommands(siteId: string, page = 1, pageSize = 50, atMs?: number): Promise<LogPage> {
-  const { items, total } = await siteOf(siteId).readCommands(siteId, page, pageSize, false, atMs);
+  const { items, total } = await siteOf(siteId).readCommands(siteId, page, pageSize, 'member', atMs);
   return { items: JSON.parse(items), total };
 }
 
 /** The configuration snapshot. */
 export async function readConfig(siteId: string): Promise<SiteConfigSnapshot> {
-  return JSON.parse(await siteOf(siteId).readConfig(siteId));
+  return JSON.parse(await siteOf(siteId).readConfig(siteId, 'member'));
 }
 
 /** The newest row of the command log. */

@@ -50,14 +50,10 @@ export async function readSchedules(
 ): Promise<ScheduleSummary[]> {
   const all: ScheduleSummary[] = [];
   for (let after: number | null = null, chunks = 0; chunks < 1_000; chunks++) {
-    const { items, nextMs }: { items: string; nextMs: number | null } = await siteOf(siteId).readHistory(
+    const { items, nextMs }: { items: string; nextMs: number | null } = await siteOf(siteId).readSchedules(
       siteId,
-      {
-        kind: 'schedules',
-        fromMs,
-        toMs,
-        after,
-      },
+      { fromMs, toMs, after },
+      'member',
     );
     all.push(...(JSON.parse(`[${items}]`) as unknown[]).map((one) => scheduleSummary.parse(one)));
     if (nextMs === null) return all;

@@ -1,4 +1,5 @@
 /** The submissions that a Vhost sends to a Site, and their answers as a partner reads them. */
+import type { Asker } from '../../../durable-objects/ask-rpc.ts';
 import type { OutboxEvent, Submission, SubmissionBatch, SubmitAnswer } from '../../../durable-objects/rpc.ts';
 import type { DeviceCommandItem, SiteSetpoint } from '../../../protocol/command.ts';
 import type { Acknowledgement, Alarm } from '../../../protocol/event.ts';
@@ -68,14 +69,22 @@ export function violation(constraint: string, limit: number, value: number) {
 export class Submitter {
   readonly siteId: string;
   readonly keyId: string;
+  readonly partnerId: string;
   readonly events: OutboxEvent[] = [];
   #received = 0;
   /** The publishIds that were submitted before: a batch with one of them has `isRepeated`. */
   readonly #published = new Set<string>();
 
-  constructor(siteId: string, keyId: string = crypto.randomUUID()) {
+  /** `partnerId`: by default that of the keys that `createKey` makes. */
+  constructor(siteId: string, keyId: string = crypto.randomUUID(), partnerId = 'partner') {
     this.siteId = siteId;
     this.keyId = keyId;
+    this.partnerId = partnerId;
+  }
+
+  /** Who asks a Site with this key. */
+  get asker(): Asker {
+    return { partnerId: this.partnerId, sees: 'PARTNER', slug: 'acme' };
   }
 
   async submit(...submissions: Submission[]): Promise<SubmitAnswer> {
@@ -93,6 +102,7 @@ export class Submitter {
       siteId: this.siteId,
       keyId: this.keyId,
       keyPrefix: 'sw_test',
+      partnerId: this.partnerId,
       received: this.#received,
       seen: this.#received,
       notAfterMs: Number.MAX_SAFE_INTEGER,

@@ -14,6 +14,7 @@ import {
   findWebhook,
 } from '../../../worker/registry/webhooks.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
+import { runSql } from './d1.ts';
 import { hand } from './outbox-events.ts';
 import { vhostRows } from './partner.ts';
 import { PostReceiver } from './post-receiver.ts';
@@ -67,6 +68,22 @@ type HookOptions = Partial<WebhookRequest> & {
   /** Settings of a new organization. */
   settings?: Record<string, unknown>;
 };
+
+/** An organization for which the operator has set ceilings. */
+export async function organizationWith(ceilings: object): Promise<Organization> {
+  const organization = await createOrganization();
+  await runSql(
+    'UPDATE organizations SET ceilings = ? WHERE id = ?',
+    JSON.stringify(ceilings),
+    organization.id,
+  );
+  return organization;
+}
+
+/** An organization whose webhooks may post without a pause. */
+export function unlimited(): Promise<Organization> {
+  return organizationWith({ webhookPostsPerMinute: 100_000, webhookHostPostsPerMinute: 100_000 });
+}
 
 /** A webhook of a new key, whose receiver has answered the first message. */
 export async function openHook(options: HookOptions = {}): Promise<HookScene> {

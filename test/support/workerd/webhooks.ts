@@ -13,6 +13,7 @@ import { auditOf, done, markDelivered } from './commits.ts';
 import { countOf } from './d1.ts';
 import { outboxEvents } from './outbox-events.ts';
 import type { Person } from './people.ts';
+import { consentOf } from './post-receiver.ts';
 import type { Team } from './team.ts';
 import { test } from './worker-test.ts';
 import { type Organization, randomHex, vhostOf } from './world.ts';
@@ -37,6 +38,8 @@ export class Receiver {
   readonly url = `https://${this.host}/hook`;
   readonly received: Received[] = [];
   answer: (message: Received) => Response | Promise<Response> = () => new Response('thanks');
+  /** A 2xx to `webhook.verify` has the challenge as its body [C-15.3]. False: the body is the one of `answer`. */
+  isConsenting = true;
 
   constructor() {
     vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
@@ -47,7 +50,8 @@ export class Receiver {
       const { type } = JSON.parse(text) as { type: string };
       const message = { path: pathname, headers, text, type, id: headers.get('webhook-id') ?? '' };
       this.received.push(message);
-      return await this.answer(message);
+      const answer = await this.answer(message);
+      return this.isConsenting ? consentOf(text, answer) : answer;
     });
   }
 
@@ -80,6 +84,7 @@ export class WebhookAdmin {
   readonly team: Team;
   readonly key: KeyClient;
   readonly #url: string;
+  #made = 0;
   /** The sequence of the last event of each site. */
   readonly #sequences = new Map<string, number>();
 
@@ -94,9 +99,20 @@ export class WebhookAdmin {
     return by.call(`${WEBHOOKS}${path}`, { org: this.team.id, ...options });
   }
 
+  /** A URL of the receiver that no other webhook has, because a key may have one webhook of a URL [C-15.3]. */
+  newUrl(): string {
+    this.#made += 1;
+    return this.#made === 1 ? this.#url : `${this.#url}?n=${this.#made}`;
+  }
+
   /** `POST` with a body of which some fields are replaced. */
   post(fields: object = {}): Promise<Response> {
-    const body = { url: this.#url, keyId: this.key.id, types: ['ack'], ...fields };
+    const body = {
+      url: 'url' in fields ? fields.url : this.newUrl(),
+      keyId: this.key.id,
+      types: ['ack'],
+      ...fields,
+    };
     return this.ask('', { method: 'POST', body });
   }
 

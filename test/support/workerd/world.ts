@@ -178,6 +178,8 @@ export interface Key {
 }
 
 export interface KeyOptions {
+  /** Keys of an organization with the same partnerId are one partner [C-15.1]. */
+  partnerId?: string;
   scopes?: ApiKeyScope[];
   allowedPlantIds?: string[] | null;
   allowedIps?: string[];
@@ -190,6 +192,7 @@ export interface KeyOptions {
 /** Makes a key without probing it, for which a broker would have to listen. */
 export async function createKey(organization: Organization, options: KeyOptions = {}): Promise<Key> {
   const { scopes = ALL_VCP_SCOPES, allowedPlantIds = null, allowedIps = [], expiresAtMs = null } = options;
+  const { partnerId = 'partner' } = options;
   const { id: organizationId, slug, adminId } = organization;
   const id = crypto.randomUUID();
   const key = composeApiKey(crypto.getRandomValues(new Uint8Array(128)));
@@ -203,7 +206,8 @@ export async function createKey(organization: Organization, options: KeyOptions 
     id,
     keyHash: sha256Hex(key),
     name: 'key',
-    partnerId: 'partner',
+    partnerId,
+    sees: 'PARTNER',
     allowedIps,
     vhost,
     state: 'probing',
@@ -217,7 +221,7 @@ export async function createKey(organization: Organization, options: KeyOptions 
   };
   await insertKey(env.DB, row);
   if (vhost !== null || getsEvents(new Set(scopes)))
-    await vhostOf(id).open({ ...shared, keyId: id, slug, vhost: vhost ?? '/', signingKey });
+    await vhostOf(id).open({ ...shared, partnerId, keyId: id, slug, vhost: vhost ?? '/', signingKey });
   const audit = (event: AuditEventName) => auditOf(organization, event, 'API_KEY')(id);
   if (options.state !== 'probing')
     await markDelivered(done(await activateKey(env.DB, row, audit('api_key.created'), now)));

@@ -84,7 +84,7 @@ describe('the actions of an admin on a key', () => {
     expect(await keys.revoke(id)).toEqual(first);
     const rows = (await auditedOf(id)).map((row) => ({ ...row, details: JSON.parse(row.details) as object }));
     const actor = ownTeam.orgAdmin.id;
-    const details = { name: 'Reader', partnerId: 'p-1', scopes, keyPrefix };
+    const details = { name: 'Reader', partnerId: 'p-1', sees: 'PARTNER', scopes, keyPrefix };
     expect(rows).toEqual([
       { event: 'api_key.created', actor, outcome: 'SUCCESS', details },
       { event: 'api_key.bundle_acknowledged', actor, outcome: 'SUCCESS', details: { keyPrefix } },

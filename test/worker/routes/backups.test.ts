@@ -204,6 +204,28 @@ describe('a backup of a key', () => {
 });
 
 describe('the fence', () => {
+  it('says to those that it refuses why, and for how long at most [C-14.8]', async ({
+    object,
+    device,
+    setPeak,
+  }) => {
+    const fence = await raise(object, 10);
+    const most = 10 * 60;
+    const refused = await setPeak();
+    const { message } = await expectError(refused, 503, 'SERVICE_UNAVAILABLE');
+    expect(message).toMatch(/backup|restore/);
+    const until = /\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)\b/.exec(message)?.[1] ?? '';
+    const leftMs = Date.parse(until) - Date.now();
+    expect(leftMs).toBeGreaterThan(0);
+    expect(leftMs).toBeLessThanOrEqual(most * 1_000);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(most);
+    const dialed = await dialMqtt(device.id, device.token);
+    expect((await expectError(dialed, 503, 'SERVICE_UNAVAILABLE')).message).toContain(until);
+    await lower(object, fence);
+    expect((await setPeak()).status).toBe(200);
+  });
+
   it('refuses changes and connections with 503, and lets reads through', async ({
     object,
     device,

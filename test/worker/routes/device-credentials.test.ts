@@ -1,7 +1,7 @@
 /** New tokens and new secrets for ACTIVE devices [C-3.3]. */
 import { importJWK, jwtVerify } from 'jose';
 import { deviceToken } from '#workerd/device-tokens.ts';
-import { connect, type Rotation, type TokenDevice } from '#workerd/devices.ts';
+import { connect, type TokenDevice } from '#workerd/devices.ts';
 import { dialMqtt } from '#workerd/door.ts';
 import type { DeviceTestLink } from '#workerd/links.ts';
 import { holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
@@ -167,11 +167,11 @@ describe('POST /devices/{id}/rotate-secret', () => {
 
   it('a client cannot choose the secret (bad input: REST)', async ({ team, device, link }) => {
     const hmacSecret = '0'.repeat(64);
-    const path = `/devices/${device.id}/rotate-secret`;
-    const rotation = await team.admin.read<Rotation>(path, { method: 'POST', body: { hmacSecret } });
-    expect(rotation.hmacSecret).toMatch(/^[0-9a-f]{64}$/);
-    expect(rotation.hmacSecret).not.toBe(hmacSecret);
+    const answer = await team.admin.call(`/devices/${device.id}/rotate-secret`, {
+      method: 'POST',
+      body: { hmacSecret },
+    });
+    await expectError(answer, 400, 'VALIDATION_ERROR');
     expect(await counts(link, device, hmacSecret)).toBe(false);
-    expect(await counts(link, device, rotation.hmacSecret)).toBe(true);
   });
 });

@@ -3,6 +3,7 @@ import { bodyOf } from '#workerd/client.ts';
 import { valueFrom } from '#workerd/d1.ts';
 import { type Renewal, renew, renewal } from '#workerd/device-tokens.ts';
 import { connect } from '#workerd/devices.ts';
+import { boundSite } from '#workerd/site-bounds.ts';
 import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import { publish, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
 import { gridPowerKw } from '#workerd/site-reads.ts';
@@ -68,6 +69,41 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, renewal(device, { nonce: 'renewal first' }))).status).toBe(200);
     await publish(link, rawTelemetry(device, { nonce: 'renewal first', data: '{"gridPowerKw":2}' }));
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
+  });
+
+  it('says while the table of nonces is full that the device has to wait, and not that its nonce was used [C-3.8]', async ({
+    team,
+    device,
+    link,
+  }) => {
+    await boundSite(device.siteId, { nonces: 2 });
+    const again = await connect(device);
+    expect(link.closed).toBeUndefined();
+    for (const kw of [1, 2]) expect(await sendTelemetry(again, device, { gridPowerKw: kw })).toBe(true);
+    const request = renewal(device);
+    const refused = await renew(device.id, request);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    const { message } = await expectError(refused, 503, 'SERVICE_UNAVAILABLE');
+    expect(message).toMatch(/nonces/);
+    const { drops, recent } = await team.diagnosticsOf(device.id);
+    expect(drops).not.toHaveProperty('NONCE');
+    expect(JSON.stringify(recent)).not.toContain('was used before');
+    // The request was not taken, so the same one is good once there is room again.
+    await passTime(device.siteId, 4 * MINUTE);
+    setClock(START_MS + 5 * MINUTE + 1);
+    expect((await renew(device.id, renewal(device))).status).toBe(200);
+  });
+
+  it('shows a request with a wrong signature nothing about the table of nonces (bad input: REST)', async ({
+    device,
+    link,
+  }) => {
+    await boundSite(device.siteId, { nonces: 1 });
+    const again = await connect(device);
+    expect(link.closed).toBeUndefined();
+    expect(await sendTelemetry(again, device, { gridPowerKw: 1 })).toBe(true);
+    await expectRefused(device.id, { ...renewal(device), sig: '0'.repeat(64) });
+    await expectRefused(device.id, renewal(device, { ts: Date.now() - HOUR }));
   });
 
   it('of concurrent equal renewals one succeeds [C-3.12]', async ({ device }) => {

@@ -22,6 +22,26 @@ const it = test
     return mailbox.call('POST', PATH, { newEmail, currentPassword }, person.accessToken);
   });
 
+describe('a right password in a check of the current one', () => {
+  it('counts toward no lock: of many checks at once none gets 423, and what was wrong before is forgotten [C-14.4]', async ({
+    person,
+    request,
+  }) => {
+    for (let wrong = 0; wrong < MOST - 1; wrong++)
+      await expectError(await request(uniqueEmail(), WRONG), 400, 'INVALID_CURRENT_PASSWORD');
+    const answers = await Promise.all(Array.from({ length: MOST - 1 }, () => request(uniqueEmail())));
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.filter((status) => status !== 202 && status !== 409)).toEqual([]);
+    const counts = await rowsFrom<{ network: string }>(
+      'SELECT network FROM login_failures WHERE email = ?',
+      person.email,
+    );
+    expect(counts).toEqual([]);
+    await expectError(await request(uniqueEmail(), WRONG), 400, 'INVALID_CURRENT_PASSWORD');
+    expect((await logIn(person.email, PASSWORD)).status).toBe(200);
+  });
+});
+
 describe('a second request for an e-mail change', () => {
   it('gets 409 CONFLICT and sends no mail within a minute of the first, even for another address [C-11.3]', async ({
     mailbox,

@@ -8,11 +8,14 @@ import type { Explanation, PlanChange } from '../../../protocol/explain.ts';
 import type { CommandAnswer } from '../../../protocol/rest-publish.ts';
 import type { TimelineStep } from '../../../protocol/timeline.ts';
 
-/** A plant with a setpoint of one of two keys. */
+/** A plant with a setpoint of one of two partners. */
 const it = test.extend('scene', async ({ ownTeam }) => {
   const { organization } = ownTeam;
   const plant = await createPlant(organization, { config: LIMITED });
-  const [sender, other] = [await createKey(organization), await createKey(organization)];
+  const [sender, other] = [
+    await createKey(organization),
+    await createKey(organization, { partnerId: 'another' }),
+  ];
   const { routingKey, body: message } = publishFrame(organization, sender, plant.id, 'site-setpoint', {
     ...{ type: 'POWER', targetValueKw: 20, direction: 'IMPORT', includeConsumption: true, priority: 'HIGH' },
     validFrom: new Date().toISOString(),
@@ -25,7 +28,7 @@ const it = test.extend('scene', async ({ ownTeam }) => {
 });
 
 describe('a command of a key', () => {
-  it('has its id in the answers to that key and to members, and in none to another key', async ({
+  it('has its id in the answers to its partner and to members, and in none to another partner', async ({
     ownTeam: { viewer, id: org },
     scene: { plant, path, client, other, commandId },
   }) => {

@@ -17,6 +17,9 @@ const DEFAULTS = {
   changesPerMinute: 600,
   keyTestsPerMinute: 10,
   invitationsPerDay: 100,
+  webhookPostsPerMinute: 3_000,
+  webhookHostPostsPerMinute: 600,
+  webhookTestsPerMinute: 30,
   plants: 10_000,
   alertRules: 200,
 };

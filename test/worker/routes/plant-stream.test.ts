@@ -4,6 +4,7 @@ import { vi } from 'vitest';
 import { StreamClient } from '#workerd/event-streams.ts';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { operator } from '#workerd/operator.ts';
+import { Person } from '#workerd/people.ts';
 import { publish } from '#workerd/site-devices.ts';
 import { powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import type { Team } from '#workerd/team.ts';
@@ -192,7 +193,7 @@ describe('GET /plants/{id}/stream', () => {
   it('says gap to a Worker that asks again after the object has slept and forgotten events', async ({
     watched: { plant, partner },
   }) => {
-    const headers = { upgrade: 'websocket', [STREAM_HEADER]: '{}' };
+    const headers = { upgrade: 'websocket', [STREAM_HEADER]: JSON.stringify({ siteIds: [plant.id] }) };
     const { webSocket, headers: answer } = await siteOf(plant.id).fetch('https://site/stream', { headers });
     const link = webSocket as WebSocket;
     link.accept();
@@ -213,7 +214,14 @@ describe('GET /plants/{id}/stream', () => {
     watched: { plant, path, headers, open },
     ownTeam,
   }) => {
-    const streams = await Promise.all(Array.from({ length: LIMIT.streamsPerPlant }, () => open()));
+    // One person may have five of them [C-15.4].
+    const people = await Promise.all(
+      Array.from({ length: LIMIT.streamsPerPlant / 5 }, () => Person.register()),
+    );
+    for (const person of people) await ownTeam.join(person, 'VIEWER');
+    const streams = await Promise.all(
+      people.flatMap((person) => Array.from({ length: 5 }, () => StreamClient.open(person, path, headers))),
+    );
     const refused = await ownTeam.viewer.call(path, { headers });
     expect(await expectError(refused, 409, 'CONFLICT')).toMatchObject({
       message: expect.stringContaining(`${LIMIT.streamsPerPlant} open streams`),
@@ -221,6 +229,25 @@ describe('GET /plants/{id}/stream', () => {
     for (const stream of streams) stream.leave();
     await vi.waitFor(async () => expect(await sockets(plant.id)).toBe(0));
     (await open()).leave();
+  });
+
+  it('names the newest sequence to a cursor that is ahead of it, by the name that the client used [C-12.3]', async ({
+    watched: { plant, partner, path, headers, open },
+    ownTeam,
+  }) => {
+    const stream = await open();
+    await reject(partner, 2);
+    const newest = Number((await stream.take(2))[1]?.id);
+    const ahead = `${newest + 1}`;
+    const fault = async (query: string, more: Record<string, string> = {}) => {
+      const answer = await ownTeam.viewer.call(`${path}${query}`, { headers: { ...headers, ...more } });
+      return String((await expectError(answer, 400, 'VALIDATION_ERROR')).details);
+    };
+    expect(await fault(`?after=${ahead}`)).toMatch(new RegExp(`^after: ${ahead} .*\\b${newest}\\b`));
+    expect(await fault('', { 'last-event-id': ahead })).toMatch(
+      new RegExp(`^Last-Event-ID: ${ahead} .*\\b${newest}\\b`),
+    );
+    await vi.waitFor(async () => expect(await sockets(plant.id)).toBe(1));
   });
 
   it('is not for strangers, keys and other organizations', async ({

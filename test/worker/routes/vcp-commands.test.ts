@@ -204,6 +204,80 @@ describe('POST /vcp/sites/{siteId}/commands', () => {
     expect([deadLetters, await log(source, limited.id)]).toEqual([[], []]);
   });
 
+  it('refuses a malformed routing key with 400 and its name, before rights and envelope [C-15.2]', async ({
+    organization,
+    source,
+    client,
+    limited,
+  }) => {
+    const { body } = publishFrame(organization, source, limited.id, 'device', battery(5));
+    const own = `${organization.slug}.command.device`;
+    const malformed = [
+      `${own}.a b`,
+      `${own}.';touch x;'`,
+      `${own}.$(id)`,
+      `${own}\n`,
+      `${own}.\u202ea`,
+      `${own}.\ud800`,
+      `${own}.č`,
+      `${own}.*`,
+      `${own}.`,
+      `${own}.`.padEnd(128, 'x'),
+      'other.command.device.a b',
+      Array.from({ length: 17 }, () => 'a').join('.'),
+    ];
+    for (const routingKey of malformed)
+      for (const message of [body, 'nonsense'])
+        for (const path of ['', '/dry-run'].map((end) => `/vcp/sites/${limited.id}/commands${end}`)) {
+          const error = await expectError(
+            await client.post(path, { routingKey, message }),
+            400,
+            'VALIDATION_ERROR',
+          );
+          expect(error.message).toMatch(/routingKey: .*A-Z/);
+        }
+    const listed = {
+      commands: [
+        { routingKey: own, message: body },
+        { routingKey: `${own}.a b`, message: body },
+      ],
+    };
+    const error = await expectError(
+      await client.post(`/vcp/sites/${limited.id}/commands/dry-run`, listed),
+      400,
+      'VALIDATION_ERROR',
+    );
+    expect(error.message).toContain('commands.1.routingKey: ');
+    expect(await log(source, limited.id)).toEqual([]);
+  });
+
+  it('refuses an envelope whose source or correlationId has control characters or directions [C-15.2]', async ({
+    organization,
+    source,
+    client,
+    limited,
+  }) => {
+    const { routingKey, body } = publishFrame(
+      organization,
+      source,
+      limited.id,
+      'site-setpoint',
+      setpoint(20),
+    );
+    for (const field of ['source', 'correlationId'])
+      for (const text of ['a\nb', '\u0000', '\u001b[2J', '\u202ea', '\ud800']) {
+        const message = JSON.stringify({ ...JSON.parse(body), [field]: text, signature: undefined });
+        const path = `/vcp/sites/${limited.id}/commands`;
+        const error = await expectError(
+          await client.post(path, { routingKey, message }),
+          400,
+          'VALIDATION_ERROR',
+        );
+        expect(error.message).toContain(`message: ${field}: `);
+      }
+    expect(await log(source, limited.id)).toEqual([]);
+  });
+
   it('refuses a routing key of another organization, an unknown one, and one without its scope', async ({
     organization,
     source,
@@ -381,7 +455,7 @@ describe('POST /plants/{id}/commands', () => {
       const answer: CommandAnswer = await (await send(command())).json();
       expect(answer.acknowledgement).toEqual({ status: 'QUEUED', commandType: 'SITE_SETPOINT' });
       const [shown] = await log(key, plant.id);
-      expect(shown).toMatchObject({ id: answer.commandId, source: 'organization', keyPrefix: null });
+      expect(shown).toMatchObject({ id: answer.commandId, source: ownTeam.slug, keyPrefix: null });
       const { items } = await ownTeam.viewer.read<{ items: CommandLogEntry[] }>(
         `/plants/${plant.id}/commands`,
         {

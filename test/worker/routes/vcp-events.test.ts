@@ -124,6 +124,32 @@ describe('GET /vcp/events', () => {
     }
   });
 
+  it('names the newest sequence to a cursor that is ahead of the journal, by the name that the client used [C-12.2]', async ({
+    client,
+    source,
+    plant,
+  }) => {
+    const fault = async (answer: Promise<Response>) =>
+      String((await expectError(await answer, 400, 'VALIDATION_ERROR')).details);
+    const fresh = await client.read<Page>('/vcp/events');
+    expect(await fault(client.call(`/vcp/events?after=${fresh.next + 1}`))).toMatch(
+      new RegExp(`^after: .*\\b${fresh.next}\\b`),
+    );
+    await hand(source, plant.id, 1, 3);
+    const { next } = await client.read<Page>('/vcp/events');
+    expect(numbersOf(await client.read<Page>(`/vcp/events?after=${next}`))).toEqual([]);
+    for (const path of ['/vcp/events', '/vcp/events/stream'])
+      for (const ahead of [next + 1, 999_999_999_999_999])
+        expect(await fault(client.call(`${path}?after=${ahead}`))).toMatch(
+          new RegExp(`^after: ${ahead} .*\\b${next}\\b`),
+        );
+    const headers = { 'last-event-id': `${next + 1}` };
+    expect(await fault(client.call('/vcp/events/stream?after=0', { headers }))).toMatch(
+      new RegExp(`^Last-Event-ID: ${next + 1} .*\\b${next}\\b`),
+    );
+    expect(await socketsOf(source)).toBe(0);
+  });
+
   it('answers a foreign site as one that does not exist', async ({ client }) => {
     const foreign = await createPlant(await createOrganization());
     for (const path of ['/vcp/events', '/vcp/events/stream'])

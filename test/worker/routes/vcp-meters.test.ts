@@ -96,7 +96,7 @@ describe('GET /vcp/meter-state', () => {
       setClock(START_MS + minute * MINUTE);
       await send(plant, { 'METER-1/importRegisterKwh': kwh });
       const { reading } = await stateOf(key, ean);
-      expect(reading?.meters[0]?.importRegisterKwh).toBe([100, 100.5, 100.75, 101.5][minute]);
+      expect(reading?.meters[0]?.importRegisterKwh).toBe([100, 100.5, 100.5, 101.5][minute]);
       expect(reading?.dataQuality).toBe(minute < 2 ? 'GOOD' : 'ESTIMATED');
     }
   });

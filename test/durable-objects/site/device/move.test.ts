@@ -54,6 +54,8 @@ describe('a device that moves', () => {
     await nthCommand(link, 1);
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
     await publish(link, 'hello');
+    // Another login takes the place of the live session.
+    expect(await statusOfDial(fromId, id)).toBe(101);
     expect(Object.values(await leftOf(fromId, id))).not.toContain(0);
     await whole(move);
     expect(await leftOf(fromId, id)).toEqual(NOTHING);

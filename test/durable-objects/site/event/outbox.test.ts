@@ -98,7 +98,14 @@ describe('an event that its Vhost has only in memory', () => {
     });
     await ack('RECEIVED');
     await vi.waitFor(() => expect(calls).toHaveLength(1));
-    const died = { keyId: key.id, keyPrefix: 'acme', siteId: plant.id, received: 0, seen: 0 };
+    const died = {
+      keyId: key.id,
+      keyPrefix: 'acme',
+      partnerId: 'partner',
+      siteId: plant.id,
+      received: 0,
+      seen: 0,
+    };
     const call = { notAfterMs: Number.MAX_SAFE_INTEGER, isRepeated: false, submissions: [] };
     const { events } = await siteOf(plant.id).submit({ ...died, ...call });
     expect(events.map(({ kind }) => kind)).toEqual(['execution']);
@@ -140,7 +147,14 @@ describe('an event that its Vhost does not accept', () => {
         submission('emergency', { type: 'NONSENSE' }),
       );
       sent.push(...submissions.map(({ messageId }) => messageId));
-      const sender = { siteId: plant.id, keyId: key.id, keyPrefix: 'sw_', received: 0, seen: 0 };
+      const sender = {
+        siteId: plant.id,
+        keyId: key.id,
+        keyPrefix: 'sw_',
+        partnerId: 'partner',
+        received: 0,
+        seen: 0,
+      };
       const call = { ...sender, notAfterMs: Number.MAX_SAFE_INTEGER, isRepeated: false, submissions };
       await siteOf(plant.id).submit(call);
     };

@@ -1,12 +1,13 @@
 /** What a dry run says about the plan [C-13.1]. */
 import { ask, askOne, SITE, walkDryRun } from '#workerd/dry-run-walk.ts';
-import { HOUR, MINUTE } from '#workerd/site-clock.ts';
+import { DAY, HOUR, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { newAwaySite, newPlannedSite, obey, planned, rowOf, sentTo } from '#workerd/site-plan.ts';
 import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
+import { LIMIT } from '../../../../protocol/limits.ts';
 
 it('answers like the publish of the same bytes for 500 random commands, with a seed that the long walk does not have', async ({
   clock: _clock,
@@ -104,22 +105,22 @@ describe('the plan of a dry run', () => {
     });
   });
 
-  it('shows no id of a command of another key, and all ids to a member of the organization', async ({
+  it('shows no id of a command of another partner, and all ids to a member of the organization', async ({
     plannedSite: { plant, partner },
   }) => {
     const high = planned(20, 'HIGH', { forMs: HOUR });
     await partner.submit(high);
     const { id } = await rowOf(plant, high);
-    const other = new Submitter(plant.id);
+    const other = new Submitter(plant.id, crypto.randomUUID(), 'another');
     for (const command of [
       planned(30, 'NORMAL'),
       planned(30, 'HIGH'),
       submission('emergency', { type: 'STOP' }),
     ]) {
-      const [text = ''] = await siteOf(plant.id).dryRun(other.batchOf([command]), false);
+      const [text = ''] = await siteOf(plant.id).dryRun(other.batchOf([command]), other.asker);
       expect(text).not.toContain(id);
       expect(text).not.toContain(high.messageId);
-      const [full = ''] = await siteOf(plant.id).dryRun(other.batchOf([command]), true);
+      const [full = ''] = await siteOf(plant.id).dryRun(other.batchOf([command]), 'member');
       expect(full).toContain(id);
     }
   });
@@ -252,9 +253,117 @@ describe('the checks of a dry run', () => {
   });
 });
 
+describe('a dry run of a signed message', () => {
+  it.for([
+    ['behind', -5 * MINUTE - 1],
+    ['behind', -DAY],
+    ['ahead of', 6 * MINUTE],
+  ] as const)(
+    'answers a timestamp %s the clock like the publish of the same bytes some seconds later [C-13.1]',
+    async ([side, offsetMs], { plannedSite: { partner } }) => {
+      const stale = {
+        ...planned(20, 'HIGH'),
+        signature: 'valid' as const,
+        timestampMs: Date.now() + offsetMs,
+      };
+      const asked = await askOne(partner, stale);
+      expect(asked).toMatchObject({ decidedBy: 'freshness', plan: null });
+      expect(asked.acknowledgement.message).toContain(side);
+      expect(asked.stages.map(({ stage, outcome }) => `${stage} ${outcome}`).slice(0, 4)).toEqual([
+        ...['signature ok', 'repeat ok', 'freshness refused', 'payload skipped'],
+      ]);
+      setClock(Date.now() + 1.5 * SECOND);
+      expect((await askOne(partner, stale)).asOf).toEqual(asked.asOf);
+      expect(await partner.acknowledge(stale)).toEqual(asked.acknowledgement);
+    },
+  );
+
+  it('accepts a timestamp of exactly five minutes ago, and refuses it a millisecond later [C-7.3]', async ({
+    plannedSite: { partner },
+  }) => {
+    const timestampMs = Date.now() - 5 * MINUTE;
+    const edge = { ...planned(20, 'HIGH'), signature: 'valid' as const, timestampMs };
+    expect(await askOne(partner, edge)).toMatchObject({ decidedBy: 'plan' });
+    setClock(Date.now() + 1);
+    const late = await askOne(partner, edge);
+    expect(late).toMatchObject({
+      decidedBy: 'freshness',
+      acknowledgement: { rejectionCode: 'INVALID_PAYLOAD' },
+    });
+    expect(await partner.acknowledge(edge)).toEqual(late.acknowledgement);
+  });
+
+  it('answers a message that was accepted in time with its first acknowledgement, however old it is [C-7.3]', async ({
+    plannedSite: { partner },
+  }) => {
+    const timestampMs = Date.now();
+    const once = { ...planned(20, 'HIGH'), signature: 'valid' as const, timestampMs };
+    const first = await partner.acknowledge(once);
+    setClock(Date.now() + 6 * MINUTE);
+    expect(await askOne(partner, once)).toMatchObject({ repeated: true, acknowledgement: first });
+    expect(await partner.acknowledge(once)).toEqual(first);
+  });
+});
+
+describe('the admissible energy of a dry run', () => {
+  /** Limits of `SITE`: import 100 kW, export 80 kW. */
+  it.for([
+    ['IMPORT', 15, 25],
+    ['IMPORT', 60, 100],
+    ['IMPORT', 90, 150],
+    ['EXPORT', 15, 20],
+    ['EXPORT', 7.5, 10],
+  ] as const)(
+    'is in kWh of the interval: %s in %d min up to %d [C-13.1]',
+    async ([direction, intervalMinutes, max], { clock: _clock }) => {
+      const { partner } = await newPlannedSite(SITE);
+      const energy = (targetValueKwh: number) =>
+        submission('site-setpoint', {
+          ...{ type: 'ENERGY', targetValueKwh, intervalMinutes, direction },
+          ...{ includeConsumption: true, priority: 'HIGH', validFrom: formatInstant(Date.now()) },
+        });
+      const { stages } = await askOne(partner, energy(max * 2));
+      expect(stages.find(({ stage }) => stage === 'constraint')).toMatchObject({
+        ...{
+          outcome: 'refused',
+          constraint: direction === 'IMPORT' ? 'maxImportKw' : 'maxExportKw',
+          unit: 'kW',
+        },
+        admissible: { field: 'targetValueKwh', unit: 'kWh', max },
+      });
+      expect((await askOne(partner, energy(max))).decidedBy).toBe('plan');
+      expect((await askOne(partner, energy(max + 0.001))).decidedBy).toBe('constraint');
+    },
+  );
+
+  it('is accepted as it is named, and is within two thousandths of the limit, for intervals of all lengths [C-13.1]', async ({
+    clock: _clock,
+  }) => {
+    const { partner } = await newPlannedSite(SITE);
+    const energy = (intervalMinutes: number, targetValueKwh: number) =>
+      submission('site-setpoint', {
+        ...{ type: 'ENERGY', targetValueKwh, intervalMinutes, direction: 'IMPORT' },
+        ...{ includeConsumption: true, priority: 'HIGH', validFrom: formatInstant(Date.now()) },
+      });
+    const lengths = Array.from({ length: LIMIT.commandIntervalMinutes }, (_, index) => index + 1);
+    const some = lengths.filter((minutes) => minutes <= 30 || minutes % 17 === 0);
+    for (let from = 0; from < some.length; from += 50) {
+      const minutes = some.slice(from, from + 50);
+      const refused = await ask(partner, ...minutes.map((one) => energy(one, one * 10)));
+      const named = refused.map(
+        ({ stages }) => stages.find(({ stage }) => stage === 'constraint')?.admissible?.max ?? Number.NaN,
+      );
+      const within = await ask(partner, ...minutes.map((one, index) => energy(one, named[index] ?? 0)));
+      expect(within.map(({ decidedBy }) => decidedBy)).toEqual(minutes.map(() => 'plan'));
+      for (const [index, one] of minutes.entries())
+        expect(Math.abs((named[index] ?? 0) - (100 * one) / 60)).toBeLessThanOrEqual(0.002);
+    }
+  });
+});
+
 it('a dry run that its caller has given up is not judged', async ({ plannedSite: { plant, partner } }) => {
   const late = { ...partner.batchOf([planned(20, 'HIGH')]), notAfterMs: Date.now() - 1 };
-  const asked = async () => await siteOf(plant.id).dryRun(late, true);
+  const asked = async () => await siteOf(plant.id).dryRun(late, 'member');
   await expect(asked()).rejects.toThrow('no answer within');
 });
 

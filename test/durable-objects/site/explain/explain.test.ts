@@ -8,23 +8,24 @@ import { openSessions } from '#workerd/site-rows.ts';
 import { Submitter, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { LIMITED, type Plant, siteOf } from '#workerd/world.ts';
+import type { Asker } from '../../../../durable-objects/ask-rpc.ts';
 import { type Explanation, explanation, type PlanChange, planChanges } from '../../../../protocol/explain.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 
-async function ask({ id }: Plant, query: object, keyId: string | null = null): Promise<unknown> {
-  return JSON.parse((await siteOf(id).ask({ kind: 'explain', siteId: id, keyId, query } as never)) ?? 'null');
+async function ask({ id }: Plant, query: object, asker: Asker = 'member'): Promise<unknown> {
+  return JSON.parse((await siteOf(id).ask({ kind: 'explain', siteId: id, asker, query } as never)) ?? 'null');
 }
 
 async function explain(
   plant: Plant,
   atMs: number | null = null,
-  keyId: string | null = null,
+  asker: Asker = 'member',
 ): Promise<Explanation> {
-  return explanation.parse(await ask(plant, { atMs }, keyId));
+  return explanation.parse(await ask(plant, { atMs }, asker));
 }
 
-async function changes(plant: Plant, fromMs = START_MS, toMs = Date.now() + 1, keyId: string | null = null) {
-  return planChanges.parse(await ask(plant, { fromMs, toMs }, keyId));
+async function changes(plant: Plant, fromMs = START_MS, toMs = Date.now() + 1, asker: Asker = 'member') {
+  return planChanges.parse(await ask(plant, { fromMs, toMs }, asker));
 }
 
 const short = ({ cause, reason, target, session }: PlanChange) =>
@@ -134,7 +135,7 @@ describe('explain', () => {
     ]);
   });
 
-  it('answers of another key have its place in the plan, and nothing else of it', async ({
+  it('answers to a key of another partner have its place in the plan, and nothing else of it', async ({
     plannedSite: scene,
   }) => {
     const { plant, partner } = scene;
@@ -143,10 +144,10 @@ describe('explain', () => {
     await obey(scene, 1);
     const high = planned(20, 'HIGH', { forMs: HOUR });
     await partner.submit(high);
-    const own = await explain(plant, null, partner.keyId);
+    const own = await explain(plant, null, partner.asker);
     expect(own.target?.commandId).toBe((await rowOf(plant, high)).id);
-    expect(own.sentence).toContain('of this key');
-    const stranger = new Submitter(plant.id).keyId;
+    expect(own.sentence).toContain(own.target?.commandId);
+    const stranger = new Submitter(plant.id, crypto.randomUUID(), 'another').asker;
     const ids = [(await rowOf(plant, high)).id, (await rowOf(plant, normal)).id];
     for (const answer of [
       await explain(plant, null, stranger),

@@ -132,7 +132,7 @@ it('60 random moments of five minutes [C-13.3]', async ({ clock: _clock }) => {
     const text = await siteOf(plant.id).ask({
       kind: 'explain',
       siteId: plant.id,
-      keyId: null,
+      asker: 'member',
       query: { atMs: ms },
     });
     const answer = explanation.parse(JSON.parse(text ?? ''));
@@ -155,7 +155,6 @@ it('60 random moments of five minutes [C-13.3]', async ({ clock: _clock }) => {
     const latest = await siteOf(plant.id).ask({
       kind: 'telemetry',
       siteId: plant.id,
-      keyId: null,
       atMs: ms,
     });
     expect(JSON.parse(latest ?? '')).toMatchObject({

@@ -1,9 +1,15 @@
 /** The export of a plant, and its replay: every decision is derived again, and each change is found [C-13.4]. */
 import { afterEach } from 'vitest';
-import { RECORDED_DAYS } from '#workerd/recorded-days.ts';
+import { exportOf, RECORDED_DAYS } from '#workerd/recorded-days.ts';
+import { MINUTE, passTime } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import type { PlannedScene } from '#workerd/site-plan.ts';
+import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
+import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
 import { KINDS } from '../../../../durable-objects/site/command/kind/kinds.ts';
 import { LEVELS } from '../../../../durable-objects/site/plan/stack.ts';
+import { chainedText, NO_LINE } from '../../../../protocol/export.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
 import { readExport } from '../../../../tools/replay/chain.ts';
 import { replay } from '../../../../tools/replay/replay.ts';
@@ -89,11 +95,107 @@ describe('a changed rule', () => {
     );
   });
 
+  it('names the line of the file that has the recorded decision, for each difference [C-13.4]', () => {
+    const { stages } = KINDS.SITE_SETPOINT;
+    const { verdictTolerance, verdictToleranceKw } = LIMIT;
+    undo.push(() => Object.assign(KINDS.SITE_SETPOINT, { stages }));
+    undo.push(() => Object.assign(LIMIT, { verdictTolerance, verdictToleranceKw }));
+    Object.assign(KINDS.SITE_SETPOINT, { stages: stages.filter(([name]) => name !== 'constraint') });
+    Object.assign(LIMIT, { verdictTolerance: 10, verdictToleranceKw: 1_000 });
+    const lines = linesOf(displacements).map((text) => JSON.parse(text));
+    const { differences } = replay(displacements);
+    const kinds = new Set(differences.map(({ text }) => text.split(':')[0]));
+    expect([...kinds]).toEqual(expect.arrayContaining(['acknowledgement', 'verdict']));
+    for (const { number, about } of differences) {
+      // The lines of a file begin with 1.
+      const line = lines[number - 1];
+      expect(about).toBe(line.kind === 'plan' ? 'plan' : `${line.commandType} ${line.id}`);
+    }
+    const numbers = differences.map(({ number }) => number);
+    expect(numbers).toEqual(numbers.toSorted((one, other) => one - other));
+  });
+
+  it('names the line of each change of the plan that differs [C-13.4]', () => {
+    const levels = [...LEVELS];
+    undo.push(() => void (LEVELS as unknown as string[]).splice(0, 3, ...levels));
+    (LEVELS as unknown as string[]).reverse();
+    const lines = linesOf(displacements).map((text) => JSON.parse(text));
+    const ofPlan = replay(displacements).differences.filter(({ about }) => about === 'plan');
+    expect(ofPlan.length).toBeGreaterThan(3);
+    for (const { number } of ofPlan) expect(lines[number - 1].kind).toBe('plan');
+  });
+
   it('of the plan is named', () => {
     const levels = [...LEVELS];
     undo.push(() => void (LEVELS as unknown as string[]).splice(0, 3, ...levels));
     (LEVELS as unknown as string[]).reverse();
     const { differences } = replay(displacements);
     expect(differences.filter(({ about }) => about === 'plan').length).toBeGreaterThan(3);
+  });
+});
+
+describe('the replay of a plant with a faulty asset', () => {
+  /** The exported commands of a battery, some while it reports a fault. */
+  async function recordFaults(scene: PlannedScene): Promise<string> {
+    const { plant, partner, link } = scene;
+    const fromMs = Date.now();
+    await sendTelemetry(link, plant.gateway, {
+      'BESS-1/fault': 3,
+      'BESS-1/socPercent': 50,
+      'FVE-1/fault': 0,
+    });
+    const curtail = batteryCommand(undefined, { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' });
+    await partner.submit(charge(5));
+    await partner.submit(submission('device', batch(batteryCommand(5), curtail)));
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 0 });
+    await partner.submit(charge(5));
+    await passTime(plant.id, MINUTE);
+    return await exportOf(plant.id, fromMs, Date.now());
+  }
+
+  it('derives the refusals of the asset while it reports a fault, and none after [C-13.4]', async ({
+    plannedSite,
+  }) => {
+    const text = await recordFaults(plannedSite);
+    const commands = linesOf(text)
+      .map((line) => JSON.parse(line))
+      .filter(({ kind }) => kind === 'command');
+    expect(commands.map(({ status, rejectionCode }) => [status === 'REJECTED', rejectionCode])).toEqual([
+      [true, 'DEVICE_FAULT'],
+      [false, null],
+      [false, null],
+    ]);
+    expect(commands.map(({ inputs }) => inputs.view.fault['BESS-1'])).toEqual([true, true, false]);
+    expect(commands[1].results).toMatchObject([{ rejectionCode: 'DEVICE_FAULT' }, { deviceId: 'FVE-1' }]);
+    const { differences, judgements, skipped } = replay(text);
+    expect(differences).toEqual([]);
+    expect([judgements, skipped]).toEqual([3, 0]);
+  });
+
+  it('finds a recorded fault that was left out or changed, in the line of its command [C-13.4]', async ({
+    plannedSite,
+  }) => {
+    const text = await recordFaults(plannedSite);
+    const rewritten = (change: (fault: Record<string, boolean>) => void): string => {
+      let prev = NO_LINE;
+      const lines = linesOf(text).map((line) => {
+        const { prev: _old, ...rest } = JSON.parse(line);
+        if (rest.kind === 'command') change(rest.inputs.view.fault);
+        const next = chainedText(rest, prev);
+        prev = sha256Hex(next);
+        return next;
+      });
+      return textOf(lines);
+    };
+    const numbers = linesOf(text).flatMap((line, index) => {
+      const { kind } = JSON.parse(line);
+      return kind === 'command' ? [index + 1] : [];
+    });
+    const changed = replay(rewritten((fault) => Object.assign(fault, { 'BESS-1': false })));
+    expect([...new Set(changed.differences.map(({ number }) => number))]).toEqual(numbers.slice(0, 2));
+    const dropped = replay(rewritten((fault) => void Reflect.deleteProperty(fault, 'BESS-1')));
+    expect(dropped.differences.map(({ number, text: what }) => [number, what])).toEqual(
+      numbers.map((number) => [number, expect.stringContaining('no fault of BESS-1')]),
+    );
   });
 });

@@ -15,7 +15,7 @@ async function rowsWritten({ id, gateway }: Plant): Promise<number> {
 }
 
 describe('the cost of a schedule', () => {
-  it('672 slots are accepted and stored in as many rows as one slot, three of them for the schedule [rule 9]', async () => {
+  it('672 slots are accepted and stored in as many rows as one slot, four of them for the schedule [rule 9]', async () => {
     const { plant, partner } = await newPlannedSite();
     const costs: number[] = [];
     const stored: number[] = [];
@@ -31,10 +31,10 @@ describe('the cost of a schedule', () => {
           try {
             storage.transactionSync(() => {
               const copied =
-                'starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms, has_taken_slot, created_at_ms, ended_at_ms, slots';
+                'partner_id, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms, has_taken_slot, created_at_ms, ended_at_ms, slots';
               rows = storage.sql.exec(
-                `INSERT INTO schedule (id, command_sequence, status, ${copied})
-                   SELECT 'copy', -1, status, ${copied} FROM schedule ORDER BY command_sequence DESC LIMIT 1`,
+                `INSERT INTO schedule (id, wire_id, command_sequence, status, ${copied})
+                   SELECT 'copy', 'copy', -1, status, ${copied} FROM schedule ORDER BY command_sequence DESC LIMIT 1`,
               ).rowsWritten;
               throw new Error('not to stand');
             });
@@ -47,7 +47,7 @@ describe('the cost of a schedule', () => {
     }
     // The first schedule of a site includes rows that a site writes only once.
     expect(costs[2]).toBe(costs[1]);
-    expect(stored).toEqual([3, 3, 3]);
+    expect(stored).toEqual([4, 4, 4]);
   });
 
   it('a slot boundary writes at most six rows, including the answer of the plant [rule 9]', async () => {
@@ -107,8 +107,8 @@ describe('too many schedules', () => {
         const endMs = startMs + 672 * MINUTE;
         const window = [startMs, endMs, MINUTE, 672, endMs, startMs, startMs];
         storage.sql.exec(
-          `INSERT INTO schedule (id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
-             created_at_ms, ended_at_ms, slots) VALUES (?, ?, 'COMPLETED', ?, ?, ?, ?, ?, ?, ?, ?)`,
+          `INSERT INTO schedule (id, wire_id, command_sequence, status, partner_id, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
+             created_at_ms, ended_at_ms, slots) VALUES (?1, ?1, ?2, 'COMPLETED', '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`,
           `ended-${index}`,
           1_000_000 + index,
           ...window,

@@ -20,6 +20,7 @@ import { whole } from '#workerd/site-scenes.ts';
 import { cancel, type ScheduleOptions, type SlotValue, schedule, statuses } from '#workerd/site-schedules.ts';
 import { charge, submission, violation } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
+import { LIMITED } from '#workerd/world.ts';
 
 /** All commands of the gateway so far, each of which is acknowledged here. */
 async function obeyAll(scene: PlannedScene): Promise<unknown[]> {
@@ -142,6 +143,68 @@ describe('an emergency and schedules', () => {
   });
 });
 
+describe('a schedule that was sent and not acknowledged', () => {
+  it('is not sent again during an emergency, fails for no missing ack meanwhile, and is sent again after it [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
+    const one = schedule([1, 2, 3], { slotMinutes: 30 });
+    await partner.submit(one);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
+    await partner.submit(submission('emergency', { type: 'STOP' }));
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'EMERGENCY_STOP']);
+    await obey(scene, 2, 'COMPLETED');
+    for (const isEvicted of [false, true]) {
+      if (isEvicted) await evictSite(plant.id);
+      await passTime(plant.id, 5 * MINUTE);
+      expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET', 'EMERGENCY_STOP']);
+      expect(await endOf(plant, one)).toBe('PENDING');
+    }
+    await partner.submit(submission('mode', { mode: 'STANDARD' }));
+    await obey(scene, 3, 'COMPLETED');
+    expect((await sentTo(link, plant)).slice(2)).toEqual(['STANDARD', 'SCHEDULE_SET']);
+  });
+
+  it('is not sent to its gateway that returns during an emergency, but after it [C-7.7]', async () => {
+    const { scene, plant, partner, link } = await newPlannedSite();
+    const one = schedule([1, 2, 3], { slotMinutes: 30 });
+    await partner.submit(one);
+    expect(await sentTo(link, plant)).toEqual(['SCHEDULE_SET']);
+    await partner.submit(submission('emergency', { type: 'HOLD' }));
+    link.socket.close(1000, 'bye');
+    const back = { ...scene, link: await connectListening(plant) };
+    expect(await obeyAll(back)).toEqual(['EMERGENCY_HOLD']);
+    expect(await endOf(plant, one)).toBe('PENDING');
+    await partner.submit(submission('mode', { mode: 'STANDARD' }));
+    expect((await obeyAll(back)).slice(1)).toEqual(['STANDARD', 'SCHEDULE_SET', 1]);
+  });
+});
+
+describe('a schedule of which the plant took no slot', () => {
+  it('ends FAILED NO_SLOT_TAKEN, and not EXPIRED, because it was sent in time [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    await partner.submit(planned(50, 'HIGH'));
+    const one = schedule([1, 2]);
+    await partner.submit(one);
+    await obeyAll(scene);
+    await obeyFor(scene, 3);
+    expect(await statuses(plant.id)).toEqual(['FAILED']);
+    expect(await endOf(plant, one)).toBe('FAILED NO_SLOT_TAKEN');
+    const alarms = await receivedAlarms(scene);
+    expect(alarms.filter(({ type }) => type === 'COMMAND_EXPIRED')).toEqual([]);
+  });
+
+  it('names the skipped slots if there are some, as before [C-7.9]', async () => {
+    const scene = await newPlannedSite({ config: LIMITED });
+    const { plant, partner } = scene;
+    const one = schedule([90], { inMs: MINUTE });
+    await partner.submit(one);
+    await obeyAll(scene);
+    await partner.submit(set({ constraints: { maxImportKw: 50 } }));
+    await obeyFor(scene, 3);
+    expect(await endOf(plant, one)).toBe('FAILED slot 0 skipped: CONSTRAINT_VIOLATION');
+  });
+});
+
 describe('a newer schedule', () => {
   it('over all remaining slots makes the older CANCELLED when the plant acknowledges the newer [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
@@ -259,7 +322,7 @@ describe('schedules over time', () => {
     setClock(Date.now() + 30 * MINUTE);
     await passTime(plant.id, 0);
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'FAILED']);
-    expect(await endOf(plant, untold)).toBe('FAILED EXPIRED');
+    expect(await endOf(plant, untold)).toBe('FAILED NO_SLOT_TAKEN');
     const link = await connectListening(plant);
     expect(await sentTo(link, plant)).toEqual(['STANDARD']);
   });

@@ -20,7 +20,7 @@ import {
 import { readCommands, readConfig } from '#workerd/site-reads.ts';
 import { evictSite } from '#workerd/site-rows.ts';
 import { cancel, readSchedules, schedule, scheduleOf, statuses } from '#workerd/site-schedules.ts';
-import { submission, violation } from '#workerd/site-submissions.ts';
+import { Submitter, submission, violation } from '#workerd/site-submissions.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 
@@ -247,6 +247,24 @@ describe('a cancelled schedule', () => {
     await obey(scene, 5);
     await passTime(plant.id, HOUR);
     expect((await sentTo(link, plant)).slice(5)).toEqual([]);
+  });
+
+  it('is that of its own partner where another partner has used its id: the gateway knows it by another [C-15.1]', async () => {
+    const { plant, link, partner } = await newPlannedSite();
+    const scheduleId = crypto.randomUUID();
+    await partner.submit(schedule([5, 6], { scheduleId }));
+    const other = new Submitter(plant.id, crypto.randomUUID(), 'another');
+    const second = schedule([7, 8], { scheduleId, inMs: HOUR });
+    expect(await other.acknowledge(second)).toMatchObject({ status: 'ACCEPTED' });
+    expect(await other.acknowledge(cancel(scheduleId))).toMatchObject({ status: 'ACCEPTED' });
+    const { id } = await rowOf(plant, second);
+    const ids = (await sentCommands(link, plant)).map(({ action, payload }) => [action, payload.scheduleId]);
+    expect(ids).toEqual([
+      ['SCHEDULE_SET', scheduleId],
+      ['SCHEDULE_SET', id],
+      ['SCHEDULE_CANCEL', id],
+    ]);
+    expect(await statuses(plant.id)).toEqual(['PENDING', 'CANCELLED']);
   });
 
   it('a schedule cancelled before it was sent is sent only as SCHEDULE_CANCEL [C-7.9]', async () => {

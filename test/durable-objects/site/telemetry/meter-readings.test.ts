@@ -192,12 +192,41 @@ describe('the meter state', () => {
     expect(await stateOf()).toBeNull();
     const minutes = (Date.now() - START_MS) / MINUTE;
     await sendAt(scene, [[minutes, { [IMPORT]: 2_000 }]]);
-    expect(await stateOf()).toEqual(gridAt(minutes, 102, 'ESTIMATED'));
+    // One value is no reset yet.
+    expect(await stateOf()).toEqual(gridAt(minutes, 100, 'ESTIMATED'));
     await evictSite(plant.id);
     await untilPacked(plant.id);
     await evictSite(plant.id);
     const later = (Date.now() - START_MS) / MINUTE;
     await sendAt(scene, [[later, { [IMPORT]: 2_500 }]]);
     expect(await stateOf()).toEqual(gridAt(later, 102.5, 'ESTIMATED'));
+  });
+
+  it('adds no energy when the meter sends 0 once at its restart, and is GOOD again with the next reading [C-4.5]', async () => {
+    const { scene, plant } = await newTelemetrySite();
+    const stateOf = async () => await siteOf(plant.id).readMeterState(plant.id);
+    await sendAt(scene, [[0, { [IMPORT]: 100_000 }]]);
+    await sendAt(scene, [[0.25, { [IMPORT]: 0 }]]);
+    expect(await stateOf()).toMatchObject(gridAt(0.25, 100, 'ESTIMATED'));
+    await evictSite(plant.id);
+    await sendAt(scene, [[0.5, { [IMPORT]: 100_010 }]]);
+    expect(await stateOf()).toEqual(gridAt(0.5, 100.01, 'GOOD'));
+    await untilPacked(plant.id);
+    await evictSite(plant.id);
+    await sendAt(scene, [[(Date.now() - START_MS) / MINUTE, { [IMPORT]: 100_020 }]]);
+    expect(await stateOf()).toMatchObject({ dataQuality: 'GOOD', meters: [{ importRegisterKwh: 100.02 }] });
+  });
+
+  it('adds no energy when the meter sends 0 and the blip is packed before its next reading [C-4.5]', async () => {
+    const { scene, plant } = await newTelemetrySite();
+    await sendAt(scene, [
+      [0, { [IMPORT]: 100_000 }],
+      [0.25, { [IMPORT]: 0 }],
+    ]);
+    await untilPacked(plant.id);
+    await evictSite(plant.id);
+    const later = (Date.now() - START_MS) / MINUTE;
+    await sendAt(scene, [[later, { [IMPORT]: 100_500 }]]);
+    expect(await siteOf(plant.id).readMeterState(plant.id)).toEqual(gridAt(later, 100.5, 'GOOD'));
   });
 });

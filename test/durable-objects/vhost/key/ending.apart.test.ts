@@ -30,9 +30,9 @@ async function endOf({ id }: { id: string }): Promise<Ended | null> {
 /** Decides the result of D1 writes until `vi.restoreAllMocks()`; returns the moments of the attempts. */
 function whenWritten(write: () => Promise<never>): number[] {
   const tries: number[] = [];
-  const prototype = Object.getPrototypeOf(env.DB.prepare('SELECT 1')) as D1PreparedStatement;
+  const prototype = Object.getPrototypeOf(env.DB) as D1Database;
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
-  vi.spyOn(prototype, 'run').mockImplementation(() => {
+  vi.spyOn(prototype, 'batch').mockImplementation(() => {
     tries.push(Date.now());
     return write();
   });

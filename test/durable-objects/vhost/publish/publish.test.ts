@@ -3,6 +3,7 @@ import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import {
   ackOf,
+  charge,
   commandLog,
   envelopeFields,
   eventOf,
@@ -38,6 +39,12 @@ describe('a malformed envelope', () => {
     ['dated on a day that does not exist', changed({ timestamp: '2024-02-30T00:00:00Z' }), 'timestamp: '],
     ['without a time zone', changed({ timestamp: '2024-02-03T00:00:00' }), 'timestamp: '],
     ['without a source', changed({ source: undefined }), 'source: '],
+    ['whose source has a line break', changed({ source: 'a\nb' }), 'source: '],
+    ['whose source turns the text around it', changed({ source: 'a\u202eb' }), 'source: '],
+    ['whose correlationId has NUL', changed({ correlationId: 'a\u0000b' }), 'correlationId: '],
+    ['whose correlationId has an escape', changed({ correlationId: '\u001b[2J' }), 'correlationId: '],
+    ['whose correlationId has a lone surrogate', changed({ correlationId: 'a\ud800' }), 'correlationId: '],
+    ['whose correlationId turns text', changed({ correlationId: '\u2066a' }), 'correlationId: '],
     ['without a siteId', changed({ siteId: undefined }), 'siteId: '],
     ['with an empty siteId', changed({ siteId: '' }), 'siteId: '],
     ['without a payload', changed({ payload: undefined }), 'payload: '],
@@ -77,6 +84,37 @@ describe('a malformed envelope', () => {
           headers: { 'x-death-reason': expect.stringContaining(reason), 'x-death-routing-key': routingKey },
         },
       });
+      await partner.quiet();
+      expect(partner.deliveries('event.status')).toEqual([]);
+      expect((await commandLog(plant.id)).total).toBe(0);
+    },
+  );
+
+  it.each([
+    ['a space', (slug: string) => `${slug}.command.device.a b`],
+    ['a quote', (slug: string) => `${slug}.command.device.';touch x;'`],
+    ['a line break', (slug: string) => `${slug}.schedule.set\n`],
+    ['an escape', (slug: string) => `${slug}.config.\u001b[2J`],
+    ['a letter outside ASCII', (slug: string) => `${slug}.command.device.č`],
+    ['a text direction', (slug: string) => `${slug}.command.device.\u202ea`],
+    ['bytes that are not UTF-8', (slug: string) => `${slug}.command.device.\ufffd`],
+    ['128 bytes', (slug: string) => `${slug}.command.device.`.padEnd(128, 'x')],
+  ])(
+    'whose routing key has %s is dead-lettered with the reason, whatever its body [C-15.2]',
+    async (_, keyOf) => {
+      const { plant, partner, organization } = await openPartnerWithPlant();
+      await partner.consume('event.status');
+      await partner.consume('dead-letter');
+      const routingKey = keyOf(organization.slug);
+      const { body } = partner.command(plant.id, 'device', charge());
+      expect(await partner.ask(publishOf(routingKey, body))).toMatchObject({ kind: 'stored' });
+      expect(await partner.delivered(1, 'dead-letter')).toMatchObject([
+        {
+          routingKey,
+          body,
+          properties: { headers: { 'x-death-reason': expect.stringMatching(/routing key/) } },
+        },
+      ]);
       await partner.quiet();
       expect(partner.deliveries('event.status')).toEqual([]);
       expect((await commandLog(plant.id)).total).toBe(0);

@@ -153,7 +153,7 @@ describe('the signature of a publish', () => {
     const payload = await ackOf(partner, publishOf(routingKey, body));
     expect(payload.status).toBe(status);
     if (status === 'REJECTED')
-      expect(payload.message).toContain('signature timestamp outside tolerance; timestamp is 300.001 s ');
+      expect(payload.message).toContain('signature timestamp outside tolerance; timestamp ');
   });
 });
 

@@ -169,7 +169,7 @@ describe('recover', () => {
     const delivery = new Delivery(12);
     delivery.drain();
     const before = delivery.posted.length;
-    delivery.endpoint.recover(9);
+    delivery.endpoint.recover(9, delivery.now);
     delivery.drain();
     expect(delivery.posted.slice(before)).toEqual([10, 11, 12]);
     expect(delivery.state).toMatchObject({ cursor: 12, missedBefore: null });
@@ -184,7 +184,7 @@ describe('recover', () => {
     delivery.begin();
     expect(delivery.sequences).toEqual(TEN_TO_SEVENTEEN);
     const before = delivery.posted.length;
-    delivery.endpoint.recover(0);
+    delivery.endpoint.recover(0, delivery.now);
     expect(delivery.state).toMatchObject({ cursor: 0, done: [] });
     delivery.endAll();
     delivery.drain();
@@ -197,7 +197,7 @@ describe('recover', () => {
     const delivery = new Delivery(8);
     delivery.begin();
     delivery.end(1);
-    delivery.endpoint.recover(0);
+    delivery.endpoint.recover(0, delivery.now);
     delivery.endAll('failed');
     expect(delivery.state).toMatchObject({ failures: 0, nextAtMs: null });
     expect(delivery.begin()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
@@ -207,7 +207,7 @@ describe('recover', () => {
     const delivery = new Delivery(12);
     delivery.begin();
     delivery.endAll('failed');
-    delivery.endpoint.recover(9);
+    delivery.endpoint.recover(9, delivery.now);
     delivery.drain();
     expect(new Set(delivery.posted)).toEqual(new Set(Array.from({ length: 12 }, (_, index) => index + 1)));
   });
@@ -217,7 +217,7 @@ describe('recover', () => {
     delivery.begin();
     delivery.end(1, 'gone');
     delivery.endAll();
-    delivery.endpoint.recover(0);
+    delivery.endpoint.recover(0, delivery.now);
     expect([delivery.endpoint.status, delivery.begin()]).toEqual(['DISABLED', []]);
     delivery.endpoint.enable(delivery.now);
     expect(delivery.begin()).toEqual([1, 2, 3]);

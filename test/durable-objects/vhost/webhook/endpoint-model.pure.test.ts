@@ -127,7 +127,7 @@ class Model {
   #recover(back: number): void {
     const sequence = Math.max(0, this.delivery.state.cursor - back);
     for (const one of [...this.delivered]) if (one > sequence) this.delivered.delete(one);
-    this.delivery.endpoint.recover(sequence);
+    this.delivery.endpoint.recover(sequence, this.delivery.now);
     this.#cursor = sequence;
   }
 }

@@ -22,6 +22,7 @@ import {
   stopTime,
   storedState,
   trust,
+  unlimited,
   until,
 } from '#workerd/webhook-scenes.ts';
 import { createOrganization, type Key, vhostOf } from '#workerd/world.ts';
@@ -220,7 +221,7 @@ describe('a backup of the key', () => {
 
 describe('the attempts of a webhook', () => {
   it('are the last 200: older ones are deleted, many in a row at a time [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await openHook({ organization: await unlimited() });
     const { key, siteId, receiver } = scene;
     for (let batch = 0; batch < 20; batch++) {
       await hand(key, siteId, 1 + 50 * batch, 50);
@@ -240,7 +241,7 @@ describe('the attempts of a webhook', () => {
   });
 
   it('have the first KiB of the answer, however large it is and whatever its bytes are [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await openHook({ organization: await unlimited() });
     const { key, siteId, receiver } = scene;
     receiver.answer = () => new Response('\u0001'.repeat(100_000));
     for (let batch = 0; batch < 4; batch++) {

@@ -20,6 +20,7 @@ import {
   stateOf,
   stopTime,
   trust,
+  unlimited,
   until,
 } from '#workerd/webhook-scenes.ts';
 import { vhostOf } from '#workerd/world.ts';
@@ -65,7 +66,10 @@ describe('the first message to a receiver', () => {
     await hand(key, siteId, 1, 3);
     await quiet(scene);
     expect(receiver.posts.map(({ type }) => type)).toEqual(['webhook.verify']);
-    expect(JSON.parse(receiver.posts[0]?.data ?? '')).toEqual({ webhookId: id });
+    expect(JSON.parse(receiver.posts[0]?.data ?? '')).toEqual({
+      webhookId: id,
+      challenge: expect.stringMatching(/^[\w-]{43}$/),
+    });
     expect(await stateOf(scene)).toMatchObject({ status: 'PENDING', reason: null });
     receiver.answerWith(200);
     await receiver.release(key);
@@ -167,7 +171,7 @@ describe('the events of a webhook', () => {
   });
 
   it('that are more than one call may post are all posted, because an alarm goes on [C-12.4]', async () => {
-    const scene = await openHook();
+    const scene = await openHook({ organization: await unlimited() });
     await hand(scene.key, scene.siteId, 1, 1_100);
     await quiet(scene);
     expect(scene.receiver.delivered).toEqual(range(1, 500));

@@ -1,0 +1,89 @@
+/** `POST …/meter-exchange`: an admin says that a meter was exchanged, and its registers count on [C-4.5]. */
+import { bodyOf } from '#workerd/client.ts';
+import { connectDevice, telemetryMessage } from '#workerd/links.ts';
+import { publish } from '#workerd/site-devices.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createPlant, siteOf } from '#workerd/world.ts';
+
+const IMPORT = 'METER-1/importRegisterKwh';
+
+interface Scene {
+  team: Team;
+  plantId: string;
+  meterId: string;
+  /** The gateway reports a value of the import register. */
+  report(kwh: number): Promise<void>;
+  exchange(registers: unknown, by?: keyof Pick<Team, 'admin' | 'operator'>): Promise<Response>;
+}
+
+const it = test.extend('scene', async ({ ownTeam: team }): Promise<Scene> => {
+  const plant = await createPlant(team.organization, { subDevices: [] });
+  const { id: plantId } = plant;
+  const path = `/plants/${plantId}/sub-devices`;
+  const meter = { externalId: 'METER-1', assetType: 'METER', name: 'Meter' };
+  const { id: meterId } = await bodyOf<{ id: string }>(await team.operator.post(path, meter), 201);
+  const report = async (kwh: number) => {
+    const link = await connectDevice(plant);
+    await publish(link, telemetryMessage(plant.gateway, JSON.stringify({ [IMPORT]: kwh })));
+  };
+  const exchange: Scene['exchange'] = (registers, by = 'admin') =>
+    team[by].post(`${path}/${meterId}/meter-exchange`, { registers });
+  return { team, plantId, meterId, exchange, report };
+});
+
+describe('POST /plants/{id}/sub-devices/{subDeviceId}/meter-exchange', () => {
+  it('answers what was recorded, and an audit event has it [C-4.5] [C-8.4]', async ({ scene }) => {
+    const registers = { importRegisterKwh: { value: 0.2, totalKwh: 48_210.7 } };
+    const answer = await bodyOf(await scene.exchange(registers), 200);
+    const exchangedAt = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
+    expect(answer).toEqual({ registers, deviceId: 'METER-1', exchangedAt });
+    expect((await scene.team.trailOf(scene.meterId)).map(([event]) => event)).toContain(
+      'sub_device.meter_exchanged',
+    );
+  });
+
+  it('counts on from the given total with the next value of the meter [C-4.5]', async ({ scene }) => {
+    const { plantId } = scene;
+    const registers = { importRegisterKwh: { value: 0.2, totalKwh: 48_210.7 } };
+    expect((await scene.exchange(registers)).status).toBe(200);
+    await scene.report(1.2);
+    const reading = await siteOf(plantId).readMeterState(plantId);
+    expect(reading).toMatchObject({ meters: [{ importRegisterKwh: 48_211.7 }], dataQuality: 'ESTIMATED' });
+  });
+
+  it('answers 409 with the present total if it would fall, and changes nothing [C-4.5]', async ({
+    scene,
+  }) => {
+    const first = { importRegisterKwh: { value: 5, totalKwh: 100 } };
+    expect((await scene.exchange(first)).status).toBe(200);
+    await scene.report(6);
+    const refused = await scene.exchange({ importRegisterKwh: { value: 6, totalKwh: 100.5 } });
+    expect((await expectError(refused, 409, 'CONFLICT')).message).toContain('101 kWh');
+    expect(await siteOf(scene.plantId).readMeterState(scene.plantId)).toMatchObject({
+      meters: [{ importRegisterKwh: 101 }],
+    });
+  });
+
+  it.for([
+    {},
+    null,
+    { importRegisterKwh: 5 },
+    { importRegisterKwh: { value: 1 } },
+    { importRegisterKwh: { value: -1, totalKwh: 5 } },
+    { importRegisterKwh: { value: '1', totalKwh: 5 } },
+    { importRegisterKwh: { value: 1, totalKwh: 1e13 } },
+    { powerKw: { value: 1, totalKwh: 5 } },
+  ])('refuses %j with 400 [C-4.5]', async (registers, { scene }) => {
+    await expectError(await scene.exchange(registers), 400, 'VALIDATION_ERROR');
+  });
+
+  it('refuses an OPERATOR, and does not find a sub-device of another plant [C-1.3]', async ({ scene }) => {
+    const registers = { importRegisterKwh: { value: 1, totalKwh: 5 } };
+    const refused = await scene.exchange(registers, 'operator');
+    await expectError(refused, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
+    const { id } = await scene.team.newPlant();
+    const path = `/plants/${id}/sub-devices/${scene.meterId}/meter-exchange`;
+    await expectError(await scene.team.admin.post(path, { registers }), 404, 'SUB_DEVICE_NOT_FOUND');
+  });
+});
