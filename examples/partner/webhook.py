@@ -34,6 +34,8 @@ ready = threading.Event()
 done = threading.Event()
 # A message is posted again if its answer was lost. Keep the ids in your database, and longer than this program does.
 known = set()
+# The server answers each request in a thread of its own.
+lock = threading.Lock()
 
 
 def is_genuine(headers, body):
@@ -61,7 +63,8 @@ class Receiver(BaseHTTPRequestHandler):
         # Answer at once: 2xx says that the message has arrived. Do what takes long afterwards. The first message asks
         # whether you want the events: its challenge is the answer.
         self.answer(200, message["data"]["challenge"] if message["type"] == "webhook.verify" else "")
-        on_message(self.headers["webhook-id"], message)
+        with lock:
+            on_message(self.headers["webhook-id"], message)
 
     def answer(self, status, text=""):
         self.send_response(status)

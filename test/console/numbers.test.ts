@@ -4,7 +4,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
 
 const stack = consoleStack();
-const SOON = { timeout: 4_000 };
+const SOON = { timeout: 15_000 };
 const MINUS = '\u2212';
 const NBSP = '\u00a0';
 
@@ -14,9 +14,12 @@ const WAYS = {
     await field.pressSequentially(text);
   },
   pasted: async (page: Page, field: Locator, text: string) => {
+    const before = await field.inputValue();
     await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
     await field.focus();
     await page.keyboard.press('ControlOrMeta+V');
+    // The browser pastes after the key.
+    await expect.poll(() => field.inputValue(), SOON).not.toBe(before);
   },
 } as const;
 type Way = keyof typeof WAYS;
