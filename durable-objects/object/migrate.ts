@@ -11,11 +11,6 @@ export interface Migration {
   sql: string;
   /** The number of entries that code must have to run on an object with this entry. */
   lowest: number;
-  /**
-   * The column that this entry adds to a table which a restore leaves as it is. After the restore of an older backup the
-   * table has it already, and the entry has nothing to do.
-   */
-  adds?: { table: string; column: string };
 }
 
 type Version = { version: number; lowest: number };
@@ -35,18 +30,11 @@ export function migrate(storage: DurableObjectStorage, migrations: readonly Migr
       );
     }
     if (version >= migrations.length) return;
-    for (const migration of migrations.slice(version))
-      if (!hasColumn(sql, migration.adds)) sql.exec(migration.sql);
+    for (const migration of migrations.slice(version)) sql.exec(migration.sql);
     sql.exec(
       'INSERT OR REPLACE INTO schema_version (id, version, lowest) VALUES (1, ?, ?)',
       migrations.length,
       Math.max(lowest, ...migrations.map((migration) => migration.lowest)),
     );
   });
-}
-
-function hasColumn(sql: SqlStorage, adds: Migration['adds']): boolean {
-  if (!adds) return false;
-  const columns = sql.exec<{ name: string }>(`PRAGMA table_info(${adds.table})`).toArray();
-  return columns.some(({ name }) => name === adds.column);
 }

@@ -29,12 +29,11 @@ interface Attachment extends StreamFilter {
   openedAtMs: number;
   /** The sequence after which the stream waits for an event; null before the Worker has asked. */
   waitsAfter: number | null;
-  /** Characters that the Worker still wants. Absent in attachments of earlier code: one page if the stream waits. */
-  credit?: number;
+  /** Characters that the Worker still wants. */
+  credit: number;
 }
 
 interface Stream extends Attachment {
-  credit: number;
   socket: WebSocket;
   askedAtMs: number;
   savedAtMs: number;
@@ -84,13 +83,12 @@ export class Streams implements DueSource {
     for (const socket of host.ctx.getWebSockets(TAG)) {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || socket.readyState !== WebSocket.OPEN) continue;
-      const { waitsAfter } = attachment;
-      const { credit = waitsAfter === null ? 0 : 1 } = attachment;
+      const { waitsAfter, credit } = attachment;
       // A stream whose Worker had not asked for more may have missed events.
       const isWaiting = waitsAfter !== null && credit > 0;
       const after = isWaiting ? (host.waitsAgain?.(waitsAfter) ?? waitsAfter) : waitsAfter;
       this.#streams.set(socket, {
-        ...{ ...attachment, waitsAfter: after, credit, socket },
+        ...{ ...attachment, waitsAfter: after, socket },
         ...{ askedAtMs: 0, savedAtMs: 0 },
       });
     }
@@ -140,7 +138,7 @@ export class Streams implements DueSource {
     stream.askedAtMs = this.#host.clock.now();
     // The Worker may have asked before it got the last page.
     stream.waitsAfter = Math.max(stream.waitsAfter ?? 0, asked.data.after);
-    stream.credit = asked.data.chars ?? 1;
+    stream.credit = asked.data.chars;
     this.#serve(stream);
     this.#save(stream);
   }

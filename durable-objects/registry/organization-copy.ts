@@ -38,15 +38,13 @@ export interface OrganizationRecord {
   requireSignedCommands: boolean;
   publishRatePerSecond: number;
   signatureHints: boolean;
-  /** Absent in copies of earlier code. */
-  journalRetentionDays?: number;
+  journalRetentionDays: number;
   /** Whose commands the key reads [C-15.1]. */
   sees: Sight;
   plants: { id: string; externalPlantId: string | null }[];
-  /** Absent in copies of earlier code. */
-  webhooks?: WebhookCopy[];
-  /** The ceilings of what webhooks post [C-15.3]. Absent in copies of earlier code: then nothing is posted. */
-  webhookPosts?: { organizationId: string; perMinute: number; hostPerMinute: number };
+  webhooks: WebhookCopy[];
+  /** The ceilings of what webhooks post [C-15.3]. */
+  webhookPosts: { organizationId: string; perMinute: number; hostPerMinute: number };
 }
 
 export type OrganizationCopy = RegistryCopy<OrganizationRecord>;

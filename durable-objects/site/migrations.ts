@@ -1,5 +1,5 @@
 /**
- * The numbered migrations of a site's tables: append-only once released. Instants are epoch milliseconds;
+ * The numbered migrations of a site's tables: append-only from release 0.1.0 on. Instants are epoch milliseconds;
  * JSON columns contain only JSON that this code wrote, so reads do not validate it.
  */
 import type { BackupKind } from '../object/backup.ts';

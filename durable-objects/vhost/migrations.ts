@@ -1,5 +1,5 @@
 /**
- * The numbered migrations of a vhost's tables: append-only once released. Instants are epoch milliseconds.
+ * The numbered migrations of a vhost's tables: append-only from release 0.1.0 on. Instants are epoch milliseconds.
  */
 import type { BackupKind } from '../object/backup.ts';
 import type { Migration } from '../object/migrate.ts';
@@ -81,34 +81,30 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
 
     -- How far each site's outbox is stored here: repeats are dropped.
     CREATE TABLE received (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
-    `,
-  },
-  {
-    lowest: 1,
-    sql: `
-    -- The event journal: consecutive events in a row. A restore leaves it, so it may be there.
+
+    -- The event journal: consecutive events in a row. A restore leaves it and the webhooks, so they may be there.
     CREATE TABLE IF NOT EXISTS journal (
       -- The sequence of the first event.
       first INTEGER PRIMARY KEY,
       event_count INTEGER NOT NULL,
-      -- Time of the newest event.
+      -- Times of the newest and of the first event.
       latest_at_ms INTEGER NOT NULL,
+      begun_at_ms INTEGER NOT NULL,
       byte_count INTEGER NOT NULL,
       bytes_before INTEGER NOT NULL,
       -- See JournalTail.
       sites TEXT NOT NULL,
       covered INTEGER NOT NULL,
+      -- See marks.ts.
+      marks TEXT NOT NULL,
       -- A line for each event, see line.ts.
       data TEXT NOT NULL
     );
+    CREATE INDEX IF NOT EXISTS journal_begun ON journal (begun_at_ms);
     -- After a crash: how far the outbox of a site is in the journal, where that is further than in 'received'.
     CREATE TABLE IF NOT EXISTS journaled (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
-    `,
-  },
-  {
-    lowest: 1,
-    sql: `
-    -- How far the events are delivered to each webhook; a restore leaves it with the journal.
+
+    -- How far the events are delivered to each webhook.
     CREATE TABLE IF NOT EXISTS webhook (
       id TEXT PRIMARY KEY,
       -- See EndpointState.
@@ -123,17 +119,6 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       attempt_count INTEGER NOT NULL,
       data TEXT NOT NULL
     );
-    `,
-  },
-  {
-    lowest: 1,
-    adds: { table: 'journal', column: 'marks' },
-    sql: `
-    -- Time of the first event of a row; null in rows from before.
-    ALTER TABLE journal ADD COLUMN begun_at_ms INTEGER;
-    -- See marks.ts.
-    ALTER TABLE journal ADD COLUMN marks TEXT NOT NULL DEFAULT '';
-    CREATE INDEX journal_begun ON journal (begun_at_ms);
     `,
   },
 ];

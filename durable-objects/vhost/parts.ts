@@ -1,5 +1,4 @@
 /** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
-
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
 import type { QueueName } from '../../protocol/routing-keys.ts';
@@ -129,7 +128,7 @@ export class VhostParts {
       read: () => this.key.record && readOrganization(env.DB, this.key.record),
       keepAlive,
       onChange: (turn, record) => {
-        if (record?.webhooks && !this.hasEnded()) this.webhooks.use(turn, record.webhooks);
+        if (record && !this.hasEnded()) this.webhooks.use(turn, record.webhooks);
         if (!record?.isSuspended) return;
         this.closeConnections(turn, this.sockets.ids(), CLOSE_CODES.revoked, 'organization suspended');
         this.streams.closeAll(turn, CLOSE_CODES.revoked, 'organization suspended');

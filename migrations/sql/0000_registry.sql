@@ -26,6 +26,7 @@ CREATE TABLE `alert_rules` (
 	`enabled` integer NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`updated_at_ms` integer NOT NULL,
+	`mail_to` text DEFAULT '[]' NOT NULL,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "alert_rules_severity" CHECK("severity" IN ('INFO', 'WARNING', 'CRITICAL')),
 	CONSTRAINT "alert_rules_operator" CHECK("operator" IN ('GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT')),
@@ -53,13 +54,16 @@ CREATE TABLE `alerts` (
 	`acknowledged_at_ms` integer,
 	`resolved_by` text,
 	`resolved_at_ms` integer,
+	`mail_due` integer,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "alerts_type" CHECK("type" IN ('THRESHOLD', 'ABSENT')),
+	CONSTRAINT "alerts_type" CHECK("type" IN ('THRESHOLD', 'ABSENT', 'WEBHOOK')),
 	CONSTRAINT "alerts_severity" CHECK("severity" IN ('INFO', 'WARNING', 'CRITICAL')),
 	CONSTRAINT "alerts_status" CHECK("status" IN ('ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'))
 );
 --> statement-breakpoint
+CREATE INDEX `alerts_mail_due` ON `alerts` (`first_seen_at_ms`) WHERE "mail_due" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `alerts_organization` ON `alerts` (`organization_id`,`first_seen_at_ms`);--> statement-breakpoint
+CREATE INDEX `alerts_open` ON `alerts` (`organization_id`,`first_seen_at_ms`) WHERE "status" <> 'RESOLVED';--> statement-breakpoint
 CREATE INDEX `alerts_resolved_first` ON `alerts` (`organization_id`,`resolved_at_ms`) WHERE "status" = 'RESOLVED';--> statement-breakpoint
 CREATE INDEX `alerts_resolved` ON `alerts` (`resolved_at_ms`) WHERE "resolved_at_ms" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `api_keys` (
@@ -82,6 +86,7 @@ CREATE TABLE `api_keys` (
 	`state` text DEFAULT 'active' NOT NULL,
 	`probe_hash` text,
 	`bundle_acknowledged_at_ms` integer,
+	`sees` text DEFAULT 'PARTNER' NOT NULL,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`created_by`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "api_keys_name_length" CHECK(length("name") BETWEEN 1 AND 100),
@@ -111,7 +116,24 @@ CREATE TABLE `audit_events` (
 CREATE INDEX `audit_events_organization` ON `audit_events` (`organization_id`,`created_at_ms`);--> statement-breakpoint
 CREATE INDEX `audit_events_event` ON `audit_events` (`organization_id`,`event`,`created_at_ms`);--> statement-breakpoint
 CREATE INDEX `audit_events_actor` ON `audit_events` (`actor`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `audit_events_actor_event` ON `audit_events` (`actor`,`event`,`created_at_ms`);--> statement-breakpoint
 CREATE INDEX `audit_events_email` ON `audit_events` (("details" ->> '$.email')) WHERE ("details" ->> '$.email') IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `device_templates` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`name` text NOT NULL,
+	`asset_type` text NOT NULL,
+	`manufacturer` text,
+	`model` text,
+	`signals` text NOT NULL,
+	`actions` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`updated_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "device_templates_asset_type" CHECK("asset_type" IN ('BESS', 'FVE', 'METER', 'HEAT_PUMP', 'EV_CHARGER', 'THERMOSTAT', 'INVERTER', 'GENERIC'))
+);
+--> statement-breakpoint
+CREATE INDEX `device_templates_organization` ON `device_templates` (`organization_id`,`name`,`id`);--> statement-breakpoint
 CREATE TABLE `devices` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -138,8 +160,13 @@ CREATE TABLE `devices` (
 	`certificate_expires_at_ms` integer,
 	`previous_fingerprint` text,
 	`previous_until_ms` integer,
+	`used_fingerprint` text,
+	`used_until_ms` integer,
+	`template_id` text,
+	`system_template` text,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`plant_id`) REFERENCES `plants`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`template_id`) REFERENCES `device_templates`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "devices_type" CHECK("type" IN ('SENSOR', 'ACTUATOR', 'GATEWAY', 'CONTROLLER')),
 	CONSTRAINT "devices_auth_method" CHECK("auth_method" IN ('MTLS', 'TOKEN')),
 	CONSTRAINT "devices_status" CHECK("status" IN ('PENDING', 'ACTIVE', 'SUSPENDED', 'DECOMMISSIONED')),
@@ -150,6 +177,7 @@ CREATE UNIQUE INDEX `devices_serial_number` ON `devices` (`organization_id`,`ser
 CREATE INDEX `devices_organization` ON `devices` (`organization_id`,`name`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_moving` ON `devices` (`moving_to`) WHERE "moving_to" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `devices_plant` ON `devices` (`plant_id`);--> statement-breakpoint
+CREATE INDEX `devices_template` ON `devices` (`template_id`) WHERE "template_id" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `invitations` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -181,6 +209,14 @@ CREATE TABLE `login_failures` (
 );
 --> statement-breakpoint
 CREATE INDEX `login_failures_first` ON `login_failures` (`first_at_ms`);--> statement-breakpoint
+CREATE TABLE `mail_shares` (
+	`id` text PRIMARY KEY NOT NULL,
+	`address` text NOT NULL,
+	`at_ms` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `mail_shares_address` ON `mail_shares` (`address`,`at_ms`);--> statement-breakpoint
+CREATE INDEX `mail_shares_at` ON `mail_shares` (`at_ms`);--> statement-breakpoint
 CREATE TABLE `mails` (
 	`id` text PRIMARY KEY NOT NULL,
 	`kind` text NOT NULL,
@@ -189,10 +225,12 @@ CREATE TABLE `mails` (
 	`user_id` text,
 	`failures` integer DEFAULT 0 NOT NULL,
 	`due_at_ms` integer NOT NULL,
-	`created_at_ms` integer NOT NULL
+	`created_at_ms` integer NOT NULL,
+	`lane` text DEFAULT '' NOT NULL
 );
 --> statement-breakpoint
 CREATE INDEX `mails_due` ON `mails` (`due_at_ms`);--> statement-breakpoint
+CREATE INDEX `mails_lane` ON `mails` (`lane`);--> statement-breakpoint
 CREATE TABLE `memberships` (
 	`organization_id` text NOT NULL,
 	`user_id` text NOT NULL,
@@ -279,8 +317,11 @@ CREATE TABLE `sub_devices` (
 	`capacity_kwh` real,
 	`meter_role` text,
 	`created_at_ms` integer NOT NULL,
+	`template_id` text,
+	`system_template` text,
 	FOREIGN KEY (`plant_id`) REFERENCES `plants`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`linked_device_id`) REFERENCES `devices`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`template_id`) REFERENCES `device_templates`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "sub_devices_asset_type" CHECK("asset_type" IN ('BESS', 'FVE', 'METER', 'HEAT_PUMP', 'EV_CHARGER', 'THERMOSTAT', 'INVERTER', 'GENERIC')),
 	CONSTRAINT "sub_devices_status" CHECK("status" IN ('ONLINE', 'OFFLINE', 'DEGRADED', 'UNKNOWN')),
 	CONSTRAINT "sub_devices_meter_role" CHECK("meter_role" IS NULL OR "meter_role" IN ('GRID', 'FVE', 'BESS', 'CONSUMPTION'))
@@ -288,6 +329,7 @@ CREATE TABLE `sub_devices` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `sub_devices_external_id` ON `sub_devices` (`plant_id`,`external_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `sub_devices_linked_device` ON `sub_devices` (`linked_device_id`);--> statement-breakpoint
+CREATE INDEX `sub_devices_template` ON `sub_devices` (`template_id`) WHERE "template_id" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `support_sessions` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -317,6 +359,33 @@ CREATE TABLE `users` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `users_email` ON `users` (`email`);--> statement-breakpoint
 CREATE INDEX `users_unproved` ON `users` (`created_at_ms`) WHERE "proved_at_ms" IS NULL;--> statement-breakpoint
+CREATE TABLE `webhooks` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`key_id` text NOT NULL,
+	`url` text NOT NULL,
+	`types` text NOT NULL,
+	`site_ids` text,
+	`description` text NOT NULL,
+	`secret_sealed` text NOT NULL,
+	`previous_sealed` text,
+	`previous_until_ms` integer,
+	`status` text NOT NULL,
+	`status_reason` text,
+	`status_at_ms` integer NOT NULL,
+	`alert_id` text,
+	`mail_due` integer,
+	`created_at_ms` integer NOT NULL,
+	`updated_at_ms` integer NOT NULL,
+	`url_key` text DEFAULT '' NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "webhooks_status" CHECK("status" IN ('PENDING', 'ENABLED', 'DISABLED'))
+);
+--> statement-breakpoint
+CREATE INDEX `webhooks_organization` ON `webhooks` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `webhooks_key` ON `webhooks` (`key_id`);--> statement-breakpoint
+CREATE INDEX `webhooks_url` ON `webhooks` (`organization_id`,`url_key`);--> statement-breakpoint
+CREATE INDEX `webhooks_mail_due` ON `webhooks` (`status_at_ms`) WHERE "mail_due" IS NOT NULL;--> statement-breakpoint
 -- [C-2.1] No two plants of an organization share an EAN, in either column: a unique index covers one column only.
 -- One plant may have the same EAN in both columns.
 CREATE TRIGGER `plants_ean_insert` BEFORE INSERT ON `plants`
@@ -348,3 +417,13 @@ BEGIN UPDATE `organizations` SET alert_count = alert_count + 1 WHERE id = NEW.or
 --> statement-breakpoint
 CREATE TRIGGER `alerts_delete` AFTER DELETE ON `alerts`
 BEGIN UPDATE `organizations` SET alert_count = alert_count - 1 WHERE id = OLD.organization_id; END;
+--> statement-breakpoint
+-- A mail is due when an alert begins or ends whose rule has recipients, whoever writes the alert.
+CREATE TRIGGER `alerts_begun_mail` AFTER INSERT ON `alerts`
+WHEN EXISTS (SELECT 1 FROM `alert_rules` WHERE id = NEW.rule_id AND mail_to <> '[]')
+BEGIN UPDATE `alerts` SET mail_due = 1 WHERE id = NEW.id; END;
+--> statement-breakpoint
+CREATE TRIGGER `alerts_ended_mail` AFTER UPDATE OF `status` ON `alerts`
+WHEN NEW.status = 'RESOLVED' AND OLD.status <> 'RESOLVED'
+AND EXISTS (SELECT 1 FROM `alert_rules` WHERE id = NEW.rule_id AND mail_to <> '[]')
+BEGIN UPDATE `alerts` SET mail_due = 2 WHERE id = NEW.id; END;

@@ -20,9 +20,9 @@ export const STREAM_LAST_HEADER = 'sitewire-stream-last';
 
 /**
  * Up: the Worker wants events after this sequence, on pages with together this many characters, and the page with which
- * they have them. Without `chars`, which earlier code does not send: one page.
+ * they have them.
  */
-export const streamUp = z.object({ after: z.int().min(0), chars: z.int().min(1).optional() });
+export const streamUp = z.object({ after: z.int().min(0), chars: z.int().min(1) });
 /** How many characters a Worker asks for: so much of a slow client's stream may wait in the Worker. */
 export const STREAM_CHARS = 256 * 1_024;
 

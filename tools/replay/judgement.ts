@@ -69,8 +69,7 @@ function differences(
       judgement,
     );
     // The hint of a wrong signature is the organization's choice, and not stored as an input.
-    // Of an old timestamp earlier versions wrote the age, and not the time.
-    const isCode = signature === 'mismatch' || judgement.stage === 'freshness';
+    const isCode = signature === 'mismatch';
     const shown = (text: string | null) => (isCode ? ((text ?? '').split(';')[0] ?? '') : text);
     return [
       ...differs('acknowledgement', status === 'REJECTED' ? 'REJECTED' : 'accepted', 'REJECTED'),

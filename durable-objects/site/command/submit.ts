@@ -36,7 +36,7 @@ export async function submitBatch(
       const outcomes = results.map((result) => (result ? ('recorded' as const) : ('failed' as const)));
       if (audit)
         for (const result of results) {
-          // Also for a repeat, whose first answer may have come from earlier code; D1 stores one event for a command.
+          // Also for a repeat: D1 stores one event for a command.
           if (!result) continue;
           const { commandId } = result;
           const entry = { ...audit, details: { ...audit.details, commandId } };

@@ -78,8 +78,7 @@ interface Tail {
   bytes: number;
   bytesBefore: number;
   latestAtMs: number;
-  /** When the row began; null: earlier code began it. */
-  begunAtMs: number | null;
+  begunAtMs: number;
   sites: Map<string, number>;
 }
 
@@ -209,7 +208,7 @@ export class EventJournal {
   /** The row with the marks of an event that was made at a time, see `marks.ts`; without rows that of the next event. */
   #rowOf(madeAtMs: number): number {
     const tail = this.#tail;
-    if (tail?.begunAtMs != null && tail.begunAtMs <= madeAtMs) return tail.first;
+    if (tail && tail.begunAtMs <= madeAtMs) return tail.first;
     const { rows } = this.#host;
     return rows.begunBefore(madeAtMs) ?? rows.oldest()?.first ?? this.#last + 1;
   }
@@ -254,6 +253,7 @@ export class EventJournal {
       first: tail.first,
       event_count: tail.count,
       latest_at_ms: tail.latestAtMs,
+      begun_at_ms: tail.begunAtMs,
       byte_count: tail.bytes,
       bytes_before: tail.bytesBefore,
       sites: JSON.stringify(Object.fromEntries(tail.sites)),
@@ -262,7 +262,7 @@ export class EventJournal {
     const stored = storedMark(this.#last + 1 - (index - from), this.#last, turn.now);
     const confirmed = marks.get(tail.first) ?? '';
     marks.delete(tail.first);
-    if (isNew) rows.insert(turn, { ...row, begun_at_ms: tail.begunAtMs }, lines, stored + confirmed);
+    if (isNew) rows.insert(turn, row, lines, stored + confirmed);
     else rows.append(turn, row, lines, stored, confirmed);
     if (tail.first === this.#firstKept) this.#oldestAtMs = tail.latestAtMs;
     return index;

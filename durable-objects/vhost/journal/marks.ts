@@ -34,7 +34,7 @@ function markLine(mark: StoredMark | ConfirmedMark): string {
 }
 
 export interface RowMarks {
-  /** When the event with this sequence was stored; undefined: by code that did not mark it. */
+  /** When the event with this sequence was stored; undefined: its row has no mark of it. */
   storedAtMs(sequence: number): number | undefined;
   confirmed: Pick<Confirmation, 'messageId' | 'atMs' | 'by'>[];
 }

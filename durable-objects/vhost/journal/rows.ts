@@ -10,6 +10,8 @@ export type JournalHead = {
   event_count: number;
   /** Time of the newest event. */
   latest_at_ms: number;
+  /** Time of the first event. */
+  begun_at_ms: number;
   byte_count: number;
   /** Bytes of all rows before this one, since the journal began. */
   bytes_before: number;
@@ -23,14 +25,9 @@ export type JournalTail = JournalHead & {
   covered: number;
 };
 
-type Begun = {
-  /** Time of the first event of the row; null: earlier code began it. */
-  begun_at_ms: number | null;
-};
-
 export type JournalLines = { first: number; event_count: number; data: string };
 
-const HEAD = 'first, event_count, latest_at_ms, byte_count, bytes_before';
+const HEAD = 'first, event_count, latest_at_ms, begun_at_ms, byte_count, bytes_before';
 /** The first of the rows from the one that has a sequence. */
 const HOLDS = 'first >= (SELECT coalesce(max(first), 0) FROM journal WHERE first <= ?)';
 
@@ -51,9 +48,9 @@ export class JournalRows {
     return this.#sql.one<{ first: number }>(query, atMs)?.first;
   }
 
-  newest(): (JournalTail & Begun & { chars: number }) | undefined {
-    return this.#sql.one<JournalTail & Begun & { chars: number }>(
-      `SELECT ${HEAD}, begun_at_ms, sites, covered, length(data) AS chars FROM journal ORDER BY first DESC LIMIT 1`,
+  newest(): (JournalTail & { chars: number }) | undefined {
+    return this.#sql.one<JournalTail & { chars: number }>(
+      `SELECT ${HEAD}, sites, covered, length(data) AS chars FROM journal ORDER BY first DESC LIMIT 1`,
     );
   }
 
@@ -70,16 +67,11 @@ export class JournalRows {
     return this.#sql.one<JournalLines>(query, sequence);
   }
 
-  /**
-   * The newest row that began at a time or before, by its first sequence; else the newest one of earlier code, which
-   * did not note when a row began; undefined: there is neither.
-   */
+  /** The newest row that began at a time or before, by its first sequence; undefined: there is none. */
   begunBefore(atMs: number): number | undefined {
-    const noted =
+    const query =
       'SELECT first FROM journal WHERE begun_at_ms <= ? ORDER BY begun_at_ms DESC, first DESC LIMIT 1';
-    const others = 'SELECT first FROM journal WHERE begun_at_ms IS NULL ORDER BY first DESC LIMIT 1';
-    const row = this.#sql.one<{ first: number }>(noted, atMs) ?? this.#sql.one<{ first: number }>(others);
-    return row?.first;
+    return this.#sql.one<{ first: number }>(query, atMs)?.first;
   }
 
   /** Rows from the one before `begunBefore` on, up to a number of them, with their marks. */
@@ -98,7 +90,7 @@ export class JournalRows {
     return this.#sql.all<JournalLines>(query, rows);
   }
 
-  insert(turn: Turn, tail: JournalTail & Begun, lines: string, marks: string): void {
+  insert(turn: Turn, tail: JournalTail, lines: string, marks: string): void {
     turn.insert('journal', { ...tail, sites: boundedRow(tail.sites), data: boundedRow(lines), marks });
   }
 

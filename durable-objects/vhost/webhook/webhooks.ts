@@ -6,7 +6,6 @@
  * An event is posted again if the object ends before it has stored that the event is delivered. Each attempt has a
  * deadline on the agenda, so an object that ends in between wakes and goes on.
  */
-
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { EVENT_KINDS } from '../../../protocol/routing-keys.ts';
@@ -90,7 +89,7 @@ export class Webhooks implements DueSource {
   #attempts = { delivered: 0, failed: 0 };
   #disabled = { GONE: 0, ATTEMPTS_FAILED: 0 };
 
-  /** `webhooks`: those of the stored copy of the registry; undefined: there is no copy, or earlier code stored it. */
+  /** `webhooks`: those of the stored copy of the registry; undefined: there is no copy. */
   constructor(host: WebhooksHost, webhooks: readonly WebhookCopy[] | undefined) {
     this.#host = host;
     const { clock, calls, allowance } = host;

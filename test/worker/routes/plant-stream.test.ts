@@ -199,13 +199,13 @@ describe('GET /plants/{id}/stream', () => {
     link.accept();
     const pages: StreamDown[] = [];
     link.addEventListener('message', ({ data }) => pages.push(JSON.parse(String(data))));
-    // One page only, as earlier code asks for it.
-    link.send(JSON.stringify({ after: Number(answer.get(STREAM_LAST_HEADER)) }));
+    // A page of one event only.
+    link.send(JSON.stringify({ after: Number(answer.get(STREAM_LAST_HEADER)), chars: 1 }));
     await reject(partner);
     await vi.waitFor(() => expect(pages).toHaveLength(1));
     await reject(partner, 2);
     await evictDurableObject(siteOf(plant.id));
-    link.send(JSON.stringify({ after: pages[0]?.next }));
+    link.send(JSON.stringify({ after: pages[0]?.next, chars: 1 }));
     await vi.waitFor(() => expect(pages).toHaveLength(2));
     expect(pages[1]?.firstKept).toBeGreaterThan(pages[0]?.next ?? 0);
   });

@@ -186,25 +186,6 @@ describe('what is read and kept', () => {
     ]);
   });
 
-  it('finds the first event after an upgrade, behind many rows of earlier code', async () => {
-    const key = await createKey(await createOrganization());
-    for (let batch = 0; batch < 20; batch++) await hand(key, siteId, 1 + batch * 40, 40, { chars: 600 });
-    await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
-      storage.sql.exec(`UPDATE journal SET marks = '', begun_at_ms = NULL`);
-    });
-    await pass(key, 10 * SECOND);
-    await evictDurableObject(vhostOf(key.id));
-    const [inOldRow, inNewRow] = [{ ...eventOf(10_001), atMs: Date.now() }, eventOf(10_900)];
-    await send(key, inOldRow);
-    await hand(key, siteId, 10_100, 40, { chars: 600 });
-    await send(key, { ...inNewRow, atMs: Date.now() });
-    const all = await found(key, inOldRow, { ...inNewRow, atMs: Date.now() });
-    expect(all).toEqual([
-      { stored: 10, confirmed: [] },
-      { stored: 10, confirmed: [] },
-    ]);
-  });
-
   it('notes only as many confirmations as a row may have', async () => {
     const { key, partner } = await consumer();
     const events = outboxEvents(1, 400);
@@ -217,23 +198,6 @@ describe('what is read and kept', () => {
     for (const { chars } of rows) expect(chars).toBeLessThanOrEqual(VHOST_BOUNDS.journalMarksChars + 200);
     const all = await found(key, ...events.slice(0, 10));
     expect(all.every((one) => one?.confirmed.length === 1)).toBe(true);
-  });
-
-  it('has rows of earlier code, which have no marks', async () => {
-    const key = await createKey(await createOrganization());
-    const event = eventOf(1);
-    await send(key, event);
-    await runInDurableObject(vhostOf(key.id), (_, { storage }) => {
-      storage.sql.exec(`UPDATE journal SET marks = '', begun_at_ms = NULL`);
-    });
-    await pass(key, 10 * SECOND);
-    await evictDurableObject(vhostOf(key.id));
-    const next = eventOf(2);
-    await send(key, next);
-    expect(await found(key, event, next)).toEqual([
-      { stored: null, confirmed: [] },
-      { stored: 10, confirmed: [] },
-    ]);
   });
 
   it('is nothing once the key has ended', async () => {

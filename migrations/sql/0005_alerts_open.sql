@@ -1,1 +1,0 @@
-CREATE INDEX `alerts_open` ON `alerts` (`organization_id`,`first_seen_at_ms`) WHERE "status" <> 'RESOLVED';
