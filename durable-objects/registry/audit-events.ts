@@ -9,6 +9,7 @@ import { auditEvents } from '../../migrations/schema.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
 import { AUDIT_DETAILS_BYTES, boundedDetails } from './audit-details.ts';
 import type { AuditEntry } from './entries.ts';
+import { IF_CHANGED, insertIf } from './insert-if.ts';
 
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
@@ -28,14 +29,7 @@ export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, 
 
 /** As `auditRow`, but only if the previous statement of the batch changed a row. */
 export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now: number) {
-  const row = valuesOf(entry, now, undefined);
-  // In the order of the schema's columns, as Drizzle requires; a batch does not accept a raw statement.
-  return db
-    .insert(auditEvents)
-    .select(sql`SELECT ${row.id}, ${row.organizationId}, ${row.event}, ${row.actor}, ${row.address}, ${row.target},
-    ${row.outcome}, ${JSON.stringify(row.details)}, ${row.createdAtMs}, 1, ${row.actorType}, ${row.actorName},
-    ${row.targetType} WHERE changes() > 0`)
-    .onConflictDoUpdate(COUNTED);
+  return insertIf(db, auditEvents, valuesOf(entry, now, undefined), IF_CHANGED).onConflictDoUpdate(COUNTED);
 }
 
 /**
@@ -97,6 +91,8 @@ export interface RefusedConnection {
   key?: { id: string; prefix: string } | undefined;
 }
 
+type RefusedRow = Pick<typeof auditEvents.$inferInsert, 'id' | 'actor' | 'address' | 'target' | 'details'>;
+
 /**
  * Writes one row per organization, user name, key, address, reason and minute, with a count [C-6.3]. After nine rows of a
  * reason in a minute all further ones share one row, so that refusals from many addresses cannot fill a log [C-14.6].
@@ -121,17 +117,13 @@ export async function writeRefusedConnection(
     AND json_extract(${auditEvents.details}, '$.reason') = ${reason})`;
   const isKnown = sql`EXISTS (SELECT 1 FROM ${auditEvents} WHERE ${auditEvents.id} = ${id})`;
   const counted = { target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } };
-  // In the order of the schema's columns, as Drizzle requires.
-  const row = (rowId: string, who: (string | null)[], of: object, condition: SQL) =>
-    db
-      .insert(auditEvents)
-      .select(sql`SELECT ${rowId}, ${organizationId}, ${REFUSED_EVENT}, ${who[0]}, ${who[1]}, ${who[2]}, 'FAILURE',
-      ${JSON.stringify(of)}, ${now}, 1, 'API_KEY', NULL, 'API_KEY' WHERE ${condition}`)
-      .onConflictDoUpdate(counted);
+  const common = { organizationId, event: REFUSED_EVENT, outcome: 'FAILURE', createdAtMs: now };
+  const insert = (row: RefusedRow, condition: SQL) =>
+    insertIf(db, auditEvents, { ...common, ...row }, condition).onConflictDoUpdate(counted);
   const hasRoom = sql`${isKnown} OR ${rowsOfMinute} < ${MAX_REFUSED_ROWS - 1}`;
   await db.batch([
-    row(id, [actor, address, key?.id ?? null], details, hasRoom),
-    row(idOf('several'), ['several', null, null], { reason, folded: true }, sql`changes() = 0`),
+    insert({ id, actor, address, target: key?.id, details }, hasRoom),
+    insert({ id: idOf('several'), actor: 'several', details: { reason, folded: true } }, sql`changes() = 0`),
   ]);
 }
 

@@ -9,6 +9,7 @@ import { alerts, apiKeys, devices, organizations, plants, subDevices } from '../
 import { LIMIT } from '../../protocol/limits.ts';
 import { auditRow } from './audit-events.ts';
 import type { AlertEntry, AuditEntry, RegistryWrite, StatusChange } from './entries.ts';
+import { insertIf } from './insert-if.ts';
 
 /** Writes a Site's updates: the status for REST lists, alerts and audit rows. */
 export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {
@@ -41,20 +42,14 @@ export function begunAlert(
     AND old.status = 'RESOLVED' ORDER BY old.resolved_at_ms LIMIT 1)`;
   const oldest = sql`(SELECT old.id FROM alerts AS old WHERE old.organization_id = ${organizationId}
     ORDER BY old.first_seen_at_ms LIMIT 1)`;
-  const { id, ruleId, plantId, deviceId, type, severity, message, value, threshold } = alert;
+  const row = { ...alert, status: 'ACTIVE' as const };
   return [
     db
       .delete(alerts)
       .where(
         sql`${alerts.id} = iif(${isFull} AND ${isNew} AND ${only}, coalesce(${resolved}, ${oldest}), NULL)`,
       ),
-    // In the order of the schema's columns, as Drizzle requires.
-    db
-      .insert(alerts)
-      .select(sql`SELECT ${id}, ${organizationId}, ${ruleId}, ${plantId}, ${deviceId}, ${type}, ${severity}, 'ACTIVE',
-      ${message}, ${value}, ${threshold}, ${alert.firstSeenAtMs}, ${alert.lastSeenAtMs}, ${alert.count},
-      NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT ${isFull} AND ${only}`)
-      .onConflictDoNothing(),
+    insertIf(db, alerts, row, sql`NOT ${isFull} AND ${only}`).onConflictDoNothing(),
   ];
 }
 

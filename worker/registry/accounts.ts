@@ -4,6 +4,7 @@
  */
 import { and, eq, gt, isNull, lt, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import { IF_CHANGED } from '../../durable-objects/registry/insert-if.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { accountTokens, sessions, type TOKEN_PURPOSES, users } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -109,7 +110,7 @@ export async function proveEmail(database: D1Database, token: AccountToken, now:
     db
       .update(users)
       .set({ provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
-      .where(and(eq(users.id, token.userId), eq(users.email, token.email), sql`changes() > 0`)),
+      .where(and(eq(users.id, token.userId), eq(users.email, token.email), IF_CHANGED)),
   ]);
   return !isEmpty(used);
 }
@@ -136,7 +137,7 @@ export async function resetPassword(
         tokenVersion: sql`${users.tokenVersion} + 1`,
         provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})`,
       })
-      .where(and(eq(users.id, userId), eq(users.email, email), sql`changes() > 0`)),
+      .where(and(eq(users.id, userId), eq(users.email, email), IF_CHANGED)),
     db
       .update(sessions)
       .set({ revokedAtMs: now })
@@ -164,7 +165,7 @@ export async function confirmEmailChange(
       db
         .update(users)
         .set({ email, provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
-        .where(and(eq(users.id, userId), sql`changes() > 0`)),
+        .where(and(eq(users.id, userId), IF_CHANGED)),
       endedSessions(db, userId, keptSessionId, now),
       // Deletes the user's other tokens, because they were mailed to the previous address.
       db.delete(accountTokens).where(eq(accountTokens.userId, userId)),

@@ -16,6 +16,7 @@ import {
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
 import {
   type AlertRecord,
@@ -28,16 +29,7 @@ import { formatInstant } from '../../protocol/ids.ts';
 import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
 import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import {
-  areFewer,
-  boundedCountOf,
-  insertIf,
-  isAfter,
-  isAmong,
-  type ListOrder,
-  orderBy,
-  readPage,
-} from './d1.ts';
+import { areFewer, boundedCountOf, isAfter, isAmong, type ListOrder, orderBy, readPage } from './d1.ts';
 import { ceilingIn } from './organizations.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;

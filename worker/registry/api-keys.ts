@@ -1,9 +1,9 @@
 /** API keys in D1: made, listed, activated and revoked. The keys of requests are found in key-lookup.ts [C-5.1]. */
-
 import { and, desc, eq, gt, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeys, memberships, organizations, users } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
@@ -13,7 +13,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { areFewer, countOf, insertIf, readJoinedPage, runBatch } from './d1.ts';
+import { areFewer, countOf, readJoinedPage, runBatch } from './d1.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;

@@ -1,5 +1,5 @@
 /** What all tables of D1 share: transactions, pages of rows, and the constraint that a failed write violated. */
-import { asc, count, desc, getTableColumns, type InferInsertModel, is, SQL, sql } from 'drizzle-orm';
+import { asc, count, desc, type SQL, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import type { DrizzleD1Database } from 'drizzle-orm/d1';
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core';
@@ -15,25 +15,6 @@ type Count = Query<{ total: number }>;
 export async function runBatch(db: DrizzleD1Database, statements: readonly Statement[]): Promise<unknown[]> {
   const [first, ...rest] = statements;
   return first ? await db.batch([first, ...rest]) : [];
-}
-
-/**
- * Inserts a row if the condition holds at the moment of the insert: a count in it cannot be exceeded by requests at the
- * same time.
- */
-export function insertIf<Table extends SQLiteTable>(
-  db: DrizzleD1Database,
-  table: Table,
-  values: { [Column in keyof InferInsertModel<Table>]: InferInsertModel<Table>[Column] | SQL },
-  condition: SQL,
-) {
-  const given: Readonly<Record<string, unknown>> = values;
-  // Drizzle names the columns in the order of the schema.
-  const selected = Object.entries(getTableColumns(table)).map(([name, column]) => {
-    const value = given[name] === undefined ? column.default : given[name];
-    return is(value, SQL) ? value : sql.param(value ?? null, column);
-  });
-  return db.insert(table).select(sql`SELECT ${sql.join(selected, sql`, `)} WHERE ${condition}`);
 }
 
 /** A query that each request of a kind makes: its text is made once for a database. */

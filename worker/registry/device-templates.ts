@@ -3,6 +3,7 @@ import { and, asc, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { devices, deviceTemplates, subDevices } from '../../migrations/schema.ts';
 import type {
   DeviceTemplateChange,
@@ -15,7 +16,7 @@ import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { SYSTEM_TEMPLATES, systemTemplate, systemTemplateId } from '../../protocol/system-template.ts';
-import { areFewer, brokeForeignKey, countOf, insertIf, isAmong } from './d1.ts';
+import { areFewer, brokeForeignKey, countOf, isAmong } from './d1.ts';
 
 type TemplateRow = typeof deviceTemplates.$inferSelect;
 

@@ -3,6 +3,7 @@ import { and, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { IF_CHANGED, insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { alertRules, devices, organizations, subDevices } from '../../migrations/schema.ts';
 import type { DeviceChange, DeviceRecord, DeviceRequest } from '../../protocol/device-record.ts';
 import type { AssetType } from '../../protocol/enums.ts';
@@ -15,7 +16,6 @@ import {
   boundedCountOf,
   brokeForeignKey,
   brokenUnique,
-  insertIf,
   isAfter,
   isAmong,
   type ListOrder,
@@ -114,7 +114,7 @@ export async function createDevice(
       db
         .update(organizations)
         .set({ deviceCount: sql`${organizations.deviceCount} + 1` })
-        .where(and(eq(organizations.id, organizationId), sql`changes() > 0`)),
+        .where(and(eq(organizations.id, organizationId), IF_CHANGED)),
       auditRowIfChanged(db, audit(id), now),
     ]);
     const [row] = results[0] as DeviceRow[];
@@ -179,11 +179,11 @@ export async function deleteDevice(
       .delete(alertRules)
       .where(and(eq(alertRules.deviceId, id), eq(alertRules.organizationId, organizationId))),
     db.delete(devices).where(and(eq(devices.id, id), eq(devices.organizationId, organizationId))),
-    // `changes() > 0`: only if the previous statement deleted the device.
+    // Only if the previous statement deleted the device.
     db
       .update(organizations)
       .set({ deviceCount: sql`${organizations.deviceCount} - 1` })
-      .where(and(eq(organizations.id, organizationId), sql`changes() > 0`))
+      .where(and(eq(organizations.id, organizationId), IF_CHANGED))
       .returning({ id: organizations.id }),
   ]);
 }

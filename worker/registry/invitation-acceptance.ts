@@ -6,6 +6,7 @@ import { and, eq, gt, isNull, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { IF_CHANGED, insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import {
   accountTokens,
@@ -19,6 +20,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import { brokenUnique, isEmpty, runBatch, type Statement } from './d1.ts';
 import { endedInvitations, type InvitationRow, isMakerAble, isOpen } from './invitations.ts';
 import type { Place } from './sessions.ts';
+import { newSession } from './sessions.ts';
 import { findUser, type UserRow } from './users.ts';
 
 export interface FoundInvitation {
@@ -79,7 +81,7 @@ export async function acceptInvitation(
   const { id, organizationId, email, role } = invitation;
   const isNew = !('userId' in accepting);
   const userId = isNew ? (accepting.replaces ?? crypto.randomUUID()) : accepting.userId;
-  const sessionId = isNew ? crypto.randomUUID() : undefined;
+  const sessionId = crypto.randomUUID();
   const hasRoom = and(
     sql`(SELECT count(*) FROM ${memberships} WHERE ${memberships.organizationId} = ${organizationId}) < ${LIMIT.membersPerOrganization}`,
     sql`(SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${userId}) < ${LIMIT.organizationsPerUser}`,
@@ -92,42 +94,53 @@ export async function acceptInvitation(
     isMakerAble,
     hasRoom,
   );
-  // In the order of the schema's columns, as Drizzle requires.
   const account = isNew
     ? accepting.replaces === null
       ? [
-          db
-            .insert(users)
-            .select(sql`SELECT ${userId}, ${email}, ${accepting.name}, ${accepting.passwordHash}, 0, 1,
-            ${now}, ${now}, ${now}, NULL WHERE changes() > 0`),
+          insertIf(
+            db,
+            users,
+            {
+              id: userId,
+              email,
+              name: accepting.name,
+              passwordHash: accepting.passwordHash,
+              lastLoginAtMs: now,
+              createdAtMs: now,
+              provedAtMs: now,
+            },
+            IF_CHANGED,
+          ),
         ]
       : replacedAccount(db, userId, accepting, now)
     : [provedAccount(db, userId, now)];
   const session = isNew
     ? [
-        db
-          .insert(sessions)
-          .select(sql`SELECT ${sessionId}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL,
-          ${accepting.place.address}, ${now}, ${accepting.place.userAgent} WHERE changes() > 0`),
+        insertIf(
+          db,
+          sessions,
+          newSession(
+            {
+              id: sessionId,
+              userId,
+              address: accepting.place.address,
+              userAgent: accepting.place.userAgent,
+            },
+            now,
+          ),
+          IF_CHANGED,
+        ),
       ]
     : [];
   try {
     const [changed] = await runBatch(db, [
       db.update(invitations).set({ status: 'ACCEPTED' }).where(isMeant).returning({ id: invitations.id }),
       ...account,
-      db
-        .insert(memberships)
-        .select(sql`SELECT ${organizationId}, ${userId}, ${role}, ${now} WHERE changes() > 0`),
+      insertIf(db, memberships, { organizationId, userId, role, createdAtMs: now }, IF_CHANGED),
       ...session,
       auditRowIfChanged(db, audit(userId), now),
       ...(isNew && accepting.replaces !== null
-        ? leftByStranger(
-            db,
-            userId,
-            accepting.passwordHash,
-            { organizationId, sessionId: sessionId ?? '' },
-            now,
-          )
+        ? leftByStranger(db, userId, accepting.passwordHash, { organizationId, sessionId }, now)
         : []),
     ]);
     if (isEmpty(changed)) return { outcome: 'used' };
@@ -136,7 +149,7 @@ export async function acceptInvitation(
     throw error;
   }
   const user = await findUser(database, userId);
-  return user ? { outcome: 'joined', user, sessionId } : { outcome: 'used' };
+  return user ? { outcome: 'joined', user, sessionId: isNew ? sessionId : undefined } : { outcome: 'used' };
 }
 
 /** Gives an account that never proved its address to the person who did; only if the previous statement changed a row. */
@@ -150,7 +163,7 @@ function replacedAccount(
     db
       .update(users)
       .set({ name, passwordHash, tokenVersion: sql`${users.tokenVersion} + 1`, provedAtMs: now })
-      .where(and(eq(users.id, userId), isNull(users.provedAtMs), sql`changes() > 0`)),
+      .where(and(eq(users.id, userId), isNull(users.provedAtMs), IF_CHANGED)),
   ];
 }
 
@@ -162,7 +175,7 @@ function provedAccount(db: DrizzleD1Database, userId: string, now: number): Stat
   return db
     .update(users)
     .set({ provedAtMs: sql`coalesce(${users.provedAtMs}, ${now})` })
-    .where(and(eq(users.id, userId), sql`changes() > 0`));
+    .where(and(eq(users.id, userId), IF_CHANGED));
 }
 
 /**

@@ -3,6 +3,7 @@ import { type AnyColumn, and, desc, eq, gt, lt, lte, not, type SQL, sql } from '
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { invitations, memberships, organizations, users } from '../../migrations/schema.ts';
 import { ROLES, type Role } from '../../protocol/enums.ts';
@@ -10,7 +11,7 @@ import { formatInstant } from '../../protocol/ids.ts';
 import type { InvitationRecord, InvitationStatus } from '../../protocol/invitation.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { countOf, insertIf, isEmpty, readPage, runBatch } from './d1.ts';
+import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
 import { type MailRow, queuedMail } from './mails.ts';
 import { ceilingIn } from './organizations.ts';
 

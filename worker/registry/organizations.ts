@@ -3,6 +3,7 @@ import { and, asc, count, eq, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { IF_CHANGED, insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { memberships, organizations } from '../../migrations/schema.ts';
 import { type CeilingName, type CeilingsChange, ceilingsOf, overCeiling } from '../../protocol/ceilings.ts';
 import type { Role } from '../../protocol/enums.ts';
@@ -15,7 +16,7 @@ import {
 } from '../../protocol/organization.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
-import { brokenUnique, isEmpty, readPage, runBatch, type Statement } from './d1.ts';
+import { areFewer, brokenUnique, isEmpty, readPage, runBatch, type Statement } from './d1.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 
@@ -64,19 +65,15 @@ export function newOrganization(
     outcome: 'SUCCESS',
     details: { slug },
   };
-  // Each row is inserted only if the previous one was inserted. The values are in column order of the schema,
-  // as Drizzle requires.
+  const isOfMaker = eq(memberships.userId, maker.id);
+  const hasRoom = sql`${areFewer(memberships, isOfMaker, LIMIT.organizationsPerUser)}
+    AND ${areFewer(memberships, and(isOfMaker, eq(memberships.role, 'ORG_ADMIN')), LIMIT.organizationsMade)}`;
+  const row = { id: organizationId, name: organization.name, slug, createdAtMs: now };
+  const member = { organizationId, userId: maker.id, role: 'ORG_ADMIN' as const, createdAtMs: now };
+  // Each row is inserted only if the previous one was inserted.
   return [
-    db
-      .insert(organizations)
-      .select(sql`SELECT ${organizationId}, ${organization.name}, ${slug}, '{}', ${now}, 1, 0, '{}', 0, 0, NULL, NULL WHERE
-        (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}) < ${LIMIT.organizationsPerUser}
-        AND (SELECT count(*) FROM ${memberships} WHERE ${memberships.userId} = ${maker.id}
-          AND ${memberships.role} = 'ORG_ADMIN') < ${LIMIT.organizationsMade}`)
-      .returning({ id: organizations.id }),
-    db
-      .insert(memberships)
-      .select(sql`SELECT ${organizationId}, ${maker.id}, 'ORG_ADMIN', ${now} WHERE changes() > 0`),
+    insertIf(db, organizations, row, hasRoom).returning({ id: organizations.id }),
+    insertIf(db, memberships, member, IF_CHANGED),
     auditRowIfChanged(db, audit, now),
   ];
 }

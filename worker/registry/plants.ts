@@ -2,6 +2,7 @@
 import { and, asc, eq, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
 import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
@@ -11,7 +12,6 @@ import {
   boundedCountOf,
   brokeForeignKey,
   brokenUnique,
-  insertIf,
   isAfter,
   isAmong,
   type ListOrder,

@@ -1,6 +1,7 @@
 /** User sessions [C-1.4]. Each request looks its session up, so that an ended session is invalid at once. */
 import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { accountTokens, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
 import type { Role } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -98,12 +99,12 @@ export async function openSession(
     .orderBy(desc(sessions.createdAtMs), desc(sessions.id))
     .limit(LIMIT.sessionsPerUser);
   const [, opened, ended] = await runBatch(db, [
-    // A Drizzle batch accepts no raw SQL statement, so this is insert().select(), which needs all columns in
-    // the order of the schema.
-    db
-      .insert(sessions)
-      .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}, ${now},
-      ${userAgent} FROM ${users} WHERE ${isAsJudged}`),
+    insertIf(
+      db,
+      sessions,
+      newSession({ id, userId, address, userAgent }, now),
+      sql`EXISTS (SELECT 1 FROM ${users} WHERE ${isAsJudged})`,
+    ),
     db.update(users).set({ lastLoginAtMs: now }).where(isAsJudged).returning({ id: users.id }),
     db
       .delete(sessions)
@@ -263,4 +264,12 @@ export async function dropExpiredSessions(database: D1Database, now: number, mos
   const db = drizzle(database);
   const over = db.select({ id: sessions.id }).from(sessions).where(lt(sessions.expiresAtMs, now)).limit(most);
   await db.delete(sessions).where(sql`${sessions.id} IN ${over}`);
+}
+
+/** The row of a session that begins. */
+export function newSession(
+  begun: Pick<typeof sessions.$inferInsert, 'id' | 'userId' | 'address' | 'userAgent'>,
+  now: number,
+): typeof sessions.$inferInsert {
+  return { ...begun, createdAtMs: now, expiresAtMs: now + LIMIT.refreshTokenMs, lastUsedAtMs: now };
 }

@@ -2,6 +2,7 @@
 import { and, asc, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
 import { ASSETS } from '../../protocol/asset.ts';
 import type { AssetType } from '../../protocol/enums.ts';
@@ -9,7 +10,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
 import { commitChangeOf, type RegistryChange } from './changes.ts';
-import { areFewer, brokeForeignKey, brokenUnique, countOf, insertIf, readPage } from './d1.ts';
+import { areFewer, brokeForeignKey, brokenUnique, countOf, readPage } from './d1.ts';
 import { lostTemplate, type TemplateColumns, templateColumns } from './device-templates.ts';
 import { isPlantOfOrganization, type SubDeviceRow } from './plants.ts';
 

@@ -3,6 +3,7 @@ import { and, count, desc, eq, isNotNull, isNull, lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { insertIf } from '../../durable-objects/registry/insert-if.ts';
 import { resolvedAlert } from '../../durable-objects/registry/webhook-status.ts';
 import { urlKeyOf } from '../../durable-objects/registry/webhook-url.ts';
 import { apiKeys, memberships, organizations, users, webhooks } from '../../migrations/schema.ts';
@@ -11,7 +12,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../../protocol/page.ts';
 import type { WebhookChange, WebhookRecord, WebhookRequest, WebhookStatus } from '../../protocol/webhook.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { areFewer, insertIf, isAmong, readJoinedPage, runBatch } from './d1.ts';
+import { areFewer, isAmong, readJoinedPage, runBatch } from './d1.ts';
 import { areQueued, type MailRow, queuedTogether } from './mails.ts';
 import { isFree, takerOf, type UrlTaken } from './webhook-urls.ts';
 
