@@ -37,7 +37,7 @@ const LONG = [
   'test/system/{agenda,api-key-ends,api-keys,backlog,backup,body,check,closing,code-samples,configuration-check,d1-restored,d1-rewound,data-keys,disk,docs-page,documents,door,encoding,epoch,first-tenant,flood,hostile-receivers,kill-*,lanes,leases,logins,mail,mtls,restart,slow,streams,takeovers,trouble,wake,webhooks}.test.ts',
 ];
 /** Suites that compare times, so nothing else may run beside them: `SITEWIRE_TESTS=timed npm test`. */
-const TIMED = ['test/system/hostile-account.test.ts'];
+const TIMED = ['test/system/{account-timing,hostile-account}.test.ts'];
 const TESTS = process.env.SITEWIRE_TESTS ?? 'short';
 const EXCLUDED = [
   ...configDefaults.exclude,
@@ -151,7 +151,7 @@ export default defineConfig({
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', new StallReporter()],
-    // Steps and seed of the plan's model test; `npm run model` sets both and uses another seed each time.
+    // Steps and seed of the plan's model test; `npm run sitewire -- model` sets both and uses another seed each time.
     provide: {
       modelSteps: Number(process.env.SITEWIRE_MODEL_STEPS ?? 10_000),
       modelSeed: Number(process.env.SITEWIRE_MODEL_SEED ?? 1),

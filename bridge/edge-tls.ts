@@ -1,7 +1,6 @@
 /**
  * TLS to the edge: all links share one context, and each new link resumes the last session. With a separate
- * context and a full handshake per link, each idle client took about 16 KB more (docs/performance.md,
- * Devices).
+ * context and a full handshake per link, each idle client took about 16 KB more.
  */
 import { isIP } from 'node:net';
 import { connect, createSecureContext, type SecureContext } from 'node:tls';

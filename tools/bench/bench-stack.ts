@@ -8,7 +8,6 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { TokenAnswer } from '../../protocol/device-record.ts';
 import { AdminClient } from '../admin-client.ts';
 import { type CertificateFiles, ensureCertificates } from '../certificates.ts';
@@ -38,8 +37,6 @@ export interface BenchOptions {
   pinned?: boolean;
   /** Another Worker entry, which may wrap the product's. */
   entry?: string;
-  /** TLS also between bridge and edge, as in a deployment. */
-  edgeTls?: boolean;
   /** Starts workerd's inspector, which reports the JavaScript heap. */
   inspector?: boolean;
   /** Where the stack makes its own folder; default: the system's folder for temporary files. */
@@ -128,14 +125,10 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     ...(options.entry ? { entry: options.entry } : {}),
     ...(options.inspector ? { inspector: true } : {}),
     ...(options.bindings ? { bindings: options.bindings } : {}),
-    ...(options.edgeTls ? { tls: certificates } : {}),
   });
   let { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);
   if (isPinned) pin(process.pid, GENERATOR_CORE);
 
-  if (options.edgeTls) {
-    setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificates.ca, 'utf8')]);
-  }
   const admin = AdminClient.enter(edge.url, first.admin);
   const partnerOptions = (organization = first): PartnerOptions => ({
     host: 'localhost',

@@ -6,73 +6,36 @@
 
 import { showHelp } from '../show-help.ts';
 import { benchAmqp } from './amqp.ts';
-import { benchAmqpIdle } from './amqp-idle.ts';
 import { assertQuiet } from './bench-stack.ts';
-import { benchColdStart } from './cold-start.ts';
-import { benchConsole } from './console.ts';
-import { benchDeviceList } from './device-list.ts';
-import { benchDryRun } from './dry-run.ts';
-import { benchFlood } from './flood.ts';
-import { benchIdentity } from './identity.ts';
-import { benchMemory } from './memory.ts';
 import { benchObjects } from './objects.ts';
-import { benchOracle } from './oracle.ts';
 import { benchCommandsOnBothSides } from './p1-baseline.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetryOnBothSides } from './p2-baseline.ts';
-import { benchTelemetryOpenLoop } from './p2-open-loop.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
 import { benchFanOut } from './p3-fan-out.ts';
 import { benchReads } from './p4-reads.ts';
-import { benchIdle, benchIdleTls } from './p5-idle.ts';
+import { benchIdle } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
-import { benchHistory } from './p6-history.ts';
 import { benchRecovery } from './p7-recovery.ts';
-import { benchCost, benchCostWithReaders } from './p8-cost.ts';
+import { benchCost } from './p8-cost.ts';
 import { benchBoundary } from './p9-boundary.ts';
 import { benchSoak } from './soak.ts';
-import { benchStrangers } from './strangers.ts';
-import { benchStrangersAccount } from './strangers-account.ts';
-import { benchStrangersConnections } from './strangers-connections.ts';
-import { benchStrangersRequests } from './strangers-requests.ts';
-import { benchStreams } from './streams.ts';
-import { benchWebhooks } from './webhooks.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   amqp: benchAmqp,
-  'amqp-idle': benchAmqpIdle,
   objects: benchObjects,
   p1: benchCommands,
   p2: benchTelemetry,
-  'p2-open': benchTelemetryOpenLoop,
   p5: benchIdle,
-  'p5-tls': benchIdleTls,
   p6: benchGrowth,
-  'p6-history': benchHistory,
   p8: benchCost,
-  'p8-readers': benchCostWithReaders,
   p9: benchBoundary,
-  start: benchColdStart,
   soak: benchSoak,
-  memory: benchMemory,
-  flood: benchFlood,
-  identity: benchIdentity,
-  oracle: benchOracle,
-  devices: benchDeviceList,
-  console: benchConsole,
-  'dry-run': benchDryRun,
-  streams: benchStreams,
-  webhooks: benchWebhooks,
-  strangers: benchStrangers,
-  'strangers-requests': benchStrangersRequests,
-  'strangers-connections': benchStrangersConnections,
-  'strangers-account': benchStrangersAccount,
 };
 /** The same benchmarks on both sides: this product, and what a user would build instead. */
 const BASELINE_BENCHES: Record<string, () => Promise<void>> = {
   p1: benchCommandsOnBothSides,
   p2: benchTelemetryOnBothSides,
-  'p2-open': benchTelemetryOnBothSides,
   p3: benchFanOut,
   p4: benchReads,
   p7: benchRecovery,

@@ -18,18 +18,12 @@ const ADDRESSES = 200;
 /** Wait until the garbage of the connects has been collected. */
 const SETTLE_MS = 20_000;
 
-/** With TLS between bridge and edge, too. */
-export async function benchIdleTls(): Promise<void> {
-  await benchIdle(undefined, true);
-}
-
-export async function benchIdle(_minutes?: number, edgeTls = false): Promise<void> {
+export async function benchIdle(): Promise<void> {
   const most = Math.max(...COUNTS);
   const plants = most / DEVICES_PER_PLANT;
   const stack = await startBenchStack({
     organizations: [{ slug: 'acme', plants, moreDevices: DEVICES_PER_PLANT - 1, moreType: 'SENSOR' }],
     pinned: false,
-    edgeTls,
   });
   const [organization] = stack.organizations;
   const devices = stack.plants.flatMap((plant) => [
@@ -80,8 +74,8 @@ export async function benchIdle(_minutes?: number, edgeTls = false): Promise<voi
   for (const socket of sockets) socket.destroy();
   await stack.stop();
   report(
-    edgeTls ? 'p5-tls' : 'p5',
-    `idle devices, ${DEVICES_PER_PLANT} per plant, TLS to the bridge, ${edgeTls ? 'TLS' : 'plain HTTP'} from there to the edge`,
+    'p5',
+    `idle devices, ${DEVICES_PER_PLANT} per plant, TLS to the bridge, plain HTTP from there to the edge`,
     figures,
   );
 }

@@ -9,7 +9,6 @@
  */
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, report } from './figures.ts';
-import { openReaders } from './idle-readers.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import type { MeterReport, ObjectKind } from './meter-report.ts';
 import { OBJECT_KINDS as KINDS, METERED_ENTRY, readMeters, rowsOf, sum } from './meters.ts';
@@ -35,17 +34,7 @@ const MESSAGES_PER_REQUEST = 20;
 type Meters = Record<ObjectKind, MeterReport>;
 
 export async function benchCost(minutes: number = MINUTES): Promise<void> {
-  await runCost(minutes, false);
-}
-
-/** The same with an idle event stream and an idle webhook of the key: they wait for alarms, and no alarm comes. */
-export async function benchCostWithReaders(minutes: number = MINUTES): Promise<void> {
-  await runCost(minutes, true);
-}
-
-async function runCost(minutes: number, hasReaders: boolean): Promise<void> {
-  const stack = await startBenchStack({ entry: METERED_ENTRY, bindings: { WEBHOOK_PRIVATE: 'allow' } });
-  const closeReaders = hasReaders ? await openReaders(stack) : async () => {};
+  const stack = await startBenchStack({ entry: METERED_ENTRY });
   const [plant] = stack.plants;
   if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
@@ -80,13 +69,11 @@ async function runCost(minutes: number, hasReaders: boolean): Promise<void> {
   }
   const silences = difference(await readBoth(stack), beforeSilence);
 
-  await closeReaders();
   await partner.partner.close();
   device.end(true);
   await stack.stop();
   const scaled = minutes === MINUTES ? '' : `, ${minutes} minutes scaled to an hour`;
-  const readers = hasReaders ? ', an idle stream and an idle webhook' : '';
-  report('p8', `one hour of a plant with a reading every 5 s and a connected partner${readers}${scaled}`, [
+  report('p8', `one hour of a plant with a reading every 5 s and a connected partner${scaled}`, [
     ...KINDS.flatMap((kind) => hourOf(kind, during[kind], hours)),
     ...perPiece(during, commands, messages, events),
     ...KINDS.flatMap((kind) => hibernationOf(kind, silences[kind])),
