@@ -1,6 +1,6 @@
 /**
  * What an audit event means once D1 was restored to a time before it: the deployment must apply it again, or it is lost
- * and a person must repeat it. `npm run admin -- after-restore` reads the events from a file that it saved before.
+ * and a person must repeat it. `npm run sitewire -- admin after-restore` reads the events from a file that it saved before.
  */
 import * as z from 'zod';
 import { auditEvent } from './audit.ts';

@@ -19,7 +19,7 @@ import {
 } from '../protocol/routing-keys.ts';
 import { commandSigningString, envelopeSigningString } from '../protocol/signing.ts';
 import { DEVICE_PUBLISH_TOPICS, deviceTopic } from '../protocol/topics.ts';
-import { asyncApiDocument } from '../worker/asyncapi/document.ts';
+import { asyncApiDocument } from '../tools/reference/asyncapi/document.ts';
 
 interface Ref {
   $ref: string;

@@ -1,10 +1,10 @@
 /** Every error code of the specification that is not reserved has a route that declares it, and a suite that asserts it. */
 import { describe, expect, it } from 'vitest';
+import { assertedCodes, ELSEWHERE, errorTable } from '#support/error-table.ts';
 import { type ApiErrorCode, ERROR_STATUS } from '../protocol/errors.ts';
-import { assertedCodes, ELSEWHERE, errorRows, errorTable } from '../tools/error-table.ts';
-import { NOT_SHOWN } from '../tools/rest-calls/errors.ts';
-import { ERROR_TEXTS } from '../worker/openapi/errors.ts';
-import examples from '../worker/openapi/examples.json' with { type: 'json' };
+import { ERROR_TEXTS } from '../tools/reference/openapi/errors.ts';
+import examples from '../tools/reference/openapi/examples.json' with { type: 'json' };
+import { NOT_SHOWN } from '../tools/reference/rest-calls/errors.ts';
 
 const CODES = Object.keys(ERROR_STATUS) as ApiErrorCode[];
 const RESERVED = CODES.filter((code) => ERROR_TEXTS[code] === null);
@@ -82,33 +82,5 @@ describe('the codes that a suite asserts', () => {
         await expectError(await call(), 400, code);
       });`;
     expect([...assertedCodes(source)]).toEqual([]);
-  });
-});
-
-describe('the table of the error codes', () => {
-  const rowsOf = (given = table) => errorRows(given).trimEnd().split('\n').slice(2);
-  /** The row of a code that has these routes and suites. */
-  const rowOf = (code: ApiErrorCode, use = table[code]) =>
-    rowsOf({ ...table, [code]: use }).find((row) => row.startsWith(`| ${code} |`));
-  const suites = ['a', 'b', 'c'].map((name) => `test/worker/${name}.test.ts`);
-
-  it('has a row for each code, sorted by code, of at most 160 characters', () => {
-    expect(rowsOf().map((row) => row.split(' ')[1])).toEqual([...CODES].sort());
-    expect(rowsOf().filter(({ length }) => length > 160)).toEqual([]);
-  });
-
-  it('shows at most three routes, the number of the others, and at most two suites, of long names fewer', () => {
-    const routes = ['GET /1', 'GET /2', 'GET /3', 'GET /4', 'GET /5'];
-    expect(rowOf('CONFLICT', { routes, suites })).toBe(
-      '| CONFLICT | 409 | `GET /1`, `GET /2`, `GET /3` and 2 more | `worker/a`, `worker/b` |',
-    );
-    const long = routes.map((name) => name.padEnd(60, 'x'));
-    const shortened = `| CONFLICT | 409 | \`${long[0]}\` and 4 more | \`worker/a\` |`;
-    expect(rowOf('CONFLICT', { routes: long, suites })).toBe(shortened);
-  });
-
-  it('shows the listed place of a code without a route, and that a code is reserved', () => {
-    expect(rowOf('CSP_VIOLATION_LOGGED')).toMatch(/\| 200 \| `POST \/csp-report` \| `worker\/\S+` \|$/);
-    expect(rowOf('ESM_NOT_CONFIGURED')).toMatch(/\| 409 \| none: the code is reserved \|/);
   });
 });

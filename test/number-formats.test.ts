@@ -3,15 +3,17 @@
  * makes 32 bits of an integer, and a time in milliseconds does not fit [C-15.8].
  */
 import { describe, expect, it } from 'vitest';
-import { asyncApiDocument } from '../worker/asyncapi/document.ts';
-import examples from '../worker/openapi/examples.json' with { type: 'json' };
+import { asyncApiDocument } from '../tools/reference/asyncapi/document.ts';
+import examples from '../tools/reference/openapi/examples.json' with { type: 'json' };
 
 type Json = Record<string, unknown>;
 
 /** The Worker is written for another runtime's types; only its list of routes matters here. */
 const WORKER = new URL('../worker/', import.meta.url);
 const { ROUTES } = await import(new URL('app.ts', WORKER).href);
-const { openApiDocument } = await import(new URL('openapi/document.ts', WORKER).href);
+const { openApiDocument } = await import(
+  new URL('../tools/reference/openapi/document.ts', import.meta.url).href
+);
 const DOCUMENTS = {
   openapi: openApiDocument(ROUTES, examples) as Json,
   asyncapi: asyncApiDocument() as unknown as Json,

@@ -6,7 +6,9 @@ import { Validator as JsonValidator, type Schema } from '@cfworker/json-schema';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
-import examples from '../worker/openapi/examples.json' with { type: 'json' };
+import examples from '../tools/reference/openapi/examples.json' with { type: 'json' };
+import { FIELDS } from '../tools/reference/openapi/fields.ts';
+import { OWN_FIELDS } from '../tools/reference/openapi/own-fields.ts';
 
 interface Content {
   content: { 'application/json': { schema: Schema; example?: unknown } };
@@ -42,9 +44,8 @@ interface Document {
 /** The Worker is written for another runtime's types; only its list of routes matters here. */
 const WORKER = new URL('../worker/', import.meta.url);
 const { ROUTES } = await import(new URL('app.ts', WORKER).href);
-const { openApiDocument } = await import(new URL('openapi/document.ts', WORKER).href);
-const { FIELDS } = await import(new URL('openapi/fields.ts', WORKER).href);
-const { OWN_FIELDS } = await import(new URL('openapi/own-fields.ts', WORKER).href);
+const REFERENCE = new URL('../tools/reference/', import.meta.url);
+const { openApiDocument } = await import(new URL('openapi/document.ts', REFERENCE).href);
 const document = openApiDocument(ROUTES, examples) as Document;
 /** Each operation, with its error responses in place of the references to them. */
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>

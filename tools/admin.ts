@@ -27,45 +27,47 @@ import { checkConfiguration } from './configuration-check.ts';
 import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
-const USAGE = `npm run admin -- create-organization --name <name> --email <e-mail>
+const USAGE = `npm run sitewire -- admin <command> …
+
+create-organization --name <name> --email <e-mail>
   --slug <slug>   AMQP user name and part of queue names; cannot be changed later; default: derived from the name
-npm run admin -- invite --organization <id> --email <e-mail> [--role ORG_ADMIN]
+invite --organization <id> --email <e-mail> [--role ORG_ADMIN]
   mails an invitation; where the deployment sends no mail, prints the link that you must hand over
-npm run admin -- limits --organization <id> [--set <name>=<number|default> …]
+limits --organization <id> [--set <name>=<number|default> …]
   shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
   changesPerMinute, keyTestsPerMinute, invitationsPerDay, plants, alertRules
-npm run admin -- organizations [--slug <slug>]
+organizations [--slug <slug>]
   lists organizations with their ids
-npm run admin -- suspend-organization --organization <id> --reason <text>
+suspend-organization --organization <id> --reason <text>
   refuses its keys, members and devices, and closes their connections; it keeps its data
-npm run admin -- reactivate-organization --organization <id>
-npm run admin -- delete-organization --organization <id> --confirm <slug>
+reactivate-organization --organization <id>
+delete-organization --organization <id> --confirm <slug>
   deletes a suspended organization with all its data; its audit events stay for their retention period
-npm run admin -- delete-user --email <e-mail>
+delete-user --email <e-mail>
   deletes the account with everything personal
-npm run admin -- users release <e-mail>
+users release <e-mail>
   deletes an account that never proved its address, so that the owner of the address can register
-npm run admin -- support --organization <id> --reason <text>
+support --organization <id> --reason <text>
   prints a token that reads for an hour what an ORG_ADMIN can read; the organization sees that, and the reason
-npm run admin -- data-keys
+data-keys
   seals the signing keys and device secrets that an older key of DATA_KEYS sealed again with the newest one, and counts
   the values of each key; waiting mails keep their key
-npm run admin -- backup (--plant <id> | --key <id>) --file <new file>
+backup (--plant <id> | --key <id>) --file <new file>
   writes the data of a plant or an API key to a file; it refuses commands and connections for that time
-npm run admin -- restore (--plant <id> | --key <id>) --file <file>
+restore (--plant <id> | --key <id>) --file <file>
   replaces the data of the plant or key with the backup; what came after the backup is lost
-npm run admin -- rehearse (--plant <id> | --key <id>)
+rehearse (--plant <id> | --key <id>)
   backs up and restores at once: loses nothing, and shows that both work and how long they take
-npm run admin -- save-audit --since <time> --file <new file>
+save-audit --since <time> --file <new file>
   saves what happened since a time, before time travel sets D1 back to it
-npm run admin -- after-restore --since <time> [--audit <file>]
+after-restore --since <time> [--audit <file>]
   after time travel has set D1 back to that time: ends all sessions and mailed tokens, applies again every revocation,
   removal and suspension that the objects or the saved audit know, and lists what it could not. --since is an ISO 8601
   time with a time zone; run it again if it fails
-npm run admin -- check --url <url>
+check --url <url>
   says what the configuration of a deployment would make fail: settings, names, listeners and their certificates; exits
   with 1 if anything would
-npm run admin -- check [--organization <id> --plant <id> --email <e-mail of an ORG_ADMIN>] [--seconds 20]
+check [--organization <id> --plant <id> --email <e-mail of an ORG_ADMIN>] [--seconds 20]
   uses the deployment as a partner would: creates a key, sends a command to a test plant, reads the plant and revokes
   the key; exits with 1 at the first step that fails. With --url the password is SITEWIRE_CHECK_PASSWORD
 

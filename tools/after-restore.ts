@@ -1,5 +1,5 @@
 /**
- * `npm run admin -- save-audit` and `after-restore`: what happened after the time to which time travel sets D1 back is
+ * `npm run sitewire -- admin save-audit` and `after-restore`: what happened after the time to which time travel sets D1 back is
  * saved as audit events before, and applied again afterwards, with what the objects know.
  */
 import { open, readFile } from 'node:fs/promises';

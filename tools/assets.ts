@@ -1,25 +1,24 @@
 /**
  * Builds the static files that the Worker serves (`[assets]` in wrangler.toml): the API documents, the page that shows the
- * OpenAPI document, and the console. Wrangler's build command, `npm start` and the tests run it. They are files, because
+ * OpenAPI document, the pages below /docs, and the console. Wrangler's build command, `npm start` and the tests run it. They are files, because
  * generating them in the Worker would need a third more code there.
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
-import { asyncApiDocument } from '../worker/asyncapi/document.ts';
-import examples from '../worker/openapi/examples.json' with { type: 'json' };
 import { consoleFiles } from './console-build.ts';
-import { documentRules, FILES } from './documents.ts';
+import { asyncApiDocument } from './reference/asyncapi/document.ts';
+import { documentationPages } from './reference/documentation-pages.ts';
+import { documentRules, FILES } from './reference/documents.ts';
+import examples from './reference/openapi/examples.json' with { type: 'json' };
 
 /** The routes have the types of another runtime; only the list matters here. */
 const WORKER = new URL('../worker/', import.meta.url);
 const { ROUTES } = await import(new URL('app.ts', WORKER).href);
-const { openApiDocument } = await import(new URL('openapi/document.ts', WORKER).href);
+const { openApiDocument } = await import(new URL('reference/openapi/document.ts', import.meta.url).href);
 
 const ROOT = join(import.meta.dirname, '..');
-const PAGE = join(ROOT, 'worker', 'openapi', 'page');
-/** Redoc would load its own logo from this address. */
-const LOGO = 'https://cdn.redoc.ly/redoc/logo-mini.svg';
+const PAGE = join(import.meta.dirname, 'reference', 'openapi', 'page');
 
 export const ASSETS_FOLDER = join(ROOT, 'dist', 'assets');
 
@@ -30,7 +29,7 @@ export function buildApiDocuments(): void {
   });
 }
 
-async function buildAssets(): Promise<void> {
+export async function buildAssets(): Promise<void> {
   buildApiDocuments();
   const consoleParts = await consoleFiles();
   write(consoleParts);
@@ -40,7 +39,10 @@ async function buildAssets(): Promise<void> {
     ...documentRules(),
     [FILES.page]: readFileSync(join(PAGE, 'index.html'), 'utf8'),
     [FILES.start]: readFileSync(join(PAGE, 'start.js'), 'utf8'),
-    [FILES.viewer]: redoc(),
+    [FILES.viewer]: ofViewer('swagger-ui-bundle.js'),
+    // The page asks for no credentials.
+    [FILES.viewerStyle]: `${ofViewer('swagger-ui.css')}.swagger-ui .auth-wrapper { display: none; }\n`,
+    ...(await documentationPages()),
   });
 }
 
@@ -54,11 +56,9 @@ function write(files: Record<string, string>): void {
   }
 }
 
-function redoc(): string {
-  const file = createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js');
-  const text = readFileSync(file, 'utf8');
-  if (!text.includes(LOGO)) throw new Error(`Redoc has no ${LOGO}: look which other address it calls now`);
-  return text.replaceAll(LOGO, 'data:,').replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
+function ofViewer(name: string): string {
+  const file = createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);
+  return readFileSync(file, 'utf8').replace(/\n(\/\/|\/\*)# sourceMappingURL=.*\s*$/, '\n');
 }
 
 if (process.argv[1] === import.meta.filename) await buildAssets();

@@ -1,5 +1,5 @@
 /**
- * `npm run admin -- backup`, `restore` and `rehearse`: the data of one plant or one API key in a file, and back. Each
+ * `npm run sitewire -- admin backup`, `restore` and `rehearse`: the data of one plant or one API key in a file, and back. Each
  * command raises a fence and lowers it at its end, also when it fails.
  */
 import { createReadStream } from 'node:fs';

@@ -1,5 +1,5 @@
 /**
- * `npm run admin -- check`: uses a deployment as a partner would, from the login of an admin to the end of a command,
+ * `npm run sitewire -- admin check`: uses a deployment as a partner would, from the login of an admin to the end of a command,
  * and leaves nothing behind. For a test plant with a gateway that executes commands.
  */
 import { ASSETS } from '../protocol/asset.ts';

@@ -1,5 +1,5 @@
 /**
- * `npm run admin -- check --url URL`: says what a deployment's configuration would make fail, before anybody uses it: the
+ * `npm run sitewire -- admin check --url URL`: says what a deployment's configuration would make fail, before anybody uses it: the
  * settings that the edge reads, and whether each name resolves, each listener answers, and its certificate is trusted.
  */
 import { lookup } from 'node:dns/promises';

@@ -1,5 +1,5 @@
 /**
- * `npm run conformance`: runs the transcripts of test/conformance/amqp on our stack and, if Debian's package
+ * `npm run sitewire -- conformance`: runs the transcripts of test/conformance/amqp on our stack and, if Debian's package
  * `rabbitmq-server` is installed, on a real RabbitMQ. Then it runs the partners' client libraries and the
  * examples, including those that must be compiled first. With `-- --record` it stores the answers of RabbitMQ
  * as the expected ones.
@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { showHelp } from './show-help.ts';
 
-showHelp('npm run conformance -- [--record]: compares our AMQP listener with a real RabbitMQ');
+showHelp('npm run sitewire -- conformance [--record]: compares our AMQP listener with a real RabbitMQ');
 const { values } = parseArgs({ options: { record: { type: 'boolean', default: false } } });
 const ROOT = join(import.meta.dirname, '..');
 const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');

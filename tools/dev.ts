@@ -23,7 +23,7 @@ It takes no options. These variables of the environment change it:
   SITEWIRE_DATA_DIR        folder of the data (.dev)
   SITEWIRE_SIMULATOR       behaviour of the simulated plant (on), see docs/simulator.md
   SITEWIRE_HTTP_PORT, SITEWIRE_AMQPS_PORT, SITEWIRE_MQTTS_PORT, SITEWIRE_MTLS_PORT, SITEWIRE_METRICS_PORT
-  SMTP_URL, MAIL_FROM      a mail server, instead of the folder that npm run mail shows
+  SMTP_URL, MAIL_FROM      a mail server, instead of the folder that npm run sitewire -- mail shows
   REGISTRATION             open or closed (open)
   ADDRESS_RATE_PER_MINUTE  REST requests of an address (60000)
   SITEWIRE_HOST            address on which AMQPS and MQTTS listen (127.0.0.1)

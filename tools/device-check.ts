@@ -1,5 +1,5 @@
 /**
- * `npm run device:check -- --device <id>`: watches a device while its firmware talks to the running stack,
+ * `npm run sitewire -- check --device <id>`: watches a device while its firmware talks to the running stack,
  * and prints step by step what works and what fails. For another stack: `--url`, `--email`, `--password`.
  */
 import { parseArgs } from 'node:util';
@@ -9,7 +9,7 @@ import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE =
-  'npm run device:check -- --device <id> [--seconds 120] [--url <edge> --email <admin> --password <password>]';
+  'npm run sitewire -- check --device <id> [--seconds 120] [--url <edge> --email <admin> --password <password>]';
 
 showHelp(USAGE);
 const { values } = parseArgs({

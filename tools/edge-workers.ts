@@ -1,7 +1,7 @@
 /** The Workers of a local edge, as Miniflare takes them: the product, its static files, and the API documents. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DOCUMENT_PATHS, DOCUMENT_SETTINGS } from './documents.ts';
+import { DOCUMENT_PATHS, DOCUMENT_SETTINGS } from './reference/documents.ts';
 import type { WorkerModule } from './worker-build.ts';
 
 const ROOT = join(import.meta.dirname, '..');

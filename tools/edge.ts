@@ -6,8 +6,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
-import { FILES } from './documents.ts';
 import { assetsWorker, documentsWorker, webhookEgress, workerOptions } from './edge-workers.ts';
+import { FILES } from './reference/documents.ts';
 import { Revival } from './revival.ts';
 import { readableModules, WORKER_ENTRY } from './worker-build.ts';
 

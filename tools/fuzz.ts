@@ -1,5 +1,5 @@
 /**
- * `npm run fuzz -- --frames 10000000 [--seed N]`: runs random clients against the bridge's AMQP engine until
+ * `npm run sitewire -- fuzz --frames 10000000 [--seed N]`: runs random clients against the bridge's AMQP engine until
  * they have sent the given number of frames. It prints its seed first, and for a failed walk the shortest walk
  * that fails and the command that repeats it. It also fails if the memory of the process grows too much.
  */
@@ -12,7 +12,7 @@ const GROWTH_MIB = 300;
 const WARM_FRAMES = 200_000;
 
 showHelp(
-  'npm run fuzz -- [--frames 10000000] [--seed <number>]: runs random AMQP clients against the bridge',
+  'npm run sitewire -- fuzz [--frames 10000000] [--seed <number>]: runs random AMQP clients against the bridge',
 );
 const { values } = parseArgs({
   options: { frames: { type: 'string', default: '10000000' }, seed: { type: 'string' } },
@@ -29,7 +29,7 @@ let seed = firstSeed;
 console.log(`amqp fuzz: seed ${firstSeed}`);
 
 function fail(error: unknown): never {
-  console.error(`amqp fuzz: failed with seed ${seed}: npm run fuzz -- --frames 1 --seed ${seed}`);
+  console.error(`amqp fuzz: failed with seed ${seed}: npm run sitewire -- fuzz --frames 1 --seed ${seed}`);
   console.error(error instanceof Error ? error.message : error);
   process.exit(1);
 }

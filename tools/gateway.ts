@@ -1,5 +1,5 @@
 /**
- * `npm run gateway`: runs a gateway of the running stack that executes commands and prints what it receives
+ * `npm run sitewire -- gateway`: runs a gateway of the running stack that executes commands and prints what it receives
  * and sends. With `--package` it only writes the device's provisioning package, for a client of your own.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -17,10 +17,10 @@ import { templatesOf } from './simulator/template.ts';
 import { ensureGateway, enterStack, findDevice, freshToken, identify, packageOf } from './stack-device.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
-const USAGE = `npm run gateway -- [--device <id|name|serial>] [--plant <id|name>] [--behave <name>] [--package <file>]
+const USAGE = `npm run sitewire -- gateway [--device <id|name|serial>] [--plant <id|name>] [--behave <name>] [--package <file>]
   --device   a device of the organization; default: the gateway of the seeded plant
   --plant    a separate gateway for that plant, registered the first time
-  --behave   ${Object.keys(BEHAVIOURS).join(', ')}: the behaviours of \`npm run simulator\`
+  --behave   ${Object.keys(BEHAVIOURS).join(', ')}: the behaviours of \`npm run sitewire -- simulate\`
   --package  writes the device's package to that file (-: standard output) for a client of your own, and exits`;
 showHelp(USAGE);
 
@@ -55,7 +55,7 @@ function refuseTwins(stack: Stack, id: string): void {
   if (stack.simulator === 'off' || stack.simulator === 'offline') return;
   if (!stack.plants.some(({ gatewayId }) => gatewayId === id)) return;
   throw new Error(
-    'the simulated plant already runs as this gateway: stop it first with `npm run simulator -- off`',
+    'the simulated plant already runs as this gateway: stop it first with `npm run sitewire -- simulate off`',
   );
 }
 

@@ -1,5 +1,5 @@
 /**
- * `npm run mail` prints the last mail that the running stack has sent; `npm run mail -- jana@example.com`
+ * `npm run sitewire -- mail` prints the last mail that the running stack has sent; `npm run sitewire -- mail jana@example.com`
  * prints the last one to that address.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { showHelp } from './show-help.ts';
 import { readStack } from './stack-file.ts';
 
-const USAGE = 'npm run mail [-- <recipient>]: prints the last mail that the running stack has sent';
+const USAGE = 'npm run sitewire -- mail [<recipient>]: prints the last mail that the running stack has sent';
 showHelp(USAGE);
 
 const [recipient, ...rest] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 /**
- * `npm run model -- --steps 1000000 [--seed N]`: compares the plan of a site with its model for the given
+ * `npm run sitewire -- model --steps 1000000 [--seed N]`: compares the plan of a site with its model for the given
  * number of steps. Each process runs a part of them, so that progress can be shown.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,7 +9,9 @@ import { showHelp } from './show-help.ts';
 const WALKS = 'test/durable-objects/site/plan/model-';
 const STEPS_PER_PROCESS = 20_000;
 
-showHelp('npm run model -- [--steps 1000000] [--seed <number>]: compares the plan of a site with its model');
+showHelp(
+  'npm run sitewire -- model [--steps 1000000] [--seed <number>]: compares the plan of a site with its model',
+);
 const { values } = parseArgs({
   options: { steps: { type: 'string', default: '1000000' }, seed: { type: 'string' } },
 });

@@ -1,5 +1,5 @@
 /**
- * `npm run replay -- FILE`: checks an export of a plant and derives its decisions again with the installed code. Lists
+ * `npm run sitewire -- replay FILE`: checks an export of a plant and derives its decisions again with the installed code. Lists
  * what differs; exits with 0 only if nothing does.
  */
 import { readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { BrokenExport, type ReplayResult } from './replay/result.ts';
 import { showHelp } from './show-help.ts';
 
-const USAGE = `npm run replay -- <file>
+const USAGE = `npm run sitewire -- replay <file>
   the file is the answer of GET /api/v1/plants/{id}/export`;
 showHelp(USAGE);
 

@@ -1,5 +1,5 @@
 /**
- * `npm run send -- command.device '{"commands":[…]}'`: publishes a command, signed unless `--unsigned` is given, to
+ * `npm run sitewire -- send command.device '{"commands":[…]}'`: publishes a command, signed unless `--unsigned` is given, to
  * the running stack's plant and prints its events, and the alarms meanwhile, until the command has ended or
  * `--seconds` have passed. With `--dry-run` it only asks what the command would be answered, and prints that.
  */
@@ -9,7 +9,7 @@ import { Partner, type ReceivedEvent, signedPublish } from './partner.ts';
 import { showHelp } from './show-help.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
-const USAGE = `npm run send -- <routing key without the slug> '<payload>' [--unsigned] [--seconds 60] [--dry-run]
+const USAGE = `npm run sitewire -- send <routing key without the slug> '<payload>' [--unsigned] [--seconds 60] [--dry-run]
   a time in the payload may be "now", "now+8s" or "now-30s"`;
 showHelp(USAGE);
 

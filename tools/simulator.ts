@@ -1,5 +1,5 @@
 /**
- * `npm run simulator -- slow` changes how the simulated plant of the running stack behaves. Without an
+ * `npm run sitewire -- simulate slow` changes how the simulated plant of the running stack behaves. Without an
  * argument it prints the current behaviour.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { BEHAVIOURS, settingOf } from './simulator/behaviour.ts';
 import { requestBehaviour } from './simulator/requested-behaviour.ts';
 import { dataFolder, readStack } from './stack-file.ts';
 
-const USAGE = `npm run simulator -- [<behaviour>]: prints how the simulated plant behaves, or changes it
+const USAGE = `npm run sitewire -- simulate [<behaviour>]: prints how the simulated plant behaves, or changes it
   behaviours: ${Object.keys(BEHAVIOURS).join(', ')}`;
 showHelp(USAGE);
 

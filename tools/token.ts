@@ -1,5 +1,5 @@
 /**
- * `npm run token`: prints a token of the running stack and nothing else on standard output: an MQTT token of
+ * `npm run sitewire -- token`: prints a token of the running stack and nothing else on standard output: an MQTT token of
  * a device, or with `--admin` a user's access token for REST.
  */
 import { parseArgs } from 'node:util';
@@ -8,8 +8,8 @@ import { showHelp } from './show-help.ts';
 import { enterStack, findDevice, freshToken, identify } from './stack-device.ts';
 import { readStack } from './stack-file.ts';
 
-const USAGE = `npm run -s token -- [--device <id|name|serial>] [--expires-in <seconds>]   an MQTT token; default device: the gateway of the seeded plant
-npm run -s token -- --admin                                                an access token: Authorization: Bearer …`;
+const USAGE = `npm run -s sitewire -- token [--device <id|name|serial>] [--expires-in <seconds>]   an MQTT token; default device: the gateway of the seeded plant
+npm run -s sitewire -- token --admin                                                an access token: Authorization: Bearer …`;
 showHelp(USAGE);
 
 const options = {

@@ -1,7 +1,7 @@
 /**
- * `npm run week`: loads a simulated week of a plant through MQTT in minutes, reads it back through every
+ * `npm run sitewire -- week`: loads a simulated week of a plant through MQTT in minutes, reads it back through every
  * endpoint and bucket width, and compares each number with an independent calculation (`week/`), to the last
- * digit. The week contains the night in which clocks go back. `npm run week -- night [seed]` takes six hours
+ * digit. The week contains the night in which clocks go back. `npm run sitewire -- week night [seed]` takes six hours
  * around a midnight, `wide` the same hours with 400 more metrics. The data is kept if SITEWIRE_DATA_DIR is
  * set.
  */
@@ -18,7 +18,7 @@ const SPANS = {
 };
 
 const USAGE =
-  'npm run week -- [week|night|wide] [seed]: loads a simulated week of a plant, and checks every answer';
+  'npm run sitewire -- week [week|night|wide] [seed]: loads a simulated week of a plant, and checks every answer';
 showHelp(USAGE);
 
 const [name = 'week', seed = '1'] = process.argv.slice(2);

@@ -4,10 +4,10 @@
  *
  * To try it, run `npm start` in another terminal, then in the project's folder:
  *
- *     npm run webhook
+ *     npm run sitewire -- webhook
  *
  * It creates a webhook for the key of the stack, prints each message that has a valid signature, and deletes the webhook
- * when Ctrl-C ends it. A number as argument ends it after so many events: npm run webhook -- 5
+ * when Ctrl-C ends it. A number as argument ends it after so many events: npm run sitewire -- webhook 5
  *
  * For another deployment run `npm install standardwebhooks`, create the webhook with POST /api/v1/partner/webhooks, and
  * set SITEWIRE_WEBHOOK_SECRET to its secret and PORT to the port on which your proxy, which has the certificate, reaches
@@ -18,7 +18,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 
-const HELP = `npm run webhook -- [number of events]: receives the events of the running stack as webhooks, and verifies them`;
+const HELP = `npm run sitewire -- webhook [number of events]: receives the events of the running stack as webhooks, and verifies them`;
 if (process.argv.includes('--help') || process.argv.includes('-h')) {
   console.log(HELP);
   process.exit(0);
@@ -80,7 +80,7 @@ async function createWebhook({ admin, organization, apiKey, baseUrl }) {
     url: `http://localhost:${server.address().port}/`,
     keyId: apiKey.id,
     types: ['ack', 'execution', 'alarm', 'telemetry'],
-    description: 'npm run webhook',
+    description: 'npm run sitewire -- webhook',
   });
   knowSecret(made.secret);
   return { baseUrl, headers, id: made.webhook.id };

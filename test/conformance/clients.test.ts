@@ -27,7 +27,7 @@ interface Kind {
   package?: string;
   isThere?: () => boolean;
   /**
-   * This client must be compiled first and takes longer than all others, so only `npm run conformance` runs
+   * This client must be compiled first and takes longer than all others, so only `npm run sitewire -- conformance` runs
    * it.
    */
   isBuilt?: boolean;
@@ -164,7 +164,7 @@ describe('the AMQP clients of partners', () => {
   it.for(kinds)(
     '$name publishes, consumes, reports each refusal, and reconnects after a stopped and a killed bridge',
     ({ name, isMissing, isLeftOut, package: needed, more = [], ...words }, { skip }) => {
-      if (isMissing) skip(isLeftOut ? 'npm run conformance runs it' : `install ${needed}`);
+      if (isMissing) skip(isLeftOut ? 'npm run sitewire -- conformance runs it' : `install ${needed}`);
       const { refused, denied = '.*(403|ACCESS_REFUSED).*', lost = `.*(${FORCED}).*`, isSilent } = words;
       const unlessSilent = (line: string) => (isSilent ? [] : [line]);
       const client = clients.get(name);

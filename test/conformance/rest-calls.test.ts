@@ -5,9 +5,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cleanUp, newFolder, start } from '#support/dev-stack.ts';
 import { succeeds } from '#support/programs.ts';
-import { type Recorded, record } from '../../tools/rest-calls/record.ts';
-import { routeFacts } from '../../tools/rest-calls/route-facts.ts';
-import examples from '../../worker/openapi/examples.json' with { type: 'json' };
+import examples from '../../tools/reference/openapi/examples.json' with { type: 'json' };
+import { type Recorded, record } from '../../tools/reference/rest-calls/record.ts';
+import { routeFacts } from '../../tools/reference/rest-calls/route-facts.ts';
 
 const stored = examples as unknown as Recorded;
 let recorded: Recorded;

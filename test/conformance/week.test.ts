@@ -1,7 +1,7 @@
 /**
  * Checks telemetry values to the last digit: six hours of a plant around midnight and the night of the clock
  * change. The test loads them through MQTT, reads them through every endpoint and width, and compares them
- * with an independent computation in Python (`npm run week` takes the whole week).
+ * with an independent computation in Python (`npm run sitewire -- week` takes the whole week).
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { cleanUp, newFolder } from '#support/dev-stack.ts';

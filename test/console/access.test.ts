@@ -5,7 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
 import type { OrganizationRecord } from '../../protocol/organization.ts';
 import { AdminClient, type Login } from '../../tools/admin-client.ts';
-import { World } from '../../tools/rest-calls/world.ts';
+import { World } from '../../tools/reference/rest-calls/world.ts';
 
 const stack = consoleStack();
 const VIEWER = { email: 'viewer@example.com', password: 'correct horse battery' };

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { consoleStack, HAS_BROWSER } from '#support/console-page.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { AdminClient } from '../../tools/admin-client.ts';
-import { World } from '../../tools/rest-calls/world.ts';
+import { World } from '../../tools/reference/rest-calls/world.ts';
 
 const stack = consoleStack();
 

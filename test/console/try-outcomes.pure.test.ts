@@ -16,7 +16,7 @@ const FAMILIES = {
 };
 /** The command of each name in the document: its family and payload; undefined: a person cannot send it. */
 const documented = new Map(
-  [...DOCUMENT.matchAll(/^# ([\w-]+)\nnpm run send -- (\S+) '(.+)'$/gm)].map(
+  [...DOCUMENT.matchAll(/^# ([\w-]+)\nnpm run sitewire -- send (\S+) '(.+)'$/gm)].map(
     ([, name = '', key, text = '']) => {
       const family = FAMILIES[key as keyof typeof FAMILIES];
       return [name, family && { family, payload: JSON.parse(text) }];

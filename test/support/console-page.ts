@@ -72,7 +72,7 @@ export class ConsoleStack {
     return opened;
   }
 
-  /** Changes the behaviour of the simulated plant, as `npm run simulator --` does. */
+  /** Changes the behaviour of the simulated plant, as `npm run sitewire -- simulate` does. */
   async behave(behaviour: string): Promise<void> {
     await run('simulator.ts', this.folder, {}, [behaviour]).ended;
   }

@@ -1,4 +1,4 @@
-/** `npm run admin -- check` uses a deployment as a partner would: it names the step that fails, and leaves nothing behind. */
+/** `npm run sitewire -- admin check` uses a deployment as a partner would: it names the step that fails, and leaves nothing behind. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { suiteStack } from '#support/suite-stack.ts';
 import { check } from '../../tools/check.ts';

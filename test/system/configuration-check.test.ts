@@ -1,5 +1,5 @@
 /**
- * `npm run admin -- check` before anybody uses a deployment: what its configuration, its names, its listeners and their
+ * `npm run sitewire -- admin check` before anybody uses a deployment: what its configuration, its names, its listeners and their
  * certificates would make fail.
  */
 import { spawn } from 'node:child_process';
@@ -32,7 +32,7 @@ async function check(
   return { code, said };
 }
 
-describe('npm run admin -- check', () => {
+describe('npm run sitewire -- admin check', () => {
   const stack = suiteStack({ bindings: { REGISTRATION: 'closed' } });
   const run = (...more: string[]) => check(stack.edge.url, stack.credentials.operatorToken, ...more);
 
@@ -60,7 +60,7 @@ describe('npm run admin -- check', () => {
   });
 });
 
-describe('npm run admin -- check, of a deployment that cannot work', () => {
+describe('npm run sitewire -- admin check, of a deployment that cannot work', () => {
   let silent: SilentListener | undefined;
   afterEach(async () => {
     await silent?.stop();

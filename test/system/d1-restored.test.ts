@@ -1,5 +1,5 @@
 /**
- * `npm run admin -- after-restore`, after time travel has set D1 back: whatever ended since then ends again, by what the
+ * `npm run sitewire -- admin after-restore`, after time travel has set D1 back: whatever ended since then ends again, by what the
  * objects and a saved audit know, and what neither knows is listed. The files of an earlier time replace those of D1.
  */
 import { spawn } from 'node:child_process';
@@ -192,7 +192,7 @@ describe('D1 as time travel leaves it', () => {
   });
 });
 
-describe('npm run admin -- after-restore, with wrong arguments', () => {
+describe('npm run sitewire -- admin after-restore, with wrong arguments', () => {
   it('prints its usage for a time that is missing, is not a time, or is in the future', async () => {
     const future = new Date(Date.now() + DAY_MS).toISOString();
     for (const given of [[], ['--since', 'yesterday'], ['--since', ''], ['--since', future]])
@@ -225,7 +225,7 @@ describe('npm run admin -- after-restore, with wrong arguments', () => {
   });
 });
 
-describe('npm run admin -- after-restore, by what the objects know', () => {
+describe('npm run sitewire -- admin after-restore, by what the objects know', () => {
   let said: string;
   beforeAll(async () => {
     const done = await afterRestore();
@@ -278,7 +278,7 @@ describe('npm run admin -- after-restore, by what the objects know', () => {
   });
 });
 
-describe('npm run admin -- after-restore, with the saved audit', () => {
+describe('npm run sitewire -- admin after-restore, with the saved audit', () => {
   let said: string;
   beforeAll(async () => {
     const done = await afterRestore('--audit', audit);

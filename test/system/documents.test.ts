@@ -10,8 +10,15 @@ const PATHS: [path: string, type: RegExp][] = [
   ['/api/v1/openapi.json', /^application\/json/],
   ['/api/v1/asyncapi.json', /^application\/json/],
   ['/api/v1/docs', /^text\/html/],
-  ['/api/v1/docs/redoc.js', /^text\/javascript/],
+  ['/api/v1/docs/viewer.js', /^text\/javascript/],
+  ['/api/v1/docs/viewer.css', /^text\/css/],
   ['/api/v1/docs/start.js', /^text\/javascript/],
+  ['/docs', /^text\/html/],
+  ['/docs/rest-calls', /^text\/html/],
+  ['/docs/errors', /^text\/html/],
+  ['/docs/amqp', /^text\/html/],
+  ['/docs/mqtt', /^text\/html/],
+  ['/docs/pages.css', /^text\/css/],
 ];
 
 const stack = suiteStack({

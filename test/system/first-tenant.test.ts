@@ -31,7 +31,7 @@ function create(name: string, email: string, ...more: string[]) {
   return admin('create-organization', '--name', name, '--email', email, '--url', stack.edge.url, ...more);
 }
 
-describe('npm run admin -- create-organization', () => {
+describe('npm run sitewire -- admin create-organization', () => {
   it('creates an organization whose admin can log in with the printed credentials', async () => {
     const { code, said } = await create('Žlutá Energie, s.r.o.', 'Jana@example.com');
     expect([code, said]).toEqual([0, expect.stringContaining('zluta-energie-s-r-o')]);
@@ -57,7 +57,7 @@ describe('npm run admin -- create-organization', () => {
   );
 });
 
-describe('npm run admin -- invite', () => {
+describe('npm run sitewire -- admin invite', () => {
   it('invites a person, and prints the link while no mail is sent [C-14.1]', async () => {
     const { id } = stack.credentials.organization;
     const invite = (...more: string[]) =>
@@ -76,7 +76,7 @@ describe('npm run admin -- invite', () => {
   });
 });
 
-describe('npm run admin -- users release', () => {
+describe('npm run sitewire -- admin users release', () => {
   it('gives an address back to its owner, who can register then [C-15.6]', async () => {
     const email = 'owner@example.com';
     const register = async (name: string) => {
@@ -104,7 +104,7 @@ describe('npm run admin -- users release', () => {
   );
 });
 
-describe('npm run admin -- limits', () => {
+describe('npm run sitewire -- admin limits', () => {
   it('shows the ceilings of an organization, and sets them [C-14.2]', async () => {
     const { id } = stack.credentials.organization;
     const limits = (...more: string[]) =>
@@ -117,7 +117,7 @@ describe('npm run admin -- limits', () => {
   });
 });
 
-describe('npm run admin', () => {
+describe('npm run sitewire -- admin', () => {
   const run = (...given: string[]) => admin(...given, '--url', stack.edge.url);
   let id: string;
 

@@ -254,7 +254,7 @@ describe('a mail server', () => {
 });
 
 describe('a mail setting that cannot work', () => {
-  it('is named by npm run admin -- check, at its first step [C-15.5]', async () => {
+  it('is named by npm run sitewire -- admin check, at its first step [C-15.5]', async () => {
     const edge = await edgeWith('smtp://mailer:hidden-word@localhost:587', 'nobody');
     const steps: string[] = [];
     const checked = check({

@@ -153,7 +153,7 @@ describe('the simulated plant', () => {
     expect(unsigned.output()).toMatch(/REJECTED.*signature missing/);
   });
 
-  it('has a closed list of modes: npm run simulator refuses another one and names them', async () => {
+  it('has a closed list of modes: npm run sitewire -- simulate refuses another one and names them', async () => {
     const command = run('simulator.ts', folder, {}, ['quick']);
     expect(await command.ended).toBe(1);
     expect(command.output()).toMatch(/^the behaviour must be one of off, on, .*, not "quick"\n$/);
@@ -164,7 +164,7 @@ const SECTION = DOCUMENT.split('## To see X, send Y')[1]?.split('What takes long
 
 /** The commands below the table by their names: routing key and payload. */
 const COMMANDS = new Map(
-  [...SECTION.matchAll(/^# (\S+)\nnpm run send -- (\S+) '(.*)'$/gm)].map(
+  [...SECTION.matchAll(/^# (\S+)\nnpm run sitewire -- send (\S+) '(.*)'$/gm)].map(
     ([, name = '', key = '', payload = '']) => [name, { key, payload }],
   ),
 );

@@ -5,15 +5,21 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { SITE_ACTIONS } from '../../protocol/action.ts';
 import { REJECTION_CODES } from '../../protocol/enums.ts';
+import { ERROR_STATUS } from '../../protocol/errors.ts';
 import { ALARM_TYPES } from '../../protocol/event.ts';
 import { VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
-import { FILLED, fill } from '../../tools/docs.ts';
-import { callsPage, errorsPage } from '../../tools/rest-reference.ts';
-import { vectors } from '../../tools/vectors.ts';
-import { COMMAND_EXAMPLES, PUBLISHES } from '../../worker/asyncapi/commands.ts';
-import { EVENTS, SAYS } from '../../worker/asyncapi/examples.ts';
-import { SCHEMAS } from '../../worker/asyncapi/schema.ts';
+import { COMMAND_EXAMPLES, PUBLISHES } from '../../tools/reference/asyncapi/commands.ts';
+import { EVENTS, SAYS } from '../../tools/reference/asyncapi/examples.ts';
+import { SCHEMAS } from '../../tools/reference/asyncapi/schema.ts';
+import { FILLED, fill } from '../../tools/reference/docs.ts';
+import { documentationPages } from '../../tools/reference/documentation-pages.ts';
+import { DOCUMENT_PATHS } from '../../tools/reference/documents.ts';
+import { CALLS, END_CALLS } from '../../tools/reference/rest-calls/calls.ts';
+import { documentedRoutes } from '../../tools/reference/rest-calls/route-facts.ts';
+import { callsPage, errorsPage } from '../../tools/reference/rest-reference.ts';
+import { vectors } from '../../tools/reference/vectors.ts';
 
+const ALL_CALLS = [...CALLS, ...END_CALLS];
 const ROOT = join(import.meta.dirname, '..', '..');
 const DOCS = join(ROOT, 'docs');
 const texts = Object.fromEntries(FILLED.map((name) => [name, readFileSync(join(DOCS, name), 'utf8')]));
@@ -25,14 +31,55 @@ describe.each(FILLED)('docs/%s', (name) => {
   });
 });
 
-describe('the pages about REST', () => {
-  it.each([
-    ['rest-calls.md', callsPage],
-    ['errors.md', errorsPage],
-  ])('docs/%s equals the output of `npm run docs`', async (name, write) => {
-    expect(await write()).toBe(readFileSync(join(DOCS, name), 'utf8'));
+describe('the pages below /docs', async () => {
+  const [calls, errors] = await Promise.all([callsPage(), errorsPage()]);
+  const pages = await documentationPages();
+
+  it('have a call of each route that is neither a document nor for the platform itself [C-10]', async () => {
+    const hidden = new Set(ALL_CALLS.filter(({ isHidden }) => isHidden).map(({ route }) => route));
+    const routes = [...(await documentedRoutes()).keys()].filter(
+      (route) => !hidden.has(route) && !DOCUMENT_PATHS.includes(route.replace('GET ', '')),
+    );
+    expect(routes.length).toBeGreaterThan(100);
+    expect(routes.filter((route) => !calls.includes(`\n\`${route}\`\n`))).toEqual([]);
+  });
+
+  it('show the answer of each call, as `npm run sitewire -- examples` recorded it [C-10]', () => {
+    expect([...calls.matchAll(/`(.*)`[^`]*```sh[^`]*```\n\nNo answer/g)].map(([, route]) => route)).toEqual(
+      [],
+    );
+    expect(calls).not.toContain('No answer is recorded.');
+  });
+
+  it('say of each error code when it is answered, or that no route answers it [C-10]', () => {
+    const codes = Object.keys(ERROR_STATUS);
+    expect(
+      codes.filter((code) => !errors.includes(`\n## ${code}\n`) && !errors.includes(`\`${code}\``)),
+    ).toEqual([]);
+  });
+
+  it('link only to files and headings that are served', () => {
+    const broken = Object.entries(pages).flatMap(([file, html]) =>
+      [...html.matchAll(/<a href="([^"]+)"/g)]
+        .map(([, href = '']) => href)
+        .filter((href) => !href.startsWith('http') && !isServed(href, html, pages))
+        .map((href) => `${file}: ${href}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it('show code as code: nothing of a text becomes an element', () => {
+    expect(pages['docs/mqtt.html']).toContain('<table>');
+    expect(Object.values(pages).join('')).not.toMatch(/<script|<img|javascript:/i);
   });
 });
+
+function isServed(href: string, html: string, pages: Record<string, string>): boolean {
+  const [path = '', anchor] = href.split('#');
+  if (path !== '' && !DOCUMENT_PATHS.includes(path)) return false;
+  const target = path === '' ? html : pages[`${path.slice(1)}.html`];
+  return anchor === undefined || (target?.includes(` id="${anchor}"`) ?? false);
+}
 
 describe('the links of the documentation', () => {
   const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(DOCS).map((name) => `docs/${name}`)];

@@ -12,7 +12,7 @@ import { parseDeviceMessage } from '../../protocol/device-message.ts';
 import { parseEnvelope } from '../../protocol/envelope.ts';
 import { commandSigningString, envelopeSigningString } from '../../protocol/signing.ts';
 import { devicePublishTopic } from '../../protocol/topics.ts';
-import { vectors } from '../../tools/vectors.ts';
+import { vectors } from '../../tools/reference/vectors.ts';
 
 const FILE = join(import.meta.dirname, '..', '..', 'docs', 'signature-vectors.json');
 const {
@@ -25,7 +25,7 @@ const sent = all.filter(({ topic }) => devicePublishTopic(deviceId, topic));
 const commands = all.filter(({ topic }) => topic.endsWith('/commands'));
 
 describe('docs/signature-vectors.json', () => {
-  it('equals the output of `npm run vectors`', () => {
+  it('equals the output of `npm run docs`', () => {
     expect({ deviceId, hmacSecret, algorithm: 'HMAC-SHA256', vectors: all, envelopes }).toEqual(vectors());
   });
 

@@ -1,5 +1,5 @@
 /**
- * How the simulated plant behaves, for tests and demos. `SITEWIRE_SIMULATOR` and `npm run simulator` select
+ * How the simulated plant behaves, for tests and demos. `SITEWIRE_SIMULATOR` and `npm run sitewire -- simulate` select
  * one.
  */
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Loads a simulated week into a running stack. `npm run week` (tools/week.ts) starts both under a settable clock.
+"""Loads a simulated week into a running stack. `npm run sitewire -- week` (tools/week.ts) starts both under a settable clock.
 
     week.py STACK.json CLOCK START HOURS SEED OTHERS
 

@@ -1,6 +1,6 @@
 /**
  * The operator's routes for a D1 that time travel has set back [C-14.8]: save the audit events before, and apply afterwards
- * what happened since. `npm run admin -- save-audit` and `after-restore` call them.
+ * what happened since. `npm run sitewire -- admin save-audit` and `after-restore` call them.
  */
 import type { Context } from 'hono';
 import * as z from 'zod';

@@ -1,6 +1,6 @@
 /**
  * The operator's routes to back up and restore the object of one plant or one API key: raise a fence, read or stage the
- * parts, restore, and lower the fence. `npm run admin -- backup` and `restore` call them.
+ * parts, restore, and lower the fence. `npm run sitewire -- admin backup` and `restore` call them.
  */
 import type { Context } from 'hono';
 import * as z from 'zod';

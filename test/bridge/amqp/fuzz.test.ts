@@ -1,4 +1,4 @@
-/** Random clients, a short `npm run fuzz`: new ones in each run; a failure names its seed. */
+/** Random clients, a short `npm run sitewire -- fuzz`: new ones in each run; a failure names its seed. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitions, propertyBytes } from '#support/bridge-amqp-frames.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 
 const FILE = join(import.meta.dirname, 'answers.txt');
 const HEAD = `What RabbitMQ 3.10.8 answers to the transcripts of this folder, frame by frame; written by
-\`npm run conformance -- --record\`, never by hand. The last line says how the connection stands: open, ended by
+\`npm run sitewire -- conformance --record\`, never by hand. The last line says how the connection stands: open, ended by
 the server, or silent.
 `;
 

@@ -1,5 +1,5 @@
 /**
- * Plays the same transcripts on a real RabbitMQ (`npm run conformance`) and compares its answers with
+ * Plays the same transcripts on a real RabbitMQ (`npm run sitewire -- conformance`) and compares its answers with
  * answers.txt.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -3,10 +3,10 @@ import { Validator } from '@cfworker/json-schema';
 import { EVENT_STREAM } from '../../../protocol/event-journal.ts';
 import { EXPORT_TYPE } from '../../../protocol/export.ts';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
+import { openApiDocument } from '../../../tools/reference/openapi/document.ts';
 import { ROUTES } from '../../../worker/app.ts';
 import { SIMULATOR_PATH } from '../../../worker/http/simulator.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
-import { openApiDocument } from '../../../worker/openapi/document.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
 
 interface AnyResponse {

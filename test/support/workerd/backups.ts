@@ -1,4 +1,4 @@
-/** Backups over REST, as `npm run admin -- backup` and `restore` make them. */
+/** Backups over REST, as `npm run sitewire -- admin backup` and `restore` make them. */
 import type { RestoreAnswer } from '../../../durable-objects/backup-rpc.ts';
 import { operator } from './operator.ts';
 

@@ -1,7 +1,7 @@
 /** Checks each command to a device and each event to a partner against the AsyncAPI document. */
 import { type Schema, Validator } from '@cfworker/json-schema';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
-import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
+import { asyncApiDocument } from '../../../tools/reference/asyncapi/document.ts';
 
 interface Message {
   payload: Schema & { properties?: { action?: { enum?: string[] } } };

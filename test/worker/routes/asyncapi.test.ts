@@ -3,8 +3,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { send } from '#workerd/rest.ts';
 import { checkCommand, checkEvent, takeMisfits } from '#workerd/schema-check.ts';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
-import { COMMAND_EXAMPLES } from '../../../worker/asyncapi/commands.ts';
-import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
+import { COMMAND_EXAMPLES } from '../../../tools/reference/asyncapi/commands.ts';
+import { asyncApiDocument } from '../../../tools/reference/asyncapi/document.ts';
 
 function delivery(routingKey: string, body: object): Delivery {
   return {

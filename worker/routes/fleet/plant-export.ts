@@ -26,7 +26,7 @@ export const plantExportRoutes = [
     query: z.object({ from: instantParameter, to: instantParameter }),
     answer: {
       description:
-        'A line of JSON for each command, each change of the plan and each moment with readings in [from, to). Each line ends with the SHA-256 of the one before; the audit event `plant.exported` has that of the last. `npm run replay` checks the file and decides everything again',
+        'A line of JSON for each command, each change of the plan and each moment with readings in [from, to). Each line ends with the SHA-256 of the one before; the audit event `plant.exported` has that of the last. `npm run sitewire -- replay` checks the file and decides everything again',
       body: z.string(),
       contentType: EXPORT_TYPE,
     },
