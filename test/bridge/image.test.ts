@@ -43,7 +43,9 @@ describe('the image', () => {
   });
 
   it('contains all imports of the bridge', () => {
-    const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
+    const { dependencies } = JSON.parse(read('bridge/package.json')) as {
+      dependencies: Record<string, string>;
+    };
     const imports = readSources(['bridge', 'protocol']).flatMap(importsOf);
     const missing = imports.filter(({ specifier, target, typeOnly }) => {
       if (typeOnly || specifier.startsWith('node:')) return false;
