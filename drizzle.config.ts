@@ -1,3 +1,3 @@
 import { defineConfig } from 'drizzle-kit';
 
-export default defineConfig({ dialect: 'sqlite', schema: './migrations/schema.ts', out: './migrations/sql' });
+export default defineConfig({ dialect: 'sqlite', schema: './registry/schema.ts', out: './registry/sql' });

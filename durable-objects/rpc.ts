@@ -13,11 +13,11 @@ import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SignatureVerdict } from '../protocol/signing.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import type { AuditEntry, RegistryWrite } from '../registry/entries.ts';
 import type { Asker, SiteQuestion, VhostAskRpc } from './ask-rpc.ts';
 import type { BackupRpc } from './backup-rpc.ts';
 import type { DeadLetterRpc } from './dead-letter-rpc.ts';
 import type { JournalRpc } from './journal-rpc.ts';
-import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
 import type { SiteStandingRpc, VhostStandingRpc } from './standing-rpc.ts';
 import type { WebhookRpc } from './webhook-rpc.ts';
 

@@ -5,11 +5,11 @@
 import { DurableObject } from 'cloudflare:workers';
 import { LIMIT } from '../protocol/limits.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
+import { mayWatch } from '../registry/live-watchers.ts';
 import { notFoundResponse, refusalResponse } from './dial.ts';
 import type { Env } from './env.ts';
 import { reasonOf } from './object/reason.ts';
 import { closeQuietly } from './object/sockets.ts';
-import { mayWatch } from './registry/live-watchers.ts';
 import { WATCHER_HEADER, type Watcher, type WatchesRpc } from './watches-rpc.ts';
 
 /** A Worker pings with each comment to its client. After two silent intervals its stream has gone. */

@@ -4,13 +4,13 @@
  */
 import { and, eq, gt, isNull, lt, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { IF_CHANGED } from '../../durable-objects/registry/insert-if.ts';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { accountTokens, sessions, type TOKEN_PURPOSES, users } from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { LIMIT } from '../protocol/limits.ts';
 import { brokenUnique, isEmpty, runBatch } from './d1.ts';
+import { IF_CHANGED } from './insert-if.ts';
 import { forgetAllAttempts } from './login-failures.ts';
 import { type MailRow, queuedMail } from './mails.ts';
+import { accountTokens, sessions, type TOKEN_PURPOSES, users } from './schema.ts';
 import { endedSessions } from './sessions.ts';
 
 export type TokenPurpose = (typeof TOKEN_PURPOSES)[number];

@@ -4,7 +4,10 @@
  */
 import { and, eq, gt, isNotNull, isNull, lte, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
+import type { SavedEvent } from '../protocol/after-restore.ts';
+import { parseInstant } from '../protocol/ids.ts';
+import { brokenUnique, isAmong, runBatch } from './d1.ts';
+import { insertIf } from './insert-if.ts';
 import {
   accountTokens,
   apiKeys,
@@ -17,10 +20,7 @@ import {
   subDevices,
   supportSessions,
   users,
-} from '../../migrations/schema.ts';
-import type { SavedEvent } from '../../protocol/after-restore.ts';
-import { parseInstant } from '../../protocol/ids.ts';
-import { brokenUnique, isAmong, runBatch } from './d1.ts';
+} from './schema.ts';
 
 /** Of one request, because each person whose sessions end is a call of an object. */
 const SESSIONS_PER_STEP = 500;

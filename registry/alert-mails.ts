@@ -4,10 +4,10 @@
  */
 import { and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { alertRules, alerts, memberships, organizations, plants, users } from '../../migrations/schema.ts';
-import type { AlertSeverity } from '../../protocol/alert.ts';
+import type { AlertSeverity } from '../protocol/alert.ts';
 import { isAmong, runBatch } from './d1.ts';
 import { areQueued, type MailRow, queuedTogether } from './mails.ts';
+import { alertRules, alerts, memberships, organizations, plants, users } from './schema.ts';
 
 export interface DueAlert {
   id: string;

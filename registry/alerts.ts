@@ -14,23 +14,23 @@ import {
   sql,
 } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
 import {
   type AlertRecord,
   type AlertRuleRecord,
   type AlertRuleRequest,
   type AlertStatus,
   forSecondsOf,
-} from '../../protocol/alert.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
+} from '../protocol/alert.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { areFewer, boundedCountOf, isAfter, isAmong, type ListOrder, orderBy, readPage } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
 import { ceilingIn } from './organizations.ts';
+import { alertRules, alerts, devices, organizations } from './schema.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
 export type AlertRow = typeof alerts.$inferSelect;

@@ -1,19 +1,19 @@
 /** API keys in D1: made, listed, activated and revoked. The keys of requests are found in key-lookup.ts [C-5.1]. */
 import { and, desc, eq, gt, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { apiKeys, memberships, organizations, users } from '../../migrations/schema.ts';
-import { isWellFormedApiKey } from '../../protocol/api-key.ts';
-import type { ApiKeyRecord, Sight } from '../../protocol/api-key-record.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { isWellFormedApiKey } from '../protocol/api-key.ts';
+import type { ApiKeyRecord, Sight } from '../protocol/api-key-record.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import { type ApiKeyScope, effectiveScopes } from '../protocol/scopes.ts';
+import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { areFewer, countOf, readJoinedPage, runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
+import { apiKeys, memberships, organizations, users } from './schema.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;

@@ -1,5 +1,5 @@
 /** Details of an audit row, cut to what a row may hold [C-14.3]. */
-import { sha256Hex } from '../secrets/hmac.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
 
 type Details = Readonly<Record<string, unknown>>;
 

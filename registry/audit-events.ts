@@ -5,11 +5,11 @@
  */
 import { type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditEvents } from '../../migrations/schema.ts';
-import { derivedUuid } from '../secrets/hmac.ts';
+import { derivedUuid } from '../durable-objects/secrets/hmac.ts';
 import { AUDIT_DETAILS_BYTES, boundedDetails } from './audit-details.ts';
 import type { AuditEntry } from './entries.ts';
 import { IF_CHANGED, insertIf } from './insert-if.ts';
+import { auditEvents } from './schema.ts';
 
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;

@@ -1,16 +1,16 @@
 /** Audit rows: reads them [C-8.4], writes those of actions that change nothing else in D1, and deletes old ones. */
 import { and, asc, eq, gt, gte, isNull, lt, type SQL, type SQLWrapper, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { auditEvents, organizations, users } from '../../migrations/schema.ts';
-import type { AuditEvent } from '../../protocol/audit.ts';
-import type { AuditEventName } from '../../protocol/audit-names.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import { organizationSettings } from '../../protocol/organization.ts';
-import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
+import type { AuditEvent } from '../protocol/audit.ts';
+import type { AuditEventName } from '../protocol/audit-names.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { organizationSettings } from '../protocol/organization.ts';
+import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
+import { auditRow } from './audit-events.ts';
 import { boundedCountOf, isAfter, type ListOrder, orderBy, readJoinedPage, runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { auditEvents, organizations, users } from './schema.ts';
 
 type AuditEventRow = typeof auditEvents.$inferSelect;
 

@@ -5,11 +5,11 @@
  */
 import { and, asc, eq, lte, ne, not, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { organizations, registryChanges } from '../../migrations/schema.ts';
-import { EVENT_SCOPES } from '../../protocol/scopes.ts';
+import { EVENT_SCOPES } from '../protocol/scopes.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { isAmong, isEmpty, runBatch, type Statement } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { organizations, registryChanges } from './schema.ts';
 
 /** `site:<plant id>` or `vhost:<key id>`. */
 export type Target = `site:${string}` | `vhost:${string}`;

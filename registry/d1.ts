@@ -3,9 +3,9 @@ import { asc, count, desc, type SQL, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import type { DrizzleD1Database } from 'drizzle-orm/d1';
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core';
-import { causesOf } from '../../durable-objects/object/reason.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
+import { causesOf } from '../durable-objects/object/reason.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
 
 export type Statement = BatchItem<'sqlite'>;
 type Query<Row> = Statement & PromiseLike<Row[]>;

@@ -1,11 +1,11 @@
 /** Device credentials in the registry: provisioning claim, fingerprints and expiry times [C-3.3]. */
 import { and, eq, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { devices } from '../../migrations/schema.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { runBatch, type Statement } from './d1.ts';
 import type { DeviceRow } from './devices.ts';
+import type { AuditEntry } from './entries.ts';
+import { devices } from './schema.ts';
 
 /** How long a claim to provision a device lasts. */
 const CLAIM_MS = 60_000;

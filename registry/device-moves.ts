@@ -1,13 +1,13 @@
 /** Moves of devices to another plant [C-3.1]. The registry stores the destination until the move is finished. */
 import { and, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { devices, subDevices } from '../../migrations/schema.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { commitChange, type RegistryChange } from './changes.ts';
 import { brokeForeignKey } from './d1.ts';
 import { isUnclaimed } from './device-credentials.ts';
 import type { DeviceRow } from './devices.ts';
+import type { AuditEntry } from './entries.ts';
+import { devices, subDevices } from './schema.ts';
 
 /** Starts a move. `linked`: a sub-device links to the device; `busy`: it is already moving or being provisioned. */
 export async function beginMove(

@@ -1,22 +1,22 @@
 /** Device templates in D1 [C-11.6]. Objects have no copy of them: only REST requests read them. */
 import { and, asc, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { devices, deviceTemplates, subDevices } from '../../migrations/schema.ts';
 import type {
   DeviceTemplateChange,
   DeviceTemplateRecord,
   DeviceTemplateRequest,
   TemplateLevel,
-} from '../../protocol/device-template.ts';
-import type { AssetType } from '../../protocol/enums.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { SYSTEM_TEMPLATES, systemTemplate, systemTemplateId } from '../../protocol/system-template.ts';
+} from '../protocol/device-template.ts';
+import type { AssetType } from '../protocol/enums.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import { SYSTEM_TEMPLATES, systemTemplate, systemTemplateId } from '../protocol/system-template.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { areFewer, brokeForeignKey, countOf, isAmong } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
+import { devices, deviceTemplates, subDevices } from './schema.ts';
 
 type TemplateRow = typeof deviceTemplates.$inferSelect;
 

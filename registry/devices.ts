@@ -1,16 +1,13 @@
 /** Devices in the registry [C-3.1]. Their secrets are in the Site that serves them. */
 import { and, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { IF_CHANGED, insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { alertRules, devices, organizations, subDevices } from '../../migrations/schema.ts';
-import type { DeviceChange, DeviceRecord, DeviceRequest } from '../../protocol/device-record.ts';
-import type { AssetType } from '../../protocol/enums.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
+import type { DeviceChange, DeviceRecord, DeviceRequest } from '../protocol/device-record.ts';
+import type { AssetType } from '../protocol/enums.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { type OrganizationSettings, organizationSettings } from '../protocol/organization.ts';
+import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import {
   boundedCountOf,
@@ -22,8 +19,10 @@ import {
   orderBy,
   readPage,
 } from './d1.ts';
-
 import { lostTemplate, templateColumns, templateIdOf } from './device-templates.ts';
+import type { AuditEntry } from './entries.ts';
+import { IF_CHANGED, insertIf } from './insert-if.ts';
+import { alertRules, devices, organizations, subDevices } from './schema.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 

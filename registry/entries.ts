@@ -1,6 +1,6 @@
 /** Updates that objects send to the registry, and audit events, which the Worker writes too. */
-import type { AlertSeverity, AlertType } from '../../protocol/alert.ts';
-import type { AuditEventName } from '../../protocol/audit-names.ts';
+import type { AlertSeverity, AlertType } from '../protocol/alert.ts';
+import type { AuditEventName } from '../protocol/audit-names.ts';
 
 export interface Actor {
   type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';

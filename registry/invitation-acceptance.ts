@@ -4,21 +4,14 @@
  */
 import { and, eq, gt, isNull, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { IF_CHANGED, insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import {
-  accountTokens,
-  invitations,
-  memberships,
-  organizations,
-  sessions,
-  users,
-} from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { brokenUnique, isEmpty, runBatch, type Statement } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { IF_CHANGED, insertIf } from './insert-if.ts';
 import { endedInvitations, type InvitationRow, isMakerAble, isOpen } from './invitations.ts';
+import { accountTokens, invitations, memberships, organizations, sessions, users } from './schema.ts';
 import type { Place } from './sessions.ts';
 import { newSession } from './sessions.ts';
 import { findUser, type UserRow } from './users.ts';

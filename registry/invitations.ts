@@ -1,19 +1,19 @@
 /** Invitations in D1 [C-11.2]. A token is stored only as its SHA-256, and can be used once. */
 import { type AnyColumn, and, desc, eq, gt, lt, lte, not, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { invitations, memberships, organizations, users } from '../../migrations/schema.ts';
-import { ROLES, type Role } from '../../protocol/enums.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import type { InvitationRecord, InvitationStatus } from '../../protocol/invitation.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { ROLES, type Role } from '../protocol/enums.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import type { InvitationRecord, InvitationStatus } from '../protocol/invitation.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
 import { type MailRow, queuedMail } from './mails.ts';
 import { ceilingIn } from './organizations.ts';
+import { invitations, memberships, organizations, users } from './schema.ts';
 
 export type InvitationRow = typeof invitations.$inferSelect;
 

@@ -4,14 +4,14 @@
  */
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { apiKeys, organizations, plants } from '../../migrations/schema.ts';
-import { isWellFormedApiKey } from '../../protocol/api-key.ts';
-import type { Sight } from '../../protocol/api-key-record.ts';
-import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { isWellFormedApiKey } from '../protocol/api-key.ts';
+import type { Sight } from '../protocol/api-key-record.ts';
+import { type OrganizationSettings, organizationSettings } from '../protocol/organization.ts';
+import { type ApiKeyScope, effectiveScopes } from '../protocol/scopes.ts';
 import type { ApiKeyRow } from './api-keys.ts';
 import { preparedOnce } from './d1.ts';
+import { apiKeys, organizations, plants } from './schema.ts';
 
 /** The API key of a request. */
 export interface ApiKey {

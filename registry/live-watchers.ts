@@ -1,8 +1,8 @@
 /** Which people may still read the streams that they have opened [C-15.4]. */
 import { and, eq, gt, isNull } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { memberships, organizations, sessions, supportSessions } from '../../migrations/schema.ts';
-import type { Watcher } from '../watches-rpc.ts';
+import type { Watcher } from '../durable-objects/watches-rpc.ts';
+import { memberships, organizations, sessions, supportSessions } from './schema.ts';
 
 /** Reads the live sessions and memberships of one person, or a support session, and returns who may go on. */
 export async function mayWatch(

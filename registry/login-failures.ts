@@ -6,8 +6,8 @@
  */
 import { and, eq, inArray, lt, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { loginFailures } from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { loginFailures } from './schema.ts';
 
 /** Stored as the network of the count of attempts from all networks. */
 const EVERYWHERE = '*';

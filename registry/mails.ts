@@ -1,13 +1,13 @@
 /** The outbox of mail in D1 [C-11.1]: a mail stays until it is sent or given up. */
 import { and, eq, gt, lte, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { mailShares, mails } from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { auditRow } from './audit-events.ts';
 import { areFewer, isAmong, runBatch, type Statement } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
+import { mailShares, mails } from './schema.ts';
 
 export type MailRow = typeof mails.$inferSelect;
 

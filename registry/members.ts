@@ -1,13 +1,13 @@
 /** Members of organizations in D1: their list, their roles, and how they leave [C-1.1], [C-1.2]. */
 import { and, asc, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { memberships, users } from '../../migrations/schema.ts';
-import type { Role } from '../../protocol/enums.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+import type { Role } from '../protocol/enums.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import { auditRowIfChanged } from './audit-events.ts';
 import { countOf, isAmong, readJoinedPage, runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
 import { endedInvitations } from './invitations.ts';
+import { memberships, users } from './schema.ts';
 
 export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };
 

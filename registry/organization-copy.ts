@@ -5,13 +5,13 @@
  */
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { apiKeys, organizations, plants, webhooks } from '../../migrations/schema.ts';
-import type { Sight } from '../../protocol/api-key-record.ts';
-import { ceilingsOf } from '../../protocol/ceilings.ts';
-import { isUuid } from '../../protocol/ids.ts';
-import { organizationSettings } from '../../protocol/organization.ts';
-import type { EventKind } from '../../protocol/routing-keys.ts';
-import { FRESH_MS, type RegistryCopy } from './copy.ts';
+import { FRESH_MS, type RegistryCopy } from '../durable-objects/object/registry-copy.ts';
+import type { Sight } from '../protocol/api-key-record.ts';
+import { ceilingsOf } from '../protocol/ceilings.ts';
+import { isUuid } from '../protocol/ids.ts';
+import { organizationSettings } from '../protocol/organization.ts';
+import type { EventKind } from '../protocol/routing-keys.ts';
+import { apiKeys, organizations, plants, webhooks } from './schema.ts';
 
 /** Minimum age of the copy before an unknown site triggers a new read. */
 const RETRY_MS = 1_000;

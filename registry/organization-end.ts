@@ -7,7 +7,12 @@
 import { and, count, eq, inArray, isNotNull, isNull, ne, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import { commitChangeOf, type RegistryChange } from './changes.ts';
+import { isAmong, readPage, runBatch } from './d1.ts';
+import type { DeviceRow } from './devices.ts';
+import type { AuditEntry } from './entries.ts';
+import type { OrganizationRow } from './organizations.ts';
 import {
   alertRules,
   alerts,
@@ -22,12 +27,7 @@ import {
   subDevices,
   supportSessions,
   webhooks,
-} from '../../migrations/schema.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import { commitChangeOf, type RegistryChange } from './changes.ts';
-import { isAmong, readPage, runBatch } from './d1.ts';
-import type { DeviceRow } from './devices.ts';
-import type { OrganizationRow } from './organizations.ts';
+} from './schema.ts';
 
 /**
  * Suspends an organization, or reactivates it. `gone`: it already has this state. The caller announces the

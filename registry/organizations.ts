@@ -1,22 +1,22 @@
 /** Organizations in D1, and their ceilings [C-1.1], [C-14.2]. */
 import { and, asc, count, eq, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { IF_CHANGED, insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { memberships, organizations } from '../../migrations/schema.ts';
-import { type CeilingName, type CeilingsChange, ceilingsOf, overCeiling } from '../../protocol/ceilings.ts';
-import type { Role } from '../../protocol/enums.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { type CeilingName, type CeilingsChange, ceilingsOf, overCeiling } from '../protocol/ceilings.ts';
+import type { Role } from '../protocol/enums.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import { LIMIT } from '../protocol/limits.ts';
 import {
   type OrganizationChange,
   type OrganizationRecord,
   organizationSettings,
-} from '../../protocol/organization.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
+} from '../protocol/organization.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
 import { areFewer, brokenUnique, isEmpty, readPage, runBatch, type Statement } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { IF_CHANGED, insertIf } from './insert-if.ts';
+import { memberships, organizations } from './schema.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 

@@ -4,13 +4,13 @@
  */
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { alertRules, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
-import type { AlertOperator, AlertSeverity } from '../../protocol/alert.ts';
-import type { Sight } from '../../protocol/api-key-record.ts';
-import type { AssetType, DeviceType, MeterRole } from '../../protocol/enums.ts';
-import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
-import { type ApiKeyScope, effectiveScopes, getsEvents } from '../../protocol/scopes.ts';
-import { RegistryCopy } from './copy.ts';
+import { RegistryCopy } from '../durable-objects/object/registry-copy.ts';
+import type { AlertOperator, AlertSeverity } from '../protocol/alert.ts';
+import type { Sight } from '../protocol/api-key-record.ts';
+import type { AssetType, DeviceType, MeterRole } from '../protocol/enums.ts';
+import { type OrganizationSettings, organizationSettings } from '../protocol/organization.ts';
+import { type ApiKeyScope, effectiveScopes, getsEvents } from '../protocol/scopes.ts';
+import { alertRules, apiKeys, devices, organizations, plants, subDevices } from './schema.ts';
 
 /** A sub-device in the registry. */
 export interface SubDevice {

@@ -1,11 +1,8 @@
 /** Plants in D1, and the sub-device list of the partner surface. */
 import { and, asc, eq, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
-import type { Cursor, FoundPage, PageRequest } from '../../protocol/page.ts';
-import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
+import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
+import type { PlantChange, PlantRequest } from '../protocol/plant-record.ts';
 import { type ChangeTargets, commitChangeOf, type RegistryChange } from './changes.ts';
 import {
   areFewer,
@@ -19,7 +16,10 @@ import {
   preparedOnce,
   readPage,
 } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
 import { ceilingIn } from './organizations.ts';
+import { alertRules, plants, subDevices } from './schema.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;

@@ -4,8 +4,8 @@
  */
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { apiKeys, devices, plants } from '../../migrations/schema.ts';
 import { isAmong } from './d1.ts';
+import { apiKeys, devices, plants } from './schema.ts';
 
 export interface SealedObject {
   kind: 'site' | 'vhost';

@@ -1,12 +1,12 @@
 /** User sessions [C-1.4]. Each request looks its session up, so that an ended session is invalid at once. */
 import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { accountTokens, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
-import type { Role } from '../../protocol/enums.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import type { Role } from '../protocol/enums.ts';
+import { LIMIT } from '../protocol/limits.ts';
 import { isEmpty, preparedOnce, runBatch } from './d1.ts';
+import { insertIf } from './insert-if.ts';
 import { forgetAttempts } from './login-failures.ts';
+import { accountTokens, memberships, organizations, sessions, users } from './schema.ts';
 import type { UserRow } from './users.ts';
 
 export type SessionRow = typeof sessions.$inferSelect;

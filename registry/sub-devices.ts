@@ -1,18 +1,18 @@
 /** Sub-devices in D1, as admins manage them [C-2.2]. The caller announces each change to the plant's Site. */
 import { and, asc, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { devices, subDevices } from '../../migrations/schema.ts';
-import { ASSETS } from '../../protocol/asset.ts';
-import type { AssetType } from '../../protocol/enums.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
+import { ASSETS } from '../protocol/asset.ts';
+import type { AssetType } from '../protocol/enums.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import type { SubDeviceChange, SubDeviceRequest } from '../protocol/plant-record.ts';
 import { commitChangeOf, type RegistryChange } from './changes.ts';
 import { areFewer, brokeForeignKey, brokenUnique, countOf, readPage } from './d1.ts';
 import { lostTemplate, type TemplateColumns, templateColumns } from './device-templates.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
 import { isPlantOfOrganization, type SubDeviceRow } from './plants.ts';
+import { devices, subDevices } from './schema.ts';
 
 /**
  * Why the registry rejects a change. `external-id`: another sub-device has it; `linked`: the device is linked

@@ -4,14 +4,14 @@
  */
 import { and, desc, eq, gt, lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { organizations, supportSessions } from '../../migrations/schema.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import type { SupportSession } from '../../protocol/support.ts';
+import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import type { SupportSession } from '../protocol/support.ts';
+import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { organizations, supportSessions } from './schema.ts';
 
 type SupportSessionRow = typeof supportSessions.$inferSelect;
 

@@ -2,8 +2,11 @@
 import { and, eq, isNull, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
-import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { auditRowIfChanged } from './audit-events.ts';
+import { isAmong, isEmpty, runBatch, type Statement } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { endedInvitations } from './invitations.ts';
 import {
   accountTokens,
   auditEvents,
@@ -15,10 +18,7 @@ import {
   sessions,
   supportSessions,
   users,
-} from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import { isAmong, isEmpty, runBatch, type Statement } from './d1.ts';
-import { endedInvitations } from './invitations.ts';
+} from './schema.ts';
 import type { UserRow } from './users.ts';
 
 /**

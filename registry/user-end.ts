@@ -4,8 +4,10 @@
  */
 import { and, eq, isNotNull, or, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { auditRow } from './audit-events.ts';
+import { runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { endedInvitations } from './invitations.ts';
 import {
   accountTokens,
   auditEvents,
@@ -16,9 +18,7 @@ import {
   organizations,
   sessions,
   users,
-} from '../../migrations/schema.ts';
-import { runBatch } from './d1.ts';
-import { endedInvitations } from './invitations.ts';
+} from './schema.ts';
 import type { UserRow } from './users.ts';
 
 const ROWS_PER_STATEMENT = 5_000;

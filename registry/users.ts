@@ -1,12 +1,12 @@
 /** Users and their memberships in D1. */
 import { and, asc, eq } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { memberships, organizations, users } from '../../migrations/schema.ts';
-import type { Role } from '../../protocol/enums.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import type { Membership, UserRecord } from '../../protocol/user.ts';
+import type { Role } from '../protocol/enums.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import type { Membership, UserRecord } from '../protocol/user.ts';
 import { brokenUnique, runBatch, type Statement } from './d1.ts';
 import { newOrganization, newRow, type OrganizationRow } from './organizations.ts';
+import { memberships, organizations, users } from './schema.ts';
 
 export type UserRow = typeof users.$inferSelect;
 

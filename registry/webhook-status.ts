@@ -4,11 +4,11 @@
  */
 import { and, eq, lt, lte, ne, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { alerts, webhooks } from '../../migrations/schema.ts';
-import type { WebhookReason, WebhookStatus } from '../../protocol/webhook.ts';
-import { derivedUuid } from '../secrets/hmac.ts';
+import { derivedUuid } from '../durable-objects/secrets/hmac.ts';
+import type { WebhookReason, WebhookStatus } from '../protocol/webhook.ts';
 import { auditRowIfChanged } from './audit-events.ts';
 import type { AlertEntry, AuditEntry } from './entries.ts';
+import { alerts, webhooks } from './schema.ts';
 import { begunAlert } from './writes.ts';
 
 const ACTOR = { type: 'SYSTEM', id: 'webhooks', name: 'webhooks' } as const;

@@ -1,9 +1,9 @@
 /** Which webhook has a URL: one of a key, and four of an organization, unless they are disabled [C-15.3]. */
 import { and, eq, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { urlKeyOf } from '../../durable-objects/registry/webhook-url.ts';
-import { webhooks } from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import { webhooks } from './schema.ts';
+import { urlKeyOf } from './webhook-url.ts';
 
 /** Who has the URL of a webhook: another webhook of its key, or as many of its organization as may have it [C-15.3]. */
 export type UrlTaken = 'key' | 'organization';

@@ -1,19 +1,19 @@
 /** Webhooks in D1 [C-12.4]. Their keys' Vhosts have a copy of what they need, and write the status. */
 import { and, count, desc, eq, isNotNull, isNull, lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { insertIf } from '../../durable-objects/registry/insert-if.ts';
-import { resolvedAlert } from '../../durable-objects/registry/webhook-status.ts';
-import { urlKeyOf } from '../../durable-objects/registry/webhook-url.ts';
-import { apiKeys, memberships, organizations, users, webhooks } from '../../migrations/schema.ts';
-import { formatInstant } from '../../protocol/ids.ts';
-import { LIMIT } from '../../protocol/limits.ts';
-import type { FoundPage, PageRequest } from '../../protocol/page.ts';
-import type { WebhookChange, WebhookRecord, WebhookRequest, WebhookStatus } from '../../protocol/webhook.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { FoundPage, PageRequest } from '../protocol/page.ts';
+import type { WebhookChange, WebhookRecord, WebhookRequest, WebhookStatus } from '../protocol/webhook.ts';
+import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
 import { areFewer, isAmong, readJoinedPage, runBatch } from './d1.ts';
+import type { AuditEntry } from './entries.ts';
+import { insertIf } from './insert-if.ts';
 import { areQueued, type MailRow, queuedTogether } from './mails.ts';
+import { apiKeys, memberships, organizations, users, webhooks } from './schema.ts';
+import { resolvedAlert } from './webhook-status.ts';
+import { urlKeyOf } from './webhook-url.ts';
 import { isFree, takerOf, type UrlTaken } from './webhook-urls.ts';
 
 type WebhookRow = typeof webhooks.$inferSelect;

@@ -5,11 +5,11 @@
 import { and, eq, isNull, lt, lte, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { alerts, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
-import { LIMIT } from '../../protocol/limits.ts';
+import { LIMIT } from '../protocol/limits.ts';
 import { auditRow } from './audit-events.ts';
 import type { AlertEntry, AuditEntry, RegistryWrite, StatusChange } from './entries.ts';
 import { insertIf } from './insert-if.ts';
+import { alerts, apiKeys, devices, organizations, plants, subDevices } from './schema.ts';
 
 /** Writes a Site's updates: the status for REST lists, alerts and audit rows. */
 export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {

@@ -9,7 +9,7 @@ const PLACES = [
   'docs',
   'durable-objects',
   'examples',
-  'migrations',
+  'registry',
   'protocol',
   'test',
   'tools',

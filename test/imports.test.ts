@@ -6,24 +6,26 @@ import { describe, expect, it } from 'vitest';
 import { COMPUTED, readSources, type Source } from '#support/import-graph.ts';
 import * as rules from '#support/import-rules.ts';
 
-const PRODUCT = 'protocol/ migrations/ durable-objects/ worker/ bridge/ console/ tools/';
+const PRODUCT = 'protocol/ registry/ durable-objects/ worker/ bridge/ console/ tools/';
 const CLASSES =
   'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts durable-objects/watches.ts durable-objects/metrics.ts durable-objects/restorable.ts';
 const SITE = 'durable-objects/site.ts durable-objects/site/';
 const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
-const D1 = 'migrations/schema.ts drizzle-orm';
+const D1 = 'registry/schema.ts drizzle-orm';
 const DIAL = 'durable-objects/dial.ts';
-const OF_OBJECTS = `${RPC} ${DIAL} durable-objects/ask-rpc.ts durable-objects/journal-rpc.ts durable-objects/backup-rpc.ts durable-objects/request-counter-rpc.ts durable-objects/watches-rpc.ts durable-objects/standing-rpc.ts durable-objects/object-id.ts durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts durable-objects/registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} ${DIAL} durable-objects/ask-rpc.ts durable-objects/journal-rpc.ts durable-objects/backup-rpc.ts durable-objects/request-counter-rpc.ts durable-objects/watches-rpc.ts durable-objects/standing-rpc.ts durable-objects/object-id.ts durable-objects/secrets/base64.ts durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/secrets/secret-box.ts registry/ durable-objects/metrics/ durable-objects/object/reason.ts type:${ENV}`;
+/** It reads and writes D1; a copy of it is in an object's storage. */
+const REGISTRY = `registry/ protocol/ drizzle-orm durable-objects/object/reason.ts durable-objects/secrets/hmac.ts type:durable-objects/watches-rpc.ts durable-objects/object/registry-copy.ts`;
 /** Only the probe may use amqplib; the rule on its mention enforces that. */
-const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto node:events node:net node:tls cloudflare: amqplib nodemailer @peculiar/x509 reflect-metadata`;
+const WORKER = `worker/ protocol/ ${OF_OBJECTS} zod hono jose node:crypto node:events node:net node:tls cloudflare: amqplib nodemailer @peculiar/x509 reflect-metadata`;
 
 const RULES = [
   ...rules.onlyImports({
     'protocol/': 'protocol/ zod ipaddr.js',
-    'migrations/': 'migrations/ protocol/ drizzle-orm',
-    'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto node:zlib cloudflare:workers`,
+    'registry/': REGISTRY,
+    'durable-objects/': `durable-objects/ registry/ protocol/ zod jose node:crypto node:zlib cloudflare:workers`,
     'worker/': WORKER,
     'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts export:durable-objects/watches.ts export:durable-objects/metrics.ts`,
     'bridge/': 'bridge/ protocol/ node: *',
@@ -33,7 +35,7 @@ const RULES = [
   }),
   rules.neverImport('durable-objects/object imports no Site, Vhost, registry, rpc, dial or env', {
     in: 'durable-objects/object/',
-    names: `${SITE} ${VHOST} durable-objects/registry/ ${RPC} ${DIAL} ${ENV}`,
+    names: `${SITE} ${VHOST} registry/ ${RPC} ${DIAL} ${ENV}`,
   }),
   rules.neverImport('only the classes of objects import cloudflare:workers', {
     in: 'durable-objects/',
@@ -45,9 +47,9 @@ const RULES = [
     but: RPC,
     sides: [SITE, VHOST],
   }),
-  rules.neverImport('only the registries import drizzle-orm and the schema of D1', {
+  rules.neverImport('only the registry imports drizzle-orm and the schema of D1', {
     in: PRODUCT,
-    but: 'durable-objects/registry/ worker/registry/ migrations/',
+    but: 'registry/',
     names: D1,
   }),
   rules.noMember('only rows.ts and durable-objects/object use .sql.exec', {
@@ -91,7 +93,7 @@ const RULES = [
   }),
   rules.atMostUnlessOneClass('a file has at most 300 lines, and 400 if it is one class', {
     in: PRODUCT,
-    but: 'migrations/schema.ts protocol/errors.ts durable-objects/rpc.ts console/texts.ts',
+    but: 'registry/schema.ts protocol/errors.ts durable-objects/rpc.ts console/texts.ts',
     lines: 300,
     oneClass: 400,
   }),
@@ -115,8 +117,8 @@ describe('the import rules', () => {
     'protocol/ids.ts': `import 'zod'; import 'zod/v4'; import 'ipaddr.js'; export * from './errors.ts';`,
     'protocol/errors.ts': lines(300),
     'protocol/link/frames.ts': `import '../ids.ts';`,
-    'migrations/schema.ts': `import 'drizzle-orm/sqlite-core'; import '../protocol/ids.ts';`,
-    'migrations/relations.ts': `import './schema.ts';`,
+    'registry/schema.ts': `import 'drizzle-orm/sqlite-core'; import '../protocol/ids.ts';`,
+    'registry/writes.ts': `import './schema.ts'; import 'drizzle-orm/d1'; import '../durable-objects/secrets/hmac.ts';`,
     'durable-objects/site.ts': `import 'cloudflare:workers'; import './site/assemble.ts'; ${lines(250)}`,
     'durable-objects/vhost.ts': `import 'cloudflare:workers'; import './vhost/lane/rows.ts'; import './rpc.ts';`,
     'durable-objects/request-counter.ts': `import 'cloudflare:workers'; import './rpc.ts';`,
@@ -140,20 +142,19 @@ describe('the import rules', () => {
     'durable-objects/secrets/hmac.ts': `import 'node:crypto'; const exec = /x/.exec('x'); sql(exec);`,
     'durable-objects/secrets/device-tokens.ts': `import 'jose';`,
     'durable-objects/secrets/secret-box.ts': '',
-    'durable-objects/registry/key.ts': `import 'drizzle-orm/d1'; import '../../migrations/schema.ts';`,
+    'durable-objects/object/registry-copy.ts': `import './sql.ts';`,
     'durable-objects/site/assemble.ts': `import './plan/owner.ts';`,
     'durable-objects/site/plan/owner.ts': `import '../command/kind/batch.ts'; if (row.action === SET) go();`,
     'durable-objects/site/command/kind/batch.ts': `import '../rows.ts'; if (commandType === 'X') go();`,
     'durable-objects/site/command/rows.ts': `import '../../object/sql.ts'; storage.sql.exec('SELECT 1');`,
-    'durable-objects/vhost/lane/rows.ts': `import '../../registry/key.ts'; sql.exec('SELECT 1'); import 'zod';`,
+    'durable-objects/vhost/lane/rows.ts': `import '../../../registry/writes.ts'; sql.exec('SELECT 1'); import 'zod';`,
     'worker/index.ts': `import './app.ts'; export { Site } from '../durable-objects/site.ts';
       export * from '../durable-objects/vhost.ts';`,
     'worker/env.ts': `export type { Env } from '../durable-objects/env.ts'; import '../protocol/ids.ts';`,
     'worker/app.ts': `import '../durable-objects/rpc.ts'; import 'hono/cors'; import './env.ts';`,
-    'worker/auth/proof.ts': `import '../../durable-objects/secrets/hmac.ts'; import 'jose';`,
+    'worker/auth/proof.ts': `import '../../durable-objects/secrets/hmac.ts'; import 'jose'; import '../../registry/writes.ts';`,
     'worker/routes/sites.ts': `import type { A } from '../../durable-objects/rpc.ts'; import '../auth/proof.ts';`,
     'worker/lifecycle/probe.ts': `import 'amqplib';`,
-    'worker/registry/site.ts': `import 'drizzle-orm'; import '../../migrations/schema.ts';`,
     'worker/http/query.ts': `import 'zod'; import 'cloudflare:sockets';`,
     'bridge/index.ts': `import './amqp/channel.ts'; import './mqtt/broker.ts'; import 'node:net'; import 'ws';`,
     'bridge/amqp/channel.ts': `/* as 'amqplib' */ import 'node:stream'; import './wire/codec.ts'; ${lines(290)}`,
@@ -166,15 +167,15 @@ describe('the import rules', () => {
     'tools/partner.ts': `import 'amqplib'; import '../bridge/index.ts'; import(name);`,
   });
   const BAD = tree({
-    'protocol/ids.ts': `import 'zodiac'; import 'node:crypto'; import '../migrations/schema.ts';`,
+    'protocol/ids.ts': `import 'zodiac'; import 'node:crypto'; import '../registry/schema.ts';`,
     'protocol/link/frames.ts': `import type { A } from 'drizzle-orm'; import 'protocol/ids.ts';`,
-    'migrations/schema.ts': `import '../durable-objects/site.ts'; import 'amqplib';`,
+    'registry/schema.ts': `import '../durable-objects/site.ts'; import 'amqplib';`,
     'durable-objects/site.ts': `import './vhost.ts'; import './vhost/lane/rows.ts'; ${lines(251)}`,
     'durable-objects/vhost.ts': `import './site'; import type { A } from './site/command/constraints.ts'; ${lines(300)}`,
-    'durable-objects/rpc.ts': `import '../worker/env.ts'; import '../migrations/other.ts'; import 'hono';`,
+    'durable-objects/rpc.ts': `import '../worker/env.ts'; import '../bridge/other.ts'; import 'hono';`,
     'durable-objects/env.ts': `import type { Site } from './site.ts'; import type { Vhost } from './vhost.ts';`,
     'durable-objects/object/turn.ts': `import '../env.ts'; import type { A } from '../rpc.ts'; import '../site.ts';`,
-    'durable-objects/object/sql.ts': `import '../registry/key.ts'; import '../vhost/lane/rows.ts';`,
+    'durable-objects/object/sql.ts': `import '../../registry/schema.ts'; import '../vhost/lane/rows.ts';`,
     'durable-objects/secrets/hmac.ts': `import 'node:net'; import 'cloudflare:sockets'; import(name);`,
     'durable-objects/site/command/constraints.ts': `import type { A } from '../../vhost.ts'; a.storage\n.sql.exec('');`,
     'durable-objects/site/command/rows.ts': `import './kinds.ts';`,
@@ -186,12 +187,12 @@ describe('the import rules', () => {
       export * from '../durable-objects/env.ts';`,
     'worker/app.ts': `export { Site } from '../durable-objects/site.ts'; import 'amqplib'; import 'honoured';`,
     'worker/env.ts': `import { type Env } from '../durable-objects/env.ts'; import '../bridge/link.ts';`,
-    'worker/routes/sites.ts': `import '../../durable-objects/object/turn.ts'; import '../../migrations/schema.ts';`,
+    'worker/routes/sites.ts': `import '../../durable-objects/object/turn.ts'; import '../../registry/schema.ts';`,
     'worker/link/dial.ts': `import type { A } from '../../durable-objects/vhost/lane/rows.ts'; c.sql.exec('');`,
     'worker/objects.ts': `space.get(space.idFromName(id));\n space\n  .newUniqueId();`,
     'tools/zod.ts': `import { z } from 'zod';`,
     'bridge/link.ts': `import type { Env } from '../durable-objects/env.ts'; import('../worker/env.ts');`,
-    'bridge/tls.ts': `import '../migrations/schema.ts'; import 'cloudflare:workers'; import '../test/x.ts';`,
+    'bridge/tls.ts': `import '../registry/schema.ts'; import 'cloudflare:workers'; import '../test/x.ts';`,
     'bridge/amqp/uplink.ts': `import '../mqtt/broker.ts'; import 'net'; import 'tls'; \`\${x}/amqplib/lib/defs.js\`;`,
     'bridge/amqp/wire/codec.ts': `import '../../../tools/partner.ts';`,
     'bridge/mqtt/broker.ts': `import type { A } from '../amqp/uplink.ts'; import 'node:net'; import type {} from 'node:tls';`,
@@ -212,21 +213,22 @@ describe('the import rules', () => {
       'protocol/ imports only permitted paths': [
         'protocol/ids.ts -> zodiac',
         'protocol/ids.ts -> node:crypto',
-        'protocol/ids.ts -> ../migrations/schema.ts',
+        'protocol/ids.ts -> ../registry/schema.ts',
         'protocol/link/frames.ts -> drizzle-orm',
         'protocol/link/frames.ts -> protocol/ids.ts',
       ],
-      'migrations/ imports only permitted paths': [
-        'migrations/schema.ts -> ../durable-objects/site.ts',
-        'migrations/schema.ts -> amqplib',
+      'registry/ imports only permitted paths': [
+        'registry/schema.ts -> ../durable-objects/site.ts',
+        'registry/schema.ts -> amqplib',
       ],
       'durable-objects/ imports only permitted paths': [
         'durable-objects/rpc.ts -> ../worker/env.ts',
-        'durable-objects/rpc.ts -> ../migrations/other.ts',
+        'durable-objects/rpc.ts -> ../bridge/other.ts',
         'durable-objects/rpc.ts -> hono',
         'durable-objects/secrets/hmac.ts -> node:net',
         'durable-objects/secrets/hmac.ts -> cloudflare:sockets',
         'durable-objects/secrets/hmac.ts -> <computed>',
+        'durable-objects/site/command/kinds.ts -> drizzle-orm/d1',
       ],
       'worker/ imports only permitted paths': [
         'worker/app.ts -> ../durable-objects/site.ts',
@@ -244,7 +246,7 @@ describe('the import rules', () => {
       'bridge/ imports only permitted paths': [
         'bridge/link.ts -> ../durable-objects/env.ts',
         'bridge/link.ts -> ../worker/env.ts',
-        'bridge/tls.ts -> ../migrations/schema.ts',
+        'bridge/tls.ts -> ../registry/schema.ts',
         'bridge/tls.ts -> cloudflare:workers',
         'bridge/tls.ts -> ../test/x.ts',
         'bridge/mqtt/wire/size.ts -> <computed>',
@@ -261,7 +263,7 @@ describe('the import rules', () => {
         'durable-objects/object/turn.ts -> ../env.ts',
         'durable-objects/object/turn.ts -> ../rpc.ts',
         'durable-objects/object/turn.ts -> ../site.ts',
-        'durable-objects/object/sql.ts -> ../registry/key.ts',
+        'durable-objects/object/sql.ts -> ../../registry/schema.ts',
         'durable-objects/object/sql.ts -> ../vhost/lane/rows.ts',
       ],
       'only the classes of objects import cloudflare:workers': [
@@ -277,12 +279,13 @@ describe('the import rules', () => {
         'durable-objects/site/command/constraints.ts -> ../../vhost.ts',
         'durable-objects/vhost/lane/rows.ts -> ../../site/command/rows.ts',
       ],
-      'only the registries import drizzle-orm and the schema of D1': [
-        'protocol/ids.ts -> ../migrations/schema.ts',
+      'only the registry imports drizzle-orm and the schema of D1': [
+        'protocol/ids.ts -> ../registry/schema.ts',
         'protocol/link/frames.ts -> drizzle-orm',
+        'durable-objects/object/sql.ts -> ../../registry/schema.ts',
         'durable-objects/site/command/kinds.ts -> drizzle-orm/d1',
-        'worker/routes/sites.ts -> ../../migrations/schema.ts',
-        'bridge/tls.ts -> ../migrations/schema.ts',
+        'worker/routes/sites.ts -> ../../registry/schema.ts',
+        'bridge/tls.ts -> ../registry/schema.ts',
         'tools/seed.ts -> drizzle-orm/d1',
       ],
       'only rows.ts and durable-objects/object use .sql.exec': [
@@ -302,7 +305,7 @@ describe('the import rules', () => {
         'bridge/mqtt/broker.ts -> node:tls',
       ],
       'only bridge/amqp/wire, the tools and the probe of a key mention amqplib': [
-        'migrations/schema.ts -> amqplib',
+        'registry/schema.ts -> amqplib',
         'worker/app.ts -> amqplib',
         'bridge/amqp/uplink.ts -> /amqplib/lib/defs.js',
         'bridge/mqtt/wire/size.ts -> amqplib/callback_api',

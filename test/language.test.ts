@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest';
 const ROOT = join(import.meta.dirname, '..');
 const FOLDERS = [
   'protocol',
-  'migrations',
+  'registry',
   'durable-objects',
   'worker',
   'bridge',

@@ -197,7 +197,7 @@ function trust(ca: string): void {
   process.env.NODE_EXTRA_CA_CERTS = both;
 }
 
-/** Applies the new files of migrations/sql, each once, as `wrangler d1 migrations apply` does. */
+/** Applies the new files of registry/sql, each once, as `wrangler d1 migrations apply` does. */
 async function migrateD1(miniflare: Miniflare): Promise<void> {
   const database = await miniflare.getD1Database('DB');
   await database.exec(
@@ -205,7 +205,7 @@ async function migrateD1(miniflare: Miniflare): Promise<void> {
   );
   const { results } = await database.prepare('SELECT name FROM d1_migrations').all<{ name: string }>();
   const applied = new Set(results.map((row) => row.name));
-  const folder = join(ROOT, 'migrations', 'sql');
+  const folder = join(ROOT, 'registry', 'sql');
   const files = readdirSync(folder).filter((name) => name.endsWith('.sql'));
   for (const name of files.sort()) {
     if (applied.has(name)) continue;

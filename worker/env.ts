@@ -1,10 +1,10 @@
 /** The Worker's bindings, and what the middleware sets on a request: its caller, its organization and its body. */
 import type { Env } from '../durable-objects/env.ts';
-import type { Actor } from '../durable-objects/registry/entries.ts';
 import type { Role } from '../protocol/enums.ts';
-import type { ApiKey } from './registry/key-lookup.ts';
-import type { SessionMembership } from './registry/sessions.ts';
-import type { UserRow } from './registry/users.ts';
+import type { Actor } from '../registry/entries.ts';
+import type { ApiKey } from '../registry/key-lookup.ts';
+import type { SessionMembership } from '../registry/sessions.ts';
+import type { UserRow } from '../registry/users.ts';
 
 export type { Env };
 

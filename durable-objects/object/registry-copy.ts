@@ -2,11 +2,11 @@
  * An object's copy of registry data, in memory and storage, with its version and age. The Worker notifies the
  * object of changes (`upTo`); regular reads find missed ones. One read at a time.
  */
-import { within } from '../object/calls.ts';
-import type { Clock } from '../object/clock.ts';
-import type { KeyValues } from '../object/key-values.ts';
-import { reasonOf } from '../object/reason.ts';
-import type { Turn, Turns } from '../object/turn.ts';
+import { within } from './calls.ts';
+import type { Clock } from './clock.ts';
+import type { KeyValues } from './key-values.ts';
+import { reasonOf } from './reason.ts';
+import type { Turn, Turns } from './turn.ts';
 
 /** Maximum age of a copy by which commands are authorized. Dials, reads and rates use a copy of any age. */
 export const FRESH_MS = 20 * 60_000;

@@ -4,6 +4,7 @@
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { COMMAND_TYPES } from '../../protocol/routing-keys.ts';
+import { PlantCopy, readPlant } from '../../registry/plant-copy.ts';
 import { SeenConnections } from '../dial.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../metrics/counts.ts';
@@ -17,7 +18,6 @@ import { Sql } from '../object/sql.ts';
 import { Streams } from '../object/streams.ts';
 import { Turns } from '../object/turn.ts';
 import { objectNamed } from '../object-id.ts';
-import { PlantCopy, readPlant } from '../registry/plant-copy.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { Alerts } from './alert/alerts.ts';
 import { BatchOwner, BatteryDemands } from './command/batch-owner.ts';

@@ -5,8 +5,8 @@
 import type { BatteryLimit } from '../../protocol/asset.ts';
 import type { EmergencyType, ScheduleStatus } from '../../protocol/enums.ts';
 import type { SiteConfig } from '../../protocol/site-config.ts';
+import type { SubDevice } from '../../registry/plant-copy.ts';
 import type { Turn } from '../object/turn.ts';
-import type { SubDevice } from '../registry/plant-copy.ts';
 
 export interface ServingDevice {
   id: string;

@@ -1,7 +1,7 @@
 /** Builds the view of a site that the rules see, once a turn. */
 import { LIMIT } from '../../protocol/limits.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { Turn } from '../object/turn.ts';
-import type { PlantCopy } from '../registry/plant-copy.ts';
 import type { BatteryDemands } from './command/batch-owner.ts';
 import type { ConfigurationState } from './config/state.ts';
 import type { Devices } from './device/devices.ts';

@@ -6,9 +6,9 @@ import { PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
 import { RegistryRows } from '#workerd/registry-rows.ts';
 import { describe, expect, test } from '#workerd/worker-test.ts';
+import { dropOldAuditEvents } from '../../registry/audit.ts';
+import { countAttempt } from '../../registry/login-failures.ts';
 import { keepHouse } from '../../worker/lifecycle/housekeeping.ts';
-import { dropOldAuditEvents } from '../../worker/registry/audit.ts';
-import { countAttempt } from '../../worker/registry/login-failures.ts';
 
 const DAY_MS = 86_400_000;
 const WINDOW_MS = 15 * 60_000;

@@ -13,8 +13,8 @@ import { Site } from '../../durable-objects/site.ts';
 import { Vhost } from '../../durable-objects/vhost.ts';
 import type { Page } from '../../protocol/page.ts';
 import type { SubDeviceRecord } from '../../protocol/plant-record.ts';
+import { createSubDevice } from '../../registry/sub-devices.ts';
 import { announceDue } from '../../worker/lifecycle/registry-change.ts';
-import { createSubDevice } from '../../worker/registry/sub-devices.ts';
 
 const QUEUED = { status: 'QUEUED' };
 const NOWHERE = { status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' };

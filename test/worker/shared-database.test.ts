@@ -11,8 +11,8 @@ import { stopClock } from '#workerd/site-clock.ts';
 import { Team } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { changeOrganization } from '../../worker/registry/organizations.ts';
-import { deletePlant } from '../../worker/registry/plants.ts';
+import { changeOrganization } from '../../registry/organizations.ts';
+import { deletePlant } from '../../registry/plants.ts';
 
 const LEAST = 5;
 

@@ -1,11 +1,11 @@
 /** Computes the verdicts of an export again, from its readings [C-13.4]. */
 
-import type { SubDevice } from '../../durable-objects/registry/plant-copy.ts';
 import { type MeasuredSample, measuredBy, timeOf } from '../../durable-objects/site/plan/measure.ts';
 import { judge, settlingTimeMs, spansOf, verdictAtMs } from '../../durable-objects/site/plan/verdict.ts';
 import { parseCommand, type SiteSetpoint } from '../../protocol/command.ts';
 import type { ExportedCommand, ExportHead } from '../../protocol/export.ts';
 import { parseInstant } from '../../protocol/ids.ts';
+import type { SubDevice } from '../../registry/plant-copy.ts';
 import { differs } from './judgement.ts';
 
 const DAY_MS = 24 * 60 * 60_000;

@@ -6,13 +6,13 @@ import type { Context } from 'hono';
 import type { SiteStub } from '../../durable-objects/env.ts';
 import type { DeviceTemplateRecord } from '../../protocol/device-template.ts';
 import type { AssetType } from '../../protocol/enums.ts';
+import { findTemplate } from '../../registry/device-templates.ts';
+import { type DeviceRow, findDevice } from '../../registry/devices.ts';
+import { findPlant, isPlantOf, type PlantRow } from '../../registry/plants.ts';
 import type { AppContext, Tenant } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { deviceAfterMove } from '../lifecycle/device-move.ts';
 import { siteById } from '../lifecycle/device-site.ts';
-import { findTemplate } from '../registry/device-templates.ts';
-import { type DeviceRow, findDevice } from '../registry/devices.ts';
-import { findPlant, isPlantOf, type PlantRow } from '../registry/plants.ts';
 
 /** Whether the caller may see the plant. A caller without allowedPlantIds sees all plants. */
 export function maySee({ allowedPlantIds }: Pick<Tenant, 'allowedPlantIds'>, plantId: string): boolean {

@@ -1,8 +1,8 @@
 /** Client addresses: the address of a request, and whether an API key may be used from it [C-4.2]. */
 import type { Context } from 'hono';
 import { isInRanges, networkOf } from '../../protocol/address-range.ts';
+import type { Place } from '../../registry/sessions.ts';
 import type { AppContext } from '../env.ts';
-import type { Place } from '../registry/sessions.ts';
 
 const MAX_AGENT_CHARS = 200;
 

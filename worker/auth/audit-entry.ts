@@ -1,7 +1,7 @@
 /** Creates the audit entry of a request's action [C-8.4]. */
 import type { Context } from 'hono';
-import type { Actor, AuditEntry } from '../../durable-objects/registry/entries.ts';
 import type { AuditEventName } from '../../protocol/audit-names.ts';
+import type { Actor, AuditEntry } from '../../registry/entries.ts';
 import type { AppContext } from '../env.ts';
 import { addressOf } from './address.ts';
 

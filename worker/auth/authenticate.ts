@@ -4,11 +4,11 @@
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import { markUsed } from '../../durable-objects/registry/writes.ts';
+import { type ApiKey, findApiKey } from '../../registry/key-lookup.ts';
+import { findSession, type SessionMembership } from '../../registry/sessions.ts';
+import { markUsed } from '../../registry/writes.ts';
 import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden, unauthorized } from '../http/error-response.ts';
-import { type ApiKey, findApiKey } from '../registry/key-lookup.ts';
-import { findSession, type SessionMembership } from '../registry/sessions.ts';
 import { readAccessCookie } from './access-cookie.ts';
 import { addressOf, isAllowedAddress } from './address.ts';
 import { verifyAccessToken } from './session-tokens.ts';

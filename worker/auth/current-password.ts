@@ -4,9 +4,9 @@
  */
 import type { Context } from 'hono';
 import { LIMIT } from '../../protocol/limits.ts';
+import { dropAttempts } from '../../registry/login-failures.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
-import { dropAttempts } from '../registry/login-failures.ts';
 import { turnToHash } from './hash-turn.ts';
 import { requireUnlockedSession, sessionNetwork, waiterOf } from './lock.ts';
 import { shareOfWork, verifyPassword } from './password.ts';

@@ -10,12 +10,12 @@ import { isUuid } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
+import type { ApiKey } from '../../registry/key-lookup.ts';
+import type { SessionMembership } from '../../registry/sessions.ts';
 import type { AppContext, Tenant, User } from '../env.ts';
 import { ApiError, forbidden } from '../http/error-response.ts';
 import { parseBody } from '../http/json-body.ts';
 import { requireRate, requireShare } from '../http/rate.ts';
-import type { ApiKey } from '../registry/key-lookup.ts';
-import type { SessionMembership } from '../registry/sessions.ts';
 import {
   keyTenant,
   memberTenant,

@@ -2,8 +2,8 @@
 import type { Context } from 'hono';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { BrowserAnswer, LoginAnswer } from '../../protocol/user.ts';
+import { membershipsOf, type UserRow, userRecordOf } from '../../registry/users.ts';
 import type { AppContext } from '../env.ts';
-import { membershipsOf, type UserRow, userRecordOf } from '../registry/users.ts';
 import { setAccessCookie, setRefreshCookie } from './access-cookie.ts';
 import { signAccessToken, signRefreshToken } from './session-tokens.ts';
 

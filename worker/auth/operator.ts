@@ -3,8 +3,8 @@
  * the operator can create organizations for other people, and set ceilings [C-14.1], [C-14.2].
  */
 import type { Context } from 'hono';
-import type { Actor } from '../../durable-objects/registry/entries.ts';
 import { equalText, sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import type { Actor } from '../../registry/entries.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { requireUser } from './authenticate.ts';

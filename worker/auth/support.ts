@@ -6,10 +6,10 @@
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { SUPPORT_TOKEN_PREFIX } from '../../protocol/support.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import { findSupport } from '../../registry/support-sessions.ts';
 import type { AppContext, Tenant } from '../env.ts';
 import { forbidden, unauthorized } from '../http/error-response.ts';
-import { writeAudit } from '../registry/audit.ts';
-import { findSupport } from '../registry/support-sessions.ts';
 import { addressOf } from './address.ts';
 import { SAFE_METHODS } from './authenticate.ts';
 import { bearerOf } from './operator.ts';

@@ -4,9 +4,9 @@
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { writeAudits } from '../../registry/audit.ts';
+import { membershipsOf } from '../../registry/users.ts';
 import type { AppContext } from '../env.ts';
-import { writeAudits } from '../registry/audit.ts';
-import { membershipsOf } from '../registry/users.ts';
 import { addressOf } from './address.ts';
 
 export type UserEvent =

@@ -3,10 +3,10 @@
  * alerts that began or ended since, so that a rule that fires at many plants floods nobody.
  */
 import { formatInstant } from '../../protocol/ids.ts';
+import { addressesOf, type DueAlert, dueAlerts, queueAlertMails } from '../../registry/alert-mails.ts';
 import type { Env } from '../env.ts';
 import { mailRow } from '../mail/outbox.ts';
 import { alertMail } from '../mail/texts.ts';
-import { addressesOf, type DueAlert, dueAlerts, queueAlertMails } from '../registry/alert-mails.ts';
 
 const ALERTS_PER_ROUND = 500;
 /** A mail lists this many alerts, and the number of the others. */

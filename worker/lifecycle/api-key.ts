@@ -6,13 +6,11 @@
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../protocol/api-key.ts';
 import type { ConnectionTest, Sight } from '../../protocol/api-key-record.ts';
 import { fullQueueName } from '../../protocol/routing-keys.ts';
 import { type ApiKeyScope, getsEvents, hasVhost } from '../../protocol/scopes.ts';
-import type { Env } from '../env.ts';
 import {
   type ApiKeyRow,
   activateKey,
@@ -21,9 +19,11 @@ import {
   prepareProbe,
   revokeKey,
   strandedKeys,
-} from '../registry/api-keys.ts';
-import { writeAudit } from '../registry/audit.ts';
-import type { RegistryChange } from '../registry/changes.ts';
+} from '../../registry/api-keys.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import type { RegistryChange } from '../../registry/changes.ts';
+import type { AuditEntry } from '../../registry/entries.ts';
+import type { Env } from '../env.ts';
 import { pastFence } from './backup.ts';
 import { probe } from './probe.ts';
 

@@ -7,8 +7,8 @@ import { type BackupRpc, FENCED, RELOADS } from '../../durable-objects/backup-rp
 import type { SiteStub } from '../../durable-objects/env.ts';
 import { causesOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
+import { deviceStates } from '../../registry/sealed.ts';
 import type { Env } from '../env.ts';
-import { deviceStates } from '../registry/sealed.ts';
 
 export interface BackupObject {
   object: 'plant' | 'key';

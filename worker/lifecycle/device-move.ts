@@ -5,11 +5,11 @@
  */
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import type { RegistryChange } from '../../registry/changes.ts';
+import { beginMove, devicesOnTheWay, finishMove } from '../../registry/device-moves.ts';
+import { type DeviceRow, findDialingDevice } from '../../registry/devices.ts';
+import type { AuditEntry } from '../../registry/entries.ts';
 import type { Env } from '../env.ts';
-import type { RegistryChange } from '../registry/changes.ts';
-import { beginMove, devicesOnTheWay, finishMove } from '../registry/device-moves.ts';
-import { type DeviceRow, findDialingDevice } from '../registry/devices.ts';
 import { siteById, siteIdOf } from './device-site.ts';
 
 const MOVES_PER_ROUND = 10;

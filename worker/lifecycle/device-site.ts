@@ -2,8 +2,8 @@
 
 import type { SiteStub } from '../../durable-objects/env.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
+import type { DeviceRow } from '../../registry/devices.ts';
 import type { Env } from '../env.ts';
-import type { DeviceRow } from '../registry/devices.ts';
 
 export function siteIdOf({ id, plantId }: Pick<DeviceRow, 'id' | 'plantId'>): string {
   return plantId ?? id;

@@ -4,12 +4,9 @@
  * and the fingerprint of a new certificate before a client receives them.
  */
 import type { SiteStub } from '../../durable-objects/env.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../durable-objects/registry/writes.ts';
 import { signDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import type { ProvisioningPackage } from '../../protocol/device-record.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { Env } from '../env.ts';
 import {
   type CredentialColumns,
   claimProvisioning,
@@ -17,8 +14,11 @@ import {
   noteCredentials,
   releaseClaim,
   replaceCertificate,
-} from '../registry/device-credentials.ts';
-import { type DeviceRow, findDevice } from '../registry/devices.ts';
+} from '../../registry/device-credentials.ts';
+import { type DeviceRow, findDevice } from '../../registry/devices.ts';
+import type { AuditEntry } from '../../registry/entries.ts';
+import { writeRegistry } from '../../registry/writes.ts';
+import type { Env } from '../env.ts';
 import { pastFence } from './backup.ts';
 import { type IssuedCertificate, issueCertificate } from './device-certificate.ts';
 import { packageOf } from './device-package.ts';

@@ -3,17 +3,17 @@
  * sessions of suspended organizations, erases deleted ones, and deletes expired rows.
  */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { dropOldTokens } from '../../registry/accounts.ts';
+import { dropOldAlerts } from '../../registry/alerts.ts';
+import { dropOldAuditEvents } from '../../registry/audit.ts';
+import { dropOldInvitations } from '../../registry/invitations.ts';
+import { dropOldFailures } from '../../registry/login-failures.ts';
+import { dropOldShares } from '../../registry/mails.ts';
+import { dropExpiredSessions } from '../../registry/sessions.ts';
+import { dropOldSupport } from '../../registry/support-sessions.ts';
+import { dropUnproved } from '../../registry/unproved.ts';
 import type { Env } from '../env.ts';
 import { deliverMails } from '../mail/outbox.ts';
-import { dropOldTokens } from '../registry/accounts.ts';
-import { dropOldAlerts } from '../registry/alerts.ts';
-import { dropOldAuditEvents } from '../registry/audit.ts';
-import { dropOldInvitations } from '../registry/invitations.ts';
-import { dropOldFailures } from '../registry/login-failures.ts';
-import { dropOldShares } from '../registry/mails.ts';
-import { dropExpiredSessions } from '../registry/sessions.ts';
-import { dropOldSupport } from '../registry/support-sessions.ts';
-import { dropUnproved } from '../registry/unproved.ts';
 import { mailAlerts } from './alert-mails.ts';
 import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';

@@ -4,8 +4,8 @@
  * repeated in the next round.
  */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
+import { deleteRest, deleteRows, findRemains, onlineWithoutPlant } from '../../registry/organization-end.ts';
 import type { Env } from '../env.ts';
-import { deleteRest, deleteRows, findRemains, onlineWithoutPlant } from '../registry/organization-end.ts';
 import { discardVhost } from './api-key.ts';
 import { siteById, siteOf } from './device-site.ts';
 

@@ -8,9 +8,9 @@
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
+import { dueChanges, type RegistryChange, storeTargetsLeft, type Target } from '../../registry/changes.ts';
 import type { AppContext, Env } from '../env.ts';
 import { unavailable } from '../http/error-response.ts';
-import { dueChanges, type RegistryChange, storeTargetsLeft, type Target } from '../registry/changes.ts';
 
 const AT_ONCE = 50;
 /**

@@ -11,20 +11,20 @@ import {
   removeCertificates,
   removePassword,
   restoreEmail,
-} from '../registry/after-restore.ts';
-import { changeSight, findKeyOf } from '../registry/api-keys.ts';
-import type { RegistryChange } from '../registry/changes.ts';
-import { deleteTemplate } from '../registry/device-templates.ts';
-import { deleteDevice, findDialingDevice } from '../registry/devices.ts';
-import { changeRole, findMember, removeMember } from '../registry/members.ts';
-import { markDeleted, setSuspended } from '../registry/organization-end.ts';
-import { findAnyOrganization } from '../registry/organizations.ts';
-import { deletePlant } from '../registry/plants.ts';
-import { deleteSubDevice } from '../registry/sub-devices.ts';
-import { releaseUser } from '../registry/unproved.ts';
-import { deleteUser, onlyAdminOf } from '../registry/user-end.ts';
-import { findUser } from '../registry/users.ts';
-import { deleteWebhook, findWebhook } from '../registry/webhooks.ts';
+} from '../../registry/after-restore.ts';
+import { changeSight, findKeyOf } from '../../registry/api-keys.ts';
+import type { RegistryChange } from '../../registry/changes.ts';
+import { deleteTemplate } from '../../registry/device-templates.ts';
+import { deleteDevice, findDialingDevice } from '../../registry/devices.ts';
+import { changeRole, findMember, removeMember } from '../../registry/members.ts';
+import { markDeleted, setSuspended } from '../../registry/organization-end.ts';
+import { findAnyOrganization } from '../../registry/organizations.ts';
+import { deletePlant } from '../../registry/plants.ts';
+import { deleteSubDevice } from '../../registry/sub-devices.ts';
+import { releaseUser } from '../../registry/unproved.ts';
+import { deleteUser, onlyAdminOf } from '../../registry/user-end.ts';
+import { findUser } from '../../registry/users.ts';
+import { deleteWebhook, findWebhook } from '../../registry/webhooks.ts';
 import { revokeApiKey } from './api-key.ts';
 import { forgetDevice } from './device.ts';
 import type { Repair, RepairLine } from './restored-objects.ts';

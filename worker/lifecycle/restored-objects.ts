@@ -5,16 +5,16 @@
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../durable-objects/registry/writes.ts';
 import type { SiteStanding, VhostStanding } from '../../durable-objects/standing-rpc.ts';
 import type { AuditEventName } from '../../protocol/audit-names.ts';
+import { devicesOf, keysInUse, organizationsAmong } from '../../registry/after-restore.ts';
+import { revokeKey } from '../../registry/api-keys.ts';
+import type { RegistryChange } from '../../registry/changes.ts';
+import type { AuditEntry } from '../../registry/entries.ts';
+import { setSuspended } from '../../registry/organization-end.ts';
+import { objectsAfter, type SealedObject } from '../../registry/sealed.ts';
+import { writeRegistry } from '../../registry/writes.ts';
 import type { Env } from '../env.ts';
-import { devicesOf, keysInUse, organizationsAmong } from '../registry/after-restore.ts';
-import { revokeKey } from '../registry/api-keys.ts';
-import type { RegistryChange } from '../registry/changes.ts';
-import { setSuspended } from '../registry/organization-end.ts';
-import { objectsAfter, type SealedObject } from '../registry/sealed.ts';
 
 /** What was done with one thing, or why a person must do it. */
 export interface RepairLine {

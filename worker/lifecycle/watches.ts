@@ -3,8 +3,8 @@ import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
 import { type Watcher, watchesName } from '../../durable-objects/watches-rpc.ts';
+import { memberIds } from '../../registry/members.ts';
 import type { AppContext, Env } from '../env.ts';
-import { memberIds } from '../registry/members.ts';
 
 const AT_ONCE = 50;
 

@@ -2,21 +2,21 @@
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
-import { nameOf, REASON_TEXTS } from '../../durable-objects/registry/webhook-status.ts';
 import { base64 } from '../../durable-objects/secrets/base64.ts';
 import { countOfVersions, SecretBox } from '../../durable-objects/secrets/secret-box.ts';
 import type { WebhookAnswer, WebhookQuestion } from '../../protocol/webhook.ts';
-import type { Env } from '../env.ts';
-import { mailRow } from '../mail/outbox.ts';
-import { webhookDisabledMail } from '../mail/texts.ts';
-import type { RegistryChange } from '../registry/changes.ts';
+import type { RegistryChange } from '../../registry/changes.ts';
+import { nameOf, REASON_TEXTS } from '../../registry/webhook-status.ts';
 import {
   adminsOf,
   dueWebhookMails,
   queueWebhookMails,
   replaceSealed,
   sealedWebhooks,
-} from '../registry/webhooks.ts';
+} from '../../registry/webhooks.ts';
+import type { Env } from '../env.ts';
+import { mailRow } from '../mail/outbox.ts';
+import { webhookDisabledMail } from '../mail/texts.ts';
 
 const SECRET_BYTES = 32;
 const MAILS_PER_ROUND = 100;

@@ -6,16 +6,10 @@ import { type ClientDial, DIAL_HEADER, refusalResponse, stateRefusal } from '../
 import type { PartnerRefusal } from '../../durable-objects/metrics/families.ts';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { objectNamed } from '../../durable-objects/object-id.ts';
-import {
-  type RefusedConnection,
-  writeRefusedConnection,
-} from '../../durable-objects/registry/audit-events.ts';
 import { apiKeyPrefix } from '../../protocol/api-key.ts';
 import { type BridgeProof, PROBE_HEADER } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
-import { isAllowedAddress } from '../auth/address.ts';
-import type { AppContext } from '../env.ts';
-import { count } from '../metrics/counts.ts';
+import { type RefusedConnection, writeRefusedConnection } from '../../registry/audit-events.ts';
 import {
   findKeyByPrefix,
   type JudgedKey,
@@ -23,8 +17,11 @@ import {
   type KeyRefusal,
   organizationOfKey,
   takeProbe,
-} from '../registry/key-lookup.ts';
-import { organizationOfSlug } from '../registry/organizations.ts';
+} from '../../registry/key-lookup.ts';
+import { organizationOfSlug } from '../../registry/organizations.ts';
+import { isAllowedAddress } from '../auth/address.ts';
+import type { AppContext } from '../env.ts';
+import { count } from '../metrics/counts.ts';
 import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
 const STATE_TEXTS: Record<Exclude<KeyRefusal, 'unknown key'>, string> = {

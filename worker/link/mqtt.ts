@@ -10,11 +10,11 @@ import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { verifyDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import { isUuid } from '../../protocol/ids.ts';
 import { type BridgeProof, LINK_PATHS } from '../../protocol/link/proof.ts';
+import { noteUsedCertificate } from '../../registry/device-credentials.ts';
+import { type DialingDevice, findDialingDevice } from '../../registry/devices.ts';
 import type { AppContext } from '../env.ts';
 import { siteIdOf, siteOf } from '../lifecycle/device-site.ts';
 import { count } from '../metrics/counts.ts';
-import { noteUsedCertificate } from '../registry/device-credentials.ts';
-import { type DialingDevice, findDialingDevice } from '../registry/devices.ts';
 import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
 /** Result of a credential check: when the credential was issued and expires, or why it is refused. */

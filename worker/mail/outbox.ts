@@ -5,13 +5,10 @@
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
-import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { SecretBox } from '../../durable-objects/secrets/secret-box.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { AppContext, Env } from '../env.ts';
-import { unavailable } from '../http/error-response.ts';
-import { requireNetworkShare } from '../http/rate.ts';
-import { writeAudit } from '../registry/audit.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import type { AuditEntry } from '../../registry/entries.ts';
 import {
   claimMail,
   dropMail,
@@ -22,7 +19,10 @@ import {
   NO_LANE,
   postponeMail,
   takeShare,
-} from '../registry/mails.ts';
+} from '../../registry/mails.ts';
+import type { AppContext, Env } from '../env.ts';
+import { unavailable } from '../http/error-response.ts';
+import { requireNetworkShare } from '../http/rate.ts';
 import { mailFault } from './settings.ts';
 import type { Mail } from './texts.ts';
 import { type Transport, transportOf } from './transport.ts';

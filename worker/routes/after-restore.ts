@@ -7,6 +7,8 @@ import * as z from 'zod';
 import { EVENTS_PER_REQUEST, savedEvent } from '../../protocol/after-restore.ts';
 import { auditPage } from '../../protocol/audit.ts';
 import { instant, parseInstant, uuid } from '../../protocol/ids.ts';
+import { endAccess, putBack, raiseVersions } from '../../registry/after-restore.ts';
+import { auditCursorOf, auditEventOf, pageAuditEvents } from '../../registry/audit.ts';
 import { auditEntryOf } from '../auth/audit-entry.ts';
 import type { AppContext } from '../env.ts';
 import { longPageOf } from '../http/long-page.ts';
@@ -15,8 +17,6 @@ import { announceLater } from '../lifecycle/registry-change.ts';
 import { applyEvent } from '../lifecycle/restored-events.ts';
 import { applyObjects, type Repair, type RepairLine } from '../lifecycle/restored-objects.ts';
 import { recheckStreams } from '../lifecycle/watches.ts';
-import { endAccess, putBack, raiseVersions } from '../registry/after-restore.ts';
-import { auditCursorOf, auditEventOf, pageAuditEvents } from '../registry/audit.ts';
 import { route } from '../route.ts';
 
 const OPERATOR = { door: 'operator' } as const;

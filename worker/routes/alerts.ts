@@ -19,16 +19,6 @@ import {
 import { ceilingsOf } from '../../protocol/ceilings.ts';
 import { uuid } from '../../protocol/ids.ts';
 import { longPageSchema } from '../../protocol/page.ts';
-import { requireDevice, requirePlant } from '../auth/access.ts';
-import { auditEntry } from '../auth/audit-entry.ts';
-import type { Who } from '../auth/door.ts';
-import { requireRole } from '../auth/rank.ts';
-import type { AppContext } from '../env.ts';
-import { ApiError, conflict, forbidden, invalidBody, limitReached } from '../http/error-response.ts';
-import { longPageOf } from '../http/long-page.ts';
-import { idParameter, instantParameter, longPageParameters } from '../http/query.ts';
-import { siteById } from '../lifecycle/device-site.ts';
-import { announce } from '../lifecycle/registry-change.ts';
 import {
   type AlertRow,
   type AlertRuleRow,
@@ -43,8 +33,18 @@ import {
   pageAlerts,
   ruleCursorOf,
   ruleRecordOf,
-} from '../registry/alerts.ts';
-import { membersAmong } from '../registry/members.ts';
+} from '../../registry/alerts.ts';
+import { membersAmong } from '../../registry/members.ts';
+import { requireDevice, requirePlant } from '../auth/access.ts';
+import { auditEntry } from '../auth/audit-entry.ts';
+import type { Who } from '../auth/door.ts';
+import { requireRole } from '../auth/rank.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError, conflict, forbidden, invalidBody, limitReached } from '../http/error-response.ts';
+import { longPageOf } from '../http/long-page.ts';
+import { idParameter, instantParameter, longPageParameters } from '../http/query.ts';
+import { siteById } from '../lifecycle/device-site.ts';
+import { announce } from '../lifecycle/registry-change.ts';
 import { route } from '../route.ts';
 
 const READS_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:read' };

@@ -4,12 +4,12 @@ import type { Context } from 'hono';
 import { objectNamed } from '../../durable-objects/object-id.ts';
 import { apiKeyPatch, apiKeyRecord } from '../../protocol/api-key-record.ts';
 import { keyStatus } from '../../protocol/key-status.ts';
+import { apiKeyRecordOf, changeSight, findKeyOf, type KeyWithCreator } from '../../registry/api-keys.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { idParameter } from '../http/query.ts';
 import { announce } from '../lifecycle/registry-change.ts';
-import { apiKeyRecordOf, changeSight, findKeyOf, type KeyWithCreator } from '../registry/api-keys.ts';
 import { route } from '../route.ts';
 
 export const ORG_ADMIN = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true } as const;

@@ -22,6 +22,16 @@ import {
   isBrokerScope,
   mayConnect,
 } from '../../protocol/scopes.ts';
+import {
+  acknowledgeBundle,
+  apiKeyRecordOf,
+  isKey,
+  type KeyWithCreator,
+  pageApiKeys,
+} from '../../registry/api-keys.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import { listPlants } from '../../registry/plants.ts';
+import { someSubDevices } from '../../registry/sub-devices.ts';
 import { maySee } from '../auth/access.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
@@ -32,16 +42,6 @@ import { requireShare } from '../http/rate.ts';
 import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
 import { connectionBundle, restOrigin } from '../lifecycle/connection-bundle.ts';
 import { announceLater } from '../lifecycle/registry-change.ts';
-import {
-  acknowledgeBundle,
-  apiKeyRecordOf,
-  isKey,
-  type KeyWithCreator,
-  pageApiKeys,
-} from '../registry/api-keys.ts';
-import { writeAudit } from '../registry/audit.ts';
-import { listPlants } from '../registry/plants.ts';
-import { someSubDevices } from '../registry/sub-devices.ts';
 import { route } from '../route.ts';
 import { ORG_ADMIN, requireKeyOf } from './api-key-status.ts';
 

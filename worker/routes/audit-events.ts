@@ -5,9 +5,9 @@
 import * as z from 'zod';
 import { auditPage } from '../../protocol/audit.ts';
 import { AUDIT_EVENTS } from '../../protocol/audit-names.ts';
+import { auditCursorOf, auditEventOf, pageAuditEvents } from '../../registry/audit.ts';
 import { longPageOf } from '../http/long-page.ts';
 import { instantParameter, longPageParameters, requireRange } from '../http/query.ts';
-import { auditCursorOf, auditEventOf, pageAuditEvents } from '../registry/audit.ts';
 import { route } from '../route.ts';
 
 export const auditRoutes = [

@@ -6,12 +6,12 @@ import type { Context } from 'hono';
 import * as z from 'zod';
 import { MAX_PART_CHARS } from '../../durable-objects/backup-rpc.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import { findOwner } from '../../registry/sealed.ts';
 import { auditEntryOf } from '../auth/audit-entry.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError, conflict, invalidBody } from '../http/error-response.ts';
 import { type BackupObject, lowerFence, objectOf, raiseFence, settleDevices } from '../lifecycle/backup.ts';
-import { writeAudit } from '../registry/audit.ts';
-import { findOwner } from '../registry/sealed.ts';
 import { route } from '../route.ts';
 
 const OPERATOR = { door: 'operator' } as const;

@@ -6,9 +6,9 @@
 import type { AlertOperator } from '../../../protocol/alert.ts';
 import type { Alarm } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import type { AlertRule, PlantCopy } from '../../../registry/plant-copy.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { AlertRule, PlantCopy } from '../../registry/plant-copy.ts';
 import { alarmForKeys, alertRow, statusRow } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';
 import type { Journal, Reading } from '../telemetry/journal.ts';

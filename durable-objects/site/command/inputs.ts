@@ -10,7 +10,7 @@ import {
   type SiteConfig,
   UNLIMITED,
 } from '../../../protocol/site-config.ts';
-import type { SubDevice } from '../../registry/plant-copy.ts';
+import type { SubDevice } from '../../../registry/plant-copy.ts';
 import { mayName } from '../sight.ts';
 import type { ActiveEmergency, BatteryDemand, ServingDevice, SiteView } from '../site-view.ts';
 

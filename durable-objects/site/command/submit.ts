@@ -1,7 +1,8 @@
 /** Records the publishes of a key, or the command of a person, and returns what its sender needs to know. */
+
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turns } from '../../object/turn.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { OutboxEvent, SubmissionBatch, SubmitAnswer } from '../../rpc.ts';
 import { auditRow } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';

@@ -1,6 +1,6 @@
 /** Decides which device serves the site [C-2.4]. Pure. */
 
-import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
+import type { PlantCopy, SubDevice } from '../../../registry/plant-copy.ts';
 import type { SignalOrigin } from '../telemetry/snapshot.ts';
 import type { Devices } from './devices.ts';
 import type { DeviceRow } from './rows.ts';

@@ -3,11 +3,11 @@
  * programs use its identity. One row per device, because each login writes it.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { AuditEntry } from '../../../registry/entries.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { DeviceDial } from '../../dial.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { AuditEntry } from '../../registry/entries.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
 import { auditRow } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';
 

@@ -2,9 +2,10 @@
  * Where a site delivers. Each lane has one destination: a partner key's Vhost, or the registry (D1). A new kind of
  * destination is one class here and one line in `destinationOf`.
  */
+
+import { writeRegistry } from '../../../registry/writes.ts';
 import type { VhostStub } from '../../env.ts';
 import { Stubs } from '../../object/calls.ts';
-import { writeRegistry } from '../../registry/writes.ts';
 import type { PassingEvent } from '../../rpc.ts';
 import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event-rows.ts';
 import type { OutboxRow } from './rows.ts';

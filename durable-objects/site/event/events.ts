@@ -5,10 +5,10 @@
 import type { ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { EventKey, PlantCopy } from '../../../registry/plant-copy.ts';
 import type { OwnCounts } from '../../metrics/counts.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { EventKey, PlantCopy } from '../../registry/plant-copy.ts';
 import { type Violation, violationText } from '../refusal.ts';
 import { Fact, type SiteFact } from '../stored.ts';
 import {

@@ -1,8 +1,8 @@
 /** The outbox rows: events and changes still to be delivered to a key's Vhost or the registry (rule 5). */
 import type { EventKind } from '../../../protocol/routing-keys.ts';
+import type { RegistryWrite } from '../../../registry/entries.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { RegistryWrite } from '../../registry/entries.ts';
 
 export type OutboxRow = {
   sequence: number;

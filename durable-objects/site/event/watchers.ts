@@ -2,10 +2,10 @@
 import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { STREAM_HEADER, STREAM_LAST_HEADER, streamFilter } from '../../../protocol/link/stream.ts';
+import type { PlantRecord } from '../../../registry/plant-copy.ts';
 import { notFoundResponse, refusalResponse } from '../../dial.ts';
 import type { Streams } from '../../object/streams.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { PlantRecord } from '../../registry/plant-copy.ts';
 import type { PlantEvents } from './plant-events.ts';
 
 /**

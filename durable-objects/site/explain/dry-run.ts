@@ -4,10 +4,10 @@
  */
 import type { DryRunAnswer, PlanLevel } from '../../../protocol/dry-run.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { Asker } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { SubmissionBatch } from '../../rpc.ts';
 import type { Commands } from '../command/commands.ts';
 import { recording } from '../command/inputs.ts';

@@ -2,9 +2,9 @@
 import type * as z from 'zod';
 import type { exportedCommand, exportedPlan, exportedSample, exportHead } from '../../../protocol/export.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { ExportPart, ExportQuery } from '../../ask-rpc.ts';
 import type { Clock } from '../../object/clock.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { CommandRow, CommandRows } from '../command/rows.ts';
 import { stretches } from '../telemetry/read.ts';
 import type { TelemetryStore } from '../telemetry/store.ts';

@@ -5,10 +5,10 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
+import type { AuditEntry, RegistryWrite } from '../../../registry/entries.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import type { AuditEntry, RegistryWrite } from '../../registry/entries.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { DevicePack, NoncePlace, RefusedLogin, SecretRotation } from '../../rpc.ts';
 import { organizationOf, type SiteStanding } from '../../standing-rpc.ts';
 import type { Alerts } from '../alert/alerts.ts';

@@ -1,6 +1,6 @@
 /** Reads a site's power and registers from the journal, for a verdict [C-7.8]. */
 import { LIMIT } from '../../../protocol/limits.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { controllablePower, gridPower, gridRegisters } from '../telemetry/canonical.ts';
 import type { Journal } from '../telemetry/journal.ts';

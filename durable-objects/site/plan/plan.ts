@@ -6,10 +6,10 @@
 import { type Emergency, parseCommand, type SiteSetpoint } from '../../../protocol/command.ts';
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { BatteryDemands } from '../command/batch-owner.ts';
 import { type Commands, subjectOf } from '../command/commands.ts';
 import { actionOf } from '../command/kind/emergency.ts';

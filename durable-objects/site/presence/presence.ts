@@ -5,10 +5,10 @@
 import { REGISTERS } from '../../../protocol/asset.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { SiteConfig } from '../../../protocol/site-config.ts';
+import type { PlantCopy, SubDevice } from '../../../registry/plant-copy.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import type { Devices } from '../device/devices.ts';
 import type { DeviceRow } from '../device/rows.ts';
 import { isInFault } from '../device/serving.ts';

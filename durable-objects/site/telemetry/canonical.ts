@@ -13,7 +13,7 @@ import {
 } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { CanonicalTelemetry, DeviceSample, SiteSignal } from '../../../protocol/telemetry.ts';
-import type { SubDevice } from '../../registry/plant-copy.ts';
+import type { SubDevice } from '../../../registry/plant-copy.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** Signals that a device sample contains in addition to its power (spec: Device sample). */

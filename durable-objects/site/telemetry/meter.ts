@@ -7,7 +7,7 @@ import type { MeterRole, ReadingQuality } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { MeterEntry, MeterReading } from '../../../protocol/meter.ts';
-import type { SubDevice } from '../../registry/plant-copy.ts';
+import type { SubDevice } from '../../../registry/plant-copy.ts';
 
 /** The last value of one register at a given time. */
 export interface Heard {

@@ -2,7 +2,7 @@
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
-import type { PlantCopy } from '../../registry/plant-copy.ts';
+import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import { canonicalTelemetry } from './canonical.ts';
 import { stretches } from './read.ts';
 import { type Sample, Snapshot } from './snapshot.ts';

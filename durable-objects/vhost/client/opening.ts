@@ -5,10 +5,10 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { StreamFilter } from '../../../protocol/link/stream.ts';
+import { writeConnected, writeRefusedConnection } from '../../../registry/audit-events.ts';
 import { type ClientDial, refusalResponse, stateRefusal } from '../../dial.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
-import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
 import type { VhostParts } from '../parts.ts';
 
 /** Refuses a connection over the limit of the key (spec: Limits). It does not apply to the connection test of a key. */

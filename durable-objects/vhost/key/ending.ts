@@ -2,12 +2,13 @@
  * Writes the revocation of a key to D1 (rule 6). The Worker that requested the revocation also writes it, but
  * may fail first. Retried until D1 has it.
  */
+
+import type { AuditEntry } from '../../../registry/entries.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import type { AuditEntry } from '../../registry/entries.ts';
 
 /** Time for the Worker to write the revocation itself. */
 const FIRST_MS = 5_000;

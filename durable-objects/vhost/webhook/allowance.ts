@@ -3,8 +3,8 @@
  * one for all organizations together. An object of each counts, from which a Vhost takes a few posts at a time.
  */
 import { ceilingsOf } from '../../../protocol/ceilings.ts';
+import { hostOf } from '../../../registry/webhook-url.ts';
 import { reasonOf } from '../../object/reason.ts';
-import { hostOf } from '../../registry/webhook-url.ts';
 import type { RequestLease } from '../../request-counter-rpc.ts';
 
 /** A Vhost takes this part of a minute's posts at a time: few calls at a high ceiling, and little kept from other keys. */

@@ -9,8 +9,8 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DisabledReason, WebhookStatus } from '../../../protocol/webhook.ts';
+import type { WebhookCopy } from '../../../registry/organization-copy.ts';
 import type { JournalQuery } from '../../journal-rpc.ts';
-import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import type { JournalPage } from '../journal/journal.ts';
 import type { JournalEvent } from '../journal/line.ts';
 import { LONGEST_MS, pauseMs } from './retry.ts';

@@ -1,8 +1,8 @@
 /** The messages of a webhook, and the secrets that sign them. */
 import { formatInstant } from '../../../protocol/ids.ts';
 import { TEST_TYPE, VERIFY_TYPE } from '../../../protocol/webhook.ts';
+import type { WebhookCopy } from '../../../registry/organization-copy.ts';
 import { reasonOf } from '../../object/reason.ts';
-import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import { bytesOf, randomToken } from '../../secrets/base64.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { JournalEvent } from '../journal/line.ts';

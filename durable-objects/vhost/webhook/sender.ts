@@ -1,8 +1,9 @@
 /** Signs a message of a webhook and posts it. Whatever goes wrong, an attempt has an outcome. */
+
+import type { WebhookCopy } from '../../../registry/organization-copy.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
-import type { WebhookCopy } from '../../registry/organization-copy.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import { openSecrets } from './message.ts';
 import { notPosted, type Posted, post, type WebhookMessage } from './post.ts';

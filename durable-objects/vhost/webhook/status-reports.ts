@@ -1,8 +1,9 @@
 /** Writes the changed status of webhooks to D1, until D1 has it. */
+
+import type { WebhookStatusChange } from '../../../registry/webhook-status.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
-import type { WebhookStatusChange } from '../../registry/webhook-status.ts';
 import type { Endpoint } from './endpoint.ts';
 
 const REPORT_MS = 5_000;

@@ -1,7 +1,5 @@
 /** Alert rules that tests write into the registry and report to its Sites, and the alerts that fired. */
 import { env } from 'cloudflare:workers';
-import type { AlertEntry } from '../../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type {
   AlertOperator,
   AlertRuleRequest,
@@ -9,7 +7,9 @@ import type {
   AlertStatus,
   AlertType,
 } from '../../../protocol/alert.ts';
-import { type AlertRuleRow, changeAlertRule, createAlertRule } from '../../../worker/registry/alerts.ts';
+import { type AlertRuleRow, changeAlertRule, createAlertRule } from '../../../registry/alerts.ts';
+import type { AlertEntry } from '../../../registry/entries.ts';
+import { writeRegistry } from '../../../registry/writes.ts';
 import { auditOf, done } from './commits.ts';
 import { changeNothing, changeRegistry, notifySite, type Step } from './registry-changes.ts';
 import { passTime, passUntilSent } from './site-clock.ts';

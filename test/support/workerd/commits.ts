@@ -1,8 +1,8 @@
 /** Commits to the registry without a request: the audit row, and the change that no object gets. */
 import { env } from 'cloudflare:workers';
-import type { AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import type { AuditEventName } from '../../../protocol/audit-names.ts';
-import { type RegistryChange, storeTargetsLeft } from '../../../worker/registry/changes.ts';
+import { type RegistryChange, storeTargetsLeft } from '../../../registry/changes.ts';
+import type { AuditEntry } from '../../../registry/entries.ts';
 import type { Organization } from './world.ts';
 
 /** Makes the audit row of an action of the organization's admin, for a target. */

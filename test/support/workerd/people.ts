@@ -2,9 +2,9 @@
 import { env } from 'cloudflare:workers';
 import type { Role } from '../../../protocol/enums.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
+import { openSession } from '../../../registry/sessions.ts';
+import { findUser, registerUser, type UserRow } from '../../../registry/users.ts';
 import { signAccessToken, signRefreshToken } from '../../../worker/auth/session-tokens.ts';
-import { openSession } from '../../../worker/registry/sessions.ts';
-import { findUser, registerUser, type UserRow } from '../../../worker/registry/users.ts';
 import { anonymous, bodyOf, type Call, Client } from './client.ts';
 import { done } from './commits.ts';
 import { runSql } from './d1.ts';

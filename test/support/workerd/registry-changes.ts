@@ -1,12 +1,12 @@
 /** Changes of an admin in D1, each with a registry version, and their delivery to the objects. */
 import { env } from 'cloudflare:workers';
 import type { OrganizationChange } from '../../../protocol/organization.ts';
-import { revokeKey as revokeInRegistry } from '../../../worker/registry/api-keys.ts';
-import { commitChange, type RegistryChange } from '../../../worker/registry/changes.ts';
-import { deleteDevice, pageDevices } from '../../../worker/registry/devices.ts';
-import { changeOrganization } from '../../../worker/registry/organizations.ts';
-import { deletePlant } from '../../../worker/registry/plants.ts';
-import { changeSubDevice, deleteSubDevice, listSubDevicesOf } from '../../../worker/registry/sub-devices.ts';
+import { revokeKey as revokeInRegistry } from '../../../registry/api-keys.ts';
+import { commitChange, type RegistryChange } from '../../../registry/changes.ts';
+import { deleteDevice, pageDevices } from '../../../registry/devices.ts';
+import { changeOrganization } from '../../../registry/organizations.ts';
+import { deletePlant } from '../../../registry/plants.ts';
+import { changeSubDevice, deleteSubDevice, listSubDevicesOf } from '../../../registry/sub-devices.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
 import { type Organization, type Plant, registerSubDevice, siteOf, vhostOf } from './world.ts';
 

@@ -1,5 +1,5 @@
 /** The input of the rules as plain data, so that tests of the rules need no object. */
-import type { SubDevice } from '../../../durable-objects/registry/plant-copy.ts';
+
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { deviceCommandKind } from '../../../durable-objects/site/command/kind/device-command.ts';
 import type { JudgedItem, Kind } from '../../../durable-objects/site/command/kind/kind.ts';
@@ -11,6 +11,7 @@ import type { AssetType, ScheduleStatus } from '../../../protocol/enums.ts';
 import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
+import type { SubDevice } from '../../../registry/plant-copy.ts';
 
 export interface FactsOptions {
   subDevices?: readonly SubDevice[];

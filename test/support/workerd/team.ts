@@ -15,7 +15,7 @@ import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { changeRole, listMembers, removeMember } from '../../../worker/registry/members.ts';
+import { changeRole, listMembers, removeMember } from '../../../registry/members.ts';
 import type { Issued } from './certificates.ts';
 import { KeyClient } from './client.ts';
 import { auditOf } from './commits.ts';

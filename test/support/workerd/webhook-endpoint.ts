@@ -1,6 +1,5 @@
 /** The delivery to one webhook without an object: a test ends each attempt, and the journal is a list of numbers. */
 import type { JournalQuery } from '../../../durable-objects/journal-rpc.ts';
-import type { WebhookCopy } from '../../../durable-objects/registry/organization-copy.ts';
 import type { JournalPage } from '../../../durable-objects/vhost/journal/journal.ts';
 import {
   type Begun,
@@ -9,6 +8,7 @@ import {
   type Outcome,
 } from '../../../durable-objects/vhost/webhook/endpoint.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
+import type { WebhookCopy } from '../../../registry/organization-copy.ts';
 
 export const START_MS = Date.parse('2030-03-05T12:00:00.000Z');
 export const URL_A = 'https://a.example.com/hook';

@@ -6,13 +6,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers';
 import { beforeEach, expect, vi } from 'vitest';
 import type { WebhookAnswer, WebhookQuestion, WebhookRequest } from '../../../protocol/webhook.ts';
+import { changeWebhook, createWebhook, deleteWebhook, findWebhook } from '../../../registry/webhooks.ts';
 import { newSecret, sealSecret } from '../../../worker/lifecycle/webhook.ts';
-import {
-  changeWebhook,
-  createWebhook,
-  deleteWebhook,
-  findWebhook,
-} from '../../../worker/registry/webhooks.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
 import { runSql } from './d1.ts';
 import { hand } from './outbox-events.ts';

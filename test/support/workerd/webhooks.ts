@@ -3,11 +3,11 @@
 import { env } from 'cloudflare:workers';
 import { createHmac } from 'node:crypto';
 import { expect, vi } from 'vitest';
-import type { AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../../protocol/webhook.ts';
+import type { AuditEntry } from '../../../registry/entries.ts';
+import { createWebhook } from '../../../registry/webhooks.ts';
 import { newSecret, sealSecret } from '../../../worker/lifecycle/webhook.ts';
-import { createWebhook } from '../../../worker/registry/webhooks.ts';
 import { bodyOf, type Call, type KeyClient } from './client.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
 import { countOf } from './d1.ts';

@@ -10,14 +10,14 @@ import type { AssetType, AuthMethod, DeviceType, MeterRole } from '../../../prot
 import { organizationChange } from '../../../protocol/organization.ts';
 import { type ApiKeyScope, getsEvents, hasVhost } from '../../../protocol/scopes.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
+import { type ApiKeyRow, activateKey, insertKey } from '../../../registry/api-keys.ts';
+import { createDevice as registerDevice } from '../../../registry/devices.ts';
+import { changeOrganization } from '../../../registry/organizations.ts';
+import { createPlant as registerPlant } from '../../../registry/plants.ts';
+import { createSubDevice } from '../../../registry/sub-devices.ts';
+import { registerUser } from '../../../registry/users.ts';
 import { revokeApiKey } from '../../../worker/lifecycle/api-key.ts';
 import { provisionDevice } from '../../../worker/lifecycle/device.ts';
-import { type ApiKeyRow, activateKey, insertKey } from '../../../worker/registry/api-keys.ts';
-import { createDevice as registerDevice } from '../../../worker/registry/devices.ts';
-import { changeOrganization } from '../../../worker/registry/organizations.ts';
-import { createPlant as registerPlant } from '../../../worker/registry/plants.ts';
-import { createSubDevice } from '../../../worker/registry/sub-devices.ts';
-import { registerUser } from '../../../worker/registry/users.ts';
 import { auditOf, done, markDelivered } from './commits.ts';
 
 export const ALL_VCP_SCOPES: ApiKeyScope[] = [

@@ -8,8 +8,8 @@ import { anonymous } from '#workerd/client.ts';
 import { done } from '#workerd/commits.ts';
 import { PASSWORD, uniqueEmail } from '#workerd/people.ts';
 import { expectError, it } from '#workerd/worker-test.ts';
+import { registerUser } from '../../../registry/users.ts';
 import { hashPassword } from '../../../worker/auth/password.ts';
-import { registerUser } from '../../../worker/registry/users.ts';
 
 /** Hashes that may follow each other before one has to wait [C-14.2]. */
 const FREE = 5;

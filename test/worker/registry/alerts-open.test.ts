@@ -1,8 +1,8 @@
 /** The lists of open alerts that pages of the console read again and again [C-9]. */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from '#workerd/worker-test.ts';
-import type { AlertFilter } from '../../../worker/registry/alerts.ts';
-import { pageAlerts } from '../../../worker/registry/alerts.ts';
+import type { AlertFilter } from '../../../registry/alerts.ts';
+import { pageAlerts } from '../../../registry/alerts.ts';
 
 const NOW = Date.now();
 const HOUR = 3_600_000;

@@ -1,7 +1,7 @@
 /** What an audit row keeps of its details [C-14.3]. */
 import { describe, expect, it } from 'vitest';
-import { AUDIT_DETAILS_BYTES, boundedDetails } from '../../../durable-objects/registry/audit-details.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
+import { AUDIT_DETAILS_BYTES, boundedDetails } from '../../../registry/audit-details.ts';
 
 const LONG = 'x'.repeat(300);
 const DIGEST = `sha256:${sha256Hex(JSON.stringify(LONG))}`;

@@ -1,7 +1,7 @@
 /** How a search of the audit events reads its rows [C-14.3]. */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from '#workerd/worker-test.ts';
-import { pageAuditEvents } from '../../../worker/registry/audit.ts';
+import { pageAuditEvents } from '../../../registry/audit.ts';
 
 type Query = Parameters<typeof pageAuditEvents>[2];
 

@@ -6,7 +6,7 @@ import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { IF_CHANGED, insertIf } from '../../../durable-objects/registry/insert-if.ts';
+import { IF_CHANGED, insertIf } from '../../../registry/insert-if.ts';
 
 const columns = {
   id: text('id').primaryKey(),

@@ -1,4 +1,4 @@
-/** The registry in D1 compared with migrations/schema.ts: the SQL was generated from it and is complete. */
+/** The registry in D1 compared with registry/schema.ts: the SQL was generated from it and is complete. */
 import { env } from 'cloudflare:workers';
 import { is } from 'drizzle-orm';
 import {
@@ -9,7 +9,7 @@ import {
   SQLiteTable,
 } from 'drizzle-orm/sqlite-core';
 import { describe, expect, it } from 'vitest';
-import * as schema from '../../../migrations/schema.ts';
+import * as schema from '../../../registry/schema.ts';
 
 const TABLES = Object.values(schema).filter((value) => is(value, SQLiteTable));
 const BY_NAME = TABLES.map((table) => [getTableConfig(table).name, getTableConfig(table)] as const);
@@ -43,7 +43,7 @@ function nameOf(column: IndexColumn): string {
 }
 
 describe('the registry', () => {
-  it('has the tables of migrations/schema.ts and no others [C-8.4]', async () => {
+  it('has the tables of registry/schema.ts and no others [C-8.4]', async () => {
     const { results } = await env.DB.prepare(
       `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'
          AND name <> 'd1_migrations' ORDER BY name`,
@@ -53,7 +53,7 @@ describe('the registry', () => {
 });
 
 describe.each(BY_NAME)('the table %s', (name, config) => {
-  it('the columns have the order, type, nullability, default and key of the schema (migrations/schema.ts)', async () => {
+  it('the columns have the order, type, nullability, default and key of the schema (registry/schema.ts)', async () => {
     const rows = await pragma<{
       name: string;
       type: string;
@@ -75,7 +75,7 @@ describe.each(BY_NAME)('the table %s', (name, config) => {
     );
   });
 
-  it('the indexes have the columns and uniqueness of the schema (migrations/schema.ts)', async () => {
+  it('the indexes have the columns and uniqueness of the schema (registry/schema.ts)', async () => {
     const indexes = await pragma<{ name: string; unique: number; origin: string }>('index_list', name);
     const found = await Promise.all(
       indexes
@@ -93,7 +93,7 @@ describe.each(BY_NAME)('the table %s', (name, config) => {
     expect(found.toSorted()).toEqual(wanted.toSorted());
   });
 
-  it('the foreign keys are those of the schema (migrations/schema.ts)', async () => {
+  it('the foreign keys are those of the schema (registry/schema.ts)', async () => {
     const found = await pragma<{ table: string; from: string; to: string }>('foreign_key_list', name);
     const wanted = config.foreignKeys.map((key) => {
       const { columns, foreignColumns, foreignTable } = key.reference();
@@ -102,7 +102,7 @@ describe.each(BY_NAME)('the table %s', (name, config) => {
     expect(found.map((key) => [key.from, key.table, key.to]).toSorted()).toEqual(wanted.toSorted());
   });
 
-  it('the checks have the name and text of the schema (migrations/schema.ts)', async () => {
+  it('the checks have the name and text of the schema (registry/schema.ts)', async () => {
     const text = await env.DB.prepare(`SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?`)
       .bind(name)
       .first<string>('sql');

@@ -24,13 +24,13 @@ describe('organizations', () => {
     await rows.expectRefused('organizations', UNIQUE, { slug: rows.organization.slug });
   });
 
-  it('the settings of an organization must be valid JSON (migrations/schema.ts)', async ({ rows }) => {
+  it('the settings of an organization must be valid JSON (registry/schema.ts)', async ({ rows }) => {
     await rows.expectTaken('organizations', { settings: '{}' }, { settings: '{"a":[1,null]}' });
     await rows.expectRefused('organizations', CHECK, { settings: '' }, { settings: '{' }, { settings: 'x' });
     await rows.expectRefused('organizations', NOT_NULL, { settings: null });
   });
 
-  it('an organization begins at registry version 1 (migrations/schema.ts)', async ({ rows }) => {
+  it('an organization begins at registry version 1 (registry/schema.ts)', async ({ rows }) => {
     const { id = '' } = await rows.insert('organizations');
     expect(await valueFrom('SELECT registry_version FROM organizations WHERE id = ?', id)).toBe(1);
     await rows.expectRefused('organizations', NOT_NULL, { registry_version: null });
@@ -171,7 +171,7 @@ describe('audit events', () => {
 });
 
 describe('registry changes', () => {
-  it('a change must have a unique id, and none of its fields may be null (worker/registry/changes.ts)', async ({
+  it('a change must have a unique id, and none of its fields may be null (registry/changes.ts)', async ({
     rows,
   }) => {
     const { id = '' } = await rows.insert('registry_changes');

@@ -1,6 +1,6 @@
 /** Which URLs a webhook may have [C-12.4]. */
 import { describe, expect, it } from 'vitest';
-import { webhookUrlFault } from '../../../durable-objects/registry/webhook-url.ts';
+import { webhookUrlFault } from '../../../registry/webhook-url.ts';
 
 const HTTPS = 'must begin with https://';
 const PORT = 'must have port 443 or 8443';

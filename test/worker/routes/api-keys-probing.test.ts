@@ -25,13 +25,8 @@ import type { Env } from '../../../durable-objects/env.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
 import type { Page } from '../../../protocol/page.ts';
+import { activateKey, deleteProbingKey, prepareProbe, strandedKeys } from '../../../registry/api-keys.ts';
 import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
-import {
-  activateKey,
-  deleteProbingKey,
-  prepareProbe,
-  strandedKeys,
-} from '../../../worker/registry/api-keys.ts';
 
 const STRANDED_MS = 2 * 60_000;
 const ADDRESS = '192.0.2.7';

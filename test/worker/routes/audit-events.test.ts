@@ -5,7 +5,6 @@ import { KEY_REQUEST, KEYS } from '#workerd/key-admin.ts';
 import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import { createDevice } from '#workerd/world.ts';
-import { writeConnected, writeRefusedConnection } from '../../../durable-objects/registry/audit-events.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { CreatedApiKey } from '../../../protocol/api-key-record.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
@@ -13,6 +12,7 @@ import type { InvitationRecord } from '../../../protocol/invitation.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
 import { UNLIMITED } from '../../../protocol/site-config.ts';
+import { writeConnected, writeRefusedConnection } from '../../../registry/audit-events.ts';
 
 const ADDRESS = '203.0.113.9';
 const CONFIG = { constraints: null, fallback: null, operatingMode: 'PEAK_SHAVING' };

@@ -8,7 +8,7 @@ import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, expectSameError, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
-import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
+import { dropExpiredSessions } from '../../../registry/sessions.ts';
 
 const LIFETIME_MS = 900_000;
 

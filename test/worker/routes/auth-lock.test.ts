@@ -5,7 +5,7 @@ import { anonymous } from '#workerd/client.ts';
 import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
 import { stopClock } from '#workerd/site-clock.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
-import { countAttempt } from '../../../worker/registry/login-failures.ts';
+import { countAttempt } from '../../../registry/login-failures.ts';
 
 const WRONG = 'not my password';
 const MOST = 10;

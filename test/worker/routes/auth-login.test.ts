@@ -9,7 +9,7 @@ import { send } from '#workerd/rest.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
-import { findSession, openSession } from '../../../worker/registry/sessions.ts';
+import { findSession, openSession } from '../../../registry/sessions.ts';
 
 const MOST_SESSIONS = 100;
 

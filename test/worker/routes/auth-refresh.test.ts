@@ -9,8 +9,8 @@ import { stopClock } from '#workerd/site-clock.ts';
 import { uniqueSlug } from '#workerd/team.ts';
 import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
+import { dropExpiredSessions } from '../../../registry/sessions.ts';
 import { signRefreshToken } from '../../../worker/auth/session-tokens.ts';
-import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
 
 const DAY_MS = 86_400_000;
 const LIFETIME_MS = 30 * DAY_MS;

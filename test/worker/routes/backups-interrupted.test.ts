@@ -8,8 +8,8 @@ import { setClock, stopClock } from '#workerd/site-clock.ts';
 import { numberOf } from '#workerd/site-rows.ts';
 import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { siteOf } from '#workerd/world.ts';
+import { dueChanges } from '../../../registry/changes.ts';
 import { announceDue } from '../../../worker/lifecycle/registry-change.ts';
-import { dueChanges } from '../../../worker/registry/changes.ts';
 
 const REASON = { reason: 'the account was taken over' };
 

@@ -10,8 +10,8 @@ import type { DeviceTemplateRecord } from '../../../protocol/device-template.ts'
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { SYSTEM_TEMPLATES, systemTemplateId } from '../../../protocol/system-template.ts';
-import { changeDevice, createDevice, findDevice } from '../../../worker/registry/devices.ts';
-import { changeSubDevice, createSubDevice } from '../../../worker/registry/sub-devices.ts';
+import { changeDevice, createDevice, findDevice } from '../../../registry/devices.ts';
+import { changeSubDevice, createSubDevice } from '../../../registry/sub-devices.ts';
 
 const REBOOT = {
   action: 'REBOOT',

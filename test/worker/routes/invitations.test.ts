@@ -10,7 +10,7 @@ import { createOrganization } from '#workerd/world.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import type { Role } from '../../../protocol/enums.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
-import { dropOldInvitations } from '../../../worker/registry/invitations.ts';
+import { dropOldInvitations } from '../../../registry/invitations.ts';
 
 const DAY_MS = 86_400_000;
 const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];

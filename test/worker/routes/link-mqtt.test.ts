@@ -9,9 +9,9 @@ import { openLink, telemetryMessage } from '#workerd/links.ts';
 import { TOKEN_PUBLIC_KEY } from '#workerd/tokens.ts';
 import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import { createDevice, siteOf } from '#workerd/world.ts';
-import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { STATE_HEADER } from '../../../protocol/link/proof.ts';
+import { writeRegistry } from '../../../registry/writes.ts';
 
 /** Changes the status in D1, and not in the Site. */
 async function setStatus(deviceId: string, status: string): Promise<void> {

@@ -19,8 +19,8 @@ import { Vhost } from '../../../durable-objects/vhost.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { Page } from '../../../protocol/page.ts';
+import { activateKey } from '../../../registry/api-keys.ts';
 import { eraseRemains } from '../../../worker/lifecycle/organization-end.ts';
-import { activateKey } from '../../../worker/registry/api-keys.ts';
 
 const REASON = { reason: 'the account was taken over' };
 

@@ -7,7 +7,7 @@ import { auditRows } from '#workerd/door.ts';
 import { watchRegistry } from '#workerd/registry-reads.ts';
 import type { Team } from '#workerd/team.ts';
 import { expect, it } from '#workerd/worker-test.ts';
-import { deletePlant } from '../../../worker/registry/plants.ts';
+import { deletePlant } from '../../../registry/plants.ts';
 
 const CONFIG = { constraints: null, fallback: null, operatingMode: 'STANDARD' };
 

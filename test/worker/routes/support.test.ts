@@ -13,9 +13,9 @@ import type { AuditEvent } from '../../../protocol/audit.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { SupportSession } from '../../../protocol/support.ts';
+import { dropUnproved } from '../../../registry/unproved.ts';
+import { registerUser } from '../../../registry/users.ts';
 import { ROUTES } from '../../../worker/app.ts';
-import { dropUnproved } from '../../../worker/registry/unproved.ts';
-import { registerUser } from '../../../worker/registry/users.ts';
 
 const REASON = 'Ticket 4711: no telemetry';
 

@@ -12,8 +12,8 @@ import {
   randomEan,
   type SubDeviceOptions,
 } from '#workerd/world.ts';
-import { writeRegistry } from '../../../durable-objects/registry/writes.ts';
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
+import { writeRegistry } from '../../../registry/writes.ts';
 
 interface PlantSummary {
   id: string;

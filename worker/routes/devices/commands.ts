@@ -12,13 +12,13 @@ import { parseInstant, uuid } from '../../../protocol/ids.ts';
 import { boundedFaults } from '../../../protocol/issue.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { templateOfDevice } from '../../../registry/device-templates.ts';
 import { requireDeviceAfterMove } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
-import { templateOfDevice } from '../../registry/device-templates.ts';
 import { route } from '../../route.ts';
 
 const MAX_NAMES_CHARS = 300;

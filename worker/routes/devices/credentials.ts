@@ -15,6 +15,7 @@ import {
 } from '../../../protocol/device-record.ts';
 import type { DeviceStatus } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
+import { type DeviceRow, deviceRecordOf, findDialingDevice } from '../../../registry/devices.ts';
 import { requireDevice, requireDeviceAfterMove } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
@@ -36,7 +37,6 @@ import {
 import { CertificateRequestError } from '../../lifecycle/device-certificate.ts';
 import { certificateFields, hasListener, trustedBy } from '../../lifecycle/device-package.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
-import { type DeviceRow, deviceRecordOf, findDialingDevice } from '../../registry/devices.ts';
 import { route } from '../../route.ts';
 import { MANAGES_DEVICES } from './devices.ts';
 

@@ -13,6 +13,17 @@ import { uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { longPageSchema } from '../../../protocol/page.ts';
 import { deletion } from '../../../protocol/plant-record.ts';
+import { templateOfDevice, templatesOfPlant } from '../../../registry/device-templates.ts';
+import {
+  changeDevice,
+  createDevice,
+  type DeviceRow,
+  deleteDevice,
+  deviceCursorOf,
+  deviceRecordOf,
+  pageDevices,
+} from '../../../registry/devices.ts';
+import { assetTypeOfDevice } from '../../../registry/sub-devices.ts';
 import {
   deviceNotFound,
   plantNotFound,
@@ -34,17 +45,6 @@ import { moveDevice } from '../../lifecycle/device-move.ts';
 import { siteOf } from '../../lifecycle/device-site.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import { templateHints } from '../../lifecycle/template-hints.ts';
-import { templateOfDevice, templatesOfPlant } from '../../registry/device-templates.ts';
-import {
-  changeDevice,
-  createDevice,
-  type DeviceRow,
-  deleteDevice,
-  deviceCursorOf,
-  deviceRecordOf,
-  pageDevices,
-} from '../../registry/devices.ts';
-import { assetTypeOfDevice } from '../../registry/sub-devices.ts';
 import { route } from '../../route.ts';
 
 const READS_DEVICES: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };

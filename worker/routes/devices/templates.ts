@@ -13,19 +13,19 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { deletion } from '../../../protocol/plant-record.ts';
 import { systemTemplate } from '../../../protocol/system-template.ts';
-import { requireTemplate, templateNotFound } from '../../auth/access.ts';
-import { auditEntry } from '../../auth/audit-entry.ts';
-import type { Who } from '../../auth/door.ts';
-import type { AppContext } from '../../env.ts';
-import { ApiError, limitReached } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
 import {
   changeTemplate,
   createTemplate,
   deleteTemplate,
   pageTemplates,
   usesOf,
-} from '../../registry/device-templates.ts';
+} from '../../../registry/device-templates.ts';
+import { requireTemplate, templateNotFound } from '../../auth/access.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import type { Who } from '../../auth/door.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError, limitReached } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
 import { route } from '../../route.ts';
 
 const READS_TEMPLATES: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };

@@ -3,13 +3,13 @@ import type { Context } from 'hono';
 import type { SiteStub } from '../../../durable-objects/env.ts';
 import { includesRole } from '../../../protocol/enums.ts';
 import { siteConfig, siteConfigRequest } from '../../../protocol/site-config.ts';
+import { writeAudit } from '../../../registry/audit.ts';
 import { requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
-import { writeAudit } from '../../registry/audit.ts';
 import { route } from '../../route.ts';
 
 const LIMITS = { maxChargeKw: 50, maxDischargeKw: 50, minSocPercent: 10, maxSocPercent: 95 };

@@ -5,13 +5,13 @@ import type { ExportPart } from '../../../durable-objects/ask-rpc.ts';
 import type { SiteStub } from '../../../durable-objects/env.ts';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { chainedText, EXPORT_TYPE, NO_LINE } from '../../../protocol/export.ts';
+import { writeAudit } from '../../../registry/audit.ts';
 import { requirePlant } from '../../auth/access.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import type { AppContext } from '../../env.ts';
 import { idParameter, instantParameter, requireRange, requireSpan } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
-import { writeAudit } from '../../registry/audit.ts';
 import { route } from '../../route.ts';
 
 const ADMIN: Who = { door: 'member', role: 'ADMIN' };

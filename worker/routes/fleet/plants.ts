@@ -12,13 +12,6 @@ import {
   plantRecord,
   plantRequest,
 } from '../../../protocol/plant-record.ts';
-import { plantNotFound, requirePlant } from '../../auth/access.ts';
-import { auditEntry } from '../../auth/audit-entry.ts';
-import type { Who } from '../../auth/door.ts';
-import { ApiError, forbidden, limitReached } from '../../http/error-response.ts';
-import { longPageOf } from '../../http/long-page.ts';
-import { idParameter, longPageParameters } from '../../http/query.ts';
-import { announce } from '../../lifecycle/registry-change.ts';
 import {
   changePlant,
   createPlant,
@@ -26,7 +19,14 @@ import {
   type PlantRow,
   pagePlants,
   plantCursorOf,
-} from '../../registry/plants.ts';
+} from '../../../registry/plants.ts';
+import { plantNotFound, requirePlant } from '../../auth/access.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import type { Who } from '../../auth/door.ts';
+import { ApiError, forbidden, limitReached } from '../../http/error-response.ts';
+import { longPageOf } from '../../http/long-page.ts';
+import { idParameter, longPageParameters } from '../../http/query.ts';
+import { announce } from '../../lifecycle/registry-change.ts';
 import { route } from '../../route.ts';
 
 export const READS_PLANTS: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };

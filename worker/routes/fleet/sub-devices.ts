@@ -15,17 +15,9 @@ import {
   subDeviceRecord,
   subDeviceRequest,
 } from '../../../protocol/plant-record.ts';
-import { plantNotFound, requirePlant, requireTemplateFor, templateNotFound } from '../../auth/access.ts';
-import { auditEntry } from '../../auth/audit-entry.ts';
-import type { Who } from '../../auth/door.ts';
-import type { AppContext } from '../../env.ts';
-import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
-import { siteById } from '../../lifecycle/device-site.ts';
-import { announce } from '../../lifecycle/registry-change.ts';
-import { writeAudit } from '../../registry/audit.ts';
-import { templateIdOf } from '../../registry/device-templates.ts';
-import type { SubDeviceRow } from '../../registry/plants.ts';
+import { writeAudit } from '../../../registry/audit.ts';
+import { templateIdOf } from '../../../registry/device-templates.ts';
+import type { SubDeviceRow } from '../../../registry/plants.ts';
 import {
   changeSubDevice,
   createSubDevice,
@@ -35,7 +27,15 @@ import {
   listSubDevicesOf,
   type SubDeviceRefusal,
   type Whose,
-} from '../../registry/sub-devices.ts';
+} from '../../../registry/sub-devices.ts';
+import { plantNotFound, requirePlant, requireTemplateFor, templateNotFound } from '../../auth/access.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import type { Who } from '../../auth/door.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
+import { siteById } from '../../lifecycle/device-site.ts';
+import { announce } from '../../lifecycle/registry-change.ts';
 import { route } from '../../route.ts';
 import { READS_PLANTS, WRITES_PLANTS } from './plants.ts';
 

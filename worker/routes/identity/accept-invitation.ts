@@ -11,6 +11,13 @@ import {
   invitationSummary,
 } from '../../../protocol/invitation.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import {
+  type Accepting,
+  acceptInvitation,
+  type FoundInvitation,
+  findByToken,
+} from '../../../registry/invitation-acceptance.ts';
+import { statusOf } from '../../../registry/invitations.ts';
 import { readAccessCookie } from '../../auth/access-cookie.ts';
 import { addressOf, placeOf } from '../../auth/address.ts';
 import { requireUser } from '../../auth/authenticate.ts';
@@ -21,13 +28,6 @@ import { hashPassword } from '../../auth/password.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody, unauthorized } from '../../http/error-response.ts';
 import { countRequest } from '../../http/rate.ts';
-import {
-  type Accepting,
-  acceptInvitation,
-  type FoundInvitation,
-  findByToken,
-} from '../../registry/invitation-acceptance.ts';
-import { statusOf } from '../../registry/invitations.ts';
 import { route } from '../../route.ts';
 
 const ANYBODY = { door: 'public' } as const;

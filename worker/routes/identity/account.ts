@@ -15,6 +15,19 @@ import {
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { success } from '../../../protocol/user.ts';
+import {
+  type AccountToken,
+  cancelEmailChange,
+  confirmEmailChange,
+  findEmailChange,
+  findToken,
+  isJustIssued,
+  issueToken,
+  proveEmail,
+  resetPassword,
+  type TokenPurpose,
+} from '../../../registry/accounts.ts';
+import { findUser, findUserByEmail } from '../../../registry/users.ts';
 import { requirePassword } from '../../auth/current-password.ts';
 import { turnToHash } from '../../auth/hash-turn.ts';
 import { waiterOf } from '../../auth/lock.ts';
@@ -33,19 +46,6 @@ import {
   sendQueued,
 } from '../../mail/outbox.ts';
 import { emailChangeMail, emailChangeNotice, passwordResetMail, verifyEmailMail } from '../../mail/texts.ts';
-import {
-  type AccountToken,
-  cancelEmailChange,
-  confirmEmailChange,
-  findEmailChange,
-  findToken,
-  isJustIssued,
-  issueToken,
-  proveEmail,
-  resetPassword,
-  type TokenPurpose,
-} from '../../registry/accounts.ts';
-import { findUser, findUserByEmail } from '../../registry/users.ts';
 import { route } from '../../route.ts';
 
 const ACCOUNT = { door: 'account' } as const;

@@ -14,6 +14,23 @@ import {
   success,
   userRecord,
 } from '../../../protocol/user.ts';
+import { organizationRecordOf } from '../../../registry/organizations.ts';
+import {
+  changePasswordHash,
+  endSession,
+  openSession,
+  type Refreshed,
+  refreshSession,
+} from '../../../registry/sessions.ts';
+import {
+  findUser,
+  findUserByEmail,
+  membershipsOf,
+  registerUser,
+  replaceHash,
+  type UserRow,
+  userRecordOf,
+} from '../../../registry/users.ts';
 import { deleteSessionCookies, readRefreshCookie } from '../../auth/access-cookie.ts';
 import { addressOf, placeOf } from '../../auth/address.ts';
 import { namedMembership, requireSameOrigin } from '../../auth/authenticate.ts';
@@ -29,23 +46,6 @@ import { ApiError, conflict, forbidden } from '../../http/error-response.ts';
 import { invalidParameter } from '../../http/query.ts';
 import { recheckStreams } from '../../lifecycle/watches.ts';
 import { requireMailShare, requireRoom } from '../../mail/outbox.ts';
-import { organizationRecordOf } from '../../registry/organizations.ts';
-import {
-  changePasswordHash,
-  endSession,
-  openSession,
-  type Refreshed,
-  refreshSession,
-} from '../../registry/sessions.ts';
-import {
-  findUser,
-  findUserByEmail,
-  membershipsOf,
-  registerUser,
-  replaceHash,
-  type UserRow,
-  userRecordOf,
-} from '../../registry/users.ts';
 import { route } from '../../route.ts';
 import { mailVerification } from './account.ts';
 

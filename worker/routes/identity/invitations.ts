@@ -1,7 +1,6 @@
 /** The routes by which admins create, list, send again and revoke the invitations of their organization [C-11.2]. */
 import type { Context } from 'hono';
 import * as z from 'zod';
-import type { Actor, AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import { randomToken } from '../../../durable-objects/secrets/base64.ts';
 import { ceilingsOf } from '../../../protocol/ceilings.ts';
 import type { Role } from '../../../protocol/enums.ts';
@@ -14,15 +13,7 @@ import {
 } from '../../../protocol/invitation.ts';
 import { memberRequest } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
-import { auditEntry, auditEntryOf } from '../../auth/audit-entry.ts';
-import { requireWithinRank } from '../../auth/rank.ts';
-import type { AppContext } from '../../env.ts';
-import { type ApiError, conflict } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
-import { tooMany } from '../../http/rate.ts';
-import { restOrigin } from '../../lifecycle/connection-bundle.ts';
-import { isMailOn, mailOrigin, mailRow, mayMail, requireRoom, sendQueued } from '../../mail/outbox.ts';
-import { invitationMail } from '../../mail/texts.ts';
+import type { Actor, AuditEntry } from '../../../registry/entries.ts';
 import {
   changePendingInvitation,
   createInvitation,
@@ -33,8 +24,17 @@ import {
   pageInvitations,
   renewInvitation,
   revokeInvitation,
-} from '../../registry/invitations.ts';
-import type { MailRow } from '../../registry/mails.ts';
+} from '../../../registry/invitations.ts';
+import type { MailRow } from '../../../registry/mails.ts';
+import { auditEntry, auditEntryOf } from '../../auth/audit-entry.ts';
+import { requireWithinRank } from '../../auth/rank.ts';
+import type { AppContext } from '../../env.ts';
+import { type ApiError, conflict } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
+import { tooMany } from '../../http/rate.ts';
+import { restOrigin } from '../../lifecycle/connection-bundle.ts';
+import { isMailOn, mailOrigin, mailRow, mayMail, requireRoom, sendQueued } from '../../mail/outbox.ts';
+import { invitationMail } from '../../mail/texts.ts';
 import { route } from '../../route.ts';
 import { invitationAlreadyAccepted, invitationNotFound } from './accept-invitation.ts';
 

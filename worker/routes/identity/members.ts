@@ -9,14 +9,20 @@ import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { type MemberRecord, memberRecord } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { roleChange, userRecord } from '../../../protocol/user.ts';
+import {
+  changeRole,
+  findMember,
+  listMembers,
+  type MemberRow,
+  removeMember,
+} from '../../../registry/members.ts';
+import { userRecordOf } from '../../../registry/users.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import { requireWithinRank } from '../../auth/rank.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict } from '../../http/error-response.ts';
 import { idParameter, pageParameters } from '../../http/query.ts';
 import { recheckStreams } from '../../lifecycle/watches.ts';
-import { changeRole, findMember, listMembers, type MemberRow, removeMember } from '../../registry/members.ts';
-import { userRecordOf } from '../../registry/users.ts';
 import { route } from '../../route.ts';
 
 const memberParameters = z.object({ id: uuid, userId: uuid });

@@ -8,11 +8,6 @@ import {
   organizationRequest,
 } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
-import { addressOf } from '../../auth/address.ts';
-import { auditEntry } from '../../auth/audit-entry.ts';
-import { ApiError, conflict, invalidBody } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
-import { announce } from '../../lifecycle/registry-change.ts';
 import {
   changeOrganization,
   createOrganization,
@@ -20,7 +15,12 @@ import {
   listOrganizations,
   type OrganizationRow,
   organizationRecordOf,
-} from '../../registry/organizations.ts';
+} from '../../../registry/organizations.ts';
+import { addressOf } from '../../auth/address.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import { ApiError, conflict, invalidBody } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
+import { announce } from '../../lifecycle/registry-change.ts';
 import { route } from '../../route.ts';
 
 export const organizationRoutes = [

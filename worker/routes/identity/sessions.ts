@@ -3,16 +3,16 @@ import * as z from 'zod';
 import { type SessionRecord, sessionRecord } from '../../../protocol/account.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { success } from '../../../protocol/user.ts';
-import { auditUser } from '../../auth/user-audit.ts';
-import { ApiError } from '../../http/error-response.ts';
-import { idParameter } from '../../http/query.ts';
-import { recheckStreams } from '../../lifecycle/watches.ts';
 import {
   listSessions,
   revokeOtherSessions,
   revokeSession,
   type SessionRow,
-} from '../../registry/sessions.ts';
+} from '../../../registry/sessions.ts';
+import { auditUser } from '../../auth/user-audit.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { idParameter } from '../../http/query.ts';
+import { recheckStreams } from '../../lifecycle/watches.ts';
 import { route } from '../../route.ts';
 
 const ACCOUNT = { door: 'account' } as const;

@@ -11,13 +11,13 @@ import {
 } from '../../../protocol/dead-letter.ts';
 import { uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { findKeyOf } from '../../../registry/api-keys.ts';
+import { writeAudit } from '../../../registry/audit.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, forbidden, unauthorized, unavailable } from '../../http/error-response.ts';
 import { integerParameter, invalidParameter } from '../../http/query.ts';
-import { findKeyOf } from '../../registry/api-keys.ts';
-import { writeAudit } from '../../registry/audit.ts';
 import { route } from '../../route.ts';
 
 const WHO: Who = { door: 'member', role: 'ADMIN', scope: 'vcp:read' };

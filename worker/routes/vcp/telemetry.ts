@@ -16,12 +16,12 @@ import {
   SPAN_MS,
   telemetryPoint,
 } from '../../../protocol/telemetry.ts';
+import { listPlants } from '../../../registry/plants.ts';
 import { maySee, requireSite } from '../../auth/access.ts';
 import { ApiError } from '../../http/error-response.ts';
 import { jsonList } from '../../http/json-stream.ts';
 import { instantParameter, invalidParameter, requireRange, requireSpan } from '../../http/query.ts';
 import { siteById } from '../../lifecycle/device-site.ts';
-import { listPlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
 import { siteRead } from './site-read.ts';
 import { siteParameters, VCP_READ } from './vcp-read.ts';

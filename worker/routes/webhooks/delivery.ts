@@ -10,14 +10,14 @@ import {
   webhookAttempts,
   webhookItem,
 } from '../../../protocol/webhook.ts';
+import { writeAudit } from '../../../registry/audit.ts';
+import { releaseUrl, reserveUrl } from '../../../registry/webhook-urls.ts';
+import { markEnabled, type OwnedWebhook, webhookRecordOf } from '../../../registry/webhooks.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict, invalidBody } from '../../http/error-response.ts';
 import { idParameter } from '../../http/query.ts';
 import { tooMany } from '../../http/rate.ts';
 import { askVhost } from '../../lifecycle/webhook.ts';
-import { writeAudit } from '../../registry/audit.ts';
-import { releaseUrl, reserveUrl } from '../../registry/webhook-urls.ts';
-import { markEnabled, type OwnedWebhook, webhookRecordOf } from '../../registry/webhooks.ts';
 import { route } from '../../route.ts';
 import {
   entryOf,

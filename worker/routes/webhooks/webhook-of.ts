@@ -3,13 +3,13 @@ import type { Context } from 'hono';
 import type { AuditEventName } from '../../../protocol/audit-names.ts';
 import { ceilingsOf } from '../../../protocol/ceilings.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { UrlTaken } from '../../../registry/webhook-urls.ts';
+import { findWebhook, type OwnedWebhook } from '../../../registry/webhooks.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError, conflict } from '../../http/error-response.ts';
 import { requireShare } from '../../http/rate.ts';
-import type { UrlTaken } from '../../registry/webhook-urls.ts';
-import { findWebhook, type OwnedWebhook } from '../../registry/webhooks.ts';
 
 export const ORG_ADMIN = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true } as const;
 /** For routes that begin with `requirePostRate`. */

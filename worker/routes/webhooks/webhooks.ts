@@ -2,7 +2,6 @@
 
 import type { Context } from 'hono';
 import * as z from 'zod';
-import { webhookUrlFaultIn } from '../../../durable-objects/registry/webhook-url.ts';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
@@ -16,21 +15,22 @@ import {
   webhookRecord,
   webhookRequest,
 } from '../../../protocol/webhook.ts';
-import { maySee } from '../../auth/access.ts';
-import type { AppContext } from '../../env.ts';
-import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
-import { idParameter, pageParameters } from '../../http/query.ts';
-import { announce, announceLater } from '../../lifecycle/registry-change.ts';
-import { newSecret, sealSecret } from '../../lifecycle/webhook.ts';
-import { type ApiKeyRow, findKeyOf } from '../../registry/api-keys.ts';
-import { listPlants } from '../../registry/plants.ts';
+import { type ApiKeyRow, findKeyOf } from '../../../registry/api-keys.ts';
+import { listPlants } from '../../../registry/plants.ts';
+import { webhookUrlFaultIn } from '../../../registry/webhook-url.ts';
 import {
   changeWebhook,
   createWebhook,
   deleteWebhook,
   pageWebhooks,
   webhookRecordOf,
-} from '../../registry/webhooks.ts';
+} from '../../../registry/webhooks.ts';
+import { maySee } from '../../auth/access.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError, conflict, invalidBody, limitReached } from '../../http/error-response.ts';
+import { idParameter, pageParameters } from '../../http/query.ts';
+import { announce, announceLater } from '../../lifecycle/registry-change.ts';
+import { newSecret, sealSecret } from '../../lifecycle/webhook.ts';
 import { route } from '../../route.ts';
 import {
   entryOf,

@@ -18,8 +18,8 @@ import { HOUR, MINUTE, passTime, passUntilSent, SECOND, START_MS, setClock } fro
 import { sendTelemetry } from '#workerd/site-devices.ts';
 import { evictSite, numberOf } from '#workerd/site-rows.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
-import type { RegistryWrite } from '../../../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../../../durable-objects/registry/writes.ts';
+import type { RegistryWrite } from '../../../../registry/entries.ts';
+import { writeRegistry } from '../../../../registry/writes.ts';
 
 async function newTimedSite(options: RuleOptions = {}) {
   const scene = await newRuledSite(options);

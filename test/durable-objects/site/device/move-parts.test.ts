@@ -13,8 +13,8 @@ import { dropOf } from '#workerd/site-secrets.ts';
 import { describe, expect, it } from '#workerd/site-test.ts';
 import { siteOf } from '#workerd/world.ts';
 import type { NonceUse } from '../../../../durable-objects/site/telemetry/replay.ts';
+import { findDialingDevice } from '../../../../registry/devices.ts';
 import { deviceAfterMove, finishMoves } from '../../../../worker/lifecycle/device-move.ts';
-import { findDialingDevice } from '../../../../worker/registry/devices.ts';
 
 const COUNT = 45_000;
 const PER_ROW = 1_000;

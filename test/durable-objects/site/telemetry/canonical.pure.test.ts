@@ -4,7 +4,6 @@
  */
 import { describe, expect, it } from 'vitest';
 import { NO_TELEMETRY, subDevice } from '#workerd/site-view.ts';
-import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
 import {
   canonicalTelemetry,
   controllablePower,
@@ -12,6 +11,7 @@ import {
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
 import { ASSET_TYPES, type AssetType, OPERATING_MODES } from '../../../../protocol/enums.ts';
 import { type CanonicalTelemetry, canonicalTelemetry as schema } from '../../../../protocol/telemetry.ts';
+import type { SubDevice } from '../../../../registry/plant-copy.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 

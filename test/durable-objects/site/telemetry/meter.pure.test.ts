@@ -1,11 +1,11 @@
 /** Meter readings: the registers of a plant's meters at a moment, and their quality [C-4.5], [C-4.6]. */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
-import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
 import { type Heard, meterReading } from '../../../../durable-objects/site/telemetry/meter.ts';
 import { REGISTERS } from '../../../../protocol/asset.ts';
 import { ASSET_TYPES } from '../../../../protocol/enums.ts';
 import { meterReading as schema } from '../../../../protocol/meter.ts';
+import type { SubDevice } from '../../../../registry/plant-copy.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 const MINUTE = 60_000;

@@ -1,9 +1,9 @@
 /** The quality of the canonical payload, which depends only on the signals that it shows [C-4.5]. */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
-import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
 import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
+import type { SubDevice } from '../../../../registry/plant-copy.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
