@@ -4,37 +4,15 @@
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { base64 } from './base64.ts';
-import { MAX_SHORT_CHARS, ShortHmac, shortSha256Hex } from './short-sha256.ts';
 
-const MAX_SHORT_KEY_BYTES = 64;
-/** Keys of which the hashed blocks are in memory. When there are so many, all are forgotten. */
-const MAX_KEYS = 1_000;
 const encoder = new TextEncoder();
-const known = new Map<string, ShortHmac>();
-const knownBytes = new WeakMap<Uint8Array, ShortHmac>();
 
 export function hmacHex(key: string | Uint8Array, text: string): string {
-  const short = text.length <= MAX_SHORT_CHARS ? shortHmac(key) : undefined;
-  return short ? short.hex(text) : createHmac('sha256', key).update(text).digest('hex');
+  return createHmac('sha256', key).update(text).digest('hex');
 }
 
 export function hmacBase64(key: Uint8Array, text: string): string {
   return base64(createHmac('sha256', key).update(text).digest());
-}
-
-/** Undefined for a key that is too long. */
-function shortHmac(key: string | Uint8Array): ShortHmac | undefined {
-  const found = typeof key === 'string' ? known.get(key) : knownBytes.get(key);
-  if (found) return found;
-  const bytes = typeof key === 'string' ? encoder.encode(key) : key;
-  if (bytes.length > MAX_SHORT_KEY_BYTES) return undefined;
-  const made = new ShortHmac(bytes);
-  if (typeof key !== 'string') knownBytes.set(key, made);
-  else {
-    if (known.size >= MAX_KEYS) known.clear();
-    known.set(key, made);
-  }
-  return made;
 }
 
 /** Constant-time comparison of two texts. */
@@ -49,7 +27,6 @@ export function verifyHmac(key: string | Uint8Array, text: string, mac: string):
 }
 
 export function sha256Hex(text: string): string {
-  if (text.length <= MAX_SHORT_CHARS) return shortSha256Hex(text);
   return createHash('sha256').update(text).digest('hex');
 }
 

@@ -51,6 +51,12 @@ export interface DeviceLinkHost {
   takeovers: SessionTakeovers;
 }
 
+/** What the frames of a batch are: `waiting` are the sequences of messages for which the rate has no room. */
+interface Judged {
+  findings: BatchFindings;
+  waiting: number[];
+}
+
 export class DeviceLink {
   readonly #host: DeviceLinkHost;
   readonly #rates = new DeviceRates();
@@ -112,35 +118,59 @@ export class DeviceLink {
 
   /** A batch of a valid session. Its answers are sent before anything else that follows from it. */
   #receive(socket: WebSocket, device: DeviceRow, frames: readonly DeviceLinkUp[], now: number): void {
-    const { turns, registry, devices, secrets, sessions, journal, feed, presence } = this.#host;
-    const wasLive = sessions.isLive(device.id, now);
-    sessions.noteFrame(device.id, now);
+    const judged = this.#judge(device, frames, now);
+    const session = this.#noteSession(device.id, frames, now);
+    this.#write(socket, device, judged, session.isBack, now);
+    this.#updatePresence(device.id, judged.findings, session.quietSinceMs, now);
+  }
 
-    // 1. judge each frame; nothing is written yet
+  /** Judges each frame; nothing is written yet. */
+  #judge(device: DeviceRow, frames: readonly DeviceLinkUp[], now: number): Judged {
+    const { secrets, journal } = this.#host;
     const findings = new BatchFindings({
       device,
       keys: (at) => secrets.keys(device, at),
       replay: journal.replay,
     });
     const waiting: number[] = [];
-    const quietSinceMs = sessions.quietSinceMs(device.id);
     for (const frame of frames) {
-      if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
-      else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
-      // The bridge sends this frame only to wake the site, whose agenda runs after the batch.
-      else if (frame.kind === 'no-publish') continue;
-      else if (frame.kind === 'foreign-topic')
+      // The session notes the first two; the bridge sends the third only to wake the site, whose agenda runs afterwards.
+      if (frame.kind === 'subscribed' || frame.kind === 'quiet' || frame.kind === 'no-publish') continue;
+      if (frame.kind === 'foreign-topic')
         findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
       else if (frame.kind === 'oversized') findings.drop('', { reason: 'SIZE', ...explainSize(frame.bytes) });
       else if (waiting.length > 0 || !this.#isWithinRate(device.id, frame, now)) waiting.push(frame.seq);
       else if (frame.kind === 'not-utf8') findings.dropEncoding(frame);
       else findings.take(frame, now);
     }
-    // The device has just subscribed, or it sends again after it seemed to be offline: it now gets the
-    // dispatches that waited for it.
-    const isBack = !wasLive && sessions.isLive(device.id, now);
+    return { findings, waiting };
+  }
 
-    // 2. write once; the answers are sent first
+  /**
+   * Notes what the batch says of its session. `isBack`: the device has just subscribed, or it sends again after it seemed
+   * to be offline. `quietSinceMs`: since when it was quiet before the batch.
+   */
+  #noteSession(deviceId: string, frames: readonly DeviceLinkUp[], now: number) {
+    const { sessions } = this.#host;
+    const wasLive = sessions.isLive(deviceId, now);
+    sessions.noteFrame(deviceId, now);
+    const quietSinceMs = sessions.quietSinceMs(deviceId);
+    for (const frame of frames) {
+      if (frame.kind === 'subscribed') sessions.setSubscribed(deviceId, frame.commands);
+      else if (frame.kind === 'quiet') sessions.setQuiet(deviceId, frame.quiet, now);
+    }
+    return { isBack: !wasLive && sessions.isLive(deviceId, now), quietSinceMs };
+  }
+
+  /** Writes what is valid, once. A device that is back gets the dispatches that waited for it. */
+  #write(
+    socket: WebSocket,
+    device: DeviceRow,
+    { findings, waiting }: Judged,
+    isBack: boolean,
+    now: number,
+  ): void {
+    const { turns, registry, devices, secrets, journal, feed } = this.#host;
     const isEventDue = findings.hasData && feed.isDue(now);
     const alerts = findings.hasData ? this.#host.alerts.judge(findings.entries, now) : undefined;
     turns.run((turn) => {
@@ -170,9 +200,17 @@ export class DeviceLink {
       )
         this.#host.dispatches.resume(turn, device.id, true);
     });
+  }
 
-    // 3. compute presence from the new values
-    const isQuietOther = sessions.quietSinceMs(device.id) !== quietSinceMs;
+  /** Computes the presence from the new values. */
+  #updatePresence(
+    deviceId: string,
+    findings: BatchFindings,
+    quietSinceMs: number | undefined,
+    now: number,
+  ): void {
+    const { turns, sessions, presence } = this.#host;
+    const isQuietOther = sessions.quietSinceMs(deviceId) !== quietSinceMs;
     if (findings.entries.length === 0 && !isQuietOther) return;
     if (isQuietOther || !findings.hasData || presence.isStale(now))
       turns.run((turn) => presence.update(turn));
