@@ -19,6 +19,10 @@ import { documentedRoutes } from '../../tools/reference/rest-calls/route-facts.t
 import { callsPage, errorsPage } from '../../tools/reference/rest-reference.ts';
 import { vectors } from '../../tools/reference/vectors.ts';
 
+const FOLDERS = [
+  ...['bridge', 'console', 'deploy', 'durable-objects', 'examples', 'protocol'],
+  ...['registry', 'test', 'tools', 'worker'],
+];
 const ALL_CALLS = [...CALLS, ...END_CALLS];
 const ROOT = join(import.meta.dirname, '..', '..');
 const DOCS = join(ROOT, 'docs');
@@ -81,8 +85,53 @@ function isServed(href: string, html: string, pages: Record<string, string>): bo
   return anchor === undefined || (target?.includes(` id="${anchor}"`) ?? false);
 }
 
+describe('the signpost of each top-level folder', () => {
+  const signposts = FOLDERS.map((folder): [string, string] => [
+    folder,
+    readFileSync(join(ROOT, folder, 'README.md'), 'utf8'),
+  ]);
+
+  it('is there', () => {
+    const ignored = ['dist', 'docs', 'node_modules', 'bench-results'];
+    const all = readdirSync(ROOT, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.') && !ignored.includes(entry.name))
+      .map(({ name }) => name);
+    expect(all.sort()).toEqual([...FOLDERS].sort());
+  });
+
+  it.each(signposts)('has at most twenty lines, and names what is there: %s', (folder, text) => {
+    expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(20);
+    const names = [...text.matchAll(/`([\w./-]+(?:\/|\.(?:tsx?|toml|yml|cfg|service|md)))`/g)];
+    const isMissing = (name: string) =>
+      [folder, '.', 'bridge/amqp', 'bridge/mqtt'].every((place) => !existsSync(join(ROOT, place, name)));
+    expect(names.map(([, name = '']) => name).filter(isMissing)).toEqual([]);
+  });
+});
+
+describe('where CONTRIBUTING says that a rule is', () => {
+  it('is a file or a folder', () => {
+    const text = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
+    const rows = [...text.matchAll(/^\|[^|\n]*\|[^|\n]*\| (`.*) \|$/gm)].map(([, cell = '']) => cell);
+    const missing = rows.flatMap((cell) => {
+      let folder = '';
+      return [...cell.matchAll(/`([\w./-]+\/|[\w./-]+\.tsx?)`/g)].flatMap(([, name = '']) => {
+        const places = ['', 'durable-objects', 'tools/reference/openapi', folder];
+        const found = places.find((place) => existsSync(join(ROOT, place, name)));
+        if (found === undefined) return [name];
+        folder = dirname(join(found, name));
+        return [];
+      });
+    });
+    expect(rows.length).toBeGreaterThan(60);
+    expect(missing).toEqual([]);
+  });
+});
+
 describe('the links of the documentation', () => {
-  const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(DOCS).map((name) => `docs/${name}`)];
+  const pages = [
+    ...['README.md', 'CONTRIBUTING.md', ...readdirSync(DOCS).map((name) => `docs/${name}`)],
+    ...FOLDERS.map((folder) => `${folder}/README.md`),
+  ];
 
   it.each(pages.filter((page) => page.endsWith('.md')))(
     'of %s lead to existing files and headings',
