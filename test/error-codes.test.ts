@@ -17,26 +17,26 @@ describe('each error code', () => {
     expect([CODES.length, ANSWERED.length, RESERVED.length]).toEqual([69, 61, 8]);
   });
 
-  it('that is answered is declared by a route, or its place is listed with the reason [C-10]', () => {
+  it('is declared by a route if it is answered, or its place is listed with the reason [C-10]', () => {
     const absent = ANSWERED.filter((code) => table[code].routes.length === 0 && !ELSEWHERE[code]);
     expect(absent).toEqual([]);
   });
 
-  it('whose place is listed is declared by no route', () => {
+  it('is declared by no route if its place is listed', () => {
     const listed = CODES.filter((code) => ELSEWHERE[code]);
     expect(listed.filter((code) => table[code].routes.length > 0)).toEqual([]);
   });
 
-  it('that is answered is asserted by its name in a suite of the Worker, the objects or the whole system', () => {
+  it('is asserted by its name if it is answered in a suite of the Worker, the objects or the whole system', () => {
     expect(ANSWERED.filter((code) => table[code].suites.length === 0)).toEqual([]);
   });
 
-  it('that is answered has a recorded example in the reference, or the reason why it has none', () => {
+  it('has a recorded example in the reference if it is answered, or the reason why it has none', () => {
     const shown = Object.keys(examples.errors);
     expect([...shown, ...Object.keys(NOT_SHOWN)].sort()).toEqual([...ANSWERED].sort());
   });
 
-  it('that is reserved is declared by no route and asserted by no suite [C-10]', () => {
+  it('is declared by no route if it is reserved and asserted by no suite [C-10]', () => {
     const used = RESERVED.filter((code) => table[code].routes.length + table[code].suites.length > 0);
     expect(used).toEqual([]);
   });

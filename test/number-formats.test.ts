@@ -112,13 +112,16 @@ describe.skipIf(!generators)(`generated types${generators ? '' : ` (skipped: ins
     ['JavaGenerator', (name: string) => new RegExp(`private (long|Long) ${name};`)],
     ['CSharpGenerator', (name: string) => new RegExp(`long\\??\\s+${name}`, 'i')],
     ['KotlinGenerator', (name: string) => new RegExp(`val ${name}: Long`)],
-  ] as const)('of %s hold a sequence and a time in milliseconds [C-15.8]', async (language, declaration) => {
-    for (const [document, schema, field] of WIDE) {
-      const models = await new (generators as Generators)[language]().generate(
-        flat(DOCUMENTS[document], schema),
-      );
-      const text = models.map(({ result }) => result).join('\n');
-      expect([schema, text]).toEqual([schema, expect.stringMatching(declaration(field))]);
-    }
-  });
+  ] as const)(
+    'hold, in %s, a sequence and a time in milliseconds [C-15.8]',
+    async (language, declaration) => {
+      for (const [document, schema, field] of WIDE) {
+        const models = await new (generators as Generators)[language]().generate(
+          flat(DOCUMENTS[document], schema),
+        );
+        const text = models.map(({ result }) => result).join('\n');
+        expect([schema, text]).toEqual([schema, expect.stringMatching(declaration(field))]);
+      }
+    },
+  );
 });

@@ -217,12 +217,15 @@ describe('rejected logins of devices at one address [C-3.11]', () => {
     expect(await guessed.device(ACCEPTED, 'e')).toBe('none');
   });
 
-  it('of at most two devices, even repeated, count against these devices', async ({ dials }) => {
+  it('count against their devices if these are at most two, even repeated', async ({ dials }) => {
     for (const device of ['a', 'b', 'a', 'a', 'b'])
       expect(await dials.device(REFUSED, device)).toBe('counted');
   });
 
-  it('of a fourth device count against no device for a minute', async ({ clock, guessed: dials }) => {
+  it('count against no device for a minute once a fourth device has one', async ({
+    clock,
+    guessed: dials,
+  }) => {
     expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
     await clock.pass(MINUTE_MS - 1);
     expect(await dials.device(REFUSED, 'e')).toBe('uncounted');
@@ -233,7 +236,10 @@ describe('rejected logins of devices at one address [C-3.11]', () => {
     expect(await dials.device(REFUSED, 'd')).toBe('counted');
   });
 
-  it('of five devices, one each half minute, still count against their devices', async ({ clock, dials }) => {
+  it('still count against their devices if five devices have one each half minute', async ({
+    clock,
+    dials,
+  }) => {
     for (const device of ['a', 'b', 'c', 'd', 'e']) {
       expect(await dials.device(REFUSED, device)).toBe('counted');
       await clock.pass(MINUTE_MS / 2);
@@ -246,14 +252,16 @@ describe('rejected logins of devices at one address [C-3.11]', () => {
     expect(await dials.device(REFUSED, 'a', 'another')).toBe('uncounted');
   });
 
-  it('of three devices make a repeated credential fail without a dial', async ({ guessed: dials }) => {
+  it('make a repeated credential fail without a dial, from three devices on', async ({ guessed: dials }) => {
     expect(await dials.device(ACCEPTED, 'a')).toBe('none');
     expect(await dials.device(ACCEPTED, 'a', 'new token')).toBe('uncounted');
     expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
     expect(await dials.device(REFUSED, 'd')).toBe('none');
   });
 
-  it('of three devices do not keep out a device with a valid token', async ({ guessed: dials }) => {
+  it('do not keep out a device with a valid token, even if three devices have some', async ({
+    guessed: dials,
+  }) => {
     for (let count = 0; count < 2 * LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.device(ACCEPTED, 'good')).toBe('uncounted');
   });
@@ -280,7 +288,7 @@ describe('rejected logins of devices at one address [C-3.11]', () => {
 describe('connection tests of keys', () => {
   const KNOWN = { ...REFUSED, isProbe: true } as Result;
 
-  it('with known nonces are not counted if they fail, and no failed login throttles them [C-14.6]', async ({
+  it('are not counted if they fail with known nonces, and no failed login throttles them [C-14.6]', async ({
     dials,
   }) => {
     for (let count = 0; count < 20 * LIMIT.refusedLoginsPerMinute; count++)
@@ -291,7 +299,7 @@ describe('connection tests of keys', () => {
     expect(await dials.probe(ACCEPTED)).toBe(true);
   });
 
-  it('with unknown nonces are rejected without a dial after 300 failures; other logins are not [C-14.6]', async ({
+  it('are rejected without a dial after 300 failures with unknown nonces; other logins are not [C-14.6]', async ({
     dials,
   }) => {
     for (let count = 0; count < 10 * LIMIT.refusedLoginsPerMinute; count++)

@@ -20,7 +20,7 @@ function errorOf(variables: Record<string, string | undefined>): string {
 }
 
 describe('the configuration', () => {
-  it('with only the required variables has the standard ports and the other defaults', () => {
+  it('has the standard ports and the other defaults with only the required variables', () => {
     expect(readConfig(GOOD)).toEqual({
       edgeUrl: 'https://edge.example',
       secret: 's'.repeat(32),

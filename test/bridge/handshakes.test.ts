@@ -112,7 +112,7 @@ describe('a failed TLS handshake', () => {
     await lines.expect('TLS handshake failed', { address: ADDRESS, reason: 'timeout' });
   });
 
-  it('of a client that closes without a byte, like a port scan, is counted and logged at debug level', async ({
+  it('is counted and logged at debug level if its client closes without a byte, like a port scan', async ({
     lines,
     bridge,
     failures,
@@ -138,7 +138,7 @@ describe('a failed TLS handshake', () => {
     });
   });
 
-  it('of each of twenty clients is logged with its own address', async ({ certificates, lines, shake }) => {
+  it('is logged with its own address for each of twenty clients', async ({ certificates, lines, shake }) => {
     const identity = await expired(certificates);
     const addresses = Array.from({ length: 20 }, (_, at) => `127.0.1.${at + 1}`);
     await Promise.all(addresses.map((address) => shake('mtls', identity, address)));

@@ -66,7 +66,7 @@ describe('a link', () => {
     ['a pong in bytes', Buffer.from(PONG)],
     ['a message that is too long', `[${' '.repeat(MAX_MESSAGE_CHARS)}]`],
   ] as const)(
-    'that receives %s closes with 4400 and delivers nothing to its owner (rule 1)',
+    'closes with 4400 when it receives %s, and delivers nothing to its owner (rule 1)',
     async ([_, message], { object, owner }) => {
       object.socket.send(message);
       expect((await object.untilClosed()).code).toBe(4400);
@@ -75,7 +75,10 @@ describe('a link', () => {
     },
   );
 
-  it('that receives 4 MiB closes with 1009 and delivers nothing to its owner', async ({ object, owner }) => {
+  it('closes with 1009 when it receives 4 MiB, and delivers nothing to its owner', async ({
+    object,
+    owner,
+  }) => {
     object.socket.on('error', () => {});
     object.socket.send('x'.repeat(4 * 1024 * 1024));
     expect((await object.untilClosed()).code).toBe(1009);

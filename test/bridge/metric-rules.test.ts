@@ -76,7 +76,9 @@ describe('each metric of a bridge', () => {
 });
 
 describe('a publish', () => {
-  it('of a partner is counted by its result, and timed unless it was refused', async ({ bridge }) => {
+  it('is counted by its result if a partner sends it, and timed unless it was refused', async ({
+    bridge,
+  }) => {
     const { peer, link } = await bridge.openPartner();
     await peer.openChannel(1);
     for (let count = 0; count < 3; count++) peer.write(publishFrames('x'));
@@ -97,7 +99,7 @@ describe('a publish', () => {
       .toBe(1);
   });
 
-  it('of a device is counted by its result and timed', async ({ bridge }) => {
+  it('is counted by its result and timed if a device sends it', async ({ bridge }) => {
     const { peer, link } = await bridge.openDevice();
     peer.write(publishPacket(`cpi/${DEVICE_ID}/telemetry`, '{}', { id: 1 }));
     await link.store();

@@ -121,7 +121,7 @@ describe('a connection of a proxy', () => {
     ['of no client', Buffer.from('PROXY UNKNOWN\r\n'), ADDRESS],
     ['of the proxy itself', binaryHeader('', { command: 0x20, family: 0 }), ADDRESS],
   ] as const)(
-    'with a header %s gets the address in the header, or the proxy’s if it has none',
+    'gets, with a header %s, the address in the header, or the proxy’s if it has none',
     async ([_, header, address], { listener }) => {
       expect(await listener.say('hello', header)).toBe('hello');
       expect(listener.messages).toEqual([{ address, text: 'hello' }]);
@@ -158,7 +158,7 @@ describe('a connection of a proxy', () => {
     ['another protocol', Buffer.from('GET / HTTP/1.1\r\n'), 'no PROXY header'],
     ['a header of UDP', binaryHeader(CLIENT, { family: 0x12 }), 'unsupported address family 12'],
     ['an endless line', Buffer.from(`PROXY TCP4 ${'1'.repeat(200)}`), 'header line longer than 107 bytes'],
-  ] as const)('with %s is closed and reported', async ([_, bytes, why], { listener }) => {
+  ] as const)('is closed and reported for %s', async ([_, bytes, why], { listener }) => {
     const socket = await listener.dial();
     socket.write(bytes);
     expect(await untilClosed(socket)).toBe('');
@@ -166,7 +166,7 @@ describe('a connection of a proxy', () => {
     expect(await listener.say('hello', HEADER)).toBe('hello');
   });
 
-  it('with an incomplete header is closed and reported after 5 s', async ({ clock, listener }) => {
+  it('is closed and reported after 5 s if its header is incomplete', async ({ clock, listener }) => {
     const socket = await listener.dial();
     const ended = untilClosed(socket);
     socket.write(HEADER.subarray(0, -1));
@@ -177,7 +177,7 @@ describe('a connection of a proxy', () => {
     expect(listener.rejections).toEqual([[ADDRESS, 'no complete header in time']]);
   });
 
-  it('that ends within its header is reported; one without a byte is not', async ({ listener }) => {
+  it('is reported if it ends within its header; one without a byte is not', async ({ listener }) => {
     const looking = await listener.dial();
     looking.end();
     await untilClosed(looking);
@@ -188,7 +188,7 @@ describe('a connection of a proxy', () => {
     expect(listener.rejections).toEqual([[ADDRESS, 'connection closed in the middle of the header']]);
   });
 
-  it('with a second header is closed', async ({ listener }) => {
+  it('is closed if it has a second header', async ({ listener }) => {
     const socket = await listener.dial();
     socket.write(Buffer.concat([HEADER, lineHeader('198.51.100.9')]));
     await untilClosed(socket);
@@ -203,7 +203,7 @@ describe('a connection of another host', () => {
   });
 
   it.for([lineHeader(CLIENT), HEADER])(
-    'with a PROXY header is closed like one with any other bytes that are not TLS',
+    'is closed with a PROXY header like one with any other bytes that are not TLS',
     async (header, { listener }) => {
       expect(await listener.say('hello', header, { from: OTHER_ADDRESS })).toBe('');
       const [first, second] = await Promise.all(

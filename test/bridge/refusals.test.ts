@@ -82,7 +82,7 @@ describe('a rejected partner', () => {
     },
   );
 
-  it('that is throttled is logged without a dial', async ({ lines, edge, bridge, rejectedCount }) => {
+  it('is logged without a dial if it is throttled', async ({ lines, edge, bridge, rejectedCount }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     for (let count = 0; count < 31; count++) await bridge.rejectedPartner();
     await vi.waitFor(async () => expect(await rejectedCount('amqp', 'throttled')).toBe(1));
@@ -94,7 +94,10 @@ describe('a rejected partner', () => {
     });
   });
 
-  it('with an empty user name is logged as malformed, without a user name', async ({ bridge, rejection }) => {
+  it('is logged as malformed, without a user name, if its user name is empty', async ({
+    bridge,
+    rejection,
+  }) => {
     const peer = await bridge.partner({ username: '' });
     peer.stream.destroy();
     const line = await rejection({
@@ -104,7 +107,7 @@ describe('a rejected partner', () => {
     expect(line).not.toHaveProperty('username');
   });
 
-  it('that is silent in its handshake is logged after 10 s', async ({ clock, bridge, rejection }) => {
+  it('is logged after 10 s if it is silent in its handshake', async ({ clock, bridge, rejection }) => {
     const peer = await bridge.partner();
     await peer.takeMethod(METHOD.connectionTune);
     await clock.pass(10_000);
@@ -113,7 +116,7 @@ describe('a rejected partner', () => {
     await rejection({ reason: 'timeout', username: 'acme', why: 'handshake timeout' });
   });
 
-  it('with a key or token as its user name is logged without it', async ({ lines, edge, bridge }) => {
+  it('is logged without its user name if that is a key or a token', async ({ lines, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     for (const username of [KEY, TOKEN, `a\u001b[2J\u202e${'x'.repeat(250)}`]) {
       await bridge.rejectedPartner({ username, password: 'acme' });
@@ -146,13 +149,13 @@ describe('a rejected device', () => {
     expect(lines.text).not.toContain(TOKEN);
   });
 
-  it('with a user name that is no UUID is logged as malformed', async ({ bridge, rejection }) => {
+  it('is logged as malformed if its user name is no UUID', async ({ bridge, rejection }) => {
     const peer = await bridge.device({ username: 'gateway-1' });
     expect(await peer.takeConnack()).toBe(4);
     await rejection({ username: 'gateway-1', reason: 'malformed' });
   });
 
-  it('with a foreign user name is logged with the name in its certificate', async ({
+  it('is logged with the name in its certificate if its user name is foreign', async ({
     certificates,
     edge,
     bridge,
@@ -180,7 +183,7 @@ describe('a rejected device', () => {
     ['another packet than CONNECT', publishPacket('t', '{}'), 'protocol', 'the first packet is not CONNECT'],
     ['an empty CONNECT', packet(PACKET.connect, 0), 'protocol', ''],
   ] as const)(
-    'that sends %s is logged once, with the reason protocol',
+    'is logged once, with the reason protocol, when it sends %s',
     async ([_, bytes, reason, why], { bridge, rejection }) => {
       const peer = await bridge.stranger();
       peer.write(bytes);
@@ -190,7 +193,7 @@ describe('a rejected device', () => {
     },
   );
 
-  it('that disconnects before its CONNECT is complete is logged at debug level', async ({
+  it('is logged at debug level if it disconnects before its CONNECT is complete', async ({
     lines,
     bridge,
     rejectedCount,
@@ -205,7 +208,7 @@ describe('a rejected device', () => {
 });
 
 describe('an open connection', () => {
-  it('of a partner is logged at its open and close, with the reason', async ({ lines, edge, bridge }) => {
+  it('is logged at its open and close, with the reason, for a partner', async ({ lines, edge, bridge }) => {
     const { peer, link } = await bridge.openPartner();
     const known = {
       protocol: 'amqp',
@@ -228,7 +231,7 @@ describe('an open connection', () => {
     expect(lines.of('client not connected')).toEqual([]);
   });
 
-  it('that a partner closes is logged with the reason client, after an invalid method with protocol', async ({
+  it('is logged with the reason client if a partner closes it, after an invalid method with protocol', async ({
     lines,
     bridge,
   }) => {
@@ -245,7 +248,7 @@ describe('an open connection', () => {
     }
   });
 
-  it('of a device is logged at its open and close, with the reason', async ({ lines, edge, bridge }) => {
+  it('is logged at its open and close, with the reason, for a device', async ({ lines, edge, bridge }) => {
     const { link } = await bridge.openDevice();
     const known = {
       protocol: 'mqtt',
@@ -259,7 +262,7 @@ describe('an open connection', () => {
     expect(await bridge.metric('connections_ended_total{protocol="mqtt",reason="taken-over"}')).toBe(1);
   });
 
-  it('of a device is logged with the reason protocol after a second CONNECT, timeout after silence', async ({
+  it('is logged for a device with the reason protocol after a second CONNECT, timeout after silence', async ({
     clock,
     lines,
     bridge,
@@ -272,7 +275,7 @@ describe('an open connection', () => {
     await lines.expect('connection closed', { reason: 'timeout', why: 'keep alive timeout' }, 2);
   });
 
-  it('that a stopping bridge closes is logged with the reason stopping', async ({ lines, bridge }) => {
+  it('is logged with the reason stopping if a stopping bridge closes it', async ({ lines, bridge }) => {
     const { peer } = await bridge.openPartner();
     await bridge.openDevice();
     const stopped = bridge.stopWithClients();

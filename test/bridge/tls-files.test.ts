@@ -204,7 +204,7 @@ describe('TLS files that change under a bridge', () => {
 const plainIt = it.extend('environment', ({ renewal }) => {
   return { ...pathsIn(renewal.folder), SITEWIRE_DEVICE_CA: undefined };
 });
-plainIt('without a device authority there is no expiry metric of it', async ({ bridge }) => {
+plainIt('have no expiry metric of a device authority that does not exist', async ({ bridge }) => {
   const page = await (await bridge.fetch('/metrics')).text();
   expect(page.match(/expiry_timestamp_seconds\{.*\}/g)).toEqual([
     'expiry_timestamp_seconds{certificate="server"}',

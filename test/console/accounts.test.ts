@@ -160,7 +160,7 @@ describe.skipIf(!HAS_BROWSER)('accounts', () => {
       .waitFor();
   });
 
-  it('of a new organization are led to the first site, device and key', async () => {
+  it('are led to the first site, device and key if their organization is new', async () => {
     const email = 'new@example.org';
     await fetch(`${stack.url}/api/v1/auth/register`, {
       method: 'POST',

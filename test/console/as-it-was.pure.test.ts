@@ -24,7 +24,7 @@ describe('a command', () => {
     expect(commandAt(ended, msOf(8))).toEqual(ended);
   });
 
-  it('that was rejected was so from the begin', () => {
+  it('was rejected from the beginning if it was rejected', () => {
     const rejected = { status: 'REJECTED', createdAt: at(0), rejectionCode: 'INVALID_COMMAND' } as Command;
     expect(commandAt(rejected, msOf(0))).toEqual(rejected);
   });

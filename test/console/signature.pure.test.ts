@@ -71,7 +71,7 @@ describe('the check of a signature', () => {
     ['no JSON', 'hello', ROUTING_KEY, 'unreadable'],
     ['a list', '[]', ROUTING_KEY, 'unreadable'],
     ['a name twice', '{"payload":1,"payload":2}', ROUTING_KEY, 'unreadable'],
-  ])('of %s says so', async (_name, text, routingKey, verdict) => {
+  ])('says so for %s', async (_name, text, routingKey, verdict) => {
     expect(await checkSignature(text, routingKey, KEY)).toMatchObject({ verdict });
   });
 });

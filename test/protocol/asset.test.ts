@@ -88,7 +88,7 @@ describe('the commands of a plant', () => {
     ],
     [['BESS', 'METER', 'FVE'], [...DEVICE_COMMAND_TYPES]],
   ] as [AssetType[], string[]][])(
-    "with the assets %j are %j, each once, in the spec's order (spec: Plant summary)",
+    "are, with the assets %j, %j, each once, in the spec's order (spec: Plant summary)",
     (types, commands) => {
       expect(supportedDeviceCommands(types)).toEqual(commands);
     },

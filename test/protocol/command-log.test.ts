@@ -117,7 +117,7 @@ describe('a result in the command log', () => {
     ['an unknown command', { command: 'REBOOT' }],
     ['an unknown code', { rejectionCode: 'OTHER' }],
     ['null for a code', { rejectionCode: null }],
-  ])('with %s is refused [C-7.5]', (_what, changes) => {
+  ])('is refused with %s [C-7.5]', (_what, changes) => {
     expect(acceptsResult(changes)).toBe(false);
   });
 });

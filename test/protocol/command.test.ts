@@ -392,7 +392,7 @@ describe('the window of an invalid payload', () => {
     ['DEVICE_COMMAND', window, {}],
     ['SCHEDULE', window, {}],
   ] as const)(
-    'of the type %s has only the times that are readable and that this type has [C-7.6]',
+    'has for the type %s only the times that are readable and that this type has [C-7.6]',
     (commandType, payload, expected) => {
       expect(statedWindow(commandType, JSON.stringify(payload))).toEqual(expected);
     },

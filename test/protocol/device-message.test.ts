@@ -46,7 +46,7 @@ describe('telemetry', () => {
     ['values at the bounds', '{"a":1e12,"b":-1e12}', { a: 1e12, b: -1e12 }],
     ['no signals', '{}', {}],
   ])(
-    'with %s keeps its values, and the signed text contains the data as it was sent [C-3.7]',
+    'keeps its values with %s, and the signed text contains the data as it was sent [C-3.7]',
     (_title, data, expected) => {
       const message = telemetry({ data });
       expect(message).toMatchObject({
@@ -79,7 +79,7 @@ describe('telemetry', () => {
     ['130 bytes in 65 characters', 'č'.repeat(65), false],
     ['132 bytes in 44 characters', '€'.repeat(44), false],
     ['129 bytes in 33 characters', `${'😀'.repeat(32)}n`, false],
-  ])('with a nonce of %s is accepted: $2 [C-3.8]', (_title, nonce, fits) => {
+  ])('is accepted with a nonce of %s: $2 [C-3.8]', (_title, nonce, fits) => {
     expect(telemetry({ nonce: JSON.stringify(nonce) }).ok).toBe(fits);
   });
 
@@ -141,7 +141,7 @@ describe('telemetry', () => {
 
 describe('status', () => {
   it.each(DEVICE_REPORTED_STATUSES)(
-    'with the status %s is accepted, and its signed text contains that status [spec: Device MQTT messages]',
+    'is accepted with the status %s, and its signed text contains that status [spec: Device MQTT messages]',
     (status) => {
       const message = accepted('status', `{"ts":${TS},"nonce":"n","status":"${status}","sig":"${SIG}"}`);
       expect(message.signingString).toBe(`${DEVICE}|${TS}|n|{"status":"${status}"}`);
@@ -158,7 +158,7 @@ describe('status', () => {
 });
 
 describe('ack', () => {
-  it.each(DEVICE_ACK_STATUSES)('with the status %s is accepted without a nonce [C-3.9]', (status) => {
+  it.each(DEVICE_ACK_STATUSES)('is accepted with the status %s without a nonce [C-3.9]', (status) => {
     const message = accepted('ack', `{"cmdId":"c-1","status":"${status}","ts":${TS},"sig":"${SIG}"}`);
     expect(message).toEqual({
       topic: 'ack',

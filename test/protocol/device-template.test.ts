@@ -120,7 +120,7 @@ describe('the parameters of an action', () => {
     ['text', { type: 'string' }, ['', LONGEST_TEXT], [`${LONGEST_TEXT}x`, 1, null, ['x']]],
     ['text with choices', { type: 'string', enum: ['ECO', 'MAX'] }, ['ECO', 'MAX'], ['eco', '']],
   ])(
-    'of the type %s take every value up to their bounds and none beyond [C-11.6]',
+    'take, for the type %s, every value up to their bounds and none beyond [C-11.6]',
     (_type, param, good, bad) => {
       const action = actionWith({ value: param });
       for (const value of good) expect([value, paramFaults(action, { value })]).toEqual([value, []]);

@@ -129,7 +129,7 @@ describe('errorBody', () => {
     ['BAD_REQUEST', 405, 'Method Not Allowed'],
     ['CONFLICT', 412, 'Precondition Failed'],
   ] as const)(
-    'with the code %s and the explicit status %d has that status and its HTTP name [C-10]',
+    'has, with the code %s and the explicit status %d, that status and its HTTP name [C-10]',
     (code, status, error) => {
       expect(errorBody(code, 'm', undefined, status)).toStrictEqual({
         statusCode: status,

@@ -40,7 +40,7 @@ describe('an entry of the limits table', () => {
     },
   );
 
-  it('that names a setting of the organization equals the default of that setting [C-1.1]', () => {
+  it("equals the default of the organization's setting that it names [C-1.1]", () => {
     const defaults: Record<string, unknown> = organizationSettings.parse({});
     const settable = ENTRIES.filter(([, [, , , setting]]) => setting !== undefined);
     expect(settable.length).toBeGreaterThan(0);

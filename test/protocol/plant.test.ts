@@ -103,14 +103,14 @@ describe('the supported commands of a plant', () => {
   const ofKind = (prefix: string) => DEVICE_COMMAND_TYPES.filter((command) => command.startsWith(prefix));
 
   it.each(ASSET_TYPES)(
-    'with a %s are SITE_SETPOINT, MODE_CHANGE, EMERGENCY and the device commands of that asset type (spec: Plant summary)',
+    'are, with a %s, SITE_SETPOINT, MODE_CHANGE, EMERGENCY and the device commands of that asset type (spec: Plant summary)',
     (type) => {
       expect(supportedCommands([type])).toEqual([...always, ...ofKind(`${type}_`)]);
       expect(accepts({ supportedCommands: supportedCommands([type]) })).toBe(true);
     },
   );
 
-  it('with BESS and FVE are all commands, each once; without assets only the three of every plant (spec: Plant summary)', () => {
+  it('are all commands, each once, with BESS and FVE; without assets only the three of every plant (spec: Plant summary)', () => {
     expect(supportedCommands(['BESS', 'FVE', 'FVE', 'BESS'])).toEqual([...always, ...DEVICE_COMMAND_TYPES]);
     expect(supportedCommands([])).toEqual(always);
   });

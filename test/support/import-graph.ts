@@ -83,6 +83,29 @@ export function linesOfMember(source: Source, ...names: string[]): number[] {
     .map(({ start }) => source.text.slice(0, Number(start)).split('\n').length);
 }
 
+/** The titles of the tests of a source: `it('title', …)`, `it.each(…)('title', …)`. */
+export function titlesOf(source: Source): string[] {
+  return nodesOf(source).flatMap((node) => {
+    if (node.type !== 'CallExpression' || calledName(node) !== 'it') return [];
+    const [first] = node.arguments as Node[];
+    const title = textOf(first) ?? beginningOf(first);
+    return title === undefined ? [] : [title];
+  });
+}
+
+/** The name at the beginning of a call: `it` of `it.each(rows)('title')`. */
+function calledName(node: Node): string | undefined {
+  const callee = bare(node.callee);
+  if (callee?.type === 'CallExpression') return calledName(callee);
+  return nameOf(callee?.type === 'MemberExpression' ? callee.object : callee) as string | undefined;
+}
+
+/** The text of a template before its first expression. */
+function beginningOf(node: Node | undefined): string | undefined {
+  const [first] = node?.type === 'TemplateLiteral' ? (node.quasis as Node[]) : [];
+  return first && cookedText(first);
+}
+
 /** A log call: `console.warn('it failed', { reason })`. */
 export interface Logged {
   /** Undefined when the argument is not a string. */

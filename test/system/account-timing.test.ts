@@ -123,16 +123,16 @@ describe('the time of an answer', () => {
     expect(ratio).toBeLessThan(RATIO.most);
   };
 
-  it('of a login with a wrong password does not reveal who has an account', async () => {
+  it('does not reveal who has an account: a login with a wrong password', async () => {
     isAlike(await measure(401, (email) => ask('POST', '/auth/login', { email, password: 'wrong password' })));
   }, 300_000);
 
-  it('of a request for a new password does not reveal who has an account', async () => {
+  it('does not reveal who has an account: a request for a new password', async () => {
     isAlike(await measure(202, (email) => ask('POST', '/auth/password-reset', { email })));
   }, 300_000);
 
   it.each(['invitations', 'members'])(
-    'of a new entry in %s does not reveal who has an account',
+    'does not reveal who has an account: a new entry in %s',
     async (list) => {
       const path = () => `/organizations/${organizationId}/${list}`;
       isAlike(await measure(201, (email) => ask('POST', path(), { email, role: 'VIEWER' }, bearer)));
@@ -140,7 +140,7 @@ describe('the time of an answer', () => {
     300_000,
   );
 
-  it('of a change of the address does not reveal who has an account', async () => {
+  it('does not reveal who has an account: a change of the address', async () => {
     const change = (newEmail: string, index: number) =>
       ask('POST', '/auth/email-change', { newEmail, currentPassword: PASSWORD }, sessions[index]);
     isAlike(await measure(202, change, { isOnce: true }));

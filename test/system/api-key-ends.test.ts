@@ -101,14 +101,14 @@ describe('the deletion of a key', () => {
     await expectDead(created);
   });
 
-  it('of a key without a vhost ends its REST access [C-5.6]', async () => {
+  it('ends its REST access if it has no vhost [C-5.6]', async () => {
     const created = await stack.admin.createKey(wanted(['vcp:read']));
     expect((await stack.rest('/vcp/sites', created.key)).status).toBe(200);
     await remove(created);
     await expectDead(created);
   });
 
-  it('of a key with a legacy vhost ends its connections at / [C-5.3]', async () => {
+  it('ends its connections at / if it has a legacy vhost [C-5.3]', async () => {
     const created = await stack.admin.createKey(wanted(['trading:connect']));
     const idle = await clientOf(created, 'idle');
     await remove(created);

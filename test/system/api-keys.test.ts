@@ -226,7 +226,7 @@ describe('a key whose probe fails', () => {
 });
 
 describe('a key without a vhost', () => {
-  it('with REST scopes has no bundle and no probe, and can read immediately [C-5.3]', async () => {
+  it('has no bundle and no probe with REST scopes, and can read immediately [C-5.3]', async () => {
     const created = await withoutBridge(stack, () => stack.admin.createKey(wanted(['vcp:read'])));
     expect([created.apiKey.vhost, created.connectionBundle]).toEqual([null, null]);
     expect(created.signingKey).toMatch(/^[0-9a-f]{64}$/);
@@ -234,7 +234,7 @@ describe('a key without a vhost', () => {
     await expect(partnerOf(created)).rejects.toThrow(/403/);
   });
 
-  it('with only trading:connect has no bundle and no probe, and has its own queues at / [C-5.3]', async () => {
+  it('has no bundle and no probe with only trading:connect, and has its own queues at / [C-5.3]', async () => {
     const [first, second] = await withoutBridge(stack, () =>
       Promise.all([1, 2].map(() => stack.admin.createKey(wanted(['trading:connect'])))),
     );
@@ -248,7 +248,7 @@ describe('a key without a vhost', () => {
     expect([partner.events.length, other.events.length]).toEqual([1, 1]);
   });
 
-  it('with only trading:connect passes its connection test at / [C-5.5]', async () => {
+  it('passes its connection test at / with only trading:connect [C-5.5]', async () => {
     const { key, apiKey } = await stack.admin.createKey(wanted(['trading:connect']));
     const path = `/partner/api-keys/${apiKey.id}/test-connection`;
     expect(await stack.admin.call('POST', path, { key })).toMatchObject({ ok: true });

@@ -95,7 +95,7 @@ describe('a backup in a file', () => {
     }
   });
 
-  it('that is refused leaves plant and fence as they were, and a backup overwrites no file', async () => {
+  it('leaves plant and fence as they were if it is refused, and overwrites no file', async () => {
     const own = await scene();
     try {
       const object: BackupObject = { object: 'plant', id: own.siteId };

@@ -69,7 +69,7 @@ describe('a body of 5 MB', () => {
     expect(JSON.parse(body)).toMatchObject({ statusCode: 413, code: 'PAYLOAD_TOO_LARGE' });
   };
 
-  it.each(PATHS)('with an announced length is answered 413 on %s [C-4.7]', async (path) => {
+  it.each(PATHS)('is answered 413 on %s if its length is announced [C-4.7]', async (path) => {
     const head = headOf(path, `Content-Length: ${BYTES}`);
     const parts = inParts((part) => part);
     expectTooLarge(await send(head, parts));

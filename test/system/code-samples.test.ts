@@ -168,7 +168,7 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
   );
 
   it.skipIf(missing)(
-    `of a key without write scopes prints telemetry and sends nothing (spec: Connection bundle)${skipped}`,
+    `prints telemetry and sends nothing for a key without write scopes (spec: Connection bundle)${skipped}`,
     async () => {
       const { plant, created } = await keyOfPlant(['vcp:connect', 'vcp:read']);
       const sample = run(language, created);
@@ -179,7 +179,7 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
     },
   );
 
-  it.skipIf(missing)(`of a key with only a connect scope sends a command [C-5.3]${skipped}`, async () => {
+  it.skipIf(missing)(`sends a command for a key with only a connect scope [C-5.3]${skipped}`, async () => {
     const { plant, created } = await keyOfPlant(['vcp:connect']);
     const sample = run(language, created);
     expect(JSON.parse(await eventually(() => find(sample, 'ack')))).toMatchObject({ siteId: plant.id });
@@ -202,7 +202,7 @@ describe.skipIf(!hasCurl)(`the sample for curl${hasCurl ? '' : ' (skipped: insta
     expect([status, JSON.stringify(answer)]).toEqual([0, expect.stringContaining(stack.credentials.plantId)]);
   });
 
-  it('of a key without vcp:read names that scope in a comment, and gets 403 [C-5.3]', async () => {
+  it('names vcp:read in a comment for a key without that scope, and gets 403 [C-5.3]', async () => {
     const created = await stack.admin.createKey(wanted(['vcp:connect', 'vcp:write:mode']));
     expect(created.connectionBundle?.codeSamples.curl).toMatch(/^#.*vcp:read/);
     expect(pasted(created)).toMatchObject({ status: 0, answer: { statusCode: 403, code: 'FORBIDDEN' } });

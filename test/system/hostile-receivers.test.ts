@@ -67,7 +67,7 @@ describe('a receiver', () => {
   }
 
   it.each(HOSTILE)(
-    'that $that keeps no other webhook from its events [C-12.4]',
+    'keeps no other webhook from its events if it $that [C-12.4]',
     async (hostile) => {
       const { behave, atOnce, isDelivered, status, error } = hostile;
       const receiver = await RawReceiver.start(behave, atOnce);
@@ -96,12 +96,12 @@ describe('a receiver', () => {
     90_000,
   );
 
-  it('that sends an answer without end can send little of it [C-12.4]', () => {
+  it('can send little of an answer without end [C-12.4]', () => {
     expect(bytesOfEndless.sent).toBeGreaterThan(0);
     expect(bytesOfEndless.sent).toBeLessThan(MAX_SENT_BYTES);
   });
 
-  it('that redirects to another server does not lead the message there [C-12.4]', async () => {
+  it('does not lead the message to another server by a redirect [C-12.4]', async () => {
     const other = await WebhookReceiver.start();
     const receiver = await WebhookReceiver.start(({ type }) =>
       type === 'webhook.verify' ? undefined : { status: 302, headers: { location: other.url } },
@@ -120,7 +120,7 @@ describe('a receiver', () => {
     }
   }, 60_000);
 
-  it('with a certificate that it has signed itself gets no message [C-12.4]', async () => {
+  it('gets no message with a certificate that it has signed itself [C-12.4]', async () => {
     const requests: unknown[] = [];
     const server = httpsServer(await selfSigned(), (request, response) => {
       requests.push(request.url);
@@ -144,7 +144,7 @@ describe('a receiver', () => {
     }
   }, 60_000);
 
-  it('that speaks plain HTTP at an https URL gets no message [C-12.4]', async () => {
+  it('gets no message if it speaks plain HTTP at an https URL [C-12.4]', async () => {
     const receiver = await WebhookReceiver.start();
     const { id } = await routes.create(key.id, `https://localhost:${receiver.port}/hook`, ['alarm']);
     try {
@@ -156,7 +156,7 @@ describe('a receiver', () => {
     }
   }, 60_000);
 
-  it('that calls the REST API before it answers gets its answers [C-12.4]', async () => {
+  it('gets its answers if it calls the REST API before it answers [C-12.4]', async () => {
     const calls: unknown[] = [];
     const receiver = await WebhookReceiver.start(async ({ type }) => {
       if (type === 'webhook.verify') return undefined;
@@ -178,7 +178,7 @@ describe('a receiver', () => {
     }
   }, 60_000);
 
-  it('that never answers does not delay the confirms of its key [C-12.4]', async () => {
+  it('does not delay the confirms of its key if it never answers [C-12.4]', async () => {
     const receiver = await RawReceiver.start(() => {});
     const keys = { without: await stack.addKey(), with: await stack.addKey() };
     const { id } = await routes.create(keys.with.id, receiver.url, ['ack', 'execution']);

@@ -26,7 +26,7 @@ describe('a kill -9 during a thousand publishes', () => {
   };
 
   it.each(['bridge', 'edge', 'both'] as const)(
-    'of %s loses no confirmed publish, and a repeat of the others has no second effect [C-6.4] [C-7.3]',
+    'loses no confirmed publish: %s; a repeat of the others has no second effect [C-6.4] [C-7.3]',
     async (victim) => {
       const plant = await stack.addPlant();
       const key = await stack.addKey();

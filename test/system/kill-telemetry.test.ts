@@ -43,7 +43,7 @@ describe('a kill -9 while a device sends four thousand readings', () => {
   };
 
   it.each(['bridge', 'edge', 'both'] as const)(
-    'of %s, three times: each reading is readable exactly once [C-3.6]',
+    'leaves each reading readable exactly once, three times: %s [C-3.6]',
     async (victim) => {
       const { id: plantId, gateway } = await stack.addPlant();
       const client = connect({

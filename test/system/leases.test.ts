@@ -68,7 +68,7 @@ describe('an unacknowledged message', () => {
     await connection.close();
   };
 
-  it('that a cut link did not deliver is sent again [C-6.4]', async () => {
+  it('is sent again if a cut link did not deliver it [C-6.4]', async () => {
     const bridge = await ProxiedBridge.start(stack, 'bridge-cut');
     const first = await consume(bridge.ports.amqps);
     bridge.links.hold('down');
@@ -86,7 +86,7 @@ describe('an unacknowledged message', () => {
     await bridge.stop();
   });
 
-  it('of a thousand is sent again, in order, after a kill -9 of the bridge [C-6.4]', async () => {
+  it('is sent again, as one of a thousand, in order, after a kill -9 of the bridge [C-6.4]', async () => {
     const orders = Array.from({ length: UNACKED }, () => setpointOrder(stack.credentials.plantId, TOO_MUCH));
     const expected = orders.map((order) => order.correlationId);
     const outcomes = await Promise.all(orders.map((order) => publisher.publish(order)));
@@ -111,7 +111,7 @@ describe('an unacknowledged message', () => {
     await third.connection.close();
   });
 
-  it('that is delivered again is not settled by an acknowledgement of the earlier delivery [C-6.4]', async () => {
+  it('is not settled by an acknowledgement of an earlier delivery when it is delivered again [C-6.4]', async () => {
     const before = await ProxiedBridge.start(stack, 'bridge-twice');
     const stale = await consume(before.ports.amqps);
     const sent = await produce();

@@ -174,19 +174,19 @@ describe('a mail server', () => {
     },
   );
 
-  it('that offers no STARTTLS gets neither the password nor the mail', async () => {
+  it('gets neither the password nor the mail if it offers no STARTTLS', async () => {
     const server = await mailServer({ disabled: ['STARTTLS'] });
     await expectMailKept(`smtp://mailer:p%40ss%2Fword@localhost:${server.port}`);
     expect(server.received).toEqual([]);
   });
 
-  it.each(['smtp', 'smtps'])('with a certificate that is not trusted gets nothing (%s)', async (scheme) => {
+  it.each(['smtp', 'smtps'])('gets nothing if its certificate is not trusted (%s)', async (scheme) => {
     const server = await mailServer({ isTls: scheme === 'smtps', tls: foreign });
     await expectMailKept(`${scheme}://mailer:p%40ss%2Fword@localhost:${server.port}`);
     expect(server.received).toEqual([]);
   });
 
-  it('that refuses the login or the mail, or is down, leaves the mail in the outbox', async () => {
+  it('leaves the mail in the outbox if it refuses the login or the mail, or is down', async () => {
     const refusing = await mailServer({ refuses: true });
     const strict = await mailServer({});
     const urls = [
@@ -198,7 +198,7 @@ describe('a mail server', () => {
     expect([...refusing.received, ...strict.received]).toEqual([]);
   }, 120_000);
 
-  it('that closes the connection in the middle, or sends nothing, leaves the mail in the outbox', async () => {
+  it('leaves the mail in the outbox if it closes the connection in the middle, or sends nothing', async () => {
     const closing = createServer((socket) => {
       socket.on('error', () => {});
       socket.write('220 mail.example.com ESMTP\r\n');

@@ -12,7 +12,7 @@ const KEYS = 10;
 describe('event streams', () => {
   const stack = suiteStack();
 
-  it('of a hundred clients that leave without a word are free again, all ten of each key [C-12.3]', async () => {
+  it('are free again when a hundred clients leave without a word, all ten of each key [C-12.3]', async () => {
     const leaving: AbortController[] = [];
     const keys = await Promise.all(Array.from({ length: KEYS }, () => stack.addKey()));
     const open = async (key: string) => {

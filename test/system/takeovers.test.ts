@@ -29,7 +29,7 @@ describe('forty mutual take-overs', () => {
     await eventually(() => heldConnections(edgePort) <= before + live || undefined, GONE_WITHIN_MS);
   };
 
-  it('of one device leave its one live session and no other connection [C-3.6]', async () => {
+  it('leave its one live session and no other connection if they are of one device [C-3.6]', async () => {
     const plant = await stack.addPlant();
     const before = heldConnections(edgePort);
     let newest: Closable | undefined;
@@ -45,7 +45,7 @@ describe('forty mutual take-overs', () => {
     await expectNothingLeft(before, 0);
   });
 
-  it('of two devices that both reconnect by themselves leave no connection when they stop [C-3.6]', async () => {
+  it('leave no connection when they stop if they are of two devices that both reconnect by themselves [C-3.6]', async () => {
     const plant = await stack.addPlant();
     const before = heldConnections(edgePort);
     const devices = [await Device.start(stack, plant.gateway), await Device.start(stack, plant.gateway)];

@@ -52,7 +52,7 @@ describe('a site with a heavy journal', () => {
     return peakMib(pid) - before;
   };
 
-  it('of 1 000 readings of 118 KB in ten minutes uses at most 100 MB more memory when it wakes', {
+  it('uses at most 100 MB more memory when it wakes with 1 000 readings of 118 KB in ten minutes', {
     timeout: 120_000,
   }, async () => {
     const plant = await stack.addPlant();
@@ -64,7 +64,7 @@ describe('a site with a heavy journal', () => {
     expect(await growthAtWake(plant)).toBeLessThanOrEqual(MAX_GROWTH_MIB);
   });
 
-  it('of 300 MB over a month uses at most 100 MB more memory when it wakes, with a snapshot and without', {
+  it('uses at most 100 MB more memory when it wakes with 300 MB over a month, with a snapshot and without', {
     timeout: 240_000,
   }, async () => {
     const plant = await stack.addPlant();
@@ -77,7 +77,7 @@ describe('a site with a heavy journal', () => {
     expect(await growthAtWake(plant), 'with a snapshot').toBeLessThanOrEqual(MAX_GROWTH_MIB);
   });
 
-  it('of 600 000 nonces in ten minutes uses at most 100 MB more memory when it wakes', {
+  it('uses at most 100 MB more memory when it wakes with 600 000 nonces in ten minutes', {
     timeout: 240_000,
   }, async () => {
     const plant = await stack.addPlant();

@@ -134,7 +134,7 @@ describe('the links of the documentation', () => {
   ];
 
   it.each(pages.filter((page) => page.endsWith('.md')))(
-    'of %s lead to existing files and headings',
+    'lead from %s to existing files and headings',
     (page) => {
       const text = readFileSync(join(ROOT, page), 'utf8');
       const links = [...text.matchAll(/\]\(\s*([^)\s]*)\)/g)].map(([, link = '']) => link);

@@ -61,7 +61,7 @@ describe('a plant that is out of contact', () => {
     expect(at(orders, 0)?.orders.setpoint?.untilMs).toBe(START + MINUTE);
   });
 
-  it('with two schedules follows the one with the higher sequence, whichever it received first [C-7.9]', () => {
+  it('follows, of two schedules, the one with the higher sequence, whichever it received first [C-7.9]', () => {
     const [older, newer] = [scheduled('a', 1, [1, 2, 3]), scheduled('b', 2, [12], 1)];
     for (const orders of [applied(older, newer), applied(newer, older)])
       expect(powers(orders, 0, 1, 2)).toEqual([1, 12, 3]);

@@ -134,7 +134,7 @@ describe('a command to the simulated plant', () => {
     expect(obey(NO_ORDERS, { action: 'BESS_CHARGE', payload: toBattery(30) }, short)?.batteryKw).toBe(15);
   });
 
-  it('that is a setpoint applies until its validUntil, and then the previous command applies again [C-7.7]', () => {
+  it('applies as a setpoint until its validUntil, and then the previous command applies again [C-7.7]', () => {
     const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
     const before: [string, Record<string, unknown>] = ['BESS_DISCHARGE', toBattery(12.5)];
     const orders = applied(before, ['SITE_SETPOINT', { targetSignedKw: 20, validUntil }]) ?? NO_ORDERS;
@@ -148,7 +148,7 @@ describe('a command to the simulated plant', () => {
     }
   });
 
-  it('that is a second setpoint replaces the first one completely [C-7.7]', () => {
+  it('replaces the first setpoint completely if it is a second one [C-7.7]', () => {
     const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
     const before = { targetSignedKw: 20, includeConsumption: false, maxRampKwPerMinute: 1 };
     const replaced = applied(['SITE_SETPOINT', before], ['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]);
@@ -156,14 +156,14 @@ describe('a command to the simulated plant', () => {
     expect(replaced?.setpoint?.untilMs).toBe(MIDNIGHT + HOUR / 2);
   });
 
-  it('with an energy quantum sets its mean power [C-7.8]', () => {
+  it('sets with an energy quantum its mean power [C-7.8]', () => {
     const quantum = { type: 'ENERGY', targetValueKwh: 5, intervalMinutes: 15, targetSignedKw: 20 };
     const states = run(applied(['SITE_SETPOINT', quantum]) ?? NO_ORDERS, 1, 1.25);
     const [first, last] = [states[0], states.at(-1)] as [PlantState, PlantState];
     expect(last.importRegisterKwh - first.importRegisterKwh).toBeCloseTo(5, 6);
   });
 
-  it('that excludes consumption sets the total power of battery, PV and chargers [C-7.8]', () => {
+  it('sets the total power of battery, PV and chargers if it excludes consumption [C-7.8]', () => {
     const payload = { targetSignedKw: -15, includeConsumption: false };
     const states = run(applied(['SITE_SETPOINT', payload]) ?? NO_ORDERS, 8, 11);
     for (const { batteryPowerKw, evPowerKw, pvPowerKw } of states) {
@@ -173,7 +173,7 @@ describe('a command to the simulated plant', () => {
     expect(new Set(states.map(({ gridPowerKw }) => gridPowerKw.toFixed(1))).size).toBeGreaterThan(10);
   });
 
-  it.each(['STANDARD', 'MAX_EXPORT'])('that changes the mode (%s) ends the setpoint [C-7.7]', (mode) => {
+  it.each(['STANDARD', 'MAX_EXPORT'])('ends the setpoint if it changes the mode (%s) [C-7.7]', (mode) => {
     const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
     const validUntil = new Date(MIDNIGHT + HOUR).toISOString();
     for (const payload of [{ targetSignedKw: 20 }, { targetSignedKw: 20, validUntil }]) {
@@ -182,7 +182,7 @@ describe('a command to the simulated plant', () => {
     }
   });
 
-  it('that is a setpoint applies after a mode change', () => {
+  it('applies as a setpoint after a mode change', () => {
     const setpoint: [string, Record<string, unknown>] = ['SITE_SETPOINT', { targetSignedKw: 20 }];
     expect(applied(['MODE_CHANGE', { mode: 'STANDARD' }], setpoint)).toEqual(applied(setpoint));
   });

@@ -73,7 +73,7 @@ describe('the requests of an address', () => {
     expect(wait).toHaveBeenCalledTimes(3);
   });
 
-  it('with too large bodies get twenty 413s immediately and later ones delayed, even below the limit [C-14.2]', async ({
+  it('get twenty 413s immediately for too large bodies and later ones delayed, even below the limit [C-14.2]', async ({
     from,
   }) => {
     const wait = waitsInNewSecond();
@@ -105,7 +105,7 @@ describe('the requests of an address', () => {
     expect(waits.slice(190)).toEqual(all(30, 2_000));
   });
 
-  it('without a credential are delayed after a hundred from all addresses in a second; with a key they are not [C-14.2]', async ({
+  it('are delayed without a credential after a hundred from all addresses in a second; with a key they are not [C-14.2]', async ({
     from,
     key,
   }) => {
@@ -187,7 +187,7 @@ describe('the requests of an address', () => {
     expect(await statusesOf(25, request)).toEqual(all(25, 200));
   });
 
-  it('that other isolates answered also count, once this isolate has reported its own requests [C-14.2]', async ({
+  it('count, too, if other isolates answered them, once this isolate has reported its own requests [C-14.2]', async ({
     from,
   }) => {
     const network = `2001:db8:${crypto.randomUUID().slice(0, 4)}:7`;

@@ -67,7 +67,7 @@ describe('a mail about an alert', () => {
     expect(mail?.text).toContain('And 2 more');
   });
 
-  it('of an alert that begins and ends within a minute is one mail that says that it is over [C-9]', async ({
+  it('is one mail that says that it is over if the alert begins and ends within a minute [C-9]', async ({
     scene,
     minute,
   }) => {

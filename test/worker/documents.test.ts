@@ -37,7 +37,7 @@ describe.each(DOCUMENTS)('%s', (path) => {
 
 describe('an answer that is not an API document', () => {
   it.for(OTHERS.map((route) => [nameOf(route), route] as const))(
-    'of %s has Cache-Control: no-store and a CSP that blocks everything, with and without a credential (spec: Errors)',
+    'has, for %s, Cache-Control: no-store and a CSP that blocks everything, with and without a credential (spec: Errors)',
     async ([_name, route], { callers }) => {
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
       const path = pathWith(route, { organizations: callers.team.id });

@@ -39,7 +39,7 @@ describe('a path that does not exist', () => {
     await expectSameError(answers, 404, 'NOT_FOUND');
   });
 
-  it('with doubled slashes or ".." gets 404, with a key or without (bad input: REST)', async ({ secret }) => {
+  it('gets 404 with doubled slashes or "..", with a key or without (bad input: REST)', async ({ secret }) => {
     const paths = [
       '//',
       '//api/v1/vcp/sites',

@@ -100,13 +100,13 @@ describe('audit events', () => {
     expect(await house.events()).toEqual(['kept']);
   });
 
-  it('that are too old are all deleted in one round, even 10 001 of them (rule 9)', async ({ house }) => {
+  it('are all deleted in one round if they are too old, even 10 001 of them (rule 9)', async ({ house }) => {
     await house.addEvents(2 * ROWS_PER_ROUND + 1, 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
     expect(await house.events()).toEqual([]);
   });
 
-  it('that belong to no organization are kept for 400 days [C-14.3]', async ({ house }) => {
+  it('are kept for 400 days if they belong to no organization [C-14.3]', async ({ house }) => {
     const ages = { kept: 400 * DAY_MS, old: 400 * DAY_MS + 1 };
     for (const [event, ageMs] of Object.entries(ages))
       await house.rows.insert('audit_events', {
@@ -137,7 +137,7 @@ describe('alerts', () => {
     ['as many days as the organization keeps audit events', 30],
     ['400 days where the organization sets nothing', undefined],
   ] as const)(
-    'that are RESOLVED are kept for %s; ACTIVE and ACKNOWLEDGED ones are kept at any age [C-9]',
+    'are kept for %s if they are RESOLVED; ACTIVE and ACKNOWLEDGED ones are kept at any age [C-9]',
     async ([_what, days], { house }) => {
       if (days !== undefined) await house.keepFor(days);
       const retentionMs = (days ?? 400) * DAY_MS;
@@ -152,7 +152,7 @@ describe('alerts', () => {
     },
   );
 
-  it('that were RESOLVED too long ago are deleted at most 5 000 in a round, the rest in the next one (rule 9)', async ({
+  it('are deleted at most 5 000 in a round if they were RESOLVED too long ago, the rest in the next one (rule 9)', async ({
     house,
   }) => {
     await house.addAlerts(ROWS_PER_ROUND + 1, 500 * DAY_MS);

@@ -31,7 +31,9 @@ async function expectRead(response: Response): Promise<void> {
 }
 
 describe('a body', () => {
-  it('of JSON is read, whatever the case and parameters of its media type [C-1.6]', async ({ post }) => {
+  it('is read if it is JSON, whatever the case and parameters of its media type [C-1.6]', async ({
+    post,
+  }) => {
     const types = ['application/json', 'Application/JSON', 'application/json; charset=utf-8'];
     for (const type of [...types, 'application/json;x=1'])
       await expectRead(await post('{"a":1}', { 'content-type': type }));
@@ -39,7 +41,7 @@ describe('a body', () => {
     await expectRead(await post('', {}));
   });
 
-  it.for(METHODS)('of a %s that is not JSON gets 400 BAD_REQUEST [C-10]', async (method, { post }) => {
+  it.for(METHODS)('gets 400 BAD_REQUEST if it is a %s that is not JSON [C-10]', async (method, { post }) => {
     const bodies = ['{', '{"a":1,}', "{'a':1}", 'NaN', '{"a":1}{"b":2}', 'x', '\u0000', '{"a":01}', ' '];
     for (const body of bodies) {
       const { message } = await expectError(await post(body, JSON_TYPE, method), 400, 'BAD_REQUEST');
@@ -52,7 +54,7 @@ describe('a body', () => {
     await expectError(await post(chunked('{"a"', ':')), 400, 'BAD_REQUEST');
   });
 
-  it('of another media type, or of none, gets 400 BAD_REQUEST [C-1.6]', async ({ post }) => {
+  it('gets 400 BAD_REQUEST with another media type, or with none [C-1.6]', async ({ post }) => {
     const types = [
       'text/plain',
       'text/plain;charset=UTF-8, application/json',

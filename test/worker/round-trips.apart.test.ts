@@ -14,18 +14,18 @@ async function readsOf(work: () => Promise<Response>): Promise<number> {
 
 describe('a read', () => {
   it.for(['config', 'commands', 'schedules', 'telemetry/latest'])(
-    'of a site with a key reads D1 once: %s',
+    'asks D1 once for a site with a key: %s',
     async (name, { key, plant }) => {
       expect(await readsOf(() => key.call(`/vcp/sites/${plant.id}/${name}`))).toBe(1);
     },
   );
 
-  it('of the list of sites with a key reads D1 twice', async ({ key }) => {
+  it('asks D1 twice for the list of sites with a key', async ({ key }) => {
     expect(await readsOf(() => key.call('/vcp/sites'))).toBe(2);
   });
 
   it.for(['plants', 'devices', 'alerts'])(
-    'of a list with a login reads D1 twice: %s',
+    'asks D1 twice for a list with a login: %s',
     async (name, { team }) => {
       expect(await readsOf(() => team.viewer.call(`/${name}`))).toBe(2);
     },

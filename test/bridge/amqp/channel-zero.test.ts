@@ -9,14 +9,14 @@ import { LIMIT } from '../../../protocol/limits.ts';
 describe('update-secret', () => {
   const renewal = (secret: string) => ({ newSecret: Buffer.from(secret), reason: 'renewed' });
 
-  it('with the key of the login gets update-secret-ok', async ({ amqp }) => {
+  it('gets update-secret-ok with the key of the login', async ({ amqp }) => {
     const client = await amqp.open({ password: 'the key' });
     await client.peer.request(METHOD.connectionUpdateSecret, renewal('the key'), 0);
     await throughLink(client);
   });
 
   it.for(['another key', 'the ke', ''])(
-    'with %j, which is not the key of the login, closes the connection with 530',
+    'closes the connection with 530 for %j, which is not the key of the login',
     async (secret, { amqp }) => {
       const { peer } = await amqp.open({ password: 'the key' });
       peer.send(METHOD.connectionUpdateSecret, renewal(secret));
@@ -43,7 +43,7 @@ describe('a client with too many publishes over its rate', () => {
     return object;
   }
 
-  it('with the capability connection.blocked gets blocked, and later unblocked', async ({ amqp }) => {
+  it('gets blocked, and later unblocked, with the capability connection.blocked', async ({ amqp }) => {
     const client = await amqp.open({ capabilities: { 'connection.blocked': true } });
     const object = flood(client);
     expect(await client.peer.takeMethod(METHOD.connectionBlocked)).toMatchObject({ reason: 'publish rate' });
@@ -52,7 +52,7 @@ describe('a client with too many publishes over its rate', () => {
     await client.peer.takeMethod(METHOD.connectionUnblocked);
   });
 
-  it('without the capability connection.blocked gets neither, and the bridge stops reading from it', async ({
+  it('gets neither without the capability connection.blocked, and the bridge stops reading from it', async ({
     client,
   }) => {
     const known = client.peer.frames.length;

@@ -16,7 +16,10 @@ describe('a channel', () => {
     await peer.openChannel(7);
   });
 
-  it('that the bridge closed accepts only channel.close until close-ok arrives', async ({ peer, link }) => {
+  it('accepts only channel.close until close-ok arrives, once the bridge has closed it', async ({
+    peer,
+    link,
+  }) => {
     peer.write(
       methodFrame(METHOD.basicAck, { deliveryTag: 1 }, 1),
       publishFrames('ignored'),
@@ -31,7 +34,9 @@ describe('a channel', () => {
     expect(link.received.map(({ kind }) => kind)).toEqual(['close-channel']);
   });
 
-  it('that the bridge closes with 406 leaves the connection and other channels open', async ({ client }) => {
+  it('leaves the connection and other channels open when the bridge closes it with 406', async ({
+    client,
+  }) => {
     await client.peer.openChannel(2);
     client.peer.send(METHOD.basicAck, { deliveryTag: 1 }, 2);
     expect(await client.peer.takeChannelClose()).toMatch(/^406 /);

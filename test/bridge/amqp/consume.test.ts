@@ -28,19 +28,19 @@ describe('basic.consume', () => {
     expect(await peer.takeMethod(METHOD.basicConsumeOk)).toMatchObject({ consumerTag: 'ct', channel: 1 });
   });
 
-  it('without a tag gets a generated one, each time another', async ({ client }) => {
+  it('gets a generated tag if it names none, each time another', async ({ client }) => {
     const first = await consume(client, { consumerTag: '' });
     expect(first).toMatch(/^amq\.ctag-[A-Za-z0-9_-]{22}$/);
     expect(await consume(client, { consumerTag: '' })).not.toBe(first);
   });
 
-  it('with nowait gets no consume-ok, only deliveries', async ({ peer, link }) => {
+  it('gets no consume-ok with nowait, only deliveries', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag: 'ct', nowait: true, arguments: {} }, 1);
     link.send({ kind: 'ok', seq: (await link.take('consume')).seq }, deliver(1));
     await peer.takeContent(METHOD.basicDeliver);
   });
 
-  it('with a tag in use on its channel closes the connection with 530 [C-6.3]', async ({ consumer }) => {
+  it('closes the connection with 530 if its tag is in use on the channel [C-6.3]', async ({ consumer }) => {
     const { peer, link } = consumer;
     peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag: 'ct', arguments: {} }, 1);
     expect(await peer.takeConnectionClose()).toBe(
@@ -59,7 +59,7 @@ describe('basic.consume', () => {
     await consume(consumer);
   });
 
-  it('that the object rejects closes the channel with the object’s text', async ({ peer, link }) => {
+  it('closes the channel with the object’s text if the object rejects it', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: 'vcp.other.event.alarm', arguments: {} }, 1);
     const text =
       "ACCESS_REFUSED - access to queue 'vcp.other.event.alarm' in vhost 'partner-k1' refused for user 'acme'";
@@ -68,13 +68,16 @@ describe('basic.consume', () => {
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
   });
 
-  it('that the object rejects with severity "connection" closes the connection', async ({ peer, link }) => {
+  it('closes the connection if the object rejects it with severity "connection"', async ({ peer, link }) => {
     peer.send(METHOD.basicConsume, { queue: QUEUE, arguments: {} }, 1);
     await reject(link, 'consume', 530, 'NOT_ALLOWED - no', 'connection');
     expect(await peer.takeConnectionClose()).toBe('530 NOT_ALLOWED - no [60/20]');
   });
 
-  it('without a queue name uses the last one declared, or gets 404 without one', async ({ peer, link }) => {
+  it('uses the last declared queue if it names none, or gets 404 if there is none', async ({
+    peer,
+    link,
+  }) => {
     peer.send(METHOD.queueDeclare, { queue: QUEUE, passive: true, arguments: {} }, 1);
     await accept(link, 'declare');
     await peer.takeMethod(METHOD.queueDeclareOk);
@@ -137,7 +140,7 @@ describe('basic.cancel', () => {
     expect(await link.take('settle')).toEqual({ kind: 'settle', outcome: 'requeue', leases: [2] });
   });
 
-  it('with an unknown tag gets cancel-ok from the bridge alone', async ({ consumer: { peer, link } }) => {
+  it('gets cancel-ok from the bridge alone for an unknown tag', async ({ consumer: { peer, link } }) => {
     expect((await peer.request(METHOD.basicCancel, { consumerTag: 'unknown' }, 1)).consumerTag).toBe(
       'unknown',
     );

@@ -48,7 +48,7 @@ describe('basic.publish', () => {
     });
   });
 
-  it('with immediate fails with 540', () => {
+  it('fails with 540 if it is immediate', () => {
     for (const mandatory of [false, true])
       expect(errorOf(() => readPublish(publishArguments({ ...PUBLISH, mandatory, immediate: true })))).toBe(
         'connection NOT_IMPLEMENTED - immediate=true [60/40]',

@@ -25,13 +25,13 @@ describe('queue.declare', () => {
     expect(await peer.takeMethod(METHOD.queueDeclareOk)).toMatchObject({ queue: QUEUE, ...counts });
   });
 
-  it('with nowait gets no answer', async ({ client }) => {
+  it('gets no answer with nowait', async ({ client }) => {
     client.peer.send(METHOD.queueDeclare, { queue: QUEUE, passive: true, nowait: true, arguments: {} }, 1);
     await accept(client.link, 'declare');
     await throughLink(client);
   });
 
-  it('that the object rejects closes the channel with the object’s text', async ({ peer, link }) => {
+  it('closes the channel with the object’s text if the object rejects it', async ({ peer, link }) => {
     peer.send(METHOD.queueDeclare, { queue: QUEUE, arguments: {} }, 1);
     const text = `PRECONDITION_FAILED - inequivalent arg 'durable' for queue '${QUEUE}' ${IN_VHOST}: received 'false' but current is 'true'`;
     await reject(link, 'declare', 406, text);
@@ -56,7 +56,7 @@ describe('queue.declare', () => {
 describe('exchange.declare', () => {
   const VCP = { exchange: 'vcp', type: 'topic', durable: true, arguments: {} };
 
-  it('of vcp succeeds if it is passive or has the attributes of vcp [C-6.2]', async ({ peer }) => {
+  it('succeeds for vcp if it is passive or has the attributes of vcp [C-6.2]', async ({ peer }) => {
     for (const fields of [VCP, { ...VCP, passive: true, type: 'direct', durable: false }]) {
       await peer.request(METHOD.exchangeDeclare, fields, 1);
     }

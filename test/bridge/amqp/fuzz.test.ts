@@ -19,21 +19,21 @@ it('a client that sends random frames is answered or closed, and the bridge thro
 }, 20_000);
 
 describe('the properties of a content', () => {
-  it('that amqplib encoded decode as amqplib decodes them', () => {
+  it('decode as amqplib decodes them if amqplib encoded them', () => {
     forAll(goodProperties, (fields) => {
       const bytes = propertyBytes(fields);
       expect(decodeProperties(bytes)).toEqual(definitions.decode(60, bytes));
     });
   });
 
-  it('that amqplib encoded are rejected without their last byte', () => {
+  it('are rejected without the last byte of what amqplib encoded', () => {
     forAll(goodProperties, (fields) => {
       const bytes = propertyBytes(fields);
       expect(isRead(() => decodeProperties(bytes.subarray(0, -1)))).toBe(false);
     });
   });
 
-  it('of random bytes decode or are rejected with 501 or 502', () => {
+  it('decode or are rejected with 501 or 502 if they are random bytes', () => {
     forMany(5_000, fc.nat(), (seed) => {
       isRead(() => decodeProperties(properties(new Chance(seed))));
     });

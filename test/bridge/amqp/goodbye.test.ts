@@ -23,7 +23,7 @@ describe('the goodbye of an object', () => {
     [CLOSE_CODES.protocolError, 'the service was interrupted, try again'],
     [1012, 'the service was interrupted, try again'],
   ] as const)(
-    'with code %d closes an idle client with 320 [C-5.6, C-6.3]',
+    'closes an idle client with 320 if its code is %d [C-5.6, C-6.3]',
     async ([code, text], { client }) => {
       client.link.sayGoodbye(code, 'reason of the object');
       expect(await client.peer.takeConnectionClose()).toBe(`320 CONNECTION_FORCED - ${text} [0/0]`);

@@ -106,7 +106,7 @@ describe('a client of another protocol', () => {
     ['TLS in TLS', '\x16\x03\x01\x02\x00\x01'],
     ['a single byte', 'X'],
   ] as const)(
-    'that sends %s gets the header AMQP 0 0 9 1 and is closed without a dial',
+    'gets the header AMQP 0 0 9 1 for %s, and is closed without a dial',
     async ([_, hello], { edge, amqp }) => {
       const { peer, events } = amqp.connect();
       peer.write(Buffer.from(hello, 'latin1'));

@@ -168,7 +168,7 @@ describe('a client with held publishes', () => {
     },
   );
 
-  it('that closes before the object answers `wait` gets close-ok only after all of them are stored', async ({
+  it('gets close-ok only after all of them are stored, if it closes before the object answers `wait`', async ({
     clock,
     publisher,
   }) => {

@@ -48,7 +48,7 @@ describe('a login', () => {
     },
   );
 
-  it('that is rejected gets 403 immediately if the client has authentication_failure_close [C-6.3]', async ({
+  it('gets 403 immediately if it is rejected and the client has authentication_failure_close [C-6.3]', async ({
     rejected,
   }) => {
     const { peer, events } = rejected;
@@ -60,7 +60,7 @@ describe('a login', () => {
     expect(events.endedWhy.length).toBe(1);
   });
 
-  it('that the edge rejects for a reason that the client may learn names that reason [C-6.3]', async ({
+  it('names the reason if the edge rejects it for one that the client may learn [C-6.3]', async ({
     edge,
     amqp,
   }) => {
@@ -149,7 +149,7 @@ describe('a login', () => {
 });
 
 describe('connection.open', () => {
-  it('with the right vhost reaches the object once [C-6.3]', async ({ amqp }) => {
+  it('reaches the object once with the right vhost [C-6.3]', async ({ amqp }) => {
     const { peer, link } = await amqp.accepted();
     await peer.openVhost();
     await peer.takeMethod(METHOD.connectionOpenOk);
@@ -160,7 +160,7 @@ describe('connection.open', () => {
   });
 
   it.for(['partner-k2', '/', '', 'partner-k1/', 'PARTNER-K1', 'x'.repeat(255), 'č'.repeat(127)])(
-    'with %j, which is not the vhost of the key, reaches the object, gets 530, and the link closes [C-6.3]',
+    'reaches the object with %j, which is not the vhost of the key, gets 530, and the link closes [C-6.3]',
     async (vhost, { amqp }) => {
       const { peer, link } = await amqp.accepted();
       await peer.openVhost(vhost);

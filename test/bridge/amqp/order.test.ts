@@ -48,7 +48,7 @@ describe('a forbidden publish', () => {
     ['another exchange', { exchange: 'amq.topic' }, "exchange 'amq.topic'", ''],
     ['the default exchange', { exchange: '' }, "exchange 'amq.default'", ''],
   ] as const)(
-    'with %s closes its channel with 403, and the object does not receive it [C-6.2]',
+    'closes its channel with 403 for %s, and the object does not receive it [C-6.2]',
     async ([_, options, what, why], { setpoints }) => {
       const { peer, link } = setpoints;
       peer.write(publishFrames('no', { ...SETPOINT, ...options }), setpoint('later'));

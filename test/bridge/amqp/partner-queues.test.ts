@@ -7,7 +7,7 @@ import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 
 describe('queue.declare', () => {
-  it('without a name returns the name from the object; later empty names mean that queue', async ({
+  it('returns the name from the object if it has none; later empty names mean that queue', async ({
     peer,
     link,
   }) => {

@@ -36,14 +36,14 @@ describe('a publish', () => {
     ['bytes', Buffer.from([0xff, 0xfe, 0]), '//4A', 'base64'],
     ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), '7aCA', 'base64'],
   ] as const)(
-    'with a body of %s reaches the object with the same bytes',
+    'reaches the object with the same bytes if its body has %s',
     async ([_, body, text, encoding], { peer, link }) => {
       peer.write(publishFrames(body));
       expect(await link.take('publish')).toMatchObject({ body: text, encoding });
     },
   );
 
-  it('with a body above 256 KiB closes only its channel, with 311 [C-6.3]', async ({ peer, link }) => {
+  it('closes only its channel, with 311, if its body is above 256 KiB [C-6.3]', async ({ peer, link }) => {
     peer.write(publishFrames('x'.repeat(262_144)));
     expect((await link.take('publish')).body.length).toBe(262_144);
     peer.write(publishFrames('x'.repeat(262_145)));
@@ -64,13 +64,13 @@ describe('a publish', () => {
     );
   });
 
-  it('without confirms gets no answer when it is stored', async ({ peer, link }) => {
+  it('gets no answer when it is stored, if there are no confirms', async ({ peer, link }) => {
     peer.write(publishFrames('a'));
     await link.store();
     await throughLink({ peer, link });
   });
 
-  it('that the object rejects gets neither ack nor nack [C-6.2]', async ({ publisher: { peer, link } }) => {
+  it('gets neither ack nor nack if the object rejects it [C-6.2]', async ({ publisher: { peer, link } }) => {
     peer.write(publishFrames('a'), publishFrames('b'), publishFrames('c'));
     const [first, second = 0, third] = await takeSeqs(link, 3);
     link.send(
@@ -86,13 +86,16 @@ describe('a publish', () => {
     await peer.reopenChannel();
   });
 
-  it('that the object rejects with severity "connection" closes the connection', async ({ peer, link }) => {
+  it('closes the connection if the object rejects it with severity "connection"', async ({ peer, link }) => {
     peer.write(publishFrames('a'));
     await reject(link, 'publish', 540, 'NOT_IMPLEMENTED - that', 'connection');
     expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - that [60/40]');
   });
 
-  it('that the object rejects after the client closed the channel gets no answer', async ({ peer, link }) => {
+  it('gets no answer if the object rejects it after the client closed the channel', async ({
+    peer,
+    link,
+  }) => {
     peer.write(publishFrames('a'));
     const { seq } = await link.take('publish');
     await peer.request(METHOD.channelClose, BYE, 1);
@@ -103,7 +106,7 @@ describe('a publish', () => {
   it.for([
     [{ userId: 'zzz' }, "user_id property set to 'zzz' but authenticated user was 'acme'"],
     [{ expiration: 'abc' }, "invalid expiration 'abc': no_integer"],
-  ] as const)('with properties %j closes its channel with 406', async ([properties, why], { peer }) => {
+  ] as const)('closes its channel with 406 for the properties %j', async ([properties, why], { peer }) => {
     peer.write(publishFrames('a', { properties }));
     peer.send(METHOD.channelOpen, {}, 2);
     expect(await peer.takeChannelClose()).toBe(`406 PRECONDITION_FAILED - ${why} [60/40]`);

@@ -91,7 +91,7 @@ describe('confirms on a channel', () => {
     await throughLink({ peer, link });
   });
 
-  it('that have arrived are sent before the close of a shutdown in the same turn', async ({
+  it('are sent before the close of a shutdown in the same turn, if they have arrived', async ({
     publisher: { peer, link, connection, events },
   }) => {
     peer.write(publishFrames('a'));

@@ -67,7 +67,7 @@ describe('a SASL response', () => {
     },
   );
 
-  it('of random bytes gives credentials with a user name, or none', () => {
+  it('gives credentials with a user name, or none, for random bytes', () => {
     forMany(
       1_000,
       fc.constantFrom('PLAIN', 'AMQPLAIN'),

@@ -35,7 +35,9 @@ describe('the settlement of deliveries', () => {
     expect(await link.take('settle')).toEqual({ kind: 'settle', outcome, leases });
   });
 
-  it('of one read is sent in one frame for each outcome', async ({ holder: { peer, link } }) => {
+  it('is sent in one frame for each outcome, for the deliveries of one read', async ({
+    holder: { peer, link },
+  }) => {
     peer.write(
       methodFrame(METHOD.basicAck, { deliveryTag: 3 }, 1),
       methodFrame(METHOD.basicAck, { deliveryTag: 1 }, 1),
@@ -91,7 +93,7 @@ describe('the settlement of deliveries', () => {
     expect((await link.take('settle')).leases).toEqual([11]);
   });
 
-  it('of 12 001 deliveries reaches the object in several frames', async ({ consumer: { peer, link } }) => {
+  it('reaches the object in several frames for 12 001 deliveries', async ({ consumer: { peer, link } }) => {
     const leases = Array.from({ length: 12_001 }, (_, index) => index + 1);
     for (let start = 0; start < leases.length; start += 200)
       link.send(...leases.slice(start, start + 200).map((lease) => deliver(lease)));
@@ -127,7 +129,7 @@ describe('basic.recover', () => {
     await throughLink(holder);
   });
 
-  it('without requeue closes the connection with 540', async ({ holder: { peer } }) => {
+  it('closes the connection with 540 if it does not requeue', async ({ holder: { peer } }) => {
     peer.send(METHOD.basicRecover, { requeue: false }, 1);
     expect(await peer.takeConnectionClose()).toBe('540 NOT_IMPLEMENTED - requeue=false [60/110]');
   });
@@ -150,7 +152,7 @@ describe('basic.get', () => {
     await throughLink(client);
   });
 
-  it('with noAck returns a message that cannot be acknowledged: 406', async ({ peer, link }) => {
+  it('returns a message that cannot be acknowledged with noAck: 406', async ({ peer, link }) => {
     peer.send(METHOD.basicGet, { queue: QUEUE, noAck: true }, 1);
     const { seq, noAck } = await link.take('get');
     expect(noAck).toBe(true);
@@ -160,7 +162,7 @@ describe('basic.get', () => {
     expect(await peer.takeChannelClose()).toMatch(/^406 /);
   });
 
-  it('that the object rejects closes the channel with the object’s text', async ({ peer, link }) => {
+  it('closes the channel with the object’s text if the object rejects it', async ({ peer, link }) => {
     peer.send(METHOD.basicGet, { queue: 'nope' }, 1);
     const text = "NOT_FOUND - no queue 'nope' in vhost 'partner-k1'";
     await reject(link, 'get', 404, text);

@@ -36,7 +36,7 @@ describe('settlements', () => {
     vi.useRealTimers();
   });
 
-  it('of 200 000 leases are sent in frames that name each lease once, in order [C-6.4]', () => {
+  it('are sent in frames that name each of 200 000 leases once, in order [C-6.4]', () => {
     const { uplink, sent, settled } = openUplink();
     const leases = Array.from({ length: 200_000 }, (_none, index) => index);
     uplink.settle('ack', leases);
@@ -45,7 +45,7 @@ describe('settlements', () => {
     expect(settled().flat()).toEqual(leases);
   });
 
-  it('that may not wait are sent at the end of the turn', () => {
+  it('are sent at the end of the turn if they may not wait', () => {
     const { uplink, settled, endTurn } = openUplink();
     uplink.settle('ack', [1]);
     uplink.settle('ack', [2]);
@@ -54,7 +54,7 @@ describe('settlements', () => {
     expect(settled()).toEqual([[1, 2]]);
   });
 
-  it('that may wait are sent within five milliseconds, whatever else ends a turn', () => {
+  it('are sent within five milliseconds if they may wait, whatever else ends a turn', () => {
     const { uplink, settled, schedule, endTurn } = openUplink();
     uplink.settle('ack', [1], true);
     schedule();
@@ -69,14 +69,14 @@ describe('settlements', () => {
     expect(settled()).toEqual([[1, 2], [3]]);
   });
 
-  it('that may not wait are urgent also before a publish', () => {
+  it('are urgent also before a publish if they may not wait', () => {
     const { uplink, sent } = openUplink();
     uplink.settle('ack', [1]);
     uplink.publish(PUBLISH, () => {});
     expect(sent[0]).toMatchObject({ frame: { kind: 'settle', leases: [1] }, isUrgent: true });
   });
 
-  it('that wait travel with the next publish, before it, and neither hurries the other', () => {
+  it('travel with the next publish, before it, if they wait, and neither hurries the other', () => {
     const { uplink, sent } = openUplink();
     uplink.settle('ack', [1], true);
     uplink.publish(PUBLISH, () => {});
@@ -99,14 +99,14 @@ describe('settlements', () => {
     ],
     ['the end of a channel', (uplink) => uplink.send({ kind: 'close-channel', channel: 1 })],
     ['a settlement of another kind', (uplink) => uplink.settle('requeue', [9])],
-  ])('that wait are sent before %s', (_what, next) => {
+  ])('are sent before %s if they wait', (_what, next) => {
     const { uplink, sent } = openUplink();
     uplink.settle('ack', [1], true);
     next(uplink);
     expect(sent[0]).toMatchObject({ frame: { kind: 'settle', outcome: 'ack', leases: [1] } });
   });
 
-  it('that wait leave with one that may not, at the end of its turn', () => {
+  it('leave with one that may not wait, at the end of its turn', () => {
     const { uplink, settled, endTurn } = openUplink();
     uplink.settle('ack', [1], true);
     uplink.settle('ack', [2]);
@@ -157,7 +157,7 @@ describe('an acknowledgement', () => {
     expect(settle([100], 30, 15, 'ack', 40).slice(0, 1)).toEqual([false]);
   });
 
-  it('that requeues or discards never waits', () => {
+  it('never waits if it requeues or discards', () => {
     expect([...settle([], 1, 1, 'requeue'), ...settle([], 1, 1, 'discard')]).toEqual([false, false]);
   });
 });

@@ -91,7 +91,7 @@ describe('a certificate of the trusted authority', () => {
     ['one that is no UUID', 'gateway-1', 'gateway-1'],
     ['a long one', 'x'.repeat(1_000), 'x'.repeat(100)],
   ] as const)(
-    'with a user name in CONNECT that is %s is dialed with both names, and its refusal gets code 5 (bad input: MQTT)',
+    'is dialed with both names if CONNECT has a user name that is %s, and its refusal gets code 5 (bad input: MQTT)',
     async ([_, username, claimed], { certificates, edge, bridge }) => {
       edge.answer = () => envelope('UNAUTHORIZED');
       const options = { username, password: 'token' };
@@ -101,7 +101,7 @@ describe('a certificate of the trusted authority', () => {
     },
   );
 
-  it('with a name that is no device id gets code 5 without a dial (bad input: MQTT)', async ({
+  it('gets code 5 without a dial if its name is no device id (bad input: MQTT)', async ({
     certificates,
     edge,
     bridge,
@@ -111,7 +111,7 @@ describe('a certificate of the trusted authority', () => {
     expect(edge.dialed).toEqual([]);
   });
 
-  it('that the edge rejects gets code 5 (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
+  it('gets code 5 if the edge rejects it (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
     expect(await (await bridge.certified(await certificates.device())).takeRefusal()).toBe(5);
     expect(edge.dialed).toHaveLength(1);

@@ -14,7 +14,7 @@ import {
 import { turns } from '#support/bridge-signal.ts';
 
 describe('a CONNECT', () => {
-  it('that the edge accepts gets code 0, and no session is present', async ({ edge, mqtt }) => {
+  it('gets code 0 if the edge accepts it, and no session is present', async ({ edge, mqtt }) => {
     const { peer } = mqtt.send();
     expect([...(await peer.take(PACKET.connack))]).toEqual([0, 0]);
     expect(edge.dialed).toMatchObject([
@@ -32,7 +32,7 @@ describe('a CONNECT', () => {
   it.for([
     ['MQTT 3.1', 0, 'MQIsdp', 3],
     ['MQTT 5', 1, 'MQTT', 5],
-  ] as const)('of %s gets code %d', async ([_, code, name, level], { mqtt }) => {
+  ] as const)('is answered, if it is %s, with code %d', async ([_, code, name, level], { mqtt }) => {
     const connect = connectPacket({ username: DEVICE_ID, password: 'token', protocol: [name, level] });
     // MQTT 5 has a properties length before the payload.
     const parts = [connect.subarray(0, 12), Buffer.from([0]), connect.subarray(12)];
@@ -87,7 +87,7 @@ describe('a rejected CONNECT', () => {
     ['a user name that is no UUID', { username: 'gateway-1' }],
     ['a UUID before a line break', { username: `${DEVICE_ID}\n` }],
     ['a UUID in braces', { username: `{${DEVICE_ID}}` }],
-  ] as const)('with %s gets code 4 without a dial [C-3.11]', async ([_, options], { edge, mqtt }) => {
+  ] as const)('gets code 4 without a dial for %s [C-3.11]', async ([_, options], { edge, mqtt }) => {
     const { peer } = mqtt.send(options);
     expect(await peer.takeRefusal()).toBe(4);
     expect(edge.dialed).toEqual([]);
@@ -95,7 +95,7 @@ describe('a rejected CONNECT', () => {
 });
 
 describe('a client id', () => {
-  it('that is another device’s does not end the session of that device [C-3.6]', async ({ mqtt }) => {
+  it('does not end the session of another device whose id it is [C-3.6]', async ({ mqtt }) => {
     const first = await mqtt.open({ clientId: DEVICE_ID });
     const second = await mqtt.open({ clientId: DEVICE_ID, username: OTHER_ID });
     await first.peer.ping();
@@ -123,12 +123,12 @@ describe('a client id', () => {
     await peer.ping();
   });
 
-  it('that is empty, without clean session, gets code 2 [MQTT-3.1.3-8]', async ({ mqtt }) => {
+  it('gets code 2 if it is empty, without clean session [MQTT-3.1.3-8]', async ({ mqtt }) => {
     const { peer } = mqtt.send({ clientId: '', clean: false });
     expect([...(await peer.take(PACKET.connack))]).toEqual([0, 2]);
   });
 
-  it('without clean session resumes no earlier session', async ({ edge, mqtt }) => {
+  it('resumes no earlier session without clean session', async ({ edge, mqtt }) => {
     const first = await mqtt.open({ clientId: 'same', clean: false });
     first.peer.write(subscribePacket(1, COMMANDS));
     await first.link.take('subscribed');
@@ -149,7 +149,7 @@ describe('an invalid client', () => {
     ['an empty CONNECT', packet(PACKET.connect, 0)],
     ['another protocol in CONNECT', connectPacket({ protocol: ['AMQP', 4] })],
   ] as const)(
-    'that sends %s is closed without a packet or a dial, and counted',
+    'is closed without a packet or a dial when it sends %s, and counted',
     async ([_, bytes], { edge, mqtt }) => {
       const { peer } = mqtt.connect();
       peer.write(bytes);
@@ -160,14 +160,14 @@ describe('an invalid client', () => {
     },
   );
 
-  it('that sends a second CONNECT loses its session and its link', async ({ peer, link }) => {
+  it('loses its session and its link when it sends a second CONNECT', async ({ peer, link }) => {
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }));
     await peer.untilEnded();
     await link.untilClosed();
   });
 
   it.for(['end', 'reset'])(
-    'that disconnects during its dial, by %s, leaves no open link',
+    'leaves no open link when it disconnects during its dial, by %s',
     async (how, { edge, mqtt }) => {
       const accepting = Promise.withResolvers<Answer>();
       edge.answer = () => accepting.promise;

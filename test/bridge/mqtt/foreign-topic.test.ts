@@ -11,7 +11,7 @@ function filters(count: number): string[] {
 }
 
 describe('a foreign topic', () => {
-  it('of a PUBLISH is reported to the object, without the message [C-3.8]', async ({ peer, link }) => {
+  it('is reported to the object for a PUBLISH, without the message [C-3.8]', async ({ peer, link }) => {
     peer.write(publishPacket(FOREIGN, '{"secret":1}'));
     expect(await link.take('foreign-topic')).toEqual({
       kind: 'foreign-topic',
@@ -24,7 +24,7 @@ describe('a foreign topic', () => {
     expect(link.received).toHaveLength(1);
   });
 
-  it('of a SUBSCRIBE is reported, each of several [C-3.8]', async ({ device }) => {
+  it('is reported for a SUBSCRIBE, each of several [C-3.8]', async ({ device }) => {
     await device.peer.subscribe(1, '#', COMMANDS, FOREIGN);
     const reports = (await sentToObject(device)).filter(({ kind }) => kind === 'foreign-topic');
     expect(reports).toEqual(
@@ -46,7 +46,7 @@ describe('a foreign topic', () => {
     }
   });
 
-  it('of another device is not reported to the object of that device', async ({ mqtt, device }) => {
+  it('is not reported to the object of the other device whose topic it is', async ({ mqtt, device }) => {
     const other = await mqtt.open({ username: OTHER_ID });
     await device.peer.subscribe(1, `cpi/${OTHER_ID}/commands`);
     expect(await sentToObject(other, OTHER_ID)).toEqual([]);

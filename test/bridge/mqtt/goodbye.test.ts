@@ -25,7 +25,7 @@ describe('the goodbye of an object', () => {
     [CLOSE_CODES.takenOver, 'taken over'],
     [1012, 'restarted'],
   ] as const)(
-    'with code %d closes an idle device and drops the link [C-5.6]',
+    'closes an idle device if its code is %d, and drops the link [C-5.6]',
     async ([code, reason], { mqtt, device }) => {
       device.link.sayGoodbye(code, reason);
       await device.peer.untilEnded();

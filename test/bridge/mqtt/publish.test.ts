@@ -67,7 +67,7 @@ describe('a PUBLISH', () => {
     expect(link.received.length).toBe(1);
   });
 
-  it('that is a duplicate reaches the object, too; both get PUBACK [C-3.8]', async ({ peer, link }) => {
+  it('reaches the object as a duplicate, too; both get PUBACK [C-3.8]', async ({ peer, link }) => {
     peer.write(publishPacket(TELEMETRY, 'a', { id: 7 }), publishPacket(TELEMETRY, 'a', { id: 7, dup: true }));
     const seqs = [(await link.take('publish')).seq, (await link.take('publish')).seq];
     link.send({ kind: 'stored', seqs });
@@ -75,7 +75,7 @@ describe('a PUBLISH', () => {
   });
 
   it.for([1, 2])(
-    'that the object rejects, at QoS %d, gets no answer, and the session stays open',
+    'gets no answer if the object rejects it at QoS %d, and the session stays open',
     async (qos, { mqtt, peer, link }) => {
       peer.write(publishPacket(TELEMETRY, 'a', { qos, id: 4 }));
       link.send({ kind: 'refused', seq: (await link.take('publish')).seq, reason: 'too many' });
@@ -153,7 +153,9 @@ describe('a PUBLISH to a foreign topic', () => {
     },
   );
 
-  it('of another device neither reaches that device’s object nor ends its session', async ({ mqtt }) => {
+  it('neither reaches the object of the other device whose topic it is nor ends its session', async ({
+    mqtt,
+  }) => {
     const [bad, good] = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
     bad.peer.write(publishPacket(`cpi/${OTHER_ID}/telemetry`, '{}'));
     await bad.peer.untilEnded();

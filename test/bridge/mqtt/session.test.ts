@@ -17,7 +17,7 @@ describe('keep-alive', () => {
     [301, 450_000],
     [65_535, 450_000],
     [0, 450_000],
-  ] as const)('of %d s ends a silent client after %d ms', async ([keepalive, ms], { clock, mqtt }) => {
+  ] as const)('ends, at %d s, a silent client after %d ms', async ([keepalive, ms], { clock, mqtt }) => {
     const { peer, link } = await mqtt.open({ keepalive });
     await clock.pass(ms);
     expect(peer.ended).toBe(false);
@@ -102,7 +102,7 @@ describe('a device that leaves', () => {
 describe('a will', () => {
   const will = { topic: STATUS, payload: '{"status":"OFFLINE"}', qos: 1, retain: true };
 
-  it('of a device that ends without DISCONNECT reaches the object [C-3.10]', async ({ mqtt }) => {
+  it('reaches the object if its device ends without DISCONNECT [C-3.10]', async ({ mqtt }) => {
     const { peer, link } = await mqtt.open({ will });
     peer.stream.end();
     await link.untilClosed();
@@ -143,7 +143,7 @@ describe('a will', () => {
     },
   );
 
-  it('of a device that exceeds its keep-alive reaches the object [MQTT-3.1.2-8]', async ({ clock, mqtt }) => {
+  it('reaches the object if its device exceeds its keep-alive [MQTT-3.1.2-8]', async ({ clock, mqtt }) => {
     const { link } = await mqtt.open({ will, keepalive: 60 });
     await clock.pass(90_002);
     await link.untilClosed();

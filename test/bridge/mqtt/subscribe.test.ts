@@ -132,7 +132,7 @@ describe('a command', () => {
     await second.peer.ping();
   });
 
-  it('of 100 KB reaches the device complete', async ({ peer, link }) => {
+  it('reaches the device complete if it has 100 KB', async ({ peer, link }) => {
     await peer.subscribe(1, COMMANDS);
     link.send({ kind: 'command', payload: 'x'.repeat(100_000) });
     expect((await peer.takePublish()).payload.length).toBe(100_000);

@@ -50,7 +50,7 @@ async function untilFigure(
 }
 
 describe('a queue in the metrics', () => {
-  it('that filled quickly and then does not change appears a minute later, with its depth and age, though its vhost sleeps', async () => {
+  it('appears a minute later if it filled quickly and then does not change, with its depth and age, though its vhost sleeps', async () => {
     const { key, siteId, partner, organization, leave } = await openPartner();
     await hand(key, siteId, 1, 7, { kind: 'alarm' });
     await leave();
@@ -129,7 +129,7 @@ describe('a queue in the metrics', () => {
     }, 5_000);
   });
 
-  it('of a revoked key disappears', async () => {
+  it('disappears when its key is revoked', async () => {
     const { key, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     await passVhostTime(key, MINUTE);
@@ -189,7 +189,7 @@ describe('commands in the metrics', () => {
     }, 5_000);
   });
 
-  it('of a site and of a vhost go to counting objects, and not to the metrics object', async () => {
+  it('go to counting objects, and not to the metrics object, from a site and from a vhost', async () => {
     const { plant, partner } = await newKeyedSite();
     const vhost = await openPartnerWithPlant();
     const own = await metricsStub().totals();
@@ -202,7 +202,7 @@ describe('commands in the metrics', () => {
     expect(await metricsStub().totals()).toEqual(own);
   });
 
-  it('that expire count as a FAILED execution and as a COMMAND_EXPIRED alarm', async () => {
+  it('count as a FAILED execution and as a COMMAND_EXPIRED alarm if they expire', async () => {
     const { plant, partner } = await newKeyedSite();
     const [failed, expired] = [
       (await figure('executions_total', { status: 'FAILED' })) ?? 0,
@@ -225,7 +225,7 @@ describe('commands in the metrics', () => {
 });
 
 describe('messages of devices in the metrics', () => {
-  it('that are dropped are counted by reason: one with a wrong signature adds one to SIGNATURE', async () => {
+  it('are counted by reason if they are dropped: one with a wrong signature adds one to SIGNATURE', async () => {
     const { plant, gateway, link } = await newListeningSite();
     const dropped = (reason: string) => figure('device_dropped_messages_total', { reason });
     const [signature, malformed] = [(await dropped('SIGNATURE')) ?? 0, (await dropped('MALFORMED')) ?? 0];
@@ -362,7 +362,7 @@ describe('a failing metrics object', () => {
     ['does not answer', () => hung.promise],
     ['throws', () => Promise.reject(new Error('metrics are broken'))],
   ])(
-    'that %s does not stop commands, events or alarms, and receives the counts when it works again',
+    'does not stop commands, events or alarms if it %s, and receives the counts when it works again',
     async (_title, answer) => {
       vi.spyOn(console, 'warn').mockReturnValue(undefined);
       const report = vi.spyOn(Metrics.prototype, 'report').mockImplementation(answer as () => never);

@@ -146,7 +146,7 @@ describe('the alarm', () => {
     [[undefined, undefined], null],
     [[], null],
   ])(
-    'of sources that are due at %j is set for the earliest of these times: %j [rule 10]',
+    'is set, for sources that are due at %j, for the earliest of these times: %j [rule 10]',
     async (dueMs, expected) => {
       const sources = dueMs.map((atMs) => new Source(atMs));
       await onLoaded(sources, async ({ storage }) => {
@@ -186,7 +186,7 @@ describe('the alarm', () => {
     ['the same one', T + 10_000, []],
     ['a later one', T + 40_000, [T + 10_000]],
   ])(
-    'that is already set when the object wakes is replaced only if it is later than the due time: %s [rule 10]',
+    'is replaced, if it is set when the object wakes, only if it is later than the due time: %s [rule 10]',
     async (_what, before, expected) => {
       await onBench([new Source(T + 10_000)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(before);
@@ -203,7 +203,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('that has not run one second after its time is set again by the next arm() [rule 10]', async () => {
+  it('is set again by the next arm() if it has not run one second after its time [rule 10]', async () => {
     await onLoaded([new Source(T + 10_000)], ({ agenda, sets }) => {
       setClock(T + 10_000 + SECOND - 1);
       agenda.arm();
@@ -215,7 +215,7 @@ describe('the alarm', () => {
   });
 
   it.each([T + HOUR, undefined])(
-    'that was missed before the object woke is set for now, whatever the next due time is: %s [rule 10]',
+    'is set for now if it was missed before the object woke, whatever the next due time is: %s [rule 10]',
     async (dueMs) => {
       await onBench([new Source(dueMs)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(T - MINUTE);
@@ -236,7 +236,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('that could not be set is set by the next arm() [rule 10]', async () => {
+  it('is set by the next arm() if it could not be set [rule 10]', async () => {
     await onBench([new Source(T + 10_000)], async ({ agenda, sets, breakAlarm }) => {
       breakAlarm(1);
       await agenda.load();
@@ -272,7 +272,7 @@ describe('a source of an agenda', () => {
     });
   });
 
-  it('that sets itself a later due time runs again at that time, not before, and the alarm is set for it [rule 10]', async () => {
+  it('runs again at the later due time that it sets itself, not before, and the alarm is set for it [rule 10]', async () => {
     const call = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 8 * SECOND;
     });
@@ -286,7 +286,7 @@ describe('a source of an agenda', () => {
     });
   });
 
-  it('that has no further due time sets no alarm after it has run [rule 10]', async () => {
+  it('sets no alarm after it has run if it has no further due time [rule 10]', async () => {
     await onLoaded([new Source(T)], ({ sets, ringAt }) => {
       ringAt(T);
       expect(sets).toEqual([T]);
@@ -352,7 +352,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('and whose next due time is more than 60 s ahead has the alarm set for that time [rule 10]', async () => {
+  it('has the alarm set for its next due time if that is more than 60 s ahead [rule 10]', async () => {
     const broken = new Source(T, (_turn, source) => {
       source.dueAtMs = T + 90 * SECOND;
       fail();
@@ -406,7 +406,7 @@ describe('earliest', () => {
     [[0, 1], 0],
     [[0, null], 0],
     [[-1, 0], -1],
-  ])('of %j is %j [rule 10]', (moments, expected) => {
+  ])('finds of %j the value %j [rule 10]', (moments, expected) => {
     expect(earliest(moments)).toBe(expected);
     expect(earliest(new Set(moments))).toBe(expected);
   });

@@ -149,7 +149,7 @@ describe('a step that throws', () => {
 });
 
 describe('a step within a step', () => {
-  it('that throws is undone alone: the changes of the outer step stay [rule 3]', async () => {
+  it('is undone alone if it throws: the changes of the outer step stay [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -168,7 +168,7 @@ describe('a step within a step', () => {
     });
   });
 
-  it('that succeeded is undone when the outer step throws; the last change is undone first [rule 3]', async () => {
+  it('is undone, though it succeeded, when the outer step throws; the last change is undone first [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {

@@ -115,7 +115,7 @@ describe('a key set', () => {
     expect((await verifyDeviceToken(keySet(before.private), newer)).ok).toBe(false);
   });
 
-  it('without a private key throws instead of signing', async () => {
+  it('throws instead of signing if it has no private key', async () => {
     const key = await newKey();
     await expect(signDeviceToken(keySet(key.public), DEVICE_ID, 60, Date.now())).rejects.toThrow(
       /private key/,

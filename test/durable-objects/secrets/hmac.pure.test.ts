@@ -14,7 +14,7 @@ describe('SHA-256', () => {
       '248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1',
     ],
     ['', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
-  ])("of '%s' is that of NIST's example", (text, hash) => {
+  ])("gives for '%s' what NIST's example gives", (text, hash) => {
     expect(sha256Hex(text)).toBe(hash);
   });
 

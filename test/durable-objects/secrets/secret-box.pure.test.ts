@@ -32,12 +32,12 @@ describe('a sealed secret', () => {
     expect(countOfVersions([sealed, renewed, sealed])).toEqual({ 1: 2, 2: 1 });
   });
 
-  it.each([4, 8, 12, 15])('with a tag of only %i bytes is not opened [C-5.1]', (length) => {
+  it.each([4, 8, 12, 15])('is not opened if its tag has only %i bytes [C-5.1]', (length) => {
     const short = Buffer.from(tag, 'base64').subarray(0, length).toString('base64');
     expect(() => box.open(PURPOSE, [version, iv, body, short].join('.'))).toThrow();
   });
 
-  it('that was changed is not opened [C-5.1]', () => {
+  it('is not opened if it was changed [C-5.1]', () => {
     const changed = Buffer.from(body ?? '', 'base64');
     changed[0] = (changed[0] ?? 0) ^ 1;
     expect(() => box.open(PURPOSE, [version, iv, changed.toString('base64'), tag].join('.'))).toThrow();

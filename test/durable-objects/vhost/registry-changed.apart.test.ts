@@ -65,7 +65,7 @@ describe('a change that a vhost has applied', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
   });
 
-  it('that adds a plant has the next command for it accepted, under its external id too [C-7.1]', async () => {
+  it('has the next command accepted for a plant that it adds, under its external id too [C-7.1]', async () => {
     const { organization, key, partner } = await openReader();
     const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
     const plant = await createPlant(organization, { externalPlantId });
@@ -75,7 +75,7 @@ describe('a change that a vhost has applied', () => {
     expect(await publishUnsigned(partner, externalPlantId)).toMatchObject(TAKEN);
   });
 
-  it('that removes a plant has the next command for it rejected [C-7.1]', async () => {
+  it('has the next command rejected for a plant that it removes [C-7.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
     await changeAndNotifyVhost(organization, key.id, removePlant(plant));
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(NO_SITE);

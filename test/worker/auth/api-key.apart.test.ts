@@ -24,7 +24,7 @@ describe('the X-API-Key header', () => {
     for (const path of paths) expect([path, (await key.call(path)).status]).toEqual([path, 200]);
   });
 
-  it('without the header every path answers 401, even with the key in a cookie or query (spec: REST partner surface)', async ({
+  it('is needed on every path, which answers 401 without it, even with the key in a cookie or query (spec: REST partner surface)', async ({
     key,
     paths,
   }) => {
@@ -43,7 +43,7 @@ describe('the X-API-Key header', () => {
     }
   });
 
-  it('without the header no other spelling of a path gets data, only 401 or 404 (spec: REST partner surface)', async ({
+  it('is needed by every other spelling of a path, which gets no data without it, only 401 or 404 (spec: REST partner surface)', async ({
     paths,
   }) => {
     for (const path of paths.map((one) => `/api/v1${one}`)) {

@@ -61,7 +61,7 @@ describe('a stored hash', () => {
     expect(verifyPassword('one\0two words', hashPassword('one\0other words'))).toBe(false);
   });
 
-  it('of another cost is verified with the cost that it names [C-1.4]', () => {
+  it('is verified with the cost that it names if that is another one [C-1.4]', () => {
     for (const [cost, blockSize, parallelization] of [
       [1_024, 8, 1],
       [2_048, 4, 2],
@@ -75,7 +75,7 @@ describe('a stored hash', () => {
     }
   });
 
-  it('that was changed no longer matches its password; one of an unknown scheme makes the check throw [C-1.4]', () => {
+  it('no longer matches its password if it was changed; one of an unknown scheme makes the check throw [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     const [scheme, cost, blockSize, parallelization, salt, derived = ''] = hash.split('$');
     const start = [scheme, cost, blockSize, parallelization, salt].join('$');

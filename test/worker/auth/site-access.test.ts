@@ -87,7 +87,7 @@ describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
       await expectInvalid(await wide.call(sitePath(siteId, read)), 'siteId', siteId);
   });
 
-  it('without a key a real, an absent and a malformed siteId get the same 401 (spec: 401 UNAUTHORIZED)', async ({
+  it('answers without a key the same 401 for a real, an absent and a malformed siteId (spec: 401 UNAUTHORIZED)', async ({
     plant,
   }) => {
     const ids = [plant.id, crypto.randomUUID(), 'x'];

@@ -35,7 +35,9 @@ describe('closed lists', () => {
     },
   );
 
-  it('of those of plants, devices and sub-devices only meter_role may be null [C-2.2]', async ({ rows }) => {
+  it('may be null only for meter_role, of those of plants, devices and sub-devices [C-2.2]', async ({
+    rows,
+  }) => {
     await rows.expectTaken('sub_devices', { meter_role: null });
     await rows.expectRefused('sub_devices', NOT_NULL, { asset_type: null }, { status: null });
     await rows.expectRefused('devices', NOT_NULL, { type: null }, { auth_method: null }, { status: null });

@@ -249,7 +249,7 @@ describe('an e-mail change', () => {
     await expectError(await confirm(mailbox, late, token), 410, 'EMAIL_CHANGE_TOKEN_EXPIRED');
   });
 
-  it('that is pending can be read by its account alone, until it is cancelled [C-11.3]', async ({
+  it('can be read by its account alone while it is pending, until it is cancelled [C-11.3]', async ({
     mailbox,
     person,
   }) => {
@@ -299,7 +299,7 @@ describe('the sessions of a person', () => {
     expect((await person.call('/auth/me')).status).toBe(200);
   });
 
-  it('of another person get the 404 of an absent one, and do not end [C-11.5]', async ({ person }) => {
+  it('get the 404 of an absent one from another person, and do not end [C-11.5]', async ({ person }) => {
     const other = await Person.register();
     const { data } = await other.read<{ data: SessionRecord[] }>('/auth/sessions');
     await expectError(await person.delete(`/auth/sessions/${data[0]?.id}`), 404, 'NOT_FOUND');

@@ -38,7 +38,7 @@ describe('an alert', () => {
   });
 
   it.for(['ACTIVE', 'ACKNOWLEDGED'])(
-    'that is %s can be resolved once; after that, both actions get 409 [C-9]',
+    'can be resolved once if it is %s; after that, both actions get 409 [C-9]',
     async (status, { team, act, acted }) => {
       const id = await fireAlert(team.id);
       if (status === 'ACKNOWLEDGED') await acted(id, 'acknowledge', { note: 'on it' });
@@ -78,7 +78,7 @@ describe('an alert', () => {
     await expectError(await team.operator.call('/alerts?at=yesterday'), 400, 'VALIDATION_ERROR');
   });
 
-  it('of two concurrent acknowledgements, or resolutions, one succeeds and the other gets 409 [C-9]', async ({
+  it('takes one of two concurrent acknowledgements, or resolutions, and the other gets 409 [C-9]', async ({
     team,
     act,
   }) => {
@@ -104,7 +104,7 @@ describe('an alert', () => {
     expect(await acted(id, 'resolve', { note: 'n'.repeat(500) })).toMatchObject({ note: 'n'.repeat(500) });
   });
 
-  it('of another organization gets the same 404 as an absent one, and so does the id of a rule [C-1.3]', async ({
+  it('gets the same 404 as an absent one in another organization, and so does the id of a rule [C-1.3]', async ({
     team,
     other,
     act,
@@ -123,7 +123,7 @@ describe('an alert', () => {
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
-  it('and a rule get 400 for a PATCH with a field of the other kind or a read-only field [C-9]', async ({
+  it('gets 400, as a rule does, for a PATCH with a field of the other kind or a read-only field [C-9]', async ({
     team,
   }) => {
     const id = await fireAlert(team.id);
@@ -174,7 +174,7 @@ describe('a rule', () => {
     ['an unknown field', { note: 'n' }],
     ['a kind', { kind: 'RULE' }],
     ['an organization', { organizationId: crypto.randomUUID() }],
-  ])('with %s is refused (bad input: REST)', async ([_what, fields], { team, post }) => {
+  ])('is refused with %s (bad input: REST)', async ([_what, fields], { team, post }) => {
     const count = async () => (await listRules(team.operator)).meta.total;
     const before = await count();
     const { details } = await expectError(await post({ ...RULE, ...fields }), 400, 'VALIDATION_ERROR');

@@ -85,7 +85,7 @@ describe('a rule', () => {
 });
 
 describe('an alert', () => {
-  it('that a member resolved does not fire again before the cooldown has ended, and then fires again [C-9]', async ({
+  it('does not fire again before the cooldown has ended once a member resolved it, and then fires again [C-9]', async ({
     team,
     newPlant,
   }) => {
@@ -119,7 +119,7 @@ describe('an alert', () => {
     await team.operator.change(`/alerts/${id}`, { note: 'plant sold' });
   });
 
-  it('of a device is resolved when the device moves or is deleted, and can fire at its new plant [C-9]', async ({
+  it('is resolved when its device moves or is deleted, and can fire at its new plant [C-9]', async ({
     team,
     newPlant,
   }) => {

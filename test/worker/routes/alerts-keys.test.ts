@@ -25,7 +25,7 @@ const it = test.extend('limited', async ({ team }) => {
 
 describe('a member', () => {
   it.for(['operator', 'admin', 'orgAdmin'] as const)(
-    'with the role %s may create and change rules (spec: Alerts)',
+    'may create and change rules with the role %s (spec: Alerts)',
     async (role, { team, plantId }) => {
       const made = await makeRule(team[role], { plantId });
       expect(await team[role].change(`/alerts/${made.id}`, { enabled: false })).toMatchObject({
@@ -34,7 +34,7 @@ describe('a member', () => {
     },
   );
 
-  it('with the role VIEWER gets 403 for creating or changing a rule', async ({ team, plantId }) => {
+  it('gets 403 with the role VIEWER for creating or changing a rule', async ({ team, plantId }) => {
     const { id } = await makeRule(team.operator, { plantId });
     const refused = [
       await team.viewer.post('/alerts', { ...RULE, plantId }),
@@ -46,7 +46,7 @@ describe('a member', () => {
   });
 
   it.for(['viewer', 'operator', 'admin', 'orgAdmin'] as const)(
-    'with the role %s may list, change, acknowledge and resolve alerts (spec: Alerts)',
+    'may list, change, acknowledge and resolve alerts with the role %s (spec: Alerts)',
     async (role, { team, plantId }) => {
       const by = team[role];
       const id = await fireAlert(team.id, { plantId });
@@ -60,7 +60,7 @@ describe('a member', () => {
 });
 
 describe('a key', () => {
-  it('with telemetry:read lists alerts and rules like a member’s session [C-2.6]', async ({ ownTeam }) => {
+  it('lists alerts and rules with telemetry:read like a member’s session [C-2.6]', async ({ ownTeam }) => {
     const key = await ownTeam.newKey(['telemetry:read']);
     await fireAlert(ownTeam.id);
     await makeRule(ownTeam.operator);
@@ -71,7 +71,7 @@ describe('a key', () => {
     }
   });
 
-  it('with telemetry:write makes and changes rules and alerts, and the audit trail names the key [C-8.4]', async ({
+  it('makes and changes rules and alerts with telemetry:write, and the audit trail names the key [C-8.4]', async ({
     team,
     plantId,
   }) => {
@@ -96,7 +96,7 @@ describe('a key', () => {
     );
   });
 
-  it('with every scope except the needed one gets 403 [C-4.2]', async ({ team }) => {
+  it('gets 403 with every scope except the needed one [C-4.2]', async ({ team }) => {
     const id = await fireAlert(team.id);
     const without = (scope: ApiKeyScope) => team.newKey(API_KEY_SCOPES.filter((one) => one !== scope));
     const [reader, writer] = [await without('telemetry:write'), await without('telemetry:read')];

@@ -82,7 +82,7 @@ describe('a request to make a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('with vcp:connect or a vcp:write scope gets 400 if no AMQP listener is configured [C-10]', async ({
+  it('gets 400 with vcp:connect or a vcp:write scope if no AMQP listener is configured [C-10]', async ({
     keys,
     keyCount,
   }) => {
@@ -93,7 +93,7 @@ describe('a request to make a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('with malformed allowedIps gets 400; without client addresses, so does one with any allowedIps [C-10]', async ({
+  it('gets 400 with malformed allowedIps; without client addresses, also with any allowedIps [C-10]', async ({
     keys,
     postTo,
   }) => {
@@ -114,7 +114,7 @@ describe('a request to make a key', () => {
     expect((await keys.make()).apiKey.allowedIps).toEqual([]);
   });
 
-  it('with allowedPlantIds gets 400 unless they are one or more plants of the organization [C-5.2]', async ({
+  it('gets 400 with allowedPlantIds unless they are one or more plants of the organization [C-5.2]', async ({
     keys,
     other,
     ownTeam,
@@ -131,7 +131,7 @@ describe('a request to make a key', () => {
     expect((await keys.make()).apiKey.allowedPlantIds).toBeNull();
   });
 
-  it('with an expiry that is past or malformed gets 400 [C-5.2]', async ({ keys }) => {
+  it('gets 400 with an expiry that is past or malformed [C-5.2]', async ({ keys }) => {
     const past = [Date.now() - 1, Date.now() - 86_400_000].map((atMs) => new Date(atMs).toISOString());
     const wrong = ['1970-01-01T00:00:00Z', '2099-02-30T00:00:00Z', '2099-01-01', null, 1];
     for (const expiresAt of [...past, ...wrong]) {
@@ -154,7 +154,7 @@ describe('a request to make a key', () => {
     }
   });
 
-  it('with fields that a client cannot set gets 400 (bad input: REST)', async ({ keys, other, keyCount }) => {
+  it('gets 400 with fields that a client cannot set (bad input: REST)', async ({ keys, other, keyCount }) => {
     const fields = [
       { id: ABSENT },
       { vhost: 'partner-x' },

@@ -96,7 +96,7 @@ describe('an unsafe request with the cookie', () => {
     }
   });
 
-  it('of text/plain, which pages may send without a preflight, gets 400 [C-1.6]', async ({ team }) => {
+  it('gets 400 with text/plain, which pages may send without a preflight [C-1.6]', async ({ team }) => {
     const { accessToken } = team.orgAdmin;
     const body = JSON.stringify({ name: 'Evil', slug: `evil-${team.slug}` });
     for (const type of ['text/plain', 'text/plain; application/json', 'application/x-www-form-urlencoded']) {
@@ -106,7 +106,7 @@ describe('an unsafe request with the cookie', () => {
     }
   });
 
-  it('of an invalid session gets 401, also from another origin [C-1.6]', async () => {
+  it('gets 401 with an invalid session, also from another origin [C-1.6]', async () => {
     for (const cookie of ['access_token=x', 'access_token=']) {
       const headers = { cookie, origin: 'https://evil.example' };
       await expectError(await anonymous.post('/auth/logout', undefined, { headers }), 401, 'UNAUTHORIZED');

@@ -90,7 +90,7 @@ describe('an e-mail with ten failed logins', () => {
 });
 
 describe('concurrent guesses', () => {
-  it('of twenty for a known e-mail ten are checked, and the others get 423 [C-1.4]', async ({
+  it('are checked for a known e-mail ten of twenty times, and the others get 423 [C-1.4]', async ({
     person: { email },
   }) => {
     const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(email, WRONG)));
@@ -99,7 +99,7 @@ describe('concurrent guesses', () => {
     await expectLocked(email);
   });
 
-  it('of twenty for an unknown e-mail at most ten are checked; the others get 423 or 503 [C-1.4] [C-14.2]', async () => {
+  it('are checked for an unknown e-mail at most ten of twenty times; the others get 423 or 503 [C-1.4] [C-14.2]', async () => {
     const email = uniqueEmail();
     const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(email, WRONG)));
     const statuses = answers.map(({ status }) => status);
@@ -148,7 +148,7 @@ describe('a lock', () => {
     expect((await logIn(email, WRONG)).status).toBe(401);
   });
 
-  it('that has ended begins again after ten more failures [C-1.4]', async () => {
+  it('begins again after ten more failures once it has ended [C-1.4]', async () => {
     const email = uniqueEmail();
     const now = stopClock();
     await failed(email, MOST);

@@ -111,7 +111,7 @@ describe('a refresh token that is used again', () => {
     expect(await statusOf((await Person.logIn(person.email)).accessToken)).toBe(200);
   });
 
-  it('of many concurrent uses one succeeds, and the session ends [C-1.4]', async ({ person }) => {
+  it('succeeds once of many concurrent uses, and the session ends [C-1.4]', async ({ person }) => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(person.refreshToken)));
     const winners = answers.filter(({ status }) => status === 200);
     expect(winners).toHaveLength(1);

@@ -95,7 +95,7 @@ describe('an e-mail', () => {
     expect(await countOf('users', 'email = ?', email)).toBe(1);
   });
 
-  it('that is taken gets 409, and the organization of the request is not made [C-1.4]', async () => {
+  it('gets 409 if it is taken, and the organization of the request is not made [C-1.4]', async () => {
     const { user } = await registered();
     const slug = uniqueSlug();
     const body = registrationOf({ email: user.email, organizationName: 'Acme', organizationSlug: slug });
@@ -103,7 +103,7 @@ describe('an e-mail', () => {
     expect(await countOf('organizations', 'slug = ?', slug)).toBe(0);
   });
 
-  it('that is malformed gets 400 [C-1.4]', async () => {
+  it('gets 400 if it is malformed [C-1.4]', async () => {
     const texts = ['', 'jana', '@example.org', 'jana@', 'jana@example', 'a b@example.org', 'a@b@example.org'];
     const others = [`jana@example.org\n`, 'jana@example.org, petr@example.org', null, 7, [], {}];
     for (const email of [...texts, ...others]) await expectInvalid({ email });

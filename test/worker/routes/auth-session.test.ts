@@ -108,7 +108,7 @@ describe('POST /auth/logout', () => {
     expect((await team.admin.call('/auth/me')).status).toBe(200);
   });
 
-  it('of many requests those that start after the logout get 401 [C-1.4]', async ({ person }) => {
+  it('makes, of many requests, those that start after it get 401 [C-1.4]', async ({ person }) => {
     const during = Array.from({ length: 10 }, () => person.call('/auth/me'));
     await person.read('/auth/logout', { method: 'POST' });
     const after = await Promise.all(Array.from({ length: 10 }, () => person.call('/auth/me')));

@@ -63,7 +63,7 @@ describe('a report', () => {
 });
 
 describe('a request that is no report', () => {
-  it('of a wrong media type, too large, too deep or malformed gets 400 or 413 and is not logged [C-1.6] [C-4.7]', async ({
+  it('gets 400 or 413 if it is of a wrong media type, too large, too deep or malformed, and is not logged [C-1.6] [C-4.7]', async ({
     logged,
   }) => {
     const right = JSON.stringify(REPORT);
@@ -78,7 +78,7 @@ describe('a request that is no report', () => {
     expect(logged).toEqual([]);
   });
 
-  it('of another method gets 405 [C-10]', async () => {
+  it('gets 405 with another method [C-10]', async () => {
     for (const method of ['GET', 'PUT', 'DELETE'] as const) {
       const response = await anonymous.call('/csp-report', { method });
       expect(response.headers.get('allow')).toBe('POST');

@@ -38,7 +38,7 @@ describe('a certificate', () => {
     expect(await statusOf(device.id, device)).toBe(401);
   });
 
-  it('that was replaced stays valid for an hour; the new one is valid immediately [C-3.3]', async ({
+  it('stays valid for an hour after it was replaced; the new one is valid immediately [C-3.3]', async ({
     team,
     newDevice,
   }) => {
@@ -51,7 +51,7 @@ describe('a certificate', () => {
     expect([await statusOf(first.id, first), await statusOf(first.id, second)]).toEqual([401, 101]);
   });
 
-  it('that was replaced has its open link closed when its grace period ends [C-3.3]', async ({
+  it('has its open link closed when the grace period after its replacement ends [C-3.3]', async ({
     team,
     plantId,
     newDevice,
@@ -70,7 +70,7 @@ describe('a certificate', () => {
     expect(fresh.closed).toBeUndefined();
   });
 
-  it('that was replaced twice concurrently is invalid; both new certificates are valid [C-3.3]', async ({
+  it('is invalid once it was replaced twice concurrently; both new certificates are valid [C-3.3]', async ({
     team,
     newDevice,
   }) => {
@@ -80,7 +80,7 @@ describe('a certificate', () => {
     expect(await statusOf(first.id, first)).toBe(401);
   });
 
-  it('that its device uses stays valid when two others are issued in a row [C-3.3]', async ({
+  it('stays valid while its device uses it when two others are issued in a row [C-3.3]', async ({
     team,
     newDevice,
   }) => {
@@ -99,7 +99,7 @@ describe('a certificate', () => {
     expect(await dialAll(first, lost, last)).toEqual([101, 401, 101]);
   });
 
-  it('that its device uses ends an hour after it was replaced, also if others are issued since [C-3.3]', async ({
+  it('ends, though its device uses it, an hour after it was replaced, also if others are issued since [C-3.3]', async ({
     team,
     newDevice,
   }) => {
@@ -114,7 +114,7 @@ describe('a certificate', () => {
     expect([await statusOf(first.id, first), await statusOf(first.id, last)]).toEqual([401, 101]);
   });
 
-  it('that was replaced still expires at its own time, even within the grace period [C-3.3]', async ({
+  it('still expires at its own time once it was replaced, even within the grace period [C-3.3]', async ({
     team,
     newDevice,
   }) => {

@@ -115,7 +115,7 @@ describe('POST /devices/{id}/commands', () => {
     expect((await team.command(device.id, { ...body, idempotencyKey: 'k2' })).cmdId).not.toBe(made.cmdId);
   });
 
-  it('of concurrent commands with one idempotencyKey one is made [C-3.4]', async ({ team }) => {
+  it('makes one of concurrent commands with one idempotencyKey [C-3.4]', async ({ team }) => {
     const { id } = await team.newTokenDevice();
     const body = { ...REBOOT, idempotencyKey: 'k' };
     const made = await Promise.all([1, 2, 3].map(() => team.command(id, body)));

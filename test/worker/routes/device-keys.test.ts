@@ -29,7 +29,7 @@ const it = test
   });
 
 describe('a key', () => {
-  it('with plants:read lists and reads devices like a member [C-3.1]', async ({ team, plantId, keyOf }) => {
+  it('lists and reads devices with plants:read like a member [C-3.1]', async ({ team, plantId, keyOf }) => {
     const [placed, free] = [await team.newDevice({ plantId }), await team.newDevice()];
     const key = keyOf('plants:read');
     const whole = await key.read<Page<DeviceRecord>>('/devices?limit=100');
@@ -57,7 +57,7 @@ describe('a key', () => {
     }
   });
 
-  it('with plants:write registers, changes, moves and deletes devices, audited with the key as actor [C-8.4]', async ({
+  it('registers, changes, moves and deletes devices with plants:write, audited with the key as actor [C-8.4]', async ({
     team,
     plantId,
     keyOf,
@@ -82,7 +82,7 @@ describe('a key', () => {
     );
   });
 
-  it('with commands:execute sends a command, and one with commands:read reads that command [C-3.4]', async ({
+  it('sends a command with commands:execute, and one with commands:read reads that command [C-3.4]', async ({
     team,
     keyOf,
   }) => {
@@ -139,7 +139,7 @@ describe('a key', () => {
     },
   );
 
-  it('of another organization gets 404 for each device, and an empty list [C-1.3]', async ({
+  it('gets 404 for each device of another organization, and an empty list [C-1.3]', async ({
     team,
     other,
   }) => {

@@ -122,7 +122,7 @@ describe('a revocation', () => {
     }
   });
 
-  it('of a suspended device gets 409 until the device is reactivated [C-3.1]', async ({ team }) => {
+  it('gets 409 for a suspended device until the device is reactivated [C-3.1]', async ({ team }) => {
     const id = await team.newDeviceIn('SUSPENDED');
     await expectError(await team.admin.operate(id, 'revoke'), 409, 'CONFLICT');
     await team.admin.operate(id, 'reactivate');

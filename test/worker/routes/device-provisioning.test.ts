@@ -120,7 +120,7 @@ describe('provisioning', () => {
     expect((await connect(device)).closed).toBeUndefined();
   });
 
-  it('of concurrent requests one gets the package, and the others get 409 [C-3.3]', async ({
+  it('gives the package to one of concurrent requests, and the others get 409 [C-3.3]', async ({
     team,
     plantId,
   }) => {

@@ -106,7 +106,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     await expectRefused(device.id, renewal(device, { ts: Date.now() - HOUR }));
   });
 
-  it('of concurrent equal renewals one succeeds [C-3.12]', async ({ device }) => {
+  it('succeeds for one of concurrent equal renewals [C-3.12]', async ({ device }) => {
     const request = renewal(device);
     const answers = await Promise.all([1, 2, 3, 4].map(() => renew(device.id, request)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401]);

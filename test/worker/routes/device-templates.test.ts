@@ -274,7 +274,7 @@ describe('devices and sub-devices with a template', () => {
     expect(events).toEqual(['device_template.deleted', 'device_template.created']);
   });
 
-  it('of a registration and a deletion of its template at once exactly one succeeds [C-11.6]', async ({
+  it('make exactly one of a registration and a deletion of its template at once succeed [C-11.6]', async ({
     team,
   }) => {
     for (let round = 0; round < 5; round++) {
@@ -328,7 +328,7 @@ describe('devices and sub-devices with a template', () => {
     expect(await update).toBe('template');
   });
 
-  it('of a link and a template for another asset type at once at most one is written [C-11.6]', async ({
+  it('make at most one of a link and a template for another asset type at once be written [C-11.6]', async ({
     team,
     plantId,
   }) => {
@@ -397,7 +397,7 @@ describe('commands to a device with a template', () => {
     await team.command(device.id, { action: 'REBOOT' });
   });
 
-  it('with a repeated idempotencyKey get the first answer again, whatever the template says now [C-3.4]', async ({
+  it('get the first answer again with a repeated idempotencyKey, whatever the template says now [C-3.4]', async ({
     team,
   }) => {
     const { id: templateId } = await team.newTemplate(BATTERY);
@@ -424,7 +424,9 @@ describe('commands to a device with a template', () => {
     );
   });
 
-  it('that only partners may send are refused even if a template names them [C-3.4]', async ({ team }) => {
+  it('are refused if only partners may send them, even if a template names them [C-3.4]', async ({
+    team,
+  }) => {
     const { id } = await team.newTokenDevice({ templateId: BESS });
     for (const action of ['BESS_STOP', 'REBOOT'])
       await expectError(await team.postCommand(id, { action }), 400, 'COMMAND_ACTION_NOT_IN_TEMPLATE');

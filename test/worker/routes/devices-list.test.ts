@@ -101,7 +101,10 @@ describe('DELETE /devices/{id}', () => {
     },
   );
 
-  it('of two concurrent deletions one succeeds, and the other gets 404 [C-3.2]', async ({ team, remove }) => {
+  it('succeeds for one of two concurrent deletions, and the other gets 404 [C-3.2]', async ({
+    team,
+    remove,
+  }) => {
     const { id } = await team.newDevice();
     const before = await team.totalOf('/devices');
     const answers = await Promise.all([remove(id), remove(id)]);

@@ -139,7 +139,7 @@ describe('POST /devices', () => {
     expect(await other.newDevice({ serialNumber })).toMatchObject({ organizationId: other.id });
   });
 
-  it('of concurrent registrations of a serialNumber one succeeds, and the others get 409 [C-3.1]', async ({
+  it('succeeds for one of concurrent registrations of a serialNumber, and the others get 409 [C-3.1]', async ({
     team,
     post,
   }) => {

@@ -205,7 +205,7 @@ describe('a dry run of a member', () => {
   );
 
   people(
-    'with an idempotencyKey says whether the command was sent before',
+    'says with an idempotencyKey whether the command was sent before',
     async ({ ownTeam, scene: { plant } }) => {
       const { id: org, operator } = ownTeam;
       const body = { family: 'mode', payload: { mode: 'STANDARD' }, idempotencyKey: 'one' };

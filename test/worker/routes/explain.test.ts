@@ -85,7 +85,7 @@ describe('the timeline of a command', () => {
     expect(times).toEqual([...times].sort());
   });
 
-  it('of a command of a person has no events, because no key gets them', async ({ ownTeam }) => {
+  it('has no events for a command of a person, because no key gets them', async ({ ownTeam }) => {
     const { organization, operator, id: org } = ownTeam;
     const plant = await createPlant(organization, { config: LIMITED });
     const sent = await operator.post(

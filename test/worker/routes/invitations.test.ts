@@ -367,7 +367,7 @@ describe('accepting an invitation', () => {
     expect([await ownTeam.hasMember(person), await ownTeam.hasMember(stranger)]).toEqual([false, false]);
   });
 
-  it('with the cookie from another origin gets 403 ORIGIN_MISMATCH [C-1.6]', async ({ ownTeam, person }) => {
+  it('gets 403 ORIGIN_MISMATCH with the cookie from another origin [C-1.6]', async ({ ownTeam, person }) => {
     const { token } = await ownTeam.invite(person.email);
     const headers = { origin: 'https://evil.example' };
     const body = { token, confirm: true };

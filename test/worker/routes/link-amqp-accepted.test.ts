@@ -99,7 +99,7 @@ describe('an AMQP dial', () => {
     await expectError(await dialAmqp(organization, expired), 401, 'UNAUTHORIZED');
   });
 
-  it('without an upgrade gets 404 (rule 1)', async ({ organization, key }) => {
+  it('gets 404 if it is no upgrade (rule 1)', async ({ organization, key }) => {
     const authorization = basic(organization.slug, key.key);
     const request = dialRequest({ path: '/link/amqp', authorization });
     request.headers.delete('upgrade');

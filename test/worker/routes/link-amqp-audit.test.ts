@@ -32,7 +32,7 @@ async function refusals(organizationId: string): Promise<Refusal[]> {
 const newUnknown = () => ({ key: unknownKey() });
 
 describe('refused logins', () => {
-  it('of one minute share one audit row with their count (spec: partner.connection_refused)', async ({
+  it('share one audit row with their count within one minute (spec: partner.connection_refused)', async ({
     organization,
   }) => {
     for (let attempt = 0; attempt < 7; attempt++) {
@@ -64,7 +64,7 @@ describe('refused logins', () => {
     expect(await refusals(organization.id)).toHaveLength(11);
   });
 
-  it('of the next minute have another row [C-6.3]', async ({ organization }) => {
+  it('have another row in the next minute [C-6.3]', async ({ organization }) => {
     for (const atMs of [START_MS, START_MS + MINUTE - 1, START_MS + MINUTE, START_MS + 5 * MINUTE]) {
       vi.setSystemTime(atMs);
       await dialAmqp(organization, newUnknown());
@@ -94,7 +94,7 @@ describe('refused logins', () => {
     );
   });
 
-  it('of two organizations have separate rows [C-8.4]', async ({ organization }) => {
+  it('have separate rows in two organizations [C-8.4]', async ({ organization }) => {
     const second = await createOrganization();
     for (const one of [organization, second, second]) await dialAmqp(one, newUnknown());
     expect(await refusals(organization.id)).toMatchObject([{ count: 1 }]);
@@ -114,13 +114,16 @@ describe('refused logins', () => {
     ]);
   });
 
-  it('that the Vhost refuses, as its key ended, are audited, too [C-6.3]', async ({ organization, key }) => {
+  it('are audited, too, if the Vhost refuses them, as its key ended [C-6.3]', async ({
+    organization,
+    key,
+  }) => {
     await vhostOf(key.id).revoke();
     for (let repeat = 0; repeat < 3; repeat++) await dialAmqp(organization, key);
     expect(await refusals(organization.id)).toMatchObject([{ reason: 'key ended', count: 3 }]);
   });
 
-  it('that open another vhost than the key’s are audited, too [C-6.3]', async ({ organization, key }) => {
+  it('are audited, too, if they open another vhost than the key’s [C-6.3]', async ({ organization, key }) => {
     for (let repeat = 0; repeat < 3; repeat++) {
       const { webSocket } = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
       webSocket?.accept();

@@ -93,7 +93,7 @@ describe('a refused AMQP dial', () => {
     },
   );
 
-  it('without the key or its slug gets the same 401, whatever the state of the key (spec: States, API key)', async ({
+  it('gets the same 401 without the key or its slug, whatever the state of the key (spec: States, API key)', async ({
     organization,
     newKey,
   }) => {
@@ -111,7 +111,7 @@ describe('a refused AMQP dial', () => {
     ['a revoked key', { revokedAtMs: 1 }, 'The API key has been revoked: use another one'],
     ['an expired key', { expiresAtMs: 1 }, 'The API key has expired: use another one'],
   ])(
-    'with %s and its slug learns the reason, which the bridge may show',
+    'learns the reason with %s and its slug, which the bridge may show',
     async ([_what, options, message], { organization, newKey }) => {
       const { key } = await newKey(options);
       const response = await dialAmqp(organization, { key });

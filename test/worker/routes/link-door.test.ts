@@ -197,7 +197,7 @@ describe.each([
     expect(withoutBackground(await footprint())).toEqual(before);
   });
 
-  it('of concurrent dials with one proof one is accepted, and the others get 404 (rule 1)', async () => {
+  it('accepts one of concurrent dials with one proof, and the others get 404 (rule 1)', async () => {
     const { good } = await createClient();
     const request = dialRequest(good);
     const responses = await Promise.all(Array.from({ length: 8 }, () => sendRequest(request.clone())));

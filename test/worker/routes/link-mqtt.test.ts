@@ -130,7 +130,7 @@ describe('a device’s dial', () => {
     }
   });
 
-  it('that fails because D1 fails gets 503, with a request id in the log line', async ({ plant }) => {
+  it('gets 503 if it fails because D1 fails, with a request id in the log line', async ({ plant }) => {
     const token = await deviceToken(plant.gateway.id);
     vi.spyOn(env.DB, 'prepare').mockImplementation(() => {
       throw new Error('D1_ERROR: Network connection lost.');

@@ -43,13 +43,15 @@ describe.each(WAYS)('an ORG_ADMIN who is to be %s', (_title, go) => {
     await expectError(await go(team.admin, team, team.admin), 409, 'CONFLICT');
   });
 
-  it('of two who concurrently do this to each other one keeps the role [C-1.2]', async ({ team }) => {
+  it('keeps the role as one of two who concurrently do this to each other [C-1.2]', async ({ team }) => {
     await promote(team, team.admin);
     await Promise.all([go(team.orgAdmin, team, team.admin), go(team.admin, team, team.orgAdmin)]);
     expect(await adminIds(team)).toHaveLength(1);
   });
 
-  it('of four who do this to themselves at once one keeps the role, with 409 [C-1.2]', async ({ team }) => {
+  it('keeps the role, with 409, as one of four who do this to themselves at once [C-1.2]', async ({
+    team,
+  }) => {
     const people = [team.viewer, team.operator, team.admin];
     for (const person of people) await promote(team, person);
     const options = { org: team.id };

@@ -55,7 +55,7 @@ describe('POST /platform/organizations', () => {
     await expectError(login, 401, 'INVALID_CREDENTIALS');
   });
 
-  it('without OPERATOR_TOKEN in the deployment every token gets 401 [C-14.1]', async () => {
+  it('answers every token 401 if the deployment has no OPERATOR_TOKEN [C-14.1]', async () => {
     const options = { method: 'POST', body: wanted() } as const;
     for (const OPERATOR_TOKEN of ['', ' ']) {
       const response = await operator.call('/platform/organizations', options, { OPERATOR_TOKEN });

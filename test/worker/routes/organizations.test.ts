@@ -66,7 +66,7 @@ describe('POST /organizations', () => {
     await expectRefused(team.orgAdmin, bodies);
   });
 
-  it('of concurrent requests for one slug one succeeds, and the others get 409 [C-1.1]', async ({
+  it('succeeds for one of concurrent requests for one slug, and the others get 409 [C-1.1]', async ({
     team,
     other,
   }) => {

@@ -100,7 +100,7 @@ describe('PUT /plants/{id}/config', () => {
     expect(await get()).toEqual(answer);
   });
 
-  it('with If-Match: * or without If-Match the last writer wins [C-2.3]', async ({ get, put }) => {
+  it('lets the last writer win with If-Match: * or without If-Match [C-2.3]', async ({ get, put }) => {
     for (const [mode, ifMatch] of [
       ['MAX_EXPORT', '*'],
       ['GRID_TARGET', undefined],
@@ -112,7 +112,7 @@ describe('PUT /plants/{id}/config', () => {
     }
   });
 
-  it('of concurrent PUTs with one ETag one succeeds, and the others get 412 [C-2.3]', async ({
+  it('succeeds for one of concurrent PUTs with one ETag, and the others get 412 [C-2.3]', async ({
     get,
     put,
   }) => {

@@ -55,7 +55,7 @@ describe('GET /plants/{id}/export', () => {
     });
   });
 
-  it('of a client that leaves is in the audit log as incomplete', async ({
+  it('is in the audit log as incomplete if its client leaves', async ({
     ownTeam: { admin, id: org },
     scene: { plant },
   }) => {
@@ -70,7 +70,7 @@ describe('GET /plants/{id}/export', () => {
     });
   });
 
-  it('of a time without anything has two lines; it has only what was in its time', async ({
+  it('has two lines for a time without anything; it has only what was in its time', async ({
     ownTeam,
     scene: { plant },
   }) => {

@@ -53,7 +53,7 @@ describe('a read of a plant', () => {
     },
   );
 
-  it('with a range that ends before it begins, or an unknown parameter, gets 400 [C-10]', async ({
+  it('gets 400 with a range that ends before it begins, or an unknown parameter [C-10]', async ({
     team,
     setpoint,
   }) => {

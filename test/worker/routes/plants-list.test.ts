@@ -63,7 +63,7 @@ describe('GET /plants', () => {
 });
 
 describe('an organization', () => {
-  it('with its maximum of plants gets 409 for one more, until it deletes one (limits: plantsPerOrganization)', async ({
+  it('gets 409 for one plant more than its maximum, until it deletes one (limits: plantsPerOrganization)', async ({
     ownTeam,
   }) => {
     await runSql(

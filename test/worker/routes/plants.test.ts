@@ -99,7 +99,7 @@ describe('POST /plants', () => {
     }
   });
 
-  it('of two concurrent plants with one EAN one is made, the other gets 409 [C-2.1]', async ({ post }) => {
+  it('makes one of two concurrent plants with one EAN, the other gets 409 [C-2.1]', async ({ post }) => {
     const eanCons = randomEan();
     const answers = await Promise.all([post({ name: 'a', eanCons }), post({ name: 'b', eanProd: eanCons })]);
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409]);

@@ -130,7 +130,7 @@ describe('a support session', () => {
     expect([await left('users', 'email', email), await left('organizations', 'slug', slug)]).toEqual([0, 0]);
   });
 
-  it('with an unknown token gets 401', async () => {
+  it('gets 401 with an unknown token', async () => {
     const headers = { authorization: `Bearer support_${'A'.repeat(43)}` };
     await expectError(await anonymous.call('/plants', { headers }), 401, 'UNAUTHORIZED');
   });

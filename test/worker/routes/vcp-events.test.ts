@@ -56,7 +56,7 @@ describe('GET /vcp/events', () => {
     expect(numbersOf(await client.read<Page>(`/vcp/events?after=${first.next}`))).toEqual([4, 5]);
   });
 
-  it('without events answers an empty page', async ({ client }) => {
+  it('answers an empty page if there are no events', async ({ client }) => {
     const page = await client.read<Page>('/vcp/events');
     expect(page).toEqual({ events: [], next: page.firstKept - 1, firstKept: page.firstKept });
     expect(await client.read<Page>(`/vcp/events?after=${page.next}`)).toEqual(page);
@@ -188,7 +188,7 @@ describe('GET /vcp/events/stream', () => {
     expect([alarm?.event, numberOf(alarm ?? {})]).toEqual(['alarm', 4]);
   });
 
-  it('without a sequence begins with the next event', async ({ source, plant }) => {
+  it('begins with the next event if there is no sequence', async ({ source, plant }) => {
     await hand(source, plant.id, 1, 3);
     const stream = await StreamClient.open(source);
     await hand(source, plant.id, 4, 1);
@@ -374,7 +374,7 @@ describe('GET /vcp/events/stream', () => {
     await vi.waitFor(async () => expect(await socketsOf(source)).toBe(0));
   });
 
-  it('of a Worker that is silent for two comments makes room for a new one', async ({ source }) => {
+  it('makes room for a new stream if its Worker is silent for two comments', async ({ source }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     for (let count = 0; count < LIMIT.streamsPerKey; count++) await StreamClient.open(source);
     vi.setSystemTime(Date.now() + 2 * LIMIT.streamCommentMs + 1);

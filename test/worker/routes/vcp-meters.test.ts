@@ -170,7 +170,7 @@ describe('GET /vcp/sites/{siteId}/meter-readings', () => {
     return readings.map(({ meters }) => meters[0]?.importRegisterKwh);
   }
 
-  it('without a range the readings of the last 24 hours are listed, oldest first [C-4.1]', async ({
+  it('lists without a range the readings of the last 24 hours, oldest first [C-4.1]', async ({
     plant,
     key,
   }) => {

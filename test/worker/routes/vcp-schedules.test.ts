@@ -69,7 +69,7 @@ describe('the list of schedules', () => {
     expect(await between(90 * MINUTE, 91 * MINUTE)).toEqual([2, 4]);
   });
 
-  it('without a range the schedules of the last and of the next seven days are listed (spec: Limits)', async ({
+  it('has without a range the schedules of the last and of the next seven days (spec: Limits)', async ({
     partner,
     list,
   }) => {

@@ -74,7 +74,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
     expect(timestamp).toBe(formatInstant(now));
   });
 
-  it('with `at` it is what was the latest at that time, with its quality and its sub-devices [C-4.1]', async ({
+  it('is with `at` what was the latest at that time, with its quality and its sub-devices [C-4.1]', async ({
     plant,
     key,
     report,

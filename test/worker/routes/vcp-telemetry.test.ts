@@ -49,7 +49,7 @@ const it = test
   });
 
 describe('GET /vcp/sites/{siteId}/telemetry', () => {
-  it('without a granularity the raw readings are returned, oldest first (spec: Telemetry point)', async ({
+  it('returns without a granularity the raw readings, oldest first (spec: Telemetry point)', async ({
     history,
   }) => {
     const expected = [

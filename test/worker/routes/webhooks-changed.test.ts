@@ -132,7 +132,7 @@ describe('PATCH /partner/webhooks/{id}', () => {
     expect(same).toMatchObject({ status: 'ENABLED', statusAt: before.statusAt });
   });
 
-  it('of the types and the sites decides which events come from then on [C-12.4]', async ({
+  it('decides by the types and the sites which events come from then on [C-12.4]', async ({
     hooks,
     receiver,
   }) => {
@@ -155,7 +155,7 @@ describe('PATCH /partner/webhooks/{id}', () => {
     expect(receiver.typesOf()[0]).toBe('webhook.verify');
   });
 
-  it('of the url makes the webhook PENDING, and events wait until the new receiver has agreed [C-12.4]', async ({
+  it('makes the webhook PENDING if it changes the url, and events wait until the new receiver has agreed [C-12.4]', async ({
     hooks,
     receiver,
   }) => {
@@ -189,7 +189,7 @@ describe('PATCH /partner/webhooks/{id}', () => {
     expect(receiver.typesOf('/hook')).toEqual(['webhook.verify', 'webhook.verify']);
   });
 
-  it('of the url of a disabled webhook begins again, and resolves its alert [C-12.4]', async ({
+  it('begins again if it changes the url of a disabled webhook, and resolves its alert [C-12.4]', async ({
     hooks,
     receiver,
   }) => {
@@ -203,7 +203,7 @@ describe('PATCH /partner/webhooks/{id}', () => {
     expect(await valuesFrom(alerts, hooks.team.id)).toEqual(['RESOLVED']);
   });
 
-  it('and each other change has an audit event with its details [C-12.4]', async ({ hooks, receiver }) => {
+  it('has an audit event with its details for each other change [C-12.4]', async ({ hooks, receiver }) => {
     const { team, key } = hooks;
     const id = await hooks.makeEnabled({ types: ['ack', 'alarm'] });
     const since = new Date(Date.now() - 60_000).toISOString();

@@ -369,7 +369,7 @@ describe('POST /partner/webhooks/{id}/enable', () => {
     expect(events).toEqual(expect.arrayContaining(['webhook.disabled', 'webhook.enabled']));
   });
 
-  it('of one that was disabled before its receiver agreed asks it again; list and item agree [C-12.4]', async ({
+  it('asks a receiver again whose webhook was disabled before it agreed; list and item agree [C-12.4]', async ({
     hooks,
     receiver,
   }) => {
@@ -383,7 +383,7 @@ describe('POST /partner/webhooks/{id}/enable', () => {
     expect(receiver.typesOf()).toEqual(['webhook.verify', 'webhook.verify']);
   });
 
-  it('of a failing webhook tries at once; if the receiver answers 410, list and item say DISABLED [C-12.4]', async ({
+  it('tries at once if the webhook fails; if the receiver answers 410, list and item say DISABLED [C-12.4]', async ({
     hooks,
     receiver,
   }) => {

@@ -97,7 +97,7 @@ describe('properties', () => {
     });
   });
 
-  it('of random bytes decode or throw an AMQP error that names basic.publish', () => {
+  it('decode or throw an AMQP error that names basic.publish, for random bytes', () => {
     forMany(1_000, fc.uint8Array({ maxLength: 200 }), (array) => {
       const error = amqpErrorOf(() => decodeProperties(Buffer.from(array)));
       if (error) expect([error.classId, error.methodId]).toEqual([60, 40]);

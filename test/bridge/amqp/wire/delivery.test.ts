@@ -91,7 +91,7 @@ describe('a delivery', () => {
     expect(propertiesOf(delivery({ properties }))).toEqual({ contentType: 'text/plain', deliveryMode: 2 });
   });
 
-  it('without a body has no body frame', () => {
+  it('has no body frame if it has no body', () => {
     expect(encode(delivery()).length).toBe(2);
   });
 

@@ -32,7 +32,7 @@ describe('arguments', () => {
     ['F', 'table', tableBytes(), null],
     ['A', 'array', Buffer.from([0, 0, 0, 0]), null],
     ['T', 'timestamp', Buffer.alloc(8), null],
-  ])('with the tag %s have RabbitMQ’s type name %s', (tag, type, value, expected) => {
+  ])('have for the tag %s RabbitMQ’s type name %s', (tag, type, value, expected) => {
     const table = tableBytes(tableEntry('before', 't', Buffer.from([0])), tableEntry('x', tag, value));
     expect(readArguments(Buffer.concat([Buffer.from('head'), table]), 4)).toEqual([
       { name: 'before', type: 'bool', value: false },
@@ -40,7 +40,7 @@ describe('arguments', () => {
     ]);
   });
 
-  it('that are longer than their table, or whose table is longer than its frame, throw a RangeError', () => {
+  it('throw a RangeError if they are longer than their table, or their table is longer than its frame', () => {
     const table = tableBytes(tableEntry('x', 'S', Buffer.from([0, 0, 0, 9, 0x68])));
     expect(() => readArguments(table, 0)).toThrow(RangeError);
     expect(() => readArguments(table.subarray(0, -1), 0)).toThrow(RangeError);

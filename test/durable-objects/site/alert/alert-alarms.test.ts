@@ -67,7 +67,7 @@ describe('an alert', () => {
     expect(alarmsOf(listener).map(({ status }) => status)).toEqual(['RAISED']);
   });
 
-  it('that a person resolves is CLEARED, and only once [C-9]', async () => {
+  it('is CLEARED when a person resolves it, and only once [C-9]', async () => {
     const { plant, send, fired, listener } = await newScene();
     await send(20);
     const [alert] = await fired();

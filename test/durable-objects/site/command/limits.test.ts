@@ -112,7 +112,7 @@ describe('a battery at its SoC bounds', () => {
     expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
   });
 
-  it('of a batch, only the item for the battery at its bound is rejected [C-7.5]', async () => {
+  it('rejects of a batch only the item for the battery at its bound [C-7.5]', async () => {
     const scene = await newPlannedSite({ ...TWO_BATTERIES, ...BOUNDS });
     await soc(scene, { 'BESS-1/socPercent': 95, 'BESS-2/socPercent': 50 });
     const both = batch(batteryCommand(5), batteryCommand(5, { deviceId: 'BESS-2' }));

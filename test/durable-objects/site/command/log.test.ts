@@ -10,7 +10,7 @@ import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 
 describe('the command log', () => {
-  it('of a new site is empty, with a total of 0 [spec: Command-log page]', async () => {
+  it('is empty in a new site, with a total of 0 [spec: Command-log page]', async () => {
     const { plant } = await newSite();
     expect(await readCommands(plant.id)).toEqual({ items: [], total: 0 });
   });

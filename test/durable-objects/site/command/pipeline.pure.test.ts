@@ -127,7 +127,7 @@ describe('the signature of a submission', () => {
 describe('a repeated messageId', () => {
   const one = signedSubmission('mode', { mode: 'STANDARD', reason: 'a  b' });
 
-  it('with the same routing key and payload gets the same acknowledgement [C-7.3]', () => {
+  it('gets the same acknowledgement if routing key and payload are the same [C-7.3]', () => {
     expect(judgeNow(one, {}, earlierOf(one))).toEqual({ verdict: 'repeat', acknowledgement: ACCEPTED });
   });
 
@@ -143,7 +143,7 @@ describe('a repeated messageId', () => {
     ['another payload', { payloadText: '{"mode":"STANDARD"}' }],
     ['the same fields in another order', { payloadText: '{"reason":"a  b","mode":"STANDARD"}' }],
   ])(
-    'with %s is rejected, and the messageId still belongs to the first submission [C-7.3]',
+    'is rejected with %s, and the messageId still belongs to the first submission [C-7.3]',
     (_what, changes) => {
       expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
         rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),

@@ -131,7 +131,7 @@ describe('a repeated messageId', () => {
     expect(commandsOf(link)).toHaveLength(1);
   });
 
-  it('with an invalid signature is rejected for the signature, and does not get the first acknowledgement [C-7.4]', async () => {
+  it('is rejected for its signature if that is invalid, and does not get the first acknowledgement [C-7.4]', async () => {
     const { partner } = await newListeningSite();
     const one = charge(5);
     await partner.submit(one);

@@ -90,7 +90,7 @@ describe('a rejected publish that the Vhost sends again', () => {
     expect(await partner.acknowledge(honest)).toMatchObject({ status: 'ACCEPTED' });
   });
 
-  it('without a publishId is rejected again each time, with another log row [rule 5]', async () => {
+  it('is rejected again each time if it has no publishId, with another log row [rule 5]', async () => {
     const { plant, partner } = await newSite();
     const one = charge(5, { signature: 'missing' });
     await partner.submit(one);

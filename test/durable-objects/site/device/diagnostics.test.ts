@@ -79,7 +79,7 @@ describe('dropped messages', () => {
     expect(JSON.stringify(recent)).not.toContain(gateway.hmacSecret);
   });
 
-  it('with a wrong signature show its cause if it is a known mistake [C-3.7]', async () => {
+  it('show the cause of a wrong signature if it is a known mistake [C-3.7]', async () => {
     const { site, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"a": 1}', signedData: '{"a":1.0}' }));
     await publish(link, rawTelemetry(gateway, { data: '{"a":5.0}', signedData: '{"a":5}' }));
@@ -111,7 +111,7 @@ describe('dropped messages', () => {
     expect(await rowsOf(plant.id, 'SELECT slot FROM recent_drop')).toHaveLength(KEPT);
   });
 
-  it('of one batch are all counted, even more than a hundred, and the last hundred are kept', async () => {
+  it('are all counted, even more than a hundred of one batch, and the last hundred are kept', async () => {
     const { site, link, gateway } = await newConnectedSite();
     const stray = (index: number) =>
       ({ kind: 'foreign-topic', act: 'publish', topic: `topic/${index}` }) as const;
@@ -144,7 +144,7 @@ describe('dropped messages', () => {
     expect(await sendTelemetry(link, gateway, { a: 1 })).toBe(true);
   });
 
-  it('of one device do not appear for another', async () => {
+  it('do not appear for another device', async () => {
     const { organization, plant, site, link, gateway } = await newConnectedSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     await publish(link, 'hello');
@@ -152,7 +152,7 @@ describe('dropped messages', () => {
     expect((await site.diagnostics(gateway.id)).recent).toHaveLength(1);
   });
 
-  it('that are malformed do not prove a secret, and are not stored in the journal', async () => {
+  it('do not prove a secret if they are malformed, and are not stored in the journal', async () => {
     const { plant, link } = await newConnectedSite();
     await sendMalformed(link, 0, 5);
     expect(await rowsOf(plant.id, 'SELECT last_key_version FROM device')).toEqual([

@@ -137,7 +137,7 @@ describe('a restarted bridge', () => {
 });
 
 describe('a dial', () => {
-  it('with a used connection id is answered with 404 [rule 1]', async () => {
+  it('is answered with 404 if its connection id was used [rule 1]', async () => {
     const { plant } = await newSite();
     const connection = crypto.randomUUID();
     const link = await connectTo(plant.id, plant.gateway.id, { connection });
@@ -160,7 +160,7 @@ describe('a dial', () => {
     expect(statuses.sort()).toEqual([101, 404, 404, 404, 404]);
   });
 
-  it('without the header of the Worker, or without an upgrade, is answered with 404 [rule 1]', async () => {
+  it('is answered with 404 if it has no header of the Worker, or is no upgrade [rule 1]', async () => {
     const { plant } = await newSite();
     const site = siteOf(plant.id);
     expect((await site.fetch('https://site/link', { headers: { upgrade: 'websocket' } })).status).toBe(404);
@@ -168,7 +168,7 @@ describe('a dial', () => {
   });
 
   it.for(['SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'of a %s device is answered with 401, and its connection id is not stored [rule 6]',
+    'is answered for a %s device with 401, and its connection id is not stored [rule 6]',
     async (status, { plainSite: { plant } }) => {
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, status);
       const response = await dialSite(plant.id, plant.gateway.id);

@@ -57,7 +57,7 @@ describe('failed logins', () => {
     expect(await statusOf(scene)).toBe('SUSPENDED');
   });
 
-  it('of one device do not count for another', async () => {
+  it('do not count for another device', async () => {
     const scene = await newScene();
     const other = await createDevice(scene.organization, scene.siteId, 'SENSOR');
     await refuse(scene, 9);

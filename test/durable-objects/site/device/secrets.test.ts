@@ -144,7 +144,7 @@ describe('a rotated secret', () => {
     expect([await takes(old), await takes(third), await takes(fourth)]).toEqual([false, true, true]);
   });
 
-  it('of two rotations in one millisecond the later secret is the newest', async () => {
+  it('is the newest if it is the later of two rotations in one millisecond', async () => {
     const { takes, rotate, old, command, gateway } = await newSilentSite();
     const [second, third] = [await rotate(), await rotate()];
     expect(isSignedWith(gateway.id, await command(), third)).toBe(true);

@@ -118,7 +118,7 @@ describe('a token at 80 % of its life', () => {
 
 describe('a pushed token', () => {
   it.each(['RECEIVED', 'COMPLETED'] as const)(
-    'that was acknowledged %s is not pushed again [C-3.12]',
+    'is not pushed again once it was acknowledged %s [C-3.12]',
     async (status) => {
       const { plant, gateway, link } = await newTokenSite();
       await passTime(plant.id, DUE_MS);
@@ -129,7 +129,7 @@ describe('a pushed token', () => {
     },
   );
 
-  it('that was acknowledged FAILED is pushed again, even if it was acknowledged RECEIVED before [C-3.12]', async () => {
+  it('is pushed again once it was acknowledged FAILED, even if it was acknowledged RECEIVED before [C-3.12]', async () => {
     const { plant, gateway, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     const { cmdId } = await nthCommand(link, 1);
@@ -138,7 +138,7 @@ describe('a pushed token', () => {
     await expectTokensAfter(LIFE_MS - DUE_MS - 1, plant.id, link, 3);
   });
 
-  it('without an ack is pushed three times in all, each time as a new token with a new cmdId [C-3.12]', async () => {
+  it('is pushed three times in all if it gets no ack, each time as a new token with a new cmdId [C-3.12]', async () => {
     const { plant, link } = await newTokenSite();
     await passTime(plant.id, DUE_MS);
     for (const count of [1, 2, 3]) {

@@ -199,7 +199,7 @@ describe('explain', () => {
     expect((await explain(plant)).told?.acknowledgedAt).toBeNull();
   });
 
-  it('of a moment before the journal says that nothing is recorded; of the future, what is now', async ({
+  it('says of a moment before the journal that nothing is recorded; of the future, what is now', async ({
     plannedSite: { plant },
   }) => {
     const before = await explain(plant, START_MS - 1);

@@ -71,7 +71,7 @@ describe('a changed rule', () => {
     for (const one of undo.splice(0)) one();
   });
 
-  it('of a judgement is named with the command, what was recorded and what is derived', () => {
+  it('is named for a judgement with the command, what was recorded and what is derived', () => {
     const { stages } = KINDS.SITE_SETPOINT;
     undo.push(() => Object.assign(KINDS.SITE_SETPOINT, { stages }));
     Object.assign(KINDS.SITE_SETPOINT, { stages: stages.filter(([name]) => name !== 'constraint') });
@@ -86,7 +86,7 @@ describe('a changed rule', () => {
       ]);
   });
 
-  it('of a verdict is named', () => {
+  it('is named for a verdict', () => {
     const { verdictTolerance, verdictToleranceKw } = LIMIT;
     undo.push(() => Object.assign(LIMIT, { verdictTolerance, verdictToleranceKw }));
     Object.assign(LIMIT, { verdictTolerance: 10, verdictToleranceKw: 1_000 });
@@ -125,7 +125,7 @@ describe('a changed rule', () => {
     for (const { number } of ofPlan) expect(lines[number - 1].kind).toBe('plan');
   });
 
-  it('of the plan is named', () => {
+  it('is named for the plan', () => {
     const levels = [...LEVELS];
     undo.push(() => void (LEVELS as unknown as string[]).splice(0, 3, ...levels));
     (LEVELS as unknown as string[]).reverse();

@@ -112,7 +112,7 @@ describe('the timeline of a command', () => {
     ['a mode', () => submission('mode', { mode: 'MAX_EXPORT', reason: 'night' }), ['COMPLETED'], SECOND],
     ['an emergency', () => submission('emergency', { type: 'HOLD' }), ['COMPLETED'], SECOND],
   ])(
-    'of %s has the message that the gateway got, while it is open and after its end [C-13.2]',
+    'has, for %s, the message that the gateway got, while it is open and after its end [C-13.2]',
     async (_name, make, statuses, untilEndMs) => {
       const scene = await newPlannedSite();
       const { plant, partner, link } = scene;
@@ -134,7 +134,7 @@ describe('the timeline of a command', () => {
     },
   );
 
-  it('of a schedule has no message once its gateway has it: its slots are sent one by one', async () => {
+  it('has no message of a schedule once its gateway has it: its slots are sent one by one', async () => {
     const scene = await newPlannedSite();
     const { plant, partner } = scene;
     const publish = schedule([10, 20]);
@@ -145,7 +145,7 @@ describe('the timeline of a command', () => {
     expect(await read(plant, id)).toMatchObject({ command: { commandType: 'SCHEDULE' }, messages: [] });
   });
 
-  it('of a command that was never sent has no message, and says what was wrong with its signature', async () => {
+  it('has no message if it was never sent, and says what was wrong with its signature', async () => {
     const { plant, partner } = await newAwaySite();
     const unsigned = submission('emergency', { type: 'STOP' }, { signature: 'missing' });
     const late = planned(20, 'HIGH', { forMs: 10 * SECOND });

@@ -161,7 +161,7 @@ describe('a mode with validUntil', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(1);
   });
 
-  it('that was sent again to its gateway still ends at that time [C-7.7]', async () => {
+  it('still ends at that time if it was sent again to its gateway [C-7.7]', async () => {
     const { scene, plant, partner } = await newPlannedSite();
     const validUntil = formatInstant(Date.now() + 10 * MINUTE);
     await partner.submit(submission('mode', { mode: 'MAX_EXPORT', validUntil }));
@@ -196,7 +196,7 @@ describe('a mode with validUntil', () => {
     expect(await sentTo(link, plant)).toEqual(['MAX_EXPORT', 5, 'MAX_EXPORT', 'STANDARD']);
   });
 
-  it('that a permanent mode replaced sends nothing at its end [C-7.7]', async () => {
+  it('sends nothing at its end if a permanent mode replaced it [C-7.7]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await overrideFor(scene, 10 * MINUTE, 1);
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));

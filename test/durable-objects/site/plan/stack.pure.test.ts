@@ -124,7 +124,7 @@ describe('a window', () => {
     expect([9, 10, 19, 20].map((now) => overAt(entries, now))).toEqual([[], [], [], [1]]);
   });
 
-  it('without an end stays open until a newer setpoint replaces it [C-7.7]', () => {
+  it('stays open without an end until a newer setpoint replaces it [C-7.7]', () => {
     const entries = [entry(1, 'NORMAL', 0)];
     expect(topAt(entries, Number.MAX_SAFE_INTEGER)).toBe(1);
     expect(overAt(entries, Number.MAX_SAFE_INTEGER)).toEqual([]);

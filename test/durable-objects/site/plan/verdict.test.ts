@@ -63,7 +63,7 @@ function energy(kwh: number, intervalMinutes: number, changes: Partial<SiteSetpo
 }
 
 describe('a POWER setpoint', () => {
-  it('that the plant followed is COMPLETED with the mean measured after it settled [C-7.8]', async () => {
+  it('is COMPLETED if the plant followed it, with the mean measured after it settled [C-7.8]', async () => {
     const { scene, plant, setpoint } = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
     await report(scene, MINUTE, gridKw(80));
     await report(scene, 9 * MINUTE, gridKw(10.3));
@@ -76,7 +76,7 @@ describe('a POWER setpoint', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('that the plant missed is DEVIATED, with one SETPOINT_DEVIATION to each key that may connect and see it [C-8.3]', async () => {
+  it('is DEVIATED if the plant missed it, with one SETPOINT_DEVIATION to each key that may connect and see it [C-8.3]', async () => {
     const { scene, organization, plant, partner, listener } = await newPlannedSite();
     const other = await listen(organization, await createKey(organization));
     await changeAndNotifySite(organization, plant.id);
@@ -138,7 +138,7 @@ describe('a POWER setpoint', () => {
     expect(scene.listener.events('alarm')).toEqual([]);
   });
 
-  it('without new samples is judged by the last sample before it began [C-7.8]', async () => {
+  it('is judged without new samples by the last sample before it began [C-7.8]', async () => {
     const { scene, plant, partner, link } = await newPlannedSite();
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 10 });
     await passTime(plant.id, MINUTE);
@@ -232,7 +232,7 @@ describe('an ENERGY setpoint', () => {
     ]);
   });
 
-  it('without registers is measured by the integral of the power, including the settling time [C-7.8]', async () => {
+  it('is measured without registers by the integral of the power, including the settling time [C-7.8]', async () => {
     const { scene, plant, setpoint } = await obeying(energy(5, 15));
     await report(scene, 5 * MINUTE, gridKw(12));
     await report(scene, 10 * MINUTE, gridKw(24));

@@ -88,13 +88,13 @@ describe('a plant', () => {
     expect(presenceAt(input({ lastSessionEndMs: NOW_MS - GONE_MS }), NOW_MS).presence.plant).toBe('ONLINE');
   });
 
-  it('that never connected is PENDING, whatever its sub-devices report [C-2.5]', () => {
+  it('is PENDING if it never connected, whatever its sub-devices report [C-2.5]', () => {
     const never = input({ connected: false, subDevices: [stale] });
     expect(presenceAt(never, NOW_MS).presence.plant).toBe('PENDING');
   });
 
   it.each(PLANT_STATUSES)(
-    'that was %s keeps that status for 90 s after its last session, and is then OFFLINE [C-2.5]',
+    'keeps, if it was %s, that status for 90 s after its last session, and is then OFFLINE [C-2.5]',
     (status) => {
       const away = (agoMs: number) =>
         presenceAt(
@@ -116,7 +116,7 @@ describe('a device', () => {
   };
 
   it.each([null, ...DEVICE_REPORTED_STATUSES])(
-    'that reports %s shows it while connected (null as ONLINE), OFFLINE later, and UNKNOWN before its first session [C-3.10]',
+    'shows, if it reports %s, that while connected (null as ONLINE), OFFLINE later, and UNKNOWN before its first session [C-3.10]',
     (reported) => {
       expect(statusOf({ reported })).toBe(reported ?? 'ONLINE');
       expect(statusOf({ reported, connected: false })).toBe('OFFLINE');

@@ -222,7 +222,7 @@ describe('a device', () => {
     await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN', last_seen_at_ms: null });
   });
 
-  it('that went silent was last seen at its last connect or frame, not at the end of its session [C-3.10]', async () => {
+  it('was last seen, if it went silent, at its last connect or frame, not at the end of its session [C-3.10]', async () => {
     const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);

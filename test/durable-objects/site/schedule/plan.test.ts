@@ -236,7 +236,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['COMPLETED', 'ACTIVE']);
   });
 
-  it('that its plant rejects replaces no slot, and the older continues [C-7.9]', async () => {
+  it('replaces no slot if its plant rejects it, and the older continues [C-7.9]', async () => {
     const { scene, plant, partner } = await following([1, 2, 3]);
     await partner.submit(schedule([11, 12, 13]));
     await obey(scene, 3, 'FAILED');
@@ -245,7 +245,7 @@ describe('a newer schedule', () => {
     expect(await statuses(plant.id)).toEqual(['ACTIVE', 'FAILED']);
   });
 
-  it('that is cancelled does not return its slots to the older: the plant follows the mode in force there [C-7.7]', async () => {
+  it('does not return its slots to the older when it is cancelled: the plant follows the mode in force there [C-7.7]', async () => {
     const { scene, partner } = await following([1, 2, 3, 4]);
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([12, 13], { inMs: MINUTE, scheduleId }));

@@ -96,7 +96,7 @@ describe('buckets of a series', () => {
 });
 
 describe('merged buckets', () => {
-  it('of 5 min equal those of the whole series at 5 min, 15 min, 1 h and 1 d, wherever the series is cut [C-4.5]', () => {
+  it('equal, at 5 min, those of the whole series at 5 min, 15 min, 1 h and 1 d, wherever the series is cut [C-4.5]', () => {
     forAll(samples, fc.array(moment, { maxLength: 8 }), (own, cuts) => {
       const pieces = cut(
         own,
@@ -163,7 +163,7 @@ describe('merged buckets', () => {
 });
 
 describe('the default aggregate', () => {
-  it('of a register is last, and of any other metric avg [C-4.5]', () => {
+  it('is last for a register, and avg for any other metric [C-4.5]', () => {
     expect(defaultAggregate('METER-1/importRegisterKwh')).toBe('last');
     expect(defaultAggregate('importRegisterKwh')).toBe('last');
     for (const metric of [...SITE_SIGNALS, 'registerKwh/powerKw', 'RegisterKwhs', '__proto__'])

@@ -112,7 +112,7 @@ describe('a sum', () => {
     },
   );
 
-  it('of PV or battery power includes only sub-devices of its asset types [C-3.13]', () => {
+  it('includes for PV or battery power only sub-devices of its asset types [C-3.13]', () => {
     const sums: Partial<Record<AssetType, string>> = {
       BESS: 'batteryPowerKw',
       FVE: 'fvePowerKw',
@@ -131,7 +131,7 @@ describe('a sum', () => {
     }
   });
 
-  it('of grid power excludes meters with another role, and assets that are not meters [C-2.2]', () => {
+  it('excludes for grid power meters with another role, and assets that are not meters [C-2.2]', () => {
     for (const meterRole of ['FVE', 'BESS'] as const) {
       const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'METER', { meterRole })]);
       expect([payload.gridPowerKw, payload.consumptionPowerKw]).toEqual([null, null]);

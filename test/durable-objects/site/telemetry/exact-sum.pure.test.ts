@@ -118,14 +118,14 @@ describe('an exact sum', () => {
     ['negative zeros', [-0, -0], '0', 0, 0],
     ['more digits than a double', [9e11, 9e11, 9e11, 0.000001], '2700000000000.000001', 2.7e12, 6.75e11],
     ['values with a periodic mean', [1, 0, 0], '1', 1, 1 / 3],
-  ])('of %s has the right text, number and mean [C-4.5]', (_what, given, text, asNumber, mean) => {
+  ])('has for %s the right text, number and mean [C-4.5]', (_what, given, text, asNumber, mean) => {
     const sum = sumUp(given);
     expect(sum.toString()).toBe(text);
     expect(sum.toNumber()).toBe(asNumber);
     expect(sum.mean(given.length)).toBe(mean);
   });
 
-  it('of a million readings has no rounding error [C-4.5]', () => {
+  it('has no rounding error after a million readings [C-4.5]', () => {
     const sum = new ExactSum();
     for (let index = 0; index < 1_000_000; index++) sum.addText('31536.1');
     expect(sum.toString()).toBe('31536100000');

@@ -42,7 +42,7 @@ describe('a nonce', () => {
   );
 
   it.for(cases)(
-    'of a message dated 5 min ahead is still known as used after an eviction $after s later, stored as $stored [C-3.8]',
+    'is still known as used after an eviction $after s later if its message was dated 5 min ahead, stored as $stored [C-3.8]',
     async (one, { connectedSite: { plant, link, gateway } }) => {
       const nonce = 'a "nonce" \\ of\nč 😀';
       const original = rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce, data: '{"gridPowerKw":1}' });
@@ -65,7 +65,7 @@ describe('a nonce', () => {
     },
   );
 
-  it('of a message dated 5 min ahead counts as new again after ten minutes [C-3.8]', async () => {
+  it('counts as new again after ten minutes if its message was dated 5 min ahead [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const ahead = { ts: START_MS + 5 * MINUTE, nonce: 'n', data: '{"gridPowerKw":1}' };
     await publish(link, rawTelemetry(gateway, ahead));
@@ -74,7 +74,7 @@ describe('a nonce', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
   });
 
-  it('that was used is rejected through another bridge, and in a status message [C-3.8]', async () => {
+  it('is rejected, once it was used, through another bridge, and in a status message [C-3.8]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));
     const other = await connectDevice(plant, { bridge: 'bridge-2' });
@@ -92,7 +92,7 @@ describe('a nonce', () => {
     expect((await site.readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(1);
   });
 
-  it('of one device can be used by another device, also after an eviction [C-3.8]', async () => {
+  it('can be used by another device, also after an eviction [C-3.8]', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
     const second = await createDevice(organization, plant.id, 'SENSOR');

@@ -169,7 +169,7 @@ describe('meter readings', () => {
     expect(await at(DAY, 2 * DAY)).toEqual([]);
   });
 
-  it('of months without data read at most four rows a day [rule 9]', async () => {
+  it('read at most four rows a day over months without data [rule 9]', async () => {
     const { scene, plant } = await newTelemetrySite();
     await sendAt(
       scene,

@@ -49,7 +49,7 @@ describe('the quality', () => {
     [STALE_MS - 1, 'GOOD'],
     [STALE_MS, 'STALE'],
     [86_400_000, 'STALE'],
-  ])('of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
+  ])('is, for data that is %d ms old, %s [C-4.5]', (ageMs, expected) => {
     expect(qualityOf({ consumptionPowerKw: ageMs })).toBe(expected);
   });
 

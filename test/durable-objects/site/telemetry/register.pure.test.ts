@@ -67,7 +67,7 @@ describe('a register', () => {
     });
   });
 
-  it('that is reset continues from its previous total, each time [C-4.5]', () => {
+  it('continues from its previous total each time it is reset [C-4.5]', () => {
     const values = [100, 120.5, 0, 3, 3.25, 0.5, 1];
     expect(totalsOf(values)).toEqual([100, 120.5, 120.5, 123.5, 123.75, 123.75, 124.75]);
     expect(computedOf(values)).toEqual([false, false, true, true, true, true, true]);
@@ -80,18 +80,18 @@ describe('a register', () => {
     ['0.0001 of 0.001', [0.001, 0.0001, 0.0002], [0.001, 0.001, 0.0012], [false, true, true]],
     ['0 of 0', [0, 0, 1], [0, 0, 1], [false, false, false]],
   ])(
-    'that falls to %s: by less than a tenth it is a glitch and ignored, by a tenth or more a reset [C-4.5]',
+    'falls to %s: by less than a tenth it is a glitch and ignored, by a tenth or more a reset [C-4.5]',
     (_what, values, expected, computed) => {
       expect(totalsOf(values)).toEqual(expected);
       expect(computedOf(values)).toEqual(computed);
     },
   );
 
-  it('that falls slightly and is then reset continues from its highest value [C-4.5]', () => {
+  it('continues from its highest value if it falls slightly and is then reset [C-4.5]', () => {
     expect(totalsOf([100, 95, 10, 12])).toEqual([100, 100, 100, 112]);
   });
 
-  it('that becomes negative keeps its total, and continues to count from zero [C-4.5]', () => {
+  it('keeps its total if it becomes negative, and continues to count from zero [C-4.5]', () => {
     expect(totalsOf([-5, -3, 0, 2])).toEqual([0, 0, 0, 2]);
     expect(computedOf([-5, -3, 0, 2])).toEqual([true, true, false, false]);
     expect(computedOf([0, -5, -5, 3])).toEqual([false, true, true, false]);

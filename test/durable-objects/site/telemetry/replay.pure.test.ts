@@ -55,7 +55,7 @@ describe('a nonce', () => {
     ['dated a minute ahead', T + 60_000, T + 60_000 + WINDOW_MS],
     ['dated five minutes back', T - WINDOW_MS, T + WINDOW_MS],
   ])(
-    'of a message %s counts until 300 s after its ts or its arrival, whichever is later, inclusive [C-3.8]',
+    'counts, for a message %s, until 300 s after its ts or its arrival, whichever is later, inclusive [C-3.8]',
     (_dated, ts, untilMs) => {
       const guard = guardThatSaw(use(T, { ts }));
       expect(guard.judge(use(untilMs, { digest: 'e' }))).toBe('replay');

@@ -84,7 +84,7 @@ describe('a signal', () => {
     expect(snapshot.get(metric)).toMatchObject({ value: 5, atMs: T });
   });
 
-  it('of an unlinked sensor never becomes a value of the site or of a sub-device [C-3.13]', () => {
+  it('never becomes a value of the site or of a sub-device if its sensor is not linked [C-3.13]', () => {
     const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(SENSOR, at(T), { gridPowerKw: 1 });
     expect(snapshot.get('gridPowerKw')).toBeUndefined();
@@ -95,7 +95,7 @@ describe('a signal', () => {
     ['a newer one replaces the first', T + 1, 2],
     ['one of the same moment, received later, replaces the first', T, 2],
     ['an older one does not replace the first', T - 1, 1],
-  ])('of two values of a signal, %s [C-3.13]', (_what, atMs, expected) => {
+  ])('has two values: %s [C-3.13]', (_what, atMs, expected) => {
     const snapshot = snapshotOf([T, { gridPowerKw: 1 }], [atMs, { gridPowerKw: 2 }]);
     expect(snapshot.get('gridPowerKw')).toMatchObject({ value: expected, atMs: Math.max(T, atMs) });
   });

@@ -63,7 +63,7 @@ async function each(siteId: string, check: () => Promise<void>): Promise<void> {
 }
 
 describe('bare names, which name no sub-device,', () => {
-  it('of a device belong to a sub-device only while the device is linked to it [C-3.13]', async () => {
+  it('belong to a sub-device only while the device is linked to it [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, sensor, link } = scene;
     await say(scene, sensor, 'powerKw', 1);
@@ -82,7 +82,7 @@ describe('bare names, which name no sub-device,', () => {
     });
   });
 
-  it('of a deleted device still belong to the sub-device and the site that they belonged to [C-3.13]', async () => {
+  it('still belong to the sub-device and the site that they belonged to when their device is deleted [C-3.13]', async () => {
     const scene = await newSiteWithSensor();
     const { plant, gateway, sensor, link } = scene;
     await link(sensor.id);
@@ -96,7 +96,7 @@ describe('bare names, which name no sub-device,', () => {
     });
   });
 
-  it('of a moved gateway stay with the old plant, and new ones belong to the new plant [C-3.1]', async () => {
+  it('stay with the old plant when their gateway moves, and new ones belong to the new plant [C-3.1]', async () => {
     const { organization, plant, gateway } = await newSiteWithSensor();
     const { id: toId } = await createPlant(organization);
     const fromId = plant.id;

@@ -40,7 +40,7 @@ async function newSiteOfDays(days: number): Promise<TelemetrySite> {
 }
 
 describe('a range', () => {
-  it('of a history is [from, to), and contains each bucket whose start is in it [C-4.5]', async () => {
+  it('is [from, to) of a history, and contains each bucket whose start is in it [C-4.5]', async () => {
     const { plant, gateway, send, model } = await newTelemetrySite();
     const moments = [0, 4.5, 5, 60].map((minutes) => START_MS + minutes * MINUTE);
     for (const ts of moments) {
@@ -72,7 +72,7 @@ describe('a range', () => {
     }
   });
 
-  it('without readings is empty, before or after the readings [C-4.5]', async () => {
+  it('is empty without readings, before or after the readings [C-4.5]', async () => {
     const { plant, send } = await newTelemetrySite();
     const ranges = [
       [0, 1],

@@ -70,7 +70,7 @@ async function answersOf({ id }: Plant): Promise<string[]> {
 }
 
 describe('a reading', () => {
-  it('that arrives five minutes late or early is in the bucket of its own time, packed or not [C-4.5]', async () => {
+  it('is in the bucket of its own time, packed or not, if it arrives five minutes late or early [C-4.5]', async () => {
     const { scene, plant, send } = await newTelemetrySite();
     for (const atMs of [START_MS, START_MS + 10 * MINUTE, START_MS + 20 * MINUTE]) {
       setClock(atMs);
@@ -171,7 +171,7 @@ describe('packing', () => {
     ['buckets of a day', 'INSERT ON telemetry_1d', '1'],
     ['its own state', 'INSERT ON fact', `NEW.name = 'telemetry'`],
   ])(
-    'that cannot write %s loses no reading, and continues when it can write again [rule 9]',
+    'loses no reading if it cannot write %s, and continues when it can write again [rule 9]',
     async ([_what, write, when], { telemetrySite: { scene, plant } }) => {
       vi.spyOn(console, 'error').mockReturnValue(undefined);
       setClock(MIDNIGHT_MS - 2 * HOUR);

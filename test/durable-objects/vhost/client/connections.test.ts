@@ -41,7 +41,7 @@ describe('a dial', () => {
     answer.webSocket?.accept();
   });
 
-  it('with a connection id that was used before is answered as an unknown path (rule 1)', async () => {
+  it('is answered as an unknown path if its connection id was used before (rule 1)', async () => {
     const { organization, key } = await openKey();
     const connection = crypto.randomUUID();
     const partner = await Partner.connect(organization, key, { connection });
@@ -53,7 +53,7 @@ describe('a dial', () => {
     expect(await dialAgain()).toMatchObject({ statusCode: 404 });
   });
 
-  it('without the header of the Worker, or without an upgrade, is answered with 404 (rule 1)', async () => {
+  it('is answered with 404 if it has no header of the Worker, or is no upgrade (rule 1)', async () => {
     const { key } = await openKey();
     const dial = JSON.stringify({ keyId: key.id, connection: 'c', bridge: 'b', boot: 'b', address: '::1' });
     const plain = await vhostOf(key.id).fetch('https://vhost/link', { headers: { [DIAL_HEADER]: dial } });
@@ -195,7 +195,7 @@ describe('a link that breaks the rules', () => {
   it.each([
     ['a frame without a kind', '[{}]'],
     ['an unknown frame', '[{"kind":"reboot"}]'],
-  ])('with %s is closed with a protocol error, too (rule 1)', async (_, message) => {
+  ])('is closed with a protocol error, too, for %s (rule 1)', async (_, message) => {
     const { partner, other } = await openTwo();
     partner.link.socket.send(message);
     await other.quiet();
@@ -211,7 +211,7 @@ describe('a link that breaks the rules', () => {
     expect(await other.readyCount('dead-letter')).toBe(0);
   });
 
-  it('with a frame that cannot be handled is the only one closed, and the counts of the queues stay correct (rule 3)', async () => {
+  it('is the only one closed for a frame that cannot be handled, and the counts of the queues stay correct (rule 3)', async () => {
     const { key, siteId, partner, other } = await openTwo();
     await hand(key, siteId, 1, 3);
     await partner.consume('event.status', { prefetch: 2 });

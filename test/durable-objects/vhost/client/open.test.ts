@@ -33,7 +33,7 @@ async function atItsObject() {
 }
 
 describe('a client', () => {
-  it('that has not opened its vhost yet leaves no audit row, and its key does not count as used [C-8.4]', async () => {
+  it('leaves no audit row if it has not opened its vhost yet, and its key does not count as used [C-8.4]', async () => {
     const { organization, key, link } = await dialled();
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });
     await link.next((frame) => frame.kind === 'refused');
@@ -41,7 +41,7 @@ describe('a client', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('that opens its vhost is connected: it gets one audit row, and its key counts as used [C-8.4]', async () => {
+  it('is connected when it opens its vhost: it gets one audit row, and its key counts as used [C-8.4]', async () => {
     const { organization, key, open, vhost } = await dialled();
     const before = Date.now();
     open(vhost);
@@ -66,7 +66,7 @@ describe('a client', () => {
     ['of another key', (_id: string) => `partner-${crypto.randomUUID()}`],
     ['in upper case', (id: string) => `PARTNER-${id.toUpperCase()}`],
     ['that is empty', (_id: string) => ''],
-  ])('that names a vhost %s is refused, and audited like a refused login [C-6.3]', async (_, nameOf) => {
+  ])('is refused if it names a vhost %s, and audited like a refused login [C-6.3]', async (_, nameOf) => {
     const { organization, key, open } = await dialled();
     open(nameOf(key.id));
     await vi.waitFor(async () =>

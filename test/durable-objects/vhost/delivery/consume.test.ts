@@ -29,7 +29,7 @@ describe('the prefetch of a consumer', () => {
     expect([partner.deliveries('a').length, partner.deliveries('b').length]).toEqual([1, 2]);
   });
 
-  it('of 0 means no limit [C-6.4]', async () => {
+  it('means no limit if it is 0 [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 600);
     await partner.consume('event.status', { prefetch: 0 });

@@ -64,7 +64,7 @@ describe('a cancelled consumer', () => {
     expect(again.delivery && numberOf(again.delivery)).toBe(2);
   });
 
-  it('that never existed is cancelled successfully, as in RabbitMQ [C-6.3]', async () => {
+  it('is cancelled successfully even if it never existed, as in RabbitMQ [C-6.3]', async () => {
     const { partner } = await openPartner();
     const cancel = { kind: 'cancel', channel: 7, tag: 'no such tag' } as const;
     expect(await partner.ask(cancel)).toMatchObject({ kind: 'ok' });
@@ -85,7 +85,7 @@ describe('a cancelled consumer', () => {
 });
 
 describe('a consumer tag', () => {
-  it('that is used twice on its channel is refused with 530, as in RabbitMQ; other connections stay open [C-6.3]', async () => {
+  it('is refused with 530 if it is used twice on its channel, as in RabbitMQ; other connections stay open [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status', { tag: 'ct' });

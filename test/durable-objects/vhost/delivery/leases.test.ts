@@ -55,7 +55,7 @@ describe('a link that is lost', () => {
 });
 
 describe('a lease', () => {
-  it('of a closed connection cannot be settled on the next one: ack, requeue and discard have no effect [C-6.4]', async () => {
+  it('cannot be settled on the next connection if its own has closed: ack, requeue and discard have no effect [C-6.4]', async () => {
     const { partner, connect, held: stale } = await openHolder(3);
     partner.link.socket.close();
     const again = await connect();
@@ -71,7 +71,7 @@ describe('a lease', () => {
     expect(await third.readyCount('dead-letter')).toBe(0);
   });
 
-  it('of one connection cannot be settled by another: ack, requeue and discard have no effect [C-6.4]', async () => {
+  it('cannot be settled by another connection: ack, requeue and discard have no effect [C-6.4]', async () => {
     const { partner, connect, held } = await openHolder(3);
     const other = await connect();
     for (const outcome of ['discard', 'requeue', 'ack'] as const) other.settle(outcome, held);

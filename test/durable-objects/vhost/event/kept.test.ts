@@ -28,7 +28,7 @@ describe('events that are delivered as they arrive', () => {
     expect([await storedMessages(key), await storedThrough(key)]).toEqual([0, undefined]);
   });
 
-  it('and acknowledged within a second are never written; their site may delete them (rule 9)', async () => {
+  it('are never written if they are acknowledged within a second; their site may delete them (rule 9)', async () => {
     const { key, partner, siteId, held } = await openHolder(3);
     partner.settle('ack', held);
     await partner.quiet();
@@ -43,7 +43,7 @@ describe('events that are delivered as they arrive', () => {
     expect(numbers(partner)).toEqual([1, 2, 3]);
   });
 
-  it('and acknowledged in part are kept by their site from the first unacknowledged one on (rule 5)', async () => {
+  it('are kept by their site from the first unacknowledged one on if only some are acknowledged (rule 5)', async () => {
     stopTimers();
     const { key, partner, siteId, held } = await openHolder(3);
     partner.settle('ack', [held[0], held[2]]);
@@ -52,7 +52,7 @@ describe('events that are delivered as they arrive', () => {
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 1, seen: 3, gone: false });
   });
 
-  it('and not acknowledged for a second are stored with their leases, which survive a sleep (rule 8)', async () => {
+  it('are stored with their leases if they are not acknowledged for a second, and these survive a sleep (rule 8)', async () => {
     const { key, partner, siteId, held } = await openHolder(3);
     await untilStored(key, 3);
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });

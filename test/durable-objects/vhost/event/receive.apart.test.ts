@@ -124,7 +124,7 @@ describe("events from a site's outbox", () => {
     }
   });
 
-  it('of a plant that the key may not see are dropped; the answer says that they were received [C-8.1]', async () => {
+  it('are dropped if the key may not see their plant; the answer says that they were received [C-8.1]', async () => {
     const { key, partner, siteId } = await openPartner({ allowedPlantIds: [crypto.randomUUID()] });
     const other = crypto.randomUUID();
     for (const kind of ['alarm', 'telemetry', 'ack', 'execution'] as const) {
@@ -178,7 +178,7 @@ describe('a write that fails', () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it('of an acknowledgement leaves its publish unconfirmed; the site sends the acknowledgement again, once (rule 5)', async () => {
+  it('leaves, for an acknowledgement, its publish unconfirmed; the site sends the acknowledgement again, once (rule 5)', async () => {
     const { organization, plant, key, partner } = await openPartnerWithPlant();
     const mend = await breakWrites(key, 'chunk', EVERY);
     const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>
@@ -210,7 +210,7 @@ describe('a write that fails', () => {
     expect((await commandLog(plant.id)).total).toBe(3);
   });
 
-  it('of a dead letter leaves its publish unconfirmed; the restarted object stores it when it is sent again (rule 3)', async () => {
+  it('leaves, for a dead letter, its publish unconfirmed; the restarted object stores it when it is sent again (rule 3)', async () => {
     const { organization, key, partner } = await openPartner();
     const mend = await breakWrites(key, 'chunk', EVERY);
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
@@ -223,7 +223,7 @@ describe('a write that fails', () => {
     expect(await again.readyCount('dead-letter')).toBe(1);
   });
 
-  it('of a lease delivers nothing; the restarted object delivers the messages, and not as redelivered (rule 3)', async () => {
+  it('delivers nothing if it is of a lease; the restarted object delivers the messages, and not as redelivered (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const mend = await breakWrites(key, 'chunk', EVERY);

@@ -103,7 +103,7 @@ describe('the event journal of a key', () => {
     expect(numbersOf(await readJournal(key))).toEqual([7]);
   });
 
-  it('of a revoked key cannot be read and is deleted [C-5.6]', async () => {
+  it('cannot be read once the key is revoked, and is deleted [C-5.6]', async () => {
     const { key, siteId } = await newKey();
     await hand(key, siteId, 1, 3);
     await readJournal(key);
@@ -133,7 +133,7 @@ describe('a page of the journal', () => {
     expect(await readJournal(key, { after })).toMatchObject({ events: [], next: after, gap: false });
   });
 
-  it('with a filter skips other events, and `next` grows although none matches [C-12.2]', async () => {
+  it('skips other events with a filter, and `next` grows although none matches [C-12.2]', async () => {
     const { key, siteId } = await newKey();
     const other = crypto.randomUUID();
     await hand(key, siteId, 1, 2, { kind: 'alarm' });

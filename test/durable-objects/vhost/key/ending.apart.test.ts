@@ -117,7 +117,7 @@ describe('the revocation of a key', () => {
     expect(await vhostAlarmAt(key)).toBeNull();
   });
 
-  it('of a key that was never opened is written too, and the key stays revoked when it is opened [C-5.6]', async () => {
+  it('is written, too, if the key was never opened, and the key stays revoked when it is opened [C-5.6]', async () => {
     const rows = await RegistryRows.create();
     const id = String((await rows.insert('api_keys')).id);
     await vhostOf(id).revoke(id);

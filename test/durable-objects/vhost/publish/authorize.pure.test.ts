@@ -97,7 +97,7 @@ describe('a publish', () => {
 
 describe('the refusal of a queue', () => {
   it.each(['vcp.other.event.status', 'vcp.acme2.event.status', 'vcp.acme.event', 'vcp.', 'vcp.acme.command'])(
-    'with the name %j is ACCESS_REFUSED, whether the queue exists or not [C-6.2]',
+    'is, for the name %j, ACCESS_REFUSED, whether the queue exists or not [C-6.2]',
     (queue) => {
       expect(unknownQueue(NAMES, queue)).toEqual(forbiddenQueue(NAMES, queue));
       expect(forbiddenQueue(NAMES, queue)).toEqual({
@@ -116,7 +116,7 @@ describe('the refusal of a queue', () => {
     'vcp',
     'xvcp.acme.event.status',
     'amq.gen-1',
-  ])('with the name %j is NOT_FOUND [C-6.3]', (queue) => {
+  ])('is, for the name %j, NOT_FOUND [C-6.3]', (queue) => {
     expect(unknownQueue(NAMES, queue)).toEqual({
       severity: 'channel',
       code: 404,

@@ -46,7 +46,7 @@ describe('a call to a site', () => {
     expect(notAfterMs).toBeLessThanOrEqual(sentAtMs + LIMIT.confirmMs);
   });
 
-  it('that waits for another call still states the deadline of its oldest publish [C-6.4]', async () => {
+  it('still states the deadline of its oldest publish while it waits for another call [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     const release = calls.hold(siteId);
@@ -64,7 +64,7 @@ describe('a call to a site', () => {
     expect(notAfterMs).toBeLessThanOrEqual(waitingSinceMs + LIMIT.confirmMs);
   });
 
-  it('that arrives after its deadline records nothing, and its publishes are answered unstored [C-6.4]', async () => {
+  it('records nothing if it arrives after its deadline, and its publishes are answered unstored [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     calls.before(siteId, (_batch, call) => {
@@ -75,7 +75,7 @@ describe('a call to a site', () => {
     expect((await commandLog(siteId)).total).toBe(0);
   });
 
-  it('that the Vhost abandons at its deadline and that arrives later records nothing [C-6.4]', async () => {
+  it('records nothing if the Vhost abandons it at its deadline and it arrives later [C-6.4]', async () => {
     const { key, siteId, partner, calls } = await openReader();
     vi.useFakeTimers({ toFake: ['Date'] });
     const release = calls.hold(siteId);
@@ -118,7 +118,7 @@ describe('a publish that is retried', () => {
     expect(new Set(names.map(({ publishId }) => publishId)).size).toBe(2);
   });
 
-  it('and rejected for a forged signature has one acknowledgement and one row in the command log [C-7.3]', async () => {
+  it('has one acknowledgement and one row in the command log if it is rejected for a forged signature [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     calls.after(siteId, (_batch, call) => {
       if (call <= 2) throw new Error('the answer was lost');

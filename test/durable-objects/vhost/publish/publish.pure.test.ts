@@ -63,12 +63,12 @@ describe('an envelope', () => {
     expect([messageIdText, payloadText]).toEqual([VECTOR.fields.messageId, VECTOR.payloadText]);
   });
 
-  it('that the bridge marks as not UTF-8 is malformed, even if its bytes are a valid envelope [C-7.1]', () => {
+  it('is malformed if the bridge marks it as not UTF-8, even if its bytes are a valid envelope [C-7.1]', () => {
     const answer = readEnvelope(frame(bodyOf(), { encoding: 'base64' }));
     expect(answer).toEqual({ ok: false, refusal: 'not UTF-8' });
   });
 
-  it('that is malformed is refused with the reason [C-7.1]', () => {
+  it('is refused with the reason if it is malformed [C-7.1]', () => {
     expect(readEnvelope(frame('hello'))).toEqual({ ok: false, refusal: 'not JSON' });
     expect(readEnvelope(frame(bodyOf({ siteId: '' })))).toMatchObject({
       ok: false,
@@ -87,7 +87,7 @@ describe('the signature of an envelope', () => {
     return hmacHex(VECTOR.key, text);
   };
 
-  it("of the contract's example is valid, and equals the one that a partner computes [C-7.2]", () => {
+  it("is valid for the contract's example, and equals the one that a partner computes [C-7.2]", () => {
     expect(judge(envelopeOf())).toBe('valid');
     expect(sign(VECTOR.fields, VECTOR.payloadText)).toBe(VECTOR.signature);
   });
@@ -95,7 +95,7 @@ describe('the signature of an envelope', () => {
   it.each([
     [true, 'missing'],
     [false, 'not-needed'],
-  ])('that is absent or null, with isRequired = %s, counts as %s [C-7.2]', (isRequired, expected) => {
+  ])('may be absent or null: with isRequired = %s it counts as %s [C-7.2]', (isRequired, expected) => {
     expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
     expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
   });
@@ -196,7 +196,7 @@ describe('the acknowledgement of a command for an unknown site', () => {
   const NOW_MS = 1_900_000_000_000;
 
   it.each(COMMAND_FAMILIES)(
-    'of the family %s is REJECTED DEVICE_OFFLINE, always with the same text [C-7.1]',
+    'is, for the family %s, REJECTED DEVICE_OFFLINE, always with the same text [C-7.1]',
     (family) => {
       const event = unknownSiteEvent('key-1', { ...submission, family }, NOW_MS);
       const commandType = {

@@ -121,7 +121,7 @@ describe('a malformed envelope', () => {
     },
   );
 
-  it('that is not UTF-8 is dead-lettered with its bytes intact [C-7.1]', async () => {
+  it('is dead-lettered with its bytes intact if it is not UTF-8 [C-7.1]', async () => {
     const { partner } = await openPartnerWithPlant();
     await partner.consume('dead-letter');
     const body = btoa('{"version":"1.1","source":"\xff\xfe\x00"}');
@@ -132,7 +132,7 @@ describe('a malformed envelope', () => {
     ]);
   });
 
-  it('that the bridge marks as bytes is dead-lettered, although its bytes are a valid envelope [C-7.1]', async () => {
+  it('is dead-lettered if the bridge marks it as bytes, although its bytes are a valid envelope [C-7.1]', async () => {
     const { plant, partner } = await openPartnerWithPlant();
     const whole = partner.command(plant.id, 'emergency', { type: 'STOP' });
     await partner.ask({ ...whole, body: btoa(whole.body), encoding: 'base64' });
@@ -150,7 +150,7 @@ describe('a malformed envelope', () => {
     expect(dead.map(({ body }) => body)).toEqual(['first', 'second']);
   });
 
-  it('of the largest size that AMQP accepts is dead-lettered whole [C-6.3]', async () => {
+  it('is dead-lettered whole at the largest size that AMQP accepts [C-6.3]', async () => {
     const { partner } = await openPartnerWithPlant();
     const body = 'x'.repeat(256 * 1024);
     expect(await partner.ask(publishOf(partner.routingKey('mode'), body))).toMatchObject({ kind: 'stored' });
@@ -173,7 +173,7 @@ describe('an envelope that can be read', () => {
     },
   );
 
-  it('with an invalid payload is rejected and logged, not dead-lettered [C-7.1]', async () => {
+  it('is rejected and logged with an invalid payload, not dead-lettered [C-7.1]', async () => {
     const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     const invalid = partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1e308 });
@@ -193,7 +193,7 @@ describe('an envelope that can be read', () => {
     expect(partner.deliveries()).toMatchObject([{ properties: { correlationId } }]);
   });
 
-  it('without a correlationId has its messageId echoed instead [C-8.1]', async () => {
+  it('has its messageId echoed if it has no correlationId [C-8.1]', async () => {
     const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     const messageId = crypto.randomUUID();

@@ -48,7 +48,7 @@ describe('a repeated messageId', () => {
     await expectOneEffect(4);
   });
 
-  it('that two connections publish in parallel has one effect [C-7.3]', async () => {
+  it('has one effect if two connections publish it in parallel [C-7.3]', async () => {
     const { partner, connect, question, expectOneEffect } = await openWithDevice();
     const twin = await connect();
     const answers = await Promise.all([partner.ask(question), twin.ask(question)]);
@@ -94,7 +94,7 @@ describe('a repeated messageId', () => {
     await expectOneEffect(2);
   });
 
-  it('with another payload or routing key is rejected as reused, and the first stays valid [C-7.3]', async () => {
+  it('is rejected as reused if payload or routing key are others, and the first stays valid [C-7.3]', async () => {
     const { plant, partner, device } = await openWithDevice();
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', charge(5), { messageId }));

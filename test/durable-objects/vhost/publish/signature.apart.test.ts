@@ -142,7 +142,7 @@ describe('the signature of a publish', () => {
     [-300_001, 'REJECTED'],
     [300_000, 'QUEUED'],
     [300_001, 'REJECTED'],
-  ])('with a timestamp %d ms from the clock makes the command %s [C-7.2]', async (offsetMs, status) => {
+  ])('makes, with a timestamp %d ms from the clock, the command %s [C-7.2]', async (offsetMs, status) => {
     vi.setSystemTime(Date.now());
     const { plant, key, partner } = await openReader();
     const timestamp = new Date(Date.now() + offsetMs).toISOString();

@@ -140,7 +140,7 @@ describe('the copy of the registry', () => {
     expect(event.payload).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('that cannot be read is a failure, not a rejection: a publish for a new site is not confirmed (rule 7)', async () => {
+  it('is a failure, not a rejection, if it cannot be read: a publish for a new site is not confirmed (rule 7)', async () => {
     const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);

@@ -62,7 +62,7 @@ describe('a copy of the registry that is 20 minutes old', () => {
     });
   });
 
-  it('and cannot be refreshed leaves a publish neither confirmed nor recorded (rule 7)', async () => {
+  it('leaves a publish neither confirmed nor recorded if it cannot be refreshed (rule 7)', async () => {
     const { plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
     setClock(Date.now() + OLD_MS);
@@ -73,7 +73,7 @@ describe('a copy of the registry that is 20 minutes old', () => {
     expect(await acknowledged(partner, plant.id)).not.toMatchObject({ status: 'REJECTED' });
   });
 
-  it('and whose refresh gets no answer leaves a publish unconfirmed after three seconds, and not recorded (rule 7)', async () => {
+  it('leaves a publish unconfirmed after three seconds, and not recorded, if its refresh gets no answer (rule 7)', async () => {
     const { key, plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() + OLD_MS });
@@ -95,7 +95,7 @@ describe('a copy of the registry that is 20 minutes old', () => {
     expect((await commandLog(plant.id)).total).toBe(total);
   });
 
-  it('and whose refresh gets no answer delays no frame of another kind (rule 4)', async () => {
+  it('delays no frame of another kind if its refresh gets no answer (rule 4)', async () => {
     const { plant, partner } = await openReader();
     setClock(Date.now() + OLD_MS);
     hangRegistry();

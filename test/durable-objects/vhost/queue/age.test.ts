@@ -110,7 +110,7 @@ describe('the alarm for old messages', () => {
     expect(await vhostAlarmAt(key)).toBeGreaterThan(Date.now() + 1_000);
   });
 
-  it('that cannot write changes nothing, and drops the messages at a later alarm when it can [C-6.4]', async () => {
+  it('changes nothing if it cannot write, and drops the messages at a later alarm when it can [C-6.4]', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 5);

@@ -156,7 +156,7 @@ describe('leases of a backlog', () => {
     expect(new Set(partner.deliveries().map(numberOf)).size).toBe(20);
   });
 
-  it('of a connection that a crash of the object closed are released: unacknowledged events are delivered again, in order (rule 8)', async () => {
+  it('are released if a crash of the object closed their connection: unacknowledged events are delivered again, in order (rule 8)', async () => {
     const { key, partner, restart } = await backlog(50);
     await partner.consume('event.telemetry', { prefetch: 30 });
     const held = await partner.delivered(30);

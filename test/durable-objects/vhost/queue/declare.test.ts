@@ -8,7 +8,7 @@ const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.executi
 
 describe('declaring a queue', () => {
   it.each(QUEUES)(
-    'of the name %s succeeds without an earlier declaration, passively and with equal arguments [C-6.1]',
+    'succeeds for the name %s without an earlier declaration, passively and with equal arguments [C-6.1]',
     async (name) => {
       const { partner } = await openPartner();
       const queue = partner.queueName(name);
@@ -19,7 +19,7 @@ describe('declaring a queue', () => {
   );
 
   it.each(['command', 'schedule', 'config'])(
-    'of the name %s, which the platform reads, succeeds and reports its one consumer [C-6.1]',
+    'succeeds for the name %s, which the platform reads, and reports its one consumer [C-6.1]',
     async (name) => {
       const { organization, partner } = await openPartner();
       const queue = `vcp.${organization.slug}.${name}`;
@@ -40,7 +40,7 @@ describe('declaring a queue', () => {
     ['durable', { durable: false }, 'false', 'true'],
     ['auto_delete', { autoDelete: true }, 'true', 'false'],
   ] as const)(
-    "with another value of %s is refused with 406 and RabbitMQ's text [C-6.3]",
+    "is refused with 406 and RabbitMQ's text for another value of %s [C-6.3]",
     async (name, options, received, current) => {
       const { key, partner } = await openPartner();
       const queue = partner.queueName('event.status');
@@ -53,7 +53,7 @@ describe('declaring a queue', () => {
     },
   );
 
-  it('with an argument that event queues do not have is refused with 406 naming it [C-6.3]', async () => {
+  it('is refused with 406 for an argument that event queues do not have, which it names [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('event.telemetry');
     const answer = await partner.declare(queue, { arguments: TTL });
@@ -66,7 +66,7 @@ describe('declaring a queue', () => {
     );
   });
 
-  it('with arguments that have no effect, or that all event queues have, succeeds [C-6.3]', async () => {
+  it('succeeds with arguments that have no effect, or that all event queues have [C-6.3]', async () => {
     const { partner } = await openPartner();
     const typed = [
       { name: 'x-mine', type: 'longstr', value: 'anything' },
@@ -91,7 +91,7 @@ describe('declaring a queue', () => {
     ["another organization's name", () => 'vcp.other.event.status'],
     ['a name whose slug begins like its own', (slug: string) => `vcp.${slug}2.event.status`],
     ['a new name under its own slug', (slug: string) => `vcp.${slug}.mine`],
-  ])('with %s is refused with 403, passively too [C-6.2]', async (_, nameOf) => {
+  ])('is refused with 403 for %s, passively too [C-6.2]', async (_, nameOf) => {
     const { organization, partner } = await openPartner();
     const queue = nameOf(organization.slug);
     const refusal = forbidden(partner, `queue '${queue}'`);

@@ -49,7 +49,7 @@ describe('x-message-ttl', () => {
     expect(await takeOne(partner, 'mine')).toBeUndefined();
   });
 
-  it('of zero delivers a message only to a consumer that exists when it arrives', async () => {
+  it('delivers a message, if it is zero, only to a consumer that exists when it arrives', async () => {
     const { partner, key, siteId } = await openPartnerQueues(['mine'], 0);
     await hand(key, siteId, 1, 1);
     vi.setSystemTime(Date.now() + 1);

@@ -62,7 +62,7 @@ describe('declaring a partner queue', () => {
     expect(await partnerQueues(key)).toEqual(['mine']);
   });
 
-  it('without a name gets a generated one', async () => {
+  it('gets a generated name if it has none', async () => {
     const { partner, key } = await openPartner();
     const answer = await partner.declare('', { exclusive: true });
     expect(answer).toMatchObject({ ...OK, queue: expect.stringMatching(/^amq\.gen-[A-Za-z0-9_-]{22}$/) });
@@ -82,7 +82,7 @@ describe('declaring a partner queue', () => {
     ['x-max-length', 'x-max-length', 'longstr', '5', '"expected integer, got longstr"'],
     ['an argument that is not offered', 'x-dead-letter-exchange', 'longstr', '', 'not supported'],
     ['another type', 'x-queue-type', 'longstr', 'quorum', 'not supported'],
-  ])('with an invalid argument (%s) is refused with 406', async (_title, name, type, value, why) => {
+  ])('is refused with 406 for an invalid argument (%s)', async (_title, name, type, value, why) => {
     const { partner, key } = await openPartner();
     const where = `'${name}' for queue 'q' in vhost 'partner-${key.id}'`;
     const said = `PRECONDITION_FAILED - invalid arg ${where}: ${why}`;
@@ -170,7 +170,7 @@ describe('a binding', () => {
     expect(await bind(64)).toMatchObject(refusal(406, '64 bindings'));
   });
 
-  it('of an unknown queue is refused with 404, of an event queue with 403', async () => {
+  it('is refused with 404 for an unknown queue, with 403 for an event queue', async () => {
     const { partner, organization } = await openPartner();
     const nope = { ...bindTo(`${organization.slug}.event.#`), queue: 'nope' };
     expect(await partner.ask(nope)).toMatchObject(refusal(404, "no queue 'nope'"));
@@ -191,7 +191,7 @@ describe('messages of a partner queue', () => {
     expect(markedNumbers(partner)).toEqual(['1', '2', '2*', '3']);
   });
 
-  it('that wait are stored when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
+  it('are stored, if they wait, when the call that brought them returns: a crash loses none, a repeat adds none', async () => {
     const { key, siteId, restart } = await openPartnerQueues(['$.event.command.ack']);
     await hand(key, siteId, 1, 3);
     const again = await restart({ boot: 'boot-2' });
@@ -219,7 +219,7 @@ describe('messages of a partner queue', () => {
     expect(await drain(partner)).toEqual([8, 9, 10]);
   });
 
-  it('that a client discards go to the dead-letter queue with their origin, and a purge empties that queue', async () => {
+  it('go to the dead-letter queue with their origin if a client discards them, and a purge empties that queue', async () => {
     const { partner, key, siteId, organization } = await openPartnerQueues(['$.event.alarm']);
     await hand(key, siteId, 1, 1, { kind: 'alarm' });
     const got = await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: false });

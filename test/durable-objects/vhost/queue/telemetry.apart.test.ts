@@ -53,7 +53,7 @@ async function watchRows(key: Key): Promise<() => number> {
 }
 
 describe('telemetry events that are delivered at once', () => {
-  it('and acknowledged as they arrive are never written to their queue', async () => {
+  it('are never written to their queue if they are acknowledged as they arrive', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry');
     const rows = await watchRows(key);
@@ -70,7 +70,7 @@ describe('telemetry events that are delivered at once', () => {
     expect(rows()).toBe(0);
   });
 
-  it('with noAck are never written to their queue', async () => {
+  it('are never written to their queue with noAck', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { noAck: true });
     const rows = await watchRows(key);
@@ -80,7 +80,7 @@ describe('telemetry events that are delivered at once', () => {
     expect(rows()).toBe(0);
   });
 
-  it('and acknowledged five events late write at most 0.2 rows each in queue and in journal, over 1000 events [C-12.1]', async () => {
+  it('write at most 0.2 rows each in queue and in journal if they are acknowledged five events late, over 1000 events [C-12.1]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 50 });
     const rows = await watchRows(key);
@@ -141,18 +141,21 @@ describe('telemetry events that wait for a client', () => {
     ['large', 100_000, 8, 2],
     ['of the usual size', PAYLOAD_CHARS, 1_000, 1],
     ['small', 10, 2_000, 1],
-  ])('that are %s are in rows of at most 256 KB plus one event (rule 9)', async (_, chars, count, rows) => {
-    const { key, siteId } = await openPartner();
-    await pass(key, siteId, 1, count, chars);
-    await advance(key, 60_000);
-    const stored = await chunks(key);
-    expect(stored.length).toBeGreaterThanOrEqual(rows);
-    for (const { length } of stored) expect(length).toBeLessThanOrEqual(256 * 1024 + chars + 1_000);
-  });
+  ])(
+    'are, if they are %s, in rows of at most 256 KB plus one event (rule 9)',
+    async (_, chars, count, rows) => {
+      const { key, siteId } = await openPartner();
+      await pass(key, siteId, 1, count, chars);
+      await advance(key, 60_000);
+      const stored = await chunks(key);
+      expect(stored.length).toBeGreaterThanOrEqual(rows);
+      for (const { length } of stored) expect(length).toBeLessThanOrEqual(256 * 1024 + chars + 1_000);
+    },
+  );
 });
 
 describe('telemetry events, before and after a sleep or a crash', () => {
-  it('that are leased are stored with their leases: the client can acknowledge them after a sleep (rule 8)', async () => {
+  it('are stored with their leases if they are leased: the client can acknowledge them after a sleep (rule 8)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
@@ -170,7 +173,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
     expect(await chunks(key)).toEqual([]);
   });
 
-  it('that are leased are delivered again, as redelivered, after a crash of the object closed the connection (rule 8)', async () => {
+  it('are delivered again, as redelivered, if they were leased when a crash of the object closed the connection (rule 8)', async () => {
     const { key, partner, siteId, restart } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
@@ -184,7 +187,7 @@ describe('telemetry events, before and after a sleep or a crash', () => {
     expect(markedNumbers(again)).toEqual(['1*', '2*', '3*', '4', '5']);
   });
 
-  it('that arrived a minute before a crash survive it, and later events are delivered after them [C-6.4]', async () => {
+  it('survive a crash if they arrived a minute before it, and later events are delivered after them [C-6.4]', async () => {
     const { key, siteId, restart } = await openPartner();
     await pass(key, siteId, 1, 5);
     await advance(key, 60_000);

@@ -65,7 +65,7 @@ describe('another URL', () => {
 });
 
 describe('a change that leaves the URL', () => {
-  it('of the types changes which events follow, and needs no new first message [C-12.4]', () => {
+  it('changes by the types which events follow, and needs no new first message [C-12.4]', () => {
     const delivery = new Delivery(2);
     delivery.add(2, 'alarm');
     delivery.begin();
@@ -124,7 +124,7 @@ describe('enable', () => {
     expect(delivery.begin()).toEqual([2, 3, 4, 5]);
   });
 
-  it('of a webhook whose attempts fail tries again at once, and the status does not change [C-12.4]', () => {
+  it('tries again at once if the attempts of the webhook fail, and the status does not change [C-12.4]', () => {
     const delivery = new Delivery(5);
     delivery.begin();
     delivery.endAll('failed');
@@ -155,7 +155,7 @@ describe('enable', () => {
     expect(delivery.state.cursor).toBe(20);
   });
 
-  it('of a webhook whose receiver has never answered asks it again [C-12.4]', () => {
+  it('asks a receiver again that has never answered [C-12.4]', () => {
     const delivery = new Delivery(3, { verifiedUrl: null });
     delivery.tryOnce('gone');
     delivery.endpoint.enable(delivery.now);

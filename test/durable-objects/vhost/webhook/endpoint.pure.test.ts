@@ -161,7 +161,7 @@ describe('a failure', () => {
     expect([delivery.begin(), delivery.dueMs()]).toEqual([[], undefined]);
   });
 
-  it('and a success begin the schedule from its start, and the window is full at once [C-12.4]', () => {
+  it('begins, if a success follows, the schedule from its start, and the window is full at once [C-12.4]', () => {
     const delivery = failing(5);
     expect(delivery.state).toMatchObject({ failures: 5, failingSinceMs: START_MS });
     delivery.wait();
@@ -231,7 +231,7 @@ describe('410 Gone', () => {
     expect([delivery.begin(), delivery.dueMs()]).toEqual([[], undefined]);
   });
 
-  it('of an attempt that began before a failure disables the webhook, too [C-12.4]', () => {
+  it('disables the webhook, too, if its attempt began before a failure [C-12.4]', () => {
     const delivery = new Delivery(2);
     delivery.begin();
     delivery.end(1, 'failed');

@@ -55,33 +55,33 @@ describe('Retry-After', () => {
     ['7', 7 * SECOND],
     [' 30 ', 30 * SECOND],
     ['86400', DAY],
-  ])('of %j is that many seconds [C-12.4]', (header, expected) => {
+  ])('is for %j that many seconds [C-12.4]', (header, expected) => {
     expect(retryAfterMs(header, NOW_MS)).toBe(expected);
   });
 
   it.each(['Tue, 05 Mar 2030 12:10:00 GMT', 'Tuesday, 05-Mar-30 12:10:00 GMT'])(
-    'of the date %j is the time until then [C-12.4]',
+    'is for the date %j the time until then [C-12.4]',
     (header) => {
       expect(retryAfterMs(header, NOW_MS)).toBe(10 * MINUTE);
     },
   );
 
   it.each(['0', '1', '4', 'Tue, 05 Mar 2030 12:00:00 GMT', 'Mon, 04 Mar 2030 12:00:00 GMT'])(
-    'of %j is the shortest pause, so that no receiver makes the platform try without a pause [C-12.4]',
+    'is for %j the shortest pause, so that no receiver makes the platform try without a pause [C-12.4]',
     (header) => {
       expect(retryAfterMs(header, NOW_MS)).toBe(5 * SECOND);
     },
   );
 
   it.each(['86401', '999999999', '9999999999', '9'.repeat(400), 'Fri, 05 Mar 2100 12:00:00 GMT'])(
-    'of %j is a day, however far away the time is [C-12.4]',
+    'is for %j a day, however far away the time is [C-12.4]',
     (header) => {
       expect(retryAfterMs(header, NOW_MS)).toBe(DAY);
     },
   );
 
   it.each(['', ' ', 'soon', 'NaN', 'Infinity', '-1', '-7', '1.5', '7s', '0x10', '1e3', '10 seconds', 'in 5'])(
-    'of %j is ignored, because it is neither seconds nor a date [C-12.4]',
+    'is ignored for %j, because it is neither seconds nor a date [C-12.4]',
     (header) => {
       expect(retryAfterMs(header, NOW_MS)).toBeNull();
     },

@@ -99,7 +99,7 @@ describe('the webhook of a revoked key', () => {
     expect(await alarmAt(key)).toBeNull();
   });
 
-  it('that has expired gets no further post either [C-5.6]', async () => {
+  it('gets no further post either if the key has expired [C-5.6]', async () => {
     const organization = await createOrganization();
     const scene = await openHook({ organization, key: { expiresAtMs: Date.now() + HOUR } });
     const { key, siteId, receiver } = scene;

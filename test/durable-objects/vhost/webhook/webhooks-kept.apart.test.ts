@@ -48,7 +48,7 @@ async function countRows(key: Key): Promise<() => Promise<number>> {
 }
 
 describe('a crash of the object', () => {
-  it('with attempts under way loses no event: the alarm alone wakes it, and posts them again [C-12.4]', async () => {
+  it('loses no event while attempts are under way: the alarm alone wakes it, and posts them again [C-12.4]', async () => {
     const scene = await openHook();
     const { key, siteId, receiver } = scene;
     await trust(scene);
@@ -115,7 +115,7 @@ describe('a crash of the object', () => {
 });
 
 describe('an eviction of the object', () => {
-  it('with an idle webhook leaves no alarm for it [C-12.4]', async () => {
+  it('leaves no alarm for an idle webhook [C-12.4]', async () => {
     const scene = await openHook();
     const { key, siteId, receiver } = scene;
     await hand(key, siteId, 1, 3);
@@ -145,7 +145,7 @@ describe('an eviction of the object', () => {
     expect(receiver.numbers).toEqual(range(1, 32));
   });
 
-  it('with a copy of the registry that is too large to be stored stops nothing [C-12.4]', async () => {
+  it('stops nothing if the copy of the registry is too large to be stored [C-12.4]', async () => {
     const organization = await createOrganization();
     await fillWithPlants(organization);
     const scene = await openHook({ organization });
@@ -183,7 +183,7 @@ describe('an eviction of the object', () => {
 });
 
 describe('a backup of the key', () => {
-  it('that is made with attempts under way loses no event [C-12.4]', async () => {
+  it('loses no event while attempts are under way [C-12.4]', async () => {
     const scene = await openHook();
     const { key, siteId, receiver } = scene;
     await trust(scene);

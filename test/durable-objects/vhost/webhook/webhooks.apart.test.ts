@@ -160,7 +160,7 @@ describe('the events of a webhook', () => {
     expect(receiver.numbers).toEqual([1, 2, 3, 104]);
   });
 
-  it('of a key limited to plant A are never those of plant B, whatever the webhook asks for [C-8.1]', async () => {
+  it('are never those of plant B if the key is limited to plant A, whatever the webhook asks for [C-8.1]', async () => {
     const [a, b] = [crypto.randomUUID(), crypto.randomUUID()];
     const scene = await openHook({ key: { allowedPlantIds: [a] }, siteIds: [a, b] });
     for (const kind of ['ack', 'execution', 'alarm'] as const) await hand(scene.key, b, 1, 3, { kind });
@@ -170,7 +170,7 @@ describe('the events of a webhook', () => {
     expect(scene.receiver.numbers).toEqual([7]);
   });
 
-  it('that are more than one call may post are all posted, because an alarm goes on [C-12.4]', async () => {
+  it('are all posted, even if they are more than one call may post, because an alarm goes on [C-12.4]', async () => {
     const scene = await openHook({ organization: await unlimited() });
     await hand(scene.key, scene.siteId, 1, 1_100);
     await quiet(scene);

@@ -226,7 +226,7 @@ describe('a queued device command', () => {
       { subDevices: [subDevice('BESS-1', 'FVE')] },
     ],
     ['has a target in fault', undefined, 'DEVICE_FAULT', { inFault: ['BESS-1'] }],
-  ])('that %s gets %s while it waits, and %s when it is sent [C-7.6]', (_what, waits, sent, options) => {
+  ])('%s: gets %s while it waits, and %s when it is sent [C-7.6]', (_what, waits, sent, options) => {
     expect([codeOf(options, false), codeOf(options, true)]).toEqual([waits, sent]);
   });
 });

@@ -84,7 +84,7 @@ describe('the constraint of a setpoint', () => {
 
 describe('the topology of a setpoint', () => {
   it.each(ASSET_TYPES)(
-    'with %s as the only asset, an export is accepted only if the asset can supply power [C-7.4]',
+    'accepts, with %s as the only asset, an export only if the asset can supply power [C-7.4]',
     (assetType) => {
       const options = { subDevices: [subDevice('ONE', assetType)] };
       const gives = ['FVE', 'INVERTER', 'BESS'].includes(assetType);
