@@ -12,7 +12,7 @@ import type { Clock } from '../../object/clock.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import type { Bucket } from './bucket.ts';
 import type { Journal } from './journal.ts';
-import { type Heard, meterReading, roleOf } from './meter.ts';
+import { type LastValue, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
 import { isComputed, totalOf } from './register.ts';
 import { metricName, recentSamples, type SignalOrigin } from './snapshot.ts';
@@ -48,11 +48,11 @@ export function readTelemetry(
 /** The current meter reading; null when no register is fresh enough. */
 export function readMeterState({ store, registry, clock }: HistorySources): MeterReading | null {
   const registers = store.registersNow();
-  const heard = (metric: string): Heard | undefined => {
+  const lastValue = (metric: string): LastValue | undefined => {
     const state = Object.hasOwn(registers, metric) ? registers[metric] : undefined;
     return state && { total: totalOf(state), atMs: state.atMs, isComputed: isComputed(state) };
   };
-  return meterReading(registry.subDevices, heard, clock.now());
+  return meterReading(registry.subDevices, lastValue, clock.now());
 }
 
 /** The meter reading of each quarter hour up to now that has one, computed one day at a time. */
@@ -86,7 +86,11 @@ function* quarters(
     }
   }
   for (let quarterMs = fromMs; quarterMs < toMs; quarterMs += QUARTER) {
-    const reading = meterReading(metered, (metric) => heardBy(byMetric.get(metric), quarterMs), quarterMs);
+    const reading = meterReading(
+      metered,
+      (metric) => lastValueBy(byMetric.get(metric), quarterMs),
+      quarterMs,
+    );
     if (reading) yield reading;
   }
 }
@@ -96,7 +100,10 @@ function* quarters(
  * `registerStaleMs`. The value is taken from five-minute buckets; the bucket that starts at the quarter hour
  * is used only if its last sample is exactly at that time.
  */
-function heardBy(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
+function lastValueBy(
+  buckets: ReadonlyMap<number, Bucket> | undefined,
+  quarterMs: number,
+): LastValue | undefined {
   for (let startMs = quarterMs; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= BASE_MS) {
     const bucket = buckets?.get(startMs);
     if (!bucket || bucket.lastAtMs > quarterMs) continue;

@@ -10,7 +10,7 @@ import type { MeterEntry, MeterReading } from '../../../protocol/meter.ts';
 import type { SubDevice } from '../../../registry/plant-copy.ts';
 
 /** The last value of one register at a given time. */
-export interface Heard {
+export interface LastValue {
   /** The value of the register, kWh, as if it had never been reset or fallen. */
   total: number;
   /** The device's `ts`. */
@@ -25,11 +25,11 @@ export function roleOf({ meterRole, assetType }: SubDevice): MeterRole | null {
 }
 
 /**
- * Null when no register is fresh enough. `heard` returns a register's last value up to `momentMs`, if any.
+ * Null when no register is fresh enough. `lastValue` returns a register's last value up to `momentMs`, if any.
  */
 export function meterReading(
   subDevices: readonly SubDevice[],
-  heard: (metric: string) => Heard | undefined,
+  lastValue: (metric: string) => LastValue | undefined,
   momentMs: number,
 ): MeterReading | null {
   const meters: MeterEntry[] = [];
@@ -41,7 +41,7 @@ export function meterReading(
     if (!role) continue;
     const registers: Partial<Record<RegisterName, number>> = {};
     for (const register of REGISTERS) {
-      const last = heard(`${externalId}/${register}`);
+      const last = lastValue(`${externalId}/${register}`);
       if (!last) continue;
       const ageMs = momentMs - last.atMs;
       if (ageMs >= LIMIT.registerStaleMs) continue;

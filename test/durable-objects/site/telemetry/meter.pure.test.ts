@@ -1,7 +1,7 @@
 /** Meter readings: the registers of a plant's meters at a moment, and their quality [C-4.5], [C-4.6]. */
 import { describe, expect, it } from 'vitest';
 import { subDevice } from '#workerd/site-view.ts';
-import { type Heard, meterReading } from '../../../../durable-objects/site/telemetry/meter.ts';
+import { type LastValue, meterReading } from '../../../../durable-objects/site/telemetry/meter.ts';
 import { REGISTERS } from '../../../../protocol/asset.ts';
 import { ASSET_TYPES } from '../../../../protocol/enums.ts';
 import { meterReading as schema } from '../../../../protocol/meter.ts';
@@ -19,7 +19,7 @@ const CHARGE = 'BESS-1/chargeRegisterKwh';
 type Ages = Record<string, readonly [ageMs: number, total?: number, isComputed?: boolean]>;
 
 function readingOf(ages: Ages, subDevices: readonly SubDevice[] = [GRID, BATTERY]) {
-  const latest = (metric: string): Heard | undefined => {
+  const latest = (metric: string): LastValue | undefined => {
     const own = Object.hasOwn(ages, metric) ? ages[metric] : undefined;
     return own && { atMs: NOW_MS - own[0], total: own[1] ?? 1, isComputed: own[2] ?? false };
   };
