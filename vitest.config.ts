@@ -149,7 +149,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     // By default a machine with two cores gets one worker, but many suites wait for sockets, not for the processor.
-    maxWorkers: 4,
+    maxWorkers: TESTS === 'timed' ? 1 : 4,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', new StallReporter()],
     // Steps and seed of the plan's model test; `npm run sitewire -- model` sets both and uses another seed each time.
