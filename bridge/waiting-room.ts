@@ -25,7 +25,7 @@ export class WaitingRoom {
   /** All waiting connections in the order of their arrival; the set of each network has the same order. */
   readonly #entries = new Set<Entry>();
   readonly #networks = new Map<string, Set<Entry>>();
-  /** The waiting connections with a finished TLS handshake, in the order of these. */
+  /** The waiting connections with a finished TLS handshake, ordered by its end. */
   readonly #withTls = new Set<Entry>();
   readonly #closed: (address: string) => void;
 

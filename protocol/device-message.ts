@@ -69,7 +69,7 @@ export function parseDeviceMessage(
   return parseBySchema(deviceId, topic, text);
 }
 
-/** The same for any message. Tests compare it with the way of the usual message. */
+/** Parses any message. Tests check that the fast path of `usualMessage` gives the same result. */
 export function parseBySchema(
   deviceId: string,
   topic: DevicePublishTopic,

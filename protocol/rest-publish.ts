@@ -35,7 +35,7 @@ export const personCommandRequest = z.strictObject({
   idempotencyKey: plainText.min(1).max(LIMIT.nameCharacters),
 });
 
-/** The same for a dry run, which needs no idempotencyKey. */
+/** A person's command as a dry run: `idempotencyKey` is optional. */
 export const personDryRunRequest = personCommandRequest.partial({ idempotencyKey: true });
 
 export const commandAnswer = z.strictObject({

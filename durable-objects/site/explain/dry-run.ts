@@ -61,7 +61,7 @@ type Accepted = Extract<Judgement, { verdict: 'valid' }> & { sequence: number };
 export async function dryRun(host: DryRunHost, batch: SubmissionBatch, asker: Asker): Promise<string[]> {
   host.identity.be(batch.siteId);
   await host.registry.fresh();
-  // Its caller has given it up. The Worker answers this text with 503.
+  // The caller has timed out. The Worker answers this text with 503.
   if (host.clock.now() > batch.notAfterMs) throw new Error('no answer within the time of the dry run');
   const rehearsal = new Rehearsal(host, asker);
   return host.turns.rehearse((turn) => {

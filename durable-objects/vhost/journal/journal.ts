@@ -47,7 +47,7 @@ export interface JournalPage {
   gap: boolean;
 }
 
-/** Stored in the vhost's key-value store: the first sequence, and the last one while no row has it. */
+/** Stored in the vhost's key-value store: the first sequence ever used, and the last one if its row was deleted. */
 export interface JournalBounds {
   begun: number;
   last?: number;

@@ -47,7 +47,7 @@ export async function publishOverHttps(
   return isRecorded && result ? answerOf(result) : { refused: 'unstored' };
 }
 
-/** Asks the Site what the publishes would be answered. Has the same rate as the key's publishes, and takes nothing of it. */
+/** Asks the Site what the publishes would be answered. Limited to the key's publish rate, by a counter of its own. */
 export async function dryRunOverHttps(
   vhost: VhostParts,
   siteId: string,

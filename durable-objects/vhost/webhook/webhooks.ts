@@ -231,7 +231,7 @@ export class Webhooks implements DueSource {
       if (dueMs === undefined || this.#allowance.isAsking(url)) return undefined;
       return Math.max(dueMs, this.#allowance.held(url)?.untilMs ?? 0);
     };
-    // Without a place, the end of a post begins what is due.
+    // While all post slots are taken, the next post starts when one ends.
     const isFull = this.#posting >= LIMIT.webhookPostsOfKey;
     const attempts = this.#mustGoOn ? [0] : isFull ? [] : all.map(dueOf);
     const reports = all.map(({ endpoint }) => this.#reports.dueMs(endpoint));
