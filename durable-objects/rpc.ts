@@ -188,7 +188,10 @@ export interface SiteRpc extends BackupRpc, SiteStandingRpc {
   erase(): Promise<void>;
   /** Deletes a device: closes its session and ends its open dispatches. */
   forgetDevice(deviceId: string): void;
-  /** Stores a new secret; the previous one stays valid during a grace period. Undefined if the device is not here. */
+  /**
+   * Stores a new secret; the previous one stays valid during a grace period, or ends at once with all older ones
+   * (`endOthers`). Undefined if the device is not here.
+   */
   rotateSecret(
     deviceId: string,
     hmacSecret: string,
@@ -202,7 +205,7 @@ export interface SiteRpc extends BackupRpc, SiteStandingRpc {
   endTokens(deviceId: string): number | undefined;
   /**
    * Checks a device's request for a new token. Returns the maximum lifetime of that token in seconds;
-   * undefined if the request is not authentic or is a repeat [C-3.12].
+   * 'full' while there is no room for its nonce; undefined if it is not authentic or is a repeat [C-3.12].
    */
   verifyRenewal(deviceId: string, renewal: TokenRenewal): number | 'full' | undefined;
   /**
@@ -233,6 +236,7 @@ export interface SiteRpc extends BackupRpc, SiteStandingRpc {
     siteId: string,
     externalId: string,
     request: MeterExchangeRequest,
+    audit: AuditEntry,
   ): Promise<MeterExchangeAnswer>;
   endAlert(alertId: string): void;
   /** Returns once the site's copy of the registry has this version or a later one. */

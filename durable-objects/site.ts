@@ -124,9 +124,9 @@ export class Site extends RestorableObject implements SiteRpc {
     return this.#site.configuration.answer();
   }
 
-  async exchangeMeter(...[siteId, externalId, { registers }]: Parameters<SiteRpc['exchangeMeter']>) {
+  async exchangeMeter(...[siteId, externalId, { registers }, audit]: Parameters<SiteRpc['exchangeMeter']>) {
     await this.#ready(siteId);
-    return this.#site.meters.exchange(externalId, registers);
+    return this.#site.meters.exchange(externalId, registers, audit);
   }
 
   async putConfiguration(...[siteId, put]: Parameters<SiteRpc['putConfiguration']>) {

@@ -4,6 +4,7 @@
  * change ceilings, retire data keys, back up and restore, and check a deployment. Without `--url` it uses the stack that runs on this machine.
  */
 import { parseArgs } from 'node:util';
+import { ceilings } from '../protocol/ceilings.ts';
 import { parseInstant } from '../protocol/ids.ts';
 import { Operator } from './admin-client.ts';
 import {
@@ -34,8 +35,7 @@ create-organization --name <name> --email <e-mail>
 invite --organization <id> --email <e-mail> [--role ORG_ADMIN]
   mails an invitation; where the deployment sends no mail, prints the link that you must hand over
 limits --organization <id> [--set <name>=<number|default> …]
-  shows the ceilings of an organization, or sets some: restRatePerMinute, publishRatePerSecond, deviceRatePerSecond,
-  changesPerMinute, keyTestsPerMinute, invitationsPerDay, plants, alertRules
+  shows the ceilings of an organization, or sets some: ${Object.keys(ceilings.shape).join(', ')}
 organizations [--slug <slug>]
   lists organizations with their ids
 suspend-organization --organization <id> --reason <text>

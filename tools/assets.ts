@@ -1,11 +1,11 @@
 /**
  * Builds the static files that the Worker serves (`[assets]` in wrangler.toml): the API documents, the page that shows the
- * OpenAPI document, the pages below /docs, and the console. Wrangler's build command, `npm start` and the tests run it. They are files, because
- * generating them in the Worker would need a third more code there.
+ * OpenAPI document, the pages below /docs, and the console. Wrangler's build command, `npm start` and the tests run it.
+ * They are files, because generating them in the Worker would need a third more code there.
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { consoleFiles } from './console-build.ts';
 import { asyncApiDocument } from './reference/asyncapi/document.ts';
 import { documentationPages } from './reference/documentation-pages.ts';
@@ -22,20 +22,21 @@ const PAGE = join(import.meta.dirname, 'reference', 'openapi', 'page');
 
 export const ASSETS_FOLDER = join(ROOT, 'dist', 'assets');
 
-export function buildApiDocuments(): void {
-  write({
+function apiDocuments(): Record<string, string> {
+  return {
     [FILES.openApi]: JSON.stringify(openApiDocument(ROUTES, examples)),
     [FILES.asyncApi]: JSON.stringify(asyncApiDocument()),
-  });
+  };
+}
+
+export function buildApiDocuments(): void {
+  write(apiDocuments());
 }
 
 export async function buildAssets(): Promise<void> {
-  buildApiDocuments();
-  const consoleParts = await consoleFiles();
-  write(consoleParts);
-  for (const name of readdirSync(ASSETS_FOLDER))
-    if (name.startsWith('console') && !(name in consoleParts)) rmSync(join(ASSETS_FOLDER, name));
-  write({
+  const files = {
+    ...apiDocuments(),
+    ...(await consoleFiles()),
     ...documentRules(),
     [FILES.page]: readFileSync(join(PAGE, 'index.html'), 'utf8'),
     [FILES.start]: readFileSync(join(PAGE, 'start.js'), 'utf8'),
@@ -43,7 +44,12 @@ export async function buildAssets(): Promise<void> {
     // The page asks for no credentials.
     [FILES.viewerStyle]: `${ofViewer('swagger-ui.css')}.swagger-ui .auth-wrapper { display: none; }\n`,
     ...(await documentationPages()),
-  });
+  };
+  write(files);
+  for (const entry of readdirSync(ASSETS_FOLDER, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile() && !(relative(ASSETS_FOLDER, path) in files)) rmSync(path, { force: true });
+  }
 }
 
 function write(files: Record<string, string>): void {

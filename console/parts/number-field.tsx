@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { T } from '../texts.ts';
-import { type NumberRule, readNumber } from './number.ts';
+import { type NumberRule, readNumber, writeNumber } from './number.ts';
 
 interface NumberFieldProps extends NumberRule {
   name: string;
@@ -33,7 +33,7 @@ export function NumberField({ name, label, hint, first, required = false, ...rul
         aria-required={required}
         aria-invalid={fault.value !== ''}
         {...(described.length > 0 ? { 'aria-describedby': described.join(' ') } : {})}
-        {...(first === undefined || first === null ? {} : { defaultValue: String(first) })}
+        {...(first === undefined || first === null ? {} : { defaultValue: writeNumber(first) })}
         ref={(input) => input?.setCustomValidity(faultOf(input.value))}
         onInput={(event) => {
           event.currentTarget.setCustomValidity(faultOf(event.currentTarget.value));

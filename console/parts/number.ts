@@ -13,16 +13,7 @@ export interface NumberRule {
 }
 
 /** `unclear`: its mark may be one of decimals or of thousands; `marks`: it has marks of thousands. */
-export type NumberFault =
-  | 'empty'
-  | 'sign'
-  | 'unclear'
-  | 'marks'
-  | 'number'
-  | 'digits'
-  | 'whole'
-  | 'min'
-  | 'max';
+type NumberFault = 'empty' | 'sign' | 'unclear' | 'marks' | 'number' | 'digits' | 'whole' | 'min' | 'max';
 
 const SIGN = '[-+\u2212]?';
 const NUMBER = new RegExp(`^(${SIGN})([0-9]*)(?:[.,]([0-9]+))?$`);
@@ -31,6 +22,12 @@ const UNCLEAR = new RegExp(`^${SIGN}[1-9][0-9]{0,2}[.,][0-9]{3}$`);
 const GROUPED = new RegExp(`^${SIGN}[0-9]+(?:[\\s.,'’_·]+[0-9]+)+$`);
 /** A number keeps that many digits. */
 const MOST_DIGITS = 15;
+
+/** A number as the field shows it, and as `readNumber` reads it: "1.2340" has one meaning, "1.234" has two. */
+export function writeNumber(value: number): string {
+  const text = value.toLocaleString('en-US', { useGrouping: false, maximumSignificantDigits: MOST_DIGITS });
+  return UNCLEAR.test(text) ? `${text}0` : text;
+}
 
 export function readNumber(
   text: string,

@@ -162,7 +162,7 @@ export function assembleSite(
   });
   const hardLimits = () => configurationState.config.hardLimits;
   const registersNow = () => store.registersNow();
-  const meters = new Meters(keyValues, { turns, registry, hardLimits, registersNow });
+  const meters = new Meters(keyValues, { turns, outbox, registry, hardLimits, registersNow });
   const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal, meters.courseOf);
 
   // stored state that the rules see

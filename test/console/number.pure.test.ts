@@ -1,6 +1,6 @@
 /** How a form reads a number: as people type it, and never as another one. */
 import { describe, expect, it } from 'vitest';
-import { readNumber } from '../../console/parts/number.ts';
+import { readNumber, writeNumber } from '../../console/parts/number.ts';
 import { ok, refuse } from '../../protocol/result.ts';
 
 const SIGNED = { sign: true };
@@ -137,4 +137,14 @@ describe('a number in a form', () => {
           if (read.ok) expect(Number.isFinite(read.value), one + two + three).toBe(true);
         }
   });
+});
+
+describe('a number that a form shows first', () => {
+  it.each([0, 1.234, -12.345, 999.999, 1234, 1_234_567.8, 1e-7, -3.5e-6, 0.1 + 0.2, 12_345.678])(
+    'is read as the same number: %d',
+    (value) => {
+      const read = readNumber(writeNumber(value), SIGNED);
+      expect(read.ok && read.value).toBeCloseTo(value, 12);
+    },
+  );
 });

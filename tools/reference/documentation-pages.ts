@@ -35,7 +35,7 @@ const REFERENCE = `All fields and parameters of REST are in the [reference](/api
 [openapi.json](/api/v1/openapi.json); [asyncapi.json](/api/v1/asyncapi.json) describes AMQP and MQTT.`;
 
 /** The name of a heading in links, as the pages of a repository have it. */
-export function anchorOf(title: string): string {
+function anchorOf(title: string): string {
   return title
     .toLowerCase()
     .replace(/[^\w\- ]/g, '')

@@ -19,8 +19,8 @@ interface Attachment {
   deviceId: string;
   epoch: number;
   connectedAtMs: number;
-  /** Where the client is. Absent in sessions of an older version. */
-  address?: string;
+  /** Where the client is. */
+  address: string;
   subscribed: boolean;
   /** True once the Site has sent again, in this session, the dispatches that the device may have lost. */
   handedOver?: boolean;
@@ -112,9 +112,7 @@ export class DeviceSessions implements DueSource {
     const newest = this.#open(deviceId);
     if (!newest || newest.attachment.quietSinceMs !== undefined) return undefined;
     const { connectedAtMs, address } = newest.attachment;
-    return Math.max(connectedAtMs, newest.lastFrameMs) >= now - LIMIT.sessionGoneMs
-      ? (address ?? '')
-      : undefined;
+    return Math.max(connectedAtMs, newest.lastFrameMs) >= now - LIMIT.sessionGoneMs ? address : undefined;
   }
 
   /** A restarted bridge has none of its previous connections (rule 8): ends their sessions. */

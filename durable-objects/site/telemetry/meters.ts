@@ -2,23 +2,28 @@
  * What is known of a plant's meters besides their values: how much their connection carries, and when an admin has
  * exchanged one [C-4.5].
  */
-
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { MeterExchangeAnswer, MeterExchangeRequest } from '../../../protocol/meter.ts';
 import type { Constraints } from '../../../protocol/site-config.ts';
+import type { AuditEntry } from '../../../registry/entries.ts';
 import type { PlantCopy } from '../../../registry/plant-copy.ts';
 import type { KeyValues } from '../../object/key-values.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
+import { auditRow } from '../event/event-rows.ts';
+import type { Outbox } from '../event/outbox.ts';
 import { Fact, type SiteFact } from '../stored.ts';
 import { roleOf } from './meter.ts';
 import { type MeterExchange, type RegisterCourse, type RegisterState, totalOf } from './register.ts';
 
 /** A connection may carry more than its limit for a while, and ratings are rounded: the bound is against nonsense. */
 const TOLERANCE = 2;
+/** How many exchanges of a register are kept: more than there are within the hours that values wait to be packed. */
+const MOST_EXCHANGES = 16;
 
 interface MetersHost {
   turns: Turns;
+  outbox: Pick<Outbox, 'emit'>;
   /** The state of each register now. */
   registersNow(): Readonly<Record<string, RegisterState>>;
   registry: PlantCopy;
@@ -27,8 +32,11 @@ interface MetersHost {
 
 export class Meters {
   readonly #host: MetersHost;
-  /** The last exchange of each register, by metric. */
-  readonly #exchanges: Fact<Record<string, MeterExchange>>;
+  /**
+   * The last exchanges of each register, by metric. Values that are not packed yet are counted again, from before an
+   * exchange that another one has followed since.
+   */
+  readonly #exchanges: Fact<Record<string, MeterExchange[]>>;
 
   constructor(values: KeyValues<SiteFact>, host: MetersHost) {
     this.#host = host;
@@ -36,14 +44,26 @@ export class Meters {
   }
 
   readonly courseOf = (metric: string): RegisterCourse => {
-    const exchanges = this.#exchanges.value;
-    const exchange = Object.hasOwn(exchanges, metric) ? exchanges[metric] : undefined;
-    return { mostKw: this.#mostKw(metric), exchange };
+    return { mostKw: this.#mostKw(metric), exchanges: this.#exchangesOf(metric) };
   };
 
   /** Begins to count registers of a sub-device again from given values. The total of a register never falls. */
-  exchange(externalId: string, wanted: MeterExchangeRequest['registers']): MeterExchangeAnswer {
-    return this.#host.turns.run((turn) => this.#exchange(turn, externalId, wanted));
+  exchange(
+    externalId: string,
+    wanted: MeterExchangeRequest['registers'],
+    audit: AuditEntry,
+  ): MeterExchangeAnswer {
+    return this.#host.turns.run((turn) => {
+      const answer = this.#exchange(turn, externalId, wanted);
+      const cause = `${audit.event}|${externalId}|${turn.now}`;
+      if (!('refused' in answer)) this.#host.outbox.emit(turn, auditRow(cause, audit, turn.now));
+      return answer;
+    });
+  }
+
+  #exchangesOf(metric: string): MeterExchange[] | undefined {
+    const exchanges = this.#exchanges.value;
+    return Object.hasOwn(exchanges, metric) ? exchanges[metric] : undefined;
   }
 
   #exchange(turn: Turn, externalId: string, wanted: MeterExchangeRequest['registers']): MeterExchangeAnswer {
@@ -53,7 +73,8 @@ export class Meters {
       const metric = `${externalId}/${name}`;
       const state = Object.hasOwn(registers, metric) ? registers[metric] : undefined;
       if (state && totalKwh < totalOf(state)) return { refused: name, totalKwh: totalOf(state) };
-      exchanges[metric] = { atMs: turn.now, value, totalKwh };
+      const exchange = { atMs: turn.now, value, totalKwh };
+      exchanges[metric] = [...(this.#exchangesOf(metric) ?? []), exchange].slice(-MOST_EXCHANGES);
     }
     // Of sub-devices that were deleted nothing is kept, so there are not more of them than registers.
     const ids = new Set(this.#host.registry.subDevices.map((one) => one.externalId));

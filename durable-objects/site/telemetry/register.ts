@@ -46,8 +46,8 @@ interface Doubt {
 export interface RegisterCourse {
   /** The most that the meter's connection carries, kW. */
   mostKw: number;
-  /** The meter was exchanged, or its total set, by an admin. */
-  exchange?: MeterExchange | undefined;
+  /** When the meter was exchanged, or its total set, by an admin; in the order of time. */
+  exchanges?: readonly MeterExchange[] | undefined;
 }
 
 /** From `atMs` on, the value `value` of the register is the total `totalKwh`. */
@@ -75,10 +75,12 @@ export function advanceRegister(
   before: RegisterState | undefined,
   value: number,
   atMs: number,
-  { mostKw, exchange }: RegisterCourse,
+  { mostKw, exchanges }: RegisterCourse,
 ): RegisterState {
   const slackKwh = slackOf(mostKw);
-  const state = exchange && atMs >= exchange.atMs ? exchanged(before, exchange, slackKwh) : before;
+  let state = before;
+  for (const exchange of exchanges ?? [])
+    if (atMs >= exchange.atMs) state = exchanged(state, exchange, slackKwh);
   const shown = Math.max(0, value);
   const after = state ? advanced(state, shown, atMs, mostKw) : begun(shown, atMs, slackKwh);
   return value < 0 ? { ...after, isHeld: true } : after;

@@ -15,7 +15,7 @@ const UNCOUNTED_MS = 10_000;
 /** The most shares that are remembered: a key has at most 16 webhooks, but their URLs change. */
 const MOST_SHARES = 64;
 
-export interface PostCeilings {
+interface PostCeilings {
   organizationId: string;
   /** Posts a minute of the organization. */
   perMinute: number;

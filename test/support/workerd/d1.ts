@@ -29,3 +29,26 @@ function prepared(sql: string, values: unknown[]): D1PreparedStatement {
   const statement = env.DB.prepare(sql);
   return values.length === 0 ? statement : statement.bind(...values);
 }
+
+/** How D1 reads the rows of a query: a text for each statement that `read` prepares. */
+export async function plansOf(read: (database: D1Database) => Promise<unknown>): Promise<string[]> {
+  const statements: string[] = [];
+  const database = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (name === 'prepare')
+        return (text: string) => {
+          statements.push(text);
+          return target.prepare(text);
+        };
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+  await read(database);
+  const plans = statements.map(async (text) => {
+    const values = [...text.matchAll(/\?/g)].map(() => null);
+    const rows = await rowsFrom<{ detail: string }>(`EXPLAIN QUERY PLAN ${text}`, ...values);
+    return rows.map(({ detail }) => detail).join('; ');
+  });
+  return await Promise.all(plans);
+}

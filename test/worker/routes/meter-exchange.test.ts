@@ -1,4 +1,6 @@
 /** `POST …/meter-exchange`: an admin says that a meter was exchanged, and its registers count on [C-4.5]. */
+import { evictDurableObject } from 'cloudflare:test';
+import { vi } from 'vitest';
 import { bodyOf } from '#workerd/client.ts';
 import { connectDevice, telemetryMessage } from '#workerd/links.ts';
 import { publish } from '#workerd/site-devices.ts';
@@ -38,8 +40,11 @@ describe('POST /plants/{id}/sub-devices/{subDeviceId}/meter-exchange', () => {
     const answer = await bodyOf(await scene.exchange(registers), 200);
     const exchangedAt = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
     expect(answer).toEqual({ registers, deviceId: 'METER-1', exchangedAt });
-    expect((await scene.team.trailOf(scene.meterId)).map(([event]) => event)).toContain(
-      'sub_device.meter_exchanged',
+    // The site writes it, with the exchange, and sends it to D1 afterwards.
+    await vi.waitFor(async () =>
+      expect((await scene.team.trailOf(scene.meterId)).map(([event]) => event)).toContain(
+        'sub_device.meter_exchanged',
+      ),
     );
   });
 
@@ -50,6 +55,26 @@ describe('POST /plants/{id}/sub-devices/{subDeviceId}/meter-exchange', () => {
     await scene.report(1.2);
     const reading = await siteOf(plantId).readMeterState(plantId);
     expect(reading).toMatchObject({ meters: [{ importRegisterKwh: 48_211.7 }], dataQuality: 'ESTIMATED' });
+  });
+
+  it('keeps what was counted between two exchanges, before and after the next value [C-4.5]', async ({
+    scene,
+  }) => {
+    const total = async () => {
+      const reading = await siteOf(scene.plantId).readMeterState(scene.plantId);
+      return reading?.meters[0]?.importRegisterKwh;
+    };
+    await scene.report(500);
+    const first = { importRegisterKwh: { value: 0, totalKwh: 1_000 } };
+    expect((await scene.exchange(first)).status).toBe(200);
+    await scene.report(1);
+    expect(await total()).toBe(1_001);
+    const second = { importRegisterKwh: { value: 3, totalKwh: 1_100 } };
+    expect((await scene.exchange(second)).status).toBe(200);
+    await evictDurableObject(siteOf(scene.plantId));
+    expect(await total()).toBe(1_001);
+    await scene.report(4);
+    expect(await total()).toBe(1_101);
   });
 
   it('answers 409 with the present total if it would fall, and changes nothing [C-4.5]', async ({

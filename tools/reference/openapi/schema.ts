@@ -90,4 +90,4 @@ export function descriptionOf(name: string, place: string): string {
 }
 
 /** How the description of a field without a text begins. */
-export const MISSING_TEXT = 'No text of';
+const MISSING_TEXT = 'No text of';

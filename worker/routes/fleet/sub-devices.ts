@@ -15,7 +15,6 @@ import {
   subDeviceRecord,
   subDeviceRequest,
 } from '../../../protocol/plant-record.ts';
-import { writeAudit } from '../../../registry/audit.ts';
 import { templateIdOf } from '../../../registry/device-templates.ts';
 import type { SubDeviceRow } from '../../../registry/plants.ts';
 import {
@@ -168,13 +167,12 @@ export const subDeviceRoutes = [
     handler: async (c, { params, body }) => {
       const { plantId } = await whoseOf(c, params.id);
       const { id, externalId } = await requireSubDevice(c, plantId, params.subDeviceId);
-      const answer = await siteById(c.env, plantId).exchangeMeter(plantId, externalId, body);
+      const audit = auditEntry(c, 'sub_device.meter_exchanged', { type: 'SUB_DEVICE', id }, body);
+      const answer = await siteById(c.env, plantId).exchangeMeter(plantId, externalId, body, audit);
       if ('refused' in answer)
         throw conflict(
           `The total of ${answer.refused} is ${answer.totalKwh} kWh and cannot fall: send a totalKwh that is not lower`,
         );
-      const target = { type: 'SUB_DEVICE' as const, id };
-      await writeAudit(c.env.DB, auditEntry(c, 'sub_device.meter_exchanged', target, body), Date.now());
       return { ...body, deviceId: externalId, exchangedAt: answer.exchangedAt };
     },
   }),

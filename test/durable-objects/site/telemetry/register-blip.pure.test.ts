@@ -160,7 +160,7 @@ describe('a register whose meter was exchanged by an admin', () => {
       [2 * HOUR, 0.2],
       [3 * HOUR, 7.2],
     ] as const) {
-      state = advanceRegister(state, value, atMs, { mostKw: MOST_KW, exchange });
+      state = advanceRegister(state, value, atMs, { mostKw: MOST_KW, exchanges: [exchange] });
       seen.push([totalOf(state), isComputed(state)]);
     }
     expect(seen).toEqual([
@@ -172,9 +172,23 @@ describe('a register whose meter was exchanged by an admin', () => {
     ]);
   });
 
+  it('keeps the total of an exchange that another one follows [C-4.5]', () => {
+    const later = { atMs: 4 * HOUR, value: 3, totalKwh: 1_100 };
+    let state = advanceRegister(undefined, 500, HOUR, { mostKw: MOST_KW });
+    const seen: number[] = [];
+    for (const [atMs, value] of [
+      [3 * HOUR, 1.2],
+      [5 * HOUR, 4],
+    ] as const) {
+      state = advanceRegister(state, value, atMs, { mostKw: MOST_KW, exchanges: [exchange, later] });
+      seen.push(totalOf(state));
+    }
+    expect(seen).toEqual([1_011, 1_101]);
+  });
+
   it('is applied once, also to a register without a value before [C-4.5]', () => {
-    const first = advanceRegister(undefined, 5.2, 3 * HOUR, { mostKw: MOST_KW, exchange });
-    const second = advanceRegister(first, 6.2, 4 * HOUR, { mostKw: MOST_KW, exchange });
+    const first = advanceRegister(undefined, 5.2, 3 * HOUR, { mostKw: MOST_KW, exchanges: [exchange] });
+    const second = advanceRegister(first, 6.2, 4 * HOUR, { mostKw: MOST_KW, exchanges: [exchange] });
     expect([totalOf(first), totalOf(second)]).toEqual([1_015, 1_016]);
   });
 });
