@@ -20,8 +20,9 @@ const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.test.ts'];
 
 /**
- * Long walks: minutes together, and seldom broken by a change elsewhere. `npm run test:long` runs only these and
- * `npm test` all others, in under five minutes on two quiet cores; CI runs both. `SITEWIRE_TESTS=all` runs everything, for example one long suite by its name.
+ * Long walks: minutes together, and seldom broken by a change elsewhere. `npm run test:long` runs only these, `npm test`
+ * neither these nor comparisons of times nor the console; CI runs all but the comparisons. `npm test` should take at most
+ * five minutes on two quiet cores. `SITEWIRE_TESTS=all` runs both, for example one long suite by its name.
  */
 const LONG = [
   'test/durable-objects/site/plan/model-*.test.ts',
@@ -133,6 +134,8 @@ function inWorkerd() {
  */
 const PLAIN_CONSOLE = { disableConsoleIntercept: true };
 
+const ONE_CONNECTION_EACH = ['test/support/one-connection-each.ts'];
+
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
@@ -199,6 +202,7 @@ export default defineConfig({
             'system',
           ),
           exclude: EXCLUDED,
+          setupFiles: ONE_CONNECTION_EACH,
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
@@ -212,6 +216,7 @@ export default defineConfig({
                 env: { TMPDIR: DISK },
                 include: ['test/console/**/*.test.ts'],
                 exclude: [...EXCLUDED, PURE],
+                setupFiles: ONE_CONNECTION_EACH,
                 testTimeout: 60_000,
                 hookTimeout: 90_000,
               },
@@ -225,6 +230,7 @@ export default defineConfig({
           isolate: false,
           include: suites(['test/{protocol,bridge}/**/*.test.ts', 'test/*.test.ts', PURE]),
           exclude: [...EXCLUDED, ...ALONE],
+          setupFiles: ONE_CONNECTION_EACH,
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },

@@ -61,9 +61,6 @@ const UNMET_CEILINGS = { ...UNMET_RATES, keyTestsPerMinute: 1_000, changesPerMin
 /** How long a new workerd may take to answer beside other suites; alone it takes less than a second. */
 const EDGE_BACK_MS = 20_000;
 
-/** A kept-alive connection may end, with its edge or by its age, just as the next request is sent on it. */
-const NOT_KEPT_OPEN = { connection: 'close' };
-
 const shared = new Map<string, string>();
 
 /** One CA for all stacks of this process, because Miniflare reads its trusted certificates once. */
@@ -271,14 +268,13 @@ export class TestStack {
     path: string,
     key: string = this.credentials.apiKey.key,
   ): Promise<{ status: number; body: never }> {
-    const headers = { ...NOT_KEPT_OPEN, 'x-api-key': key };
-    const response = await fetch(`${this.edge.url}/api/v1${path}`, { headers });
+    const response = await fetch(`${this.edge.url}/api/v1${path}`, { headers: { 'x-api-key': key } });
     return { status: response.status, body: (await response.json()) as never };
   }
 
   async #answers(): Promise<boolean> {
     try {
-      return (await fetch(`${this.edge.url}/healthz`, { headers: NOT_KEPT_OPEN })).ok;
+      return (await fetch(`${this.edge.url}/healthz`)).ok;
     } catch {
       return false;
     }

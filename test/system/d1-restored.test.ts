@@ -75,7 +75,6 @@ async function ask(method: string, path: string, body?: unknown, bearer?: string
     method,
     headers: {
       'content-type': 'application/json',
-      connection: 'close',
       ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -67,7 +67,7 @@ describe('npm run sitewire -- admin invite', () => {
     const token = /#token=([\w-]{43})/.exec(said)?.[1];
     const verified = await fetch(`${stack.edge.url}/api/v1/invitations/verify`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', connection: 'close' },
+      headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ token }),
     });
     expect(await verified.json()).toMatchObject({ email: 'petr@example.com', role: 'VIEWER' });
@@ -82,7 +82,7 @@ describe('npm run sitewire -- admin users release', () => {
     const register = async (name: string) => {
       const response = await fetch(`${stack.edge.url}/api/v1/auth/register`, {
         method: 'POST',
-        headers: { 'content-type': 'application/json', connection: 'close' },
+        headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ email, password: 'correct horse battery', name }),
       });
       return response.status;
@@ -144,7 +144,6 @@ describe('npm run sitewire -- admin', () => {
         ...init,
         headers: {
           authorization: `Bearer ${token}`,
-          connection: 'close',
           'content-type': 'application/json',
         },
       });

@@ -146,7 +146,6 @@ describe('a hostile account at full rate', () => {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        connection: 'close',
         'cf-connecting-ip': HONEST_ADDRESS,
         ...more,
       },

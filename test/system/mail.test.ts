@@ -115,7 +115,7 @@ async function edgeWith(smtpUrl: string, from = 'sitewire@example.com'): Promise
 async function register(edge: Edge, email: string): Promise<void> {
   const response = await fetch(`${edge.url}/api/v1/auth/register`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', connection: 'close' },
+    headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ email, password: PASSWORD, name: 'Jana' }),
   });
   expect(response.status).toBe(201);
@@ -146,7 +146,7 @@ describe('a mail server', () => {
     const token = /^([A-Za-z0-9_-]{43})\r$/m.exec(mail.message)?.[1];
     const proved = await fetch(`${edge.url}/api/v1/auth/verify-email`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', connection: 'close' },
+      headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ token }),
     });
     expect(proved.status).toBe(200);
