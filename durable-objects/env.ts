@@ -90,8 +90,6 @@ export interface Env extends MetricsEnv {
    * SMTP_URL and EMAIL are absent.
    */
   MAIL_FOLDER?: Fetcher;
-  /** The simulated plant of a development stack, which the console drives. */
-  SIMULATOR?: Fetcher;
   /** `allow`: webhooks may be sent to this machine, by http and on any port, for development [C-12.4]. */
   WEBHOOK_PRIVATE?: string;
   /** Sends the requests of webhooks. Absent: the runtime does, which on Cloudflare reaches public addresses only. */

@@ -63,23 +63,36 @@ export function assetsWorker() {
   };
 }
 
-/** Answers the paths of the documents without the product's Worker, except for hosts that it must refuse. */
+/** Answers a request in Node. */
+export type Answer = (request: { method: string; text(): Promise<string> }) => Promise<Response>;
+
+/** Answers the paths of the documents without the product's Worker. */
 export function documentsWorker(allowedHosts: string | undefined) {
+  return workerBeside('documents', DOCUMENT_PATHS, 'assets', allowedHosts);
+}
+
+/** Answers the console about the simulated plant, which only a development stack has. */
+export function simulatorWorker(answer: Answer, allowedHosts: string | undefined) {
+  return workerBeside('simulator', ['/dev/simulator'], answer, allowedHosts);
+}
+
+/** A Worker that answers these paths beside the product, except for hosts that the product must refuse. */
+function workerBeside(name: string, paths: string[], answer: string | Answer, allowedHosts?: string) {
   return {
-    name: 'documents',
+    name,
     compatibilityDate: compatibilityDate(),
-    routes: DOCUMENT_PATHS.map((path) => `*${path}`),
+    routes: paths.map((path) => `*${path}`),
     bindings: { HOSTS: allowedHosts?.split(',') ?? null },
     // The product has no name, because the ids of its objects and the folders of its data have that name in them.
-    serviceBindings: { FILES: 'assets', PRODUCT: '' },
-    modules: [{ type: 'ESModule' as const, path: 'documents.js', contents: DOCUMENTS_SCRIPT }],
+    serviceBindings: { ANSWER: answer, PRODUCT: '' },
+    modules: [{ type: 'ESModule' as const, path: `${name}.js`, contents: BESIDE_SCRIPT }],
   };
 }
 
-const DOCUMENTS_SCRIPT = `export default {
-  fetch(request, { FILES, HOSTS, PRODUCT }) {
+const BESIDE_SCRIPT = `export default {
+  fetch(request, { ANSWER, HOSTS, PRODUCT }) {
     const isAllowed = HOSTS === null || HOSTS.includes(new URL(request.url).hostname);
-    return (isAllowed ? FILES : PRODUCT).fetch(request);
+    return (isAllowed ? ANSWER : PRODUCT).fetch(request);
   },
 };`;
 

@@ -6,7 +6,14 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
-import { assetsWorker, documentsWorker, webhookEgress, workerOptions } from './edge-workers.ts';
+import {
+  type Answer,
+  assetsWorker,
+  documentsWorker,
+  simulatorWorker,
+  webhookEgress,
+  workerOptions,
+} from './edge-workers.ts';
 import { FILES } from './reference/documents.ts';
 import { Revival } from './revival.ts';
 import { readableModules, WORKER_ENTRY } from './worker-build.ts';
@@ -55,7 +62,7 @@ export interface EdgeOptions {
   /** How mails are sent: as files into a folder, or through a mail server; undefined: mail is off. */
   mail?: { folder: string } | { smtpUrl: string; from: string };
   /** Answers the console about the simulated plant; undefined: there is none. */
-  simulator?: (request: { method: string; text(): Promise<string> }) => Promise<Response>;
+  simulator?: Answer;
   /** Additional bindings for the entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
@@ -110,10 +117,10 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     serviceBindings: {
       ASSETS: 'assets',
       WEBHOOK_EGRESS: webhookEgress(options.bindings?.WEBHOOK_PRIVATE === 'allow'),
-      ...(options.simulator ? { SIMULATOR: options.simulator } : {}),
       ...(options.mail && 'folder' in options.mail ? { MAIL_FOLDER: intoFolder(options.mail.folder) } : {}),
     },
   };
+  const allowedHosts = options.bindings?.ALLOWED_HOSTS;
   const settings = (port: number) =>
     convertV4MiniflareOptions({
       host: '127.0.0.1',
@@ -122,7 +129,12 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       ...(options.inspector ? { inspectorPort: 0 } : {}),
       handleStructuredLogs: printLog,
       ...(options.tls ? tlsOptions(options.tls) : {}),
-      workers: [product, assetsWorker(), documentsWorker(options.bindings?.ALLOWED_HOSTS)],
+      workers: [
+        product,
+        assetsWorker(),
+        documentsWorker(allowedHosts),
+        ...(options.simulator ? [simulatorWorker(options.simulator, allowedHosts)] : []),
+      ],
     });
   const miniflare = new Miniflare(settings(options.port));
   const url = String(await miniflare.ready).replace(/\/$/, '');
@@ -152,7 +164,7 @@ function printLog({ level, message }: { level: string; message: string }): void 
 }
 
 /** Writes each mail that the Worker posts into a file; the names sort by time. */
-function intoFolder(folder: string): (request: { text(): Promise<string> }) => Promise<Response> {
+function intoFolder(folder: string): Answer {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   let count = 0;
   return async (request) => {

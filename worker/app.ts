@@ -10,7 +10,6 @@ import { requireAllowedHost } from './http/allowed-host.ts';
 import { CONSOLE_FILES, consolePolicy, getConsole, getConsoleFile } from './http/console-page.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { boundBody, drainBody } from './http/json-body.ts';
-import { SIMULATOR_PATH, simulator } from './http/simulator.ts';
 import { linkAmqp } from './link/amqp.ts';
 import { linkReady, nameRequest, reportClock, requireLinkVersion } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
@@ -130,6 +129,5 @@ app.use('/api/v1/*', (c, next) => (c.req.path === CHECK_PATH ? next() : countAdd
 app.use(boundBody);
 mount(app, ROUTES);
 app.get(CONSOLE_FILES, getConsoleFile);
-app.all(SIMULATOR_PATH, simulator);
 // Unknown partner paths also require a key, so that they do not reveal which paths exist.
 app.all('/api/v1/vcp/*', doorOf(VCP_READ), handleNotFound);

@@ -9,8 +9,9 @@ export interface Simulated {
   behaviour: Behaviour;
 }
 
-/** Null: this is no development stack. */
+/** Null: this is no development stack, which is always on the machine of its browser. */
 export async function readSimulated(): Promise<Simulated | null> {
+  if (!/^(localhost|127\.0\.0\.1|\[::1\])$/.test(location.hostname)) return null;
   const answer = await send(new Request(PATH));
   return answer.status === 200 ? ((await answer.json()) as Simulated) : null;
 }

@@ -67,7 +67,7 @@ describe('the hosts of npm start', () => {
       '/healthz',
       '/api/v1/openapi.json',
       '/api/v1/docs',
-      '/simulator',
+      '/dev/simulator',
       '/link/ready',
     ];
     for (const path of paths)

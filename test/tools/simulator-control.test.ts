@@ -16,7 +16,9 @@ describe('the control of the simulated plant', () => {
     const { plantIs, answer } = control('');
     expect((await answer(request('GET'))).status).toBe(204);
     Object.assign(plantIs, { id: 'plant-1', now: 'slow' });
-    expect(await (await answer(request('GET'))).json()).toEqual({ plantId: 'plant-1', behaviour: 'slow' });
+    const known = await answer(request('GET'));
+    expect(await known.json()).toEqual({ plantId: 'plant-1', behaviour: 'slow' });
+    expect(known.headers.get('cache-control')).toBe('no-store');
   });
 
   it('asks for a behaviour', async () => {

@@ -1,16 +1,12 @@
 /** What the console of the development stack sees of the simulated plant, and how it changes its behaviour. */
+import type { Answer } from '../edge-workers.ts';
 import { type SimulatorSetting, settingOf } from './behaviour.ts';
-
-interface ControlRequest {
-  method: string;
-  text(): Promise<string>;
-}
 
 /** `plantIs`: the plant as it is now, without id while the stack starts; `change` may take effect later. */
 export function simulatorControl(
   plantIs: { id: string; now: SimulatorSetting },
   change: (setting: SimulatorSetting) => void,
-): (request: ControlRequest) => Promise<Response> {
+): Answer {
   return async (request) => {
     if (request.method === 'PUT') {
       const setting = wanted(await request.text());
@@ -20,7 +16,7 @@ export function simulatorControl(
     }
     const { id: plantId, now: behaviour } = plantIs;
     if (plantId === '') return new Response(null, { status: 204 });
-    return Response.json({ plantId, behaviour });
+    return Response.json({ plantId, behaviour }, { headers: { 'cache-control': 'no-store' } });
   };
 }
 

@@ -5,7 +5,6 @@ import { EXPORT_TYPE } from '../../../protocol/export.ts';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { openApiDocument } from '../../../tools/reference/openapi/document.ts';
 import { ROUTES } from '../../../worker/app.ts';
-import { SIMULATOR_PATH } from '../../../worker/http/simulator.ts';
 import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
 
@@ -29,8 +28,6 @@ export async function checkAnswer(request: Request, response: Response): Promise
   // Answers to bridges are not in the document: a socket, or the 204 to a valid proof.
   if (response.webSocket || request.method === 'HEAD') return;
   if (pathname === READY_PATH && response.status === 204) return;
-  // Neither has the simulated plant, which is no part of the API.
-  if (pathname === SIMULATOR_PATH && response.status !== 404) return;
   // The metrics have their own format.
   if (pathname === METRICS_PATH && response.status === 200) return;
   // The page of the console, and its files.
