@@ -251,7 +251,7 @@ export const T = {
     commanded: 'Commanded',
     power: 'Grid power',
     waiting: 'Waiting below',
-    told: 'Sent to the plant',
+    sent: 'Sent to the plant',
     acknowledged: 'acknowledged',
     unacknowledged: 'not acknowledged yet',
     mode: 'Mode',

@@ -103,7 +103,7 @@ export const dryRunPlan = z.strictObject({
     }),
   ),
   waitsBelow: z.strictObject({ level, commandId: z.string().nullable() }).nullable(),
-  tellsPlant: plantCommand.nullable(),
+  plantCommand: plantCommand.nullable(),
   /** The MQTT commands of a batch or an emergency after the first one. */
   alsoSent: z.array(plantCommand).optional(),
   /** When the command above it ends; null: it waits below none, or that one has no end. */

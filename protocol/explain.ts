@@ -74,7 +74,7 @@ export const explanation = z.strictObject({
   fallback: z.boolean().nullable(),
   configVersion: z.string().nullable(),
   /** When the plant was sent the target, and when it acknowledged it; null: it was not. */
-  told: z.strictObject({ at: instant, acknowledgedAt: instant.nullable() }).nullable(),
+  sent: z.strictObject({ at: instant, acknowledgedAt: instant.nullable() }).nullable(),
   measured: z
     .strictObject({
       kw: z.number().nullable(),

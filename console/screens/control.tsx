@@ -246,10 +246,10 @@ export function DryRunResult({ answer: { acknowledgement, stages, plan } }: { an
             </li>
           ))}
           {plan.waitsBelow && <li>{T.control.waitsBelow(T.plan.levels[plan.waitsBelow.level])}</li>}
-          {plan.tellsPlant && (
+          {plan.plantCommand && (
             <li>
-              {T.control.plantGets(plan.tellsPlant.action, commandedValue(plan.tellsPlant.payload))}
-              {plan.tellsPlant.until && ` ${T.site.until(localTime(new Date(plan.tellsPlant.until)))}`}
+              {T.control.plantGets(plan.plantCommand.action, commandedValue(plan.plantCommand.payload))}
+              {plan.plantCommand.until && ` ${T.site.until(localTime(new Date(plan.plantCommand.until)))}`}
             </li>
           )}
           {plan.resumesAfter && <li>{T.control.resumes(localTime(new Date(plan.resumesAfter)))}</li>}

@@ -29,7 +29,7 @@ export function InForce({
         <Absent error={error} />
       </Panel>
     );
-  const { target, waiting, limits, emergency, mode, session, fallback, told, measured } = explanation;
+  const { target, waiting, limits, emergency, mode, session, fallback, sent, measured } = explanation;
   const place = (one: NonNullable<typeof target>) =>
     [
       T.plan.levels[one.level],
@@ -62,15 +62,15 @@ export function InForce({
             ),
           ],
           [
-            T.site.told,
-            told ? (
-              told.acknowledgedAt ? (
+            T.site.sent,
+            sent ? (
+              sent.acknowledgedAt ? (
                 <>
-                  <Time at={told.acknowledgedAt} /> ({T.site.acknowledged})
+                  <Time at={sent.acknowledgedAt} /> ({T.site.acknowledged})
                 </>
               ) : (
                 <>
-                  <Time at={told.at} /> ({T.site.unacknowledged})
+                  <Time at={sent.at} /> ({T.site.unacknowledged})
                 </>
               )
             ) : (

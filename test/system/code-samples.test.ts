@@ -145,7 +145,7 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
       const asked = JSON.parse(await eventually(() => find(sample, 'dry-run')));
       expect(asked).toMatchObject({
         acknowledgement: { status: 'ACCEPTED', commandType: 'DEVICE_COMMAND' },
-        plan: { tellsPlant: { deviceId: plant.gateway.id } },
+        plan: { plantCommand: { deviceId: plant.gateway.id } },
       });
       await gateway.stop();
       const ack = JSON.parse(await eventually(() => find(sample, 'ack')));

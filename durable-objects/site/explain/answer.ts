@@ -55,7 +55,7 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
     emergency: emergency === 'STOP' || emergency === 'HOLD' ? emergency : null,
     mode: modeOf(facts, atMs),
     ...{ session, fallback: isFallback, configVersion },
-    told:
+    sent:
       sentAtMs === undefined || isHidden
         ? null
         : { at: formatInstant(sentAtMs), acknowledgedAt: instantOf(acknowledgedAtMs) },
@@ -91,7 +91,7 @@ function listChanges(
 function nothing(at: string, asker: Asker): Explanation {
   const whole: Omit<Explanation, 'sentence' | 'at'> = {
     ...{ target: null, since: null, by: null, waiting: [], limits: null, emergency: null, mode: null },
-    ...{ session: null, fallback: null, configVersion: null, told: null, measured: null },
+    ...{ session: null, fallback: null, configVersion: null, sent: null, measured: null },
   };
   return { at, sentence: sentenceOf(whole, false, nameFor(asker)), ...whole };
 }

@@ -45,7 +45,7 @@ export interface DryRunHost {
 }
 
 type Planned = NonNullable<DryRunAnswer['plan']>;
-type PlantCommand = NonNullable<Planned['tellsPlant']>;
+type PlantCommand = NonNullable<Planned['plantCommand']>;
 
 /** The plan before a command: its target, the commands with an open entry, and how many have ended in the dry run. */
 interface Before {
@@ -136,7 +136,7 @@ class Rehearsal {
       onTop,
       displaces: this.#displaced(turn, sequence, before, top),
       waitsBelow: waits ? { level: top.level, commandId: this.#idOf(top.sequence) } : null,
-      tellsPlant: first,
+      plantCommand: first,
       ...(others.length > 0 ? { alsoSent: others } : {}),
       resumesAfter: waits ? instantOf(comesMs ?? null) : null,
     };

@@ -5,7 +5,7 @@ import type { Explanation, PlanPlace } from '../../../protocol/explain.ts';
 export type NameOf = (place: PlanPlace) => string;
 
 export function sentenceOf(
-  { target, waiting, told, measured, session, fallback }: Omit<Explanation, 'sentence' | 'at'>,
+  { target, waiting, sent, measured, session, fallback }: Omit<Explanation, 'sentence' | 'at'>,
   isFailed: boolean,
   nameOf: NameOf,
 ): string {
@@ -21,9 +21,9 @@ export function sentenceOf(
     // Of the command of another partner nothing more is said.
     ...(target.level !== 'MODE' && target.commandId === null
       ? []
-      : sendingText(told, session, target, isFailed)),
+      : sendingText(sent, session, target, isFailed)),
     ...(fallback ? ['the plant probably runs its fallback'] : []),
-    ...measuredText(measured, told?.acknowledgedAt != null),
+    ...measuredText(measured, sent?.acknowledgedAt != null),
   ].join('; ')}.`;
 }
 
@@ -57,17 +57,17 @@ function until({ level, until: end }: PlanPlace): string {
 }
 
 function sendingText(
-  told: Explanation['told'],
+  sent: Explanation['sent'],
   session: Explanation['session'],
   { level }: PlanPlace,
   isFailed: boolean,
 ): string[] {
   // Nothing need be sent while the plant follows its mode.
   if (level === 'MODE' && !isFailed) return [];
-  if (told?.acknowledgedAt) return [`the plant acknowledged the target at ${told.acknowledgedAt}`];
-  if (told && isFailed)
-    return [`the target was sent at ${told.at}, and the plant answered FAILED or did not answer`];
-  if (told) return [`the target was sent at ${told.at}, and the plant has not acknowledged it`];
+  if (sent?.acknowledgedAt) return [`the plant acknowledged the target at ${sent.acknowledgedAt}`];
+  if (sent && isFailed)
+    return [`the target was sent at ${sent.at}, and the plant answered FAILED or did not answer`];
+  if (sent) return [`the target was sent at ${sent.at}, and the plant has not acknowledged it`];
   if (session === 'NONE') return ['no gateway serves the site, so nothing was sent'];
   return [session === 'AWAY' ? 'nothing was sent: the gateway is away' : 'nothing was sent yet'];
 }

@@ -57,7 +57,7 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'DryRunPlan.waitsBelow': 'What the plant follows in place of the command; null: nothing.',
   'DryRunPlan.waitsBelow.level': 'Its place in the plan.',
   'DryRunPlan.waitsBelow.commandId': 'The id of its command; null if it has none, or another sender sent it.',
-  'DryRunPlan.tellsPlant': 'The MQTT command that the plant gets; null: none.',
+  'DryRunPlan.plantCommand': 'The MQTT command that the plant gets; null: none.',
   'DryRunPlan.alsoSent': 'The MQTT commands after the first one, for other devices or actions.',
   'DryRunPlan.resumesAfter':
     'When what the plant follows now ends. The command becomes active then, unless another one above it is open. Null: it does not wait, is no setpoint, or there is no known end.',
@@ -102,9 +102,9 @@ export const ASK_FIELDS: Readonly<Record<string, string>> = {
   'Explanation.session': 'Whether the gateway of the site was connected; NONE: no device serves the site.',
   'Explanation.fallback': 'Whether the plant probably ran its fallback.',
   'Explanation.configVersion': 'Differs between different configurations of the site.',
-  'Explanation.told': 'When the target was sent to the plant; null: it was not.',
-  'Explanation.told.at': `When it was sent, ${TIME}.`,
-  'Explanation.told.acknowledgedAt': `When the plant acknowledged it, ${TIME}; null: it did not.`,
+  'Explanation.sent': 'When the target was sent to the plant; null: it was not.',
+  'Explanation.sent.at': `When it was sent, ${TIME}.`,
+  'Explanation.sent.acknowledgedAt': `When the plant acknowledged it, ${TIME}; null: it did not.`,
   'Explanation.measured': 'What was measured.',
   'Explanation.measured.kw':
     'The grid power, or that of the controllable assets if the target is for them, + = import; null: there was no fresh value.',

@@ -30,7 +30,7 @@ describe('the plan of a dry run', () => {
       onTop: true,
       displaces: [{ commandId: id, level: 'NORMAL', ends: null }],
       waitsBelow: null,
-      tellsPlant: {
+      plantCommand: {
         ...{ deviceId: plant.gateway.id, action: 'SITE_SETPOINT' },
         payload: expect.objectContaining({ targetSignedKw: 30 }),
         ...{ from: formatInstant(Date.now()), until: formatInstant(Date.now() + HOUR) },
@@ -65,7 +65,7 @@ describe('the plan of a dry run', () => {
     const { id } = await rowOf(plant, high);
     expect(plan).toMatchObject({
       ...{ onTop: false, displaces: [], waitsBelow: { level: 'HIGH', commandId: id }, resumesAfter: until },
-      tellsPlant: { payload: { targetSignedKw: 30 }, from: until, until: null },
+      plantCommand: { payload: { targetSignedKw: 30 }, from: until, until: null },
     });
   });
 
@@ -74,7 +74,7 @@ describe('the plan of a dry run', () => {
   }) => {
     await partner.submit(planned(20, 'HIGH', { forMs: HOUR }));
     const { plan } = await askOne(partner, planned(30, 'NORMAL', { forMs: HOUR - MINUTE }));
-    expect(plan).toMatchObject({ onTop: false, resumesAfter: null, tellsPlant: null });
+    expect(plan).toMatchObject({ onTop: false, resumesAfter: null, plantCommand: null });
   });
 
   it('a setpoint below two others waits until both have ended', async ({ plannedSite: { partner } }) => {
@@ -82,7 +82,7 @@ describe('the plan of a dry run', () => {
     await partner.submit(planned(25, 'EMERGENCY', { inMs: HOUR - MINUTE, forMs: HOUR }));
     const { plan } = await askOne(partner, planned(30, 'NORMAL'));
     const until = formatInstant(Date.now() + 2 * HOUR - MINUTE);
-    expect(plan).toMatchObject({ onTop: false, resumesAfter: until, tellsPlant: { from: until } });
+    expect(plan).toMatchObject({ onTop: false, resumesAfter: until, plantCommand: { from: until } });
   });
 
   it('a mode is in force when the plant acknowledges it: whether it is on top is not known', async ({
@@ -91,7 +91,7 @@ describe('the plan of a dry run', () => {
     const { plan } = await askOne(partner, submission('mode', { mode: 'PEAK_SHAVING' }));
     expect(plan).toMatchObject({
       ...{ onTop: null, displaces: [], waitsBelow: null, resumesAfter: null },
-      tellsPlant: { deviceId: plant.gateway.id, payload: { mode: 'PEAK_SHAVING' } },
+      plantCommand: { deviceId: plant.gateway.id, payload: { mode: 'PEAK_SHAVING' } },
     });
   });
 
@@ -101,7 +101,7 @@ describe('the plan of a dry run', () => {
       onTop: false,
       waitsBelow: null,
       resumesAfter: null,
-      tellsPlant: { from: formatInstant(Date.now() + HOUR) },
+      plantCommand: { from: formatInstant(Date.now() + HOUR) },
     });
   });
 
@@ -137,7 +137,7 @@ describe('the plan of a dry run', () => {
         { level: 'HIGH', ends: 'SUPERSEDED' },
         { level: 'NORMAL', ends: 'EMERGENCY' },
       ],
-      tellsPlant: { deviceId: plant.gateway.id, action: 'EMERGENCY_STOP' },
+      plantCommand: { deviceId: plant.gateway.id, action: 'EMERGENCY_STOP' },
     });
     await partner.submit(submission('emergency', { type: 'STOP' }));
     const below = await askOne(partner, planned(20, 'HIGH'));
@@ -155,7 +155,7 @@ describe('the plan of a dry run', () => {
     expect(decidedBy).toBe('dispatch');
     expect(plan).toMatchObject({
       onTop: null,
-      tellsPlant: {
+      plantCommand: {
         deviceId: plant.gateway.id,
         action: 'BESS_CHARGE',
         until: formatInstant(Date.now() + 15 * MINUTE),
@@ -168,7 +168,7 @@ describe('the plan of a dry run', () => {
     const { partner } = await newAwaySite();
     const { acknowledgement, plan, asOf } = await askOne(partner, charge());
     expect([acknowledgement.status, asOf.gateway]).toEqual(['QUEUED', 'AWAY']);
-    expect(plan?.tellsPlant).toMatchObject({ from: null });
+    expect(plan?.plantCommand).toMatchObject({ from: null });
   });
 
   it('over the limit of waiting commands the oldest is displaced [C-7.6]', async ({ clock: _clock }) => {

@@ -78,7 +78,7 @@ describe('explain', () => {
       limits: { ...LIMITED.constraints },
       ...{ emergency: null, mode: 'STANDARD', session: 'CONNECTED', fallback: false },
       configVersion: expect.stringMatching(/^[0-9a-f]{16}$/),
-      told: {
+      sent: {
         at: formatInstant(START_MS + 10 * SECOND),
         acknowledgedAt: formatInstant(START_MS + 11 * SECOND),
       },
@@ -170,11 +170,11 @@ describe('explain', () => {
     const { plant, partner } = await newAwaySite();
     await partner.submit(planned(5, 'HIGH'));
     const away = await explain(plant);
-    expect(away).toMatchObject({ session: 'AWAY', told: null, target: { kw: 5 } });
+    expect(away).toMatchObject({ session: 'AWAY', sent: null, target: { kw: 5 } });
     expect(away.sentence).toContain('nothing was sent: the gateway is away');
     await connectListening(plant);
     const sent = await explain(plant);
-    expect(sent.told).toEqual({ at: formatInstant(Date.now()), acknowledgedAt: null });
+    expect(sent.sent).toEqual({ at: formatInstant(Date.now()), acknowledgedAt: null });
     expect(sent.sentence).toContain('the plant has not acknowledged it');
   });
 
@@ -182,9 +182,9 @@ describe('explain', () => {
     const { plant, partner } = scene;
     await partner.submit(submission('emergency', { type: 'STOP' }));
     await obey(scene, 1, 'FAILED');
-    const { told, sentence, emergency } = await explain(plant);
+    const { sent, sentence, emergency } = await explain(plant);
     expect(emergency).toBe('STOP');
-    expect(told).toMatchObject({ acknowledgedAt: null });
+    expect(sent).toMatchObject({ acknowledgedAt: null });
     expect(sentence).toContain('the plant answered FAILED or did not answer');
     expect((await changes(plant)).changes.map(({ cause }) => cause)).not.toContain('ACKNOWLEDGED');
   });
@@ -194,9 +194,9 @@ describe('explain', () => {
     await partner.submit(planned(5, 'HIGH'));
     await obey(scene, 1);
     const acknowledged = await explain(plant);
-    expect(acknowledged.told?.acknowledgedAt).not.toBeNull();
+    expect(acknowledged.sent?.acknowledgedAt).not.toBeNull();
     await partner.submit(planned(6, 'HIGH'));
-    expect((await explain(plant)).told?.acknowledgedAt).toBeNull();
+    expect((await explain(plant)).sent?.acknowledgedAt).toBeNull();
   });
 
   it('says of a moment before the journal that nothing is recorded; of the future, what is now', async ({

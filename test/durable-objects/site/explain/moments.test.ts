@@ -161,6 +161,6 @@ it('60 random moments of five minutes [C-13.3]', async ({ clock: _clock }) => {
       payload: { currentOperatingMode: valueAt(modes, ms) },
     });
     const [top] = expected;
-    if (top && top.level !== 'MODE') expect(answer.told).not.toBeNull();
+    if (top && top.level !== 'MODE') expect(answer.sent).not.toBeNull();
   }
 });
