@@ -21,12 +21,20 @@ import {
   type AlertStatus,
   forSecondsOf,
 } from '../protocol/alert.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
 import { auditRowIfChanged } from './audit-events.ts';
 import { type ChangeTargets, commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { areFewer, boundedCountOf, isAfter, isAmong, type ListOrder, orderBy, readPage } from './d1.ts';
+import {
+  areFewer,
+  boundedCountOf,
+  isAfter,
+  isAmong,
+  type ListOrder,
+  orderBy,
+  readPage,
+  withInstants,
+} from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { insertIf } from './insert-if.ts';
 import { ceilingIn } from './organizations.ts';
@@ -247,37 +255,10 @@ export function ruleCursorOf({ createdAtMs, id }: AlertRuleRow): Cursor {
   return { value: createdAtMs, id };
 }
 
-export function ruleRecordOf({
-  organizationId: _own,
-  createdAtMs,
-  updatedAtMs,
-  ...row
-}: AlertRuleRow): AlertRuleRecord {
-  return {
-    ...row,
-    kind: 'RULE',
-    createdAt: formatInstant(createdAtMs),
-    updatedAt: formatInstant(updatedAtMs),
-  };
+export function ruleRecordOf({ organizationId: _own, ...row }: AlertRuleRow): AlertRuleRecord {
+  return { ...withInstants(row), kind: 'RULE' };
 }
 
-export function alertRecordOf(row: AlertRow): AlertRecord {
-  const {
-    organizationId: _own,
-    mailDue: _due,
-    firstSeenAtMs,
-    lastSeenAtMs,
-    acknowledgedAtMs,
-    resolvedAtMs,
-    ...rest
-  } = row;
-  const orNull = (atMs: number | null) => (atMs === null ? null : formatInstant(atMs));
-  return {
-    ...rest,
-    kind: 'ALERT',
-    firstSeenAt: formatInstant(firstSeenAtMs),
-    lastSeenAt: formatInstant(lastSeenAtMs),
-    acknowledgedAt: orNull(acknowledgedAtMs),
-    resolvedAt: orNull(resolvedAtMs),
-  };
+export function alertRecordOf({ organizationId: _own, mailDue: _due, ...row }: AlertRow): AlertRecord {
+  return { ...withInstants(row), kind: 'ALERT' };
 }

@@ -4,13 +4,12 @@ import { drizzle } from 'drizzle-orm/d1';
 import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
 import { isWellFormedApiKey } from '../protocol/api-key.ts';
 import type { ApiKeyRecord, Sight } from '../protocol/api-key-record.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import { LIMIT } from '../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../protocol/scopes.ts';
 import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { areFewer, countOf, readJoinedPage, runBatch } from './d1.ts';
+import { areFewer, countOf, readJoinedPage, runBatch, withInstants } from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { insertIf } from './insert-if.ts';
 import { apiKeys, memberships, organizations, users } from './schema.ts';
@@ -189,7 +188,8 @@ export function isKey({ keyHash }: ApiKeyRow, plaintext: string): boolean {
 /** [C-5.2] The key as answers show it, without secrets. */
 export function apiKeyRecordOf({ row, creator }: KeyWithCreator, now: number): ApiKeyRecord {
   const scopes = row.scopes as ApiKeyScope[];
-  const hasExpired = row.expiresAtMs !== null && row.expiresAtMs <= now;
+  const { expiresAtMs, lastUsedAtMs, createdAtMs, updatedAtMs } = row;
+  const hasExpired = expiresAtMs !== null && expiresAtMs <= now;
   return {
     id: row.id,
     keyPrefix: row.keyPrefix,
@@ -202,12 +202,9 @@ export function apiKeyRecordOf({ row, creator }: KeyWithCreator, now: number): A
     allowedIps: row.allowedIps,
     vhost: row.vhost,
     isActive: row.revokedAtMs === null && !hasExpired,
-    expiresAt: row.expiresAtMs === null ? null : formatInstant(row.expiresAtMs),
-    lastUsedAt: row.lastUsedAtMs === null ? null : formatInstant(row.lastUsedAtMs),
     createdBy: row.createdBy,
     organizationId: row.organizationId,
-    createdAt: formatInstant(row.createdAtMs),
-    updatedAt: formatInstant(row.updatedAtMs),
+    ...withInstants({ expiresAtMs, lastUsedAtMs, createdAtMs, updatedAtMs }),
     creator,
   };
 }

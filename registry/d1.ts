@@ -4,12 +4,30 @@ import type { BatchItem } from 'drizzle-orm/batch';
 import type { DrizzleD1Database } from 'drizzle-orm/d1';
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { causesOf } from '../durable-objects/object/reason.ts';
+import { formatInstant } from '../protocol/ids.ts';
 import { LIMIT } from '../protocol/limits.ts';
 import type { Cursor, FoundPage, PageRequest } from '../protocol/page.ts';
 
 export type Statement = BatchItem<'sqlite'>;
 type Query<Row> = Statement & PromiseLike<Row[]>;
 type Count = Query<{ total: number }>;
+
+/** A row with its instants as text: `createdAt` in the place of `createdAtMs`. */
+type WithInstants<Row> = {
+  [Column in keyof Row as Column extends `${infer Name}AtMs`
+    ? `${Name}At`
+    : Column]: Column extends `${string}AtMs`
+    ? string | (null extends Row[Column] ? null : never)
+    : Row[Column];
+};
+
+/** Formats each column whose name ends in `AtMs`, epoch milliseconds, as an instant of an answer. */
+export function withInstants<Row extends object>(row: Row): WithInstants<Row> {
+  const shown = Object.entries(row).map(([name, value]) =>
+    name.endsWith('AtMs') ? [name.slice(0, -2), value === null ? null : formatInstant(value)] : [name, value],
+  );
+  return Object.fromEntries(shown);
+}
 
 /** Runs all statements or none. Returns their results in order. */
 export async function runBatch(db: DrizzleD1Database, statements: readonly Statement[]): Promise<unknown[]> {

@@ -8,12 +8,11 @@ import type {
   TemplateLevel,
 } from '../protocol/device-template.ts';
 import type { AssetType } from '../protocol/enums.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import { LIMIT } from '../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../protocol/page.ts';
 import { SYSTEM_TEMPLATES, systemTemplate, systemTemplateId } from '../protocol/system-template.ts';
 import { auditRowIfChanged } from './audit-events.ts';
-import { areFewer, brokeForeignKey, countOf, isAmong } from './d1.ts';
+import { areFewer, brokeForeignKey, countOf, isAmong, withInstants } from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { insertIf } from './insert-if.ts';
 import { devices, deviceTemplates, subDevices } from './schema.ts';
@@ -224,16 +223,6 @@ function isOf(organizationId: string, id: string) {
   return and(eq(deviceTemplates.id, id), eq(deviceTemplates.organizationId, organizationId));
 }
 
-function recordOf({
-  organizationId: _own,
-  createdAtMs,
-  updatedAtMs,
-  ...row
-}: TemplateRow): DeviceTemplateRecord {
-  return {
-    ...row,
-    level: 'ORGANIZATION',
-    createdAt: formatInstant(createdAtMs),
-    updatedAt: formatInstant(updatedAtMs),
-  };
+function recordOf({ organizationId: _own, ...row }: TemplateRow): DeviceTemplateRecord {
+  return { ...withInstants(row), level: 'ORGANIZATION' };
 }

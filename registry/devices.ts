@@ -18,6 +18,7 @@ import {
   type ListOrder,
   orderBy,
   readPage,
+  withInstants,
 } from './d1.ts';
 import { lostTemplate, templateColumns, templateIdOf } from './device-templates.ts';
 import type { AuditEntry } from './entries.ts';
@@ -189,6 +190,7 @@ export async function deleteDevice(
 
 /** [C-3.1] The device as answers show it, without credentials. */
 export function deviceRecordOf(row: DeviceRow, now: number): DeviceRecord {
+  const { lastSeenAtMs, provisionedAtMs, suspendedAtMs, tokenExpiresAtMs, createdAtMs } = row;
   const isInGrace = row.hmacGraceUntilMs !== null && now < row.hmacGraceUntilMs;
   return {
     id: row.id,
@@ -202,19 +204,11 @@ export function deviceRecordOf(row: DeviceRow, now: number): DeviceRecord {
     templateId: templateIdOf(row),
     status: row.status,
     connectionStatus: row.connectionStatus,
-    lastSeenAt: instantOf(row.lastSeenAtMs),
-    provisionedAt: instantOf(row.provisionedAtMs),
-    suspendedAt: instantOf(row.suspendedAtMs),
     suspendReason: row.suspendReason,
-    tokenExpiresAt: instantOf(row.tokenExpiresAtMs),
+    ...withInstants({ lastSeenAtMs, provisionedAtMs, suspendedAtMs, tokenExpiresAtMs, createdAtMs }),
     hmacRotation: isInGrace ? { graceUntil: formatInstant(row.hmacGraceUntilMs ?? 0) } : null,
-    createdAt: formatInstant(row.createdAtMs),
-    updatedAt: formatInstant(Math.max(row.updatedAtMs, row.createdAtMs)),
+    updatedAt: formatInstant(Math.max(row.updatedAtMs, createdAtMs)),
   };
-}
-
-function instantOf(epochMs: number | null): string | null {
-  return epochMs === null ? null : formatInstant(epochMs);
 }
 
 /** Condition for rows that name a device, but no organization. */

@@ -3,12 +3,11 @@ import { type AnyColumn, and, desc, eq, gt, lt, lte, not, type SQL, sql } from '
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
 import { ROLES, type Role } from '../protocol/enums.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import type { InvitationRecord, InvitationStatus } from '../protocol/invitation.ts';
 import { LIMIT } from '../protocol/limits.ts';
 import type { FoundPage, PageRequest } from '../protocol/page.ts';
 import { auditRowIfChanged } from './audit-events.ts';
-import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
+import { countOf, isEmpty, readPage, runBatch, withInstants } from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { insertIf } from './insert-if.ts';
 import { type MailRow, queuedMail } from './mails.ts';
@@ -218,16 +217,9 @@ export function statusOf({ status, expiresAtMs }: InvitationRow, now: number): I
 }
 
 export function invitationRecordOf(row: InvitationRow, now: number): InvitationRecord {
-  const { id, email, role, createdBy } = row;
-  return {
-    id,
-    email,
-    role,
-    status: statusOf(row, now),
-    expiresAt: formatInstant(row.expiresAtMs),
-    createdBy,
-    createdAt: formatInstant(row.createdAtMs),
-  };
+  const { id, email, role, createdBy, createdAtMs, expiresAtMs } = row;
+  const status = statusOf(row, now);
+  return { id, email, role, status, createdBy, ...withInstants({ createdAtMs, expiresAtMs }) };
 }
 
 /** Deletes up to `most` invitations that ended long ago. */

@@ -3,7 +3,6 @@ import { and, asc, count, eq, type SQL, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { type CeilingName, type CeilingsChange, ceilingsOf, overCeiling } from '../protocol/ceilings.ts';
 import type { Role } from '../protocol/enums.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import { LIMIT } from '../protocol/limits.ts';
 import {
   type OrganizationChange,
@@ -13,7 +12,7 @@ import {
 import type { FoundPage, PageRequest } from '../protocol/page.ts';
 import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
-import { areFewer, brokenUnique, isEmpty, readPage, runBatch, type Statement } from './d1.ts';
+import { areFewer, brokenUnique, isEmpty, readPage, runBatch, type Statement, withInstants } from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { IF_CHANGED, insertIf } from './insert-if.ts';
 import { memberships, organizations } from './schema.ts';
@@ -114,14 +113,9 @@ export async function listOrganizations(
 }
 
 export function organizationRecordOf(row: OrganizationRow, role: Role | null): OrganizationRecord {
-  return {
-    id: row.id,
-    name: row.name,
-    slug: row.slug,
-    settings: organizationSettings.parse(row.settings),
-    createdAt: formatInstant(row.createdAtMs),
-    role,
-  };
+  const { id, name, slug, createdAtMs } = row;
+  const settings = organizationSettings.parse(row.settings);
+  return { id, name, slug, settings, role, ...withInstants({ createdAtMs }) };
 }
 
 /** The value of one ceiling of an organization in a statement, so that it can be compared with a count of the same moment. */

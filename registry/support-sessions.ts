@@ -5,11 +5,10 @@
 import { and, desc, eq, gt, lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { sha256Hex } from '../durable-objects/secrets/hmac.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import type { FoundPage, PageRequest } from '../protocol/page.ts';
 import type { SupportSession } from '../protocol/support.ts';
 import { auditRow, auditRowIfChanged } from './audit-events.ts';
-import { countOf, isEmpty, readPage, runBatch } from './d1.ts';
+import { countOf, isEmpty, readPage, runBatch, withInstants } from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { organizations, supportSessions } from './schema.ts';
 
@@ -99,11 +98,6 @@ export async function dropOldSupport(database: D1Database, now: number, most: nu
 }
 
 export function supportSessionOf(row: SupportSessionRow, now: number): SupportSession {
-  return {
-    id: row.id,
-    reason: row.reason,
-    createdAt: formatInstant(row.createdAtMs),
-    expiresAt: formatInstant(row.expiresAtMs),
-    isActive: row.expiresAtMs > now,
-  };
+  const { id, reason, createdAtMs, expiresAtMs } = row;
+  return { id, reason, ...withInstants({ createdAtMs, expiresAtMs }), isActive: expiresAtMs > now };
 }

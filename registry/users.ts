@@ -2,9 +2,8 @@
 import { and, asc, eq } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import type { Role } from '../protocol/enums.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import type { Membership, UserRecord } from '../protocol/user.ts';
-import { brokenUnique, runBatch, type Statement } from './d1.ts';
+import { brokenUnique, runBatch, type Statement, withInstants } from './d1.ts';
 import { newOrganization, newRow, type OrganizationRow } from './organizations.ts';
 import { memberships, organizations, users } from './schema.ts';
 
@@ -42,15 +41,8 @@ export async function replaceHash(
 
 /** [C-1.5] A user as answers show them. `own`: the memberships to show. */
 export function userRecordOf(user: UserRow, own: Membership[], role: Role | null): UserRecord {
-  return {
-    id: user.id,
-    email: user.email,
-    name: user.name,
-    role,
-    memberships: own,
-    lastLoginAt: user.lastLoginAtMs === null ? null : formatInstant(user.lastLoginAtMs),
-    createdAt: formatInstant(user.createdAtMs),
-  };
+  const { id, email, name, lastLoginAtMs, createdAtMs } = user;
+  return { id, email, name, role, memberships: own, ...withInstants({ lastLoginAtMs, createdAtMs }) };
 }
 
 export interface Registered {

@@ -7,7 +7,7 @@ import type { FoundPage, PageRequest } from '../protocol/page.ts';
 import type { WebhookChange, WebhookRecord, WebhookRequest, WebhookStatus } from '../protocol/webhook.ts';
 import { auditRow, auditRowIfChanged } from './audit-events.ts';
 import { commitChange, commitChangeOf, type RegistryChange } from './changes.ts';
-import { areFewer, isAmong, readJoinedPage, runBatch } from './d1.ts';
+import { areFewer, isAmong, readJoinedPage, runBatch, withInstants } from './d1.ts';
 import type { AuditEntry } from './entries.ts';
 import { insertIf } from './insert-if.ts';
 import { areQueued, type MailRow, queuedTogether } from './mails.ts';
@@ -249,7 +249,7 @@ export async function queueWebhookMails(
 }
 
 export function webhookRecordOf({ row, revokedAtMs, expiresAtMs }: OwnedWebhook, now: number): WebhookRecord {
-  const { id, keyId, url, types, siteIds, description, previousUntilMs } = row;
+  const { id, keyId, url, types, siteIds, description, previousUntilMs, createdAtMs, updatedAtMs } = row;
   const endedAtMs = revokedAtMs ?? (expiresAtMs !== null && expiresAtMs <= now ? expiresAtMs : null);
   const isPreviousValid = previousUntilMs !== null && previousUntilMs > now;
   return {
@@ -258,7 +258,6 @@ export function webhookRecordOf({ row, revokedAtMs, expiresAtMs }: OwnedWebhook,
     statusReason: endedAtMs === null ? row.statusReason : 'KEY_ENDED',
     statusAt: formatInstant(endedAtMs ?? row.statusAtMs),
     previousSecretUntil: isPreviousValid ? formatInstant(previousUntilMs) : null,
-    createdAt: formatInstant(row.createdAtMs),
-    updatedAt: formatInstant(row.updatedAtMs),
+    ...withInstants({ createdAtMs, updatedAtMs }),
   };
 }

@@ -11,6 +11,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
 import { SUPPORT_TOKEN_PREFIX, supportSession } from '../../protocol/support.ts';
 import { email } from '../../protocol/user.ts';
+import { withInstants } from '../../registry/d1.ts';
 import { markDeleted, pageAllOrganizations, setSuspended } from '../../registry/organization-end.ts';
 import { findAnyOrganization, type OrganizationRow } from '../../registry/organizations.ts';
 import { endSupport, pageSupport, startSupport, supportSessionOf } from '../../registry/support-sessions.ts';
@@ -238,5 +239,5 @@ async function changeState(
 function stateOf({ id, name, slug, suspendedAtMs, deletedAtMs, createdAtMs }: OrganizationRow) {
   const status: 'ACTIVE' | 'SUSPENDED' | 'DELETED' =
     deletedAtMs !== null ? 'DELETED' : suspendedAtMs !== null ? 'SUSPENDED' : 'ACTIVE';
-  return { id, name, slug, status, createdAt: formatInstant(createdAtMs) };
+  return { id, name, slug, status, ...withInstants({ createdAtMs }) };
 }

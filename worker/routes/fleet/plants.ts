@@ -2,21 +2,19 @@
 import * as z from 'zod';
 import { ceilingsOf } from '../../../protocol/ceilings.ts';
 import { cut } from '../../../protocol/cut.ts';
-import { formatInstant } from '../../../protocol/ids.ts';
 import { longPageSchema } from '../../../protocol/page.ts';
 import {
   deletion,
   isExternalPlantId,
-  type PlantRecord,
   plantChange,
   plantRecord,
   plantRequest,
 } from '../../../protocol/plant-record.ts';
+import { withInstants } from '../../../registry/d1.ts';
 import {
   changePlant,
   createPlant,
   deletePlant,
-  type PlantRow,
   pagePlants,
   plantCursorOf,
 } from '../../../registry/plants.ts';
@@ -67,7 +65,7 @@ export const plantRoutes = [
           'plants: delete one first',
         );
       await announce(c, made.change);
-      return plantRecordOf(made.row);
+      return withInstants(made.row);
     },
   }),
   route('GET /api/v1/plants', {
@@ -81,7 +79,7 @@ export const plantRoutes = [
     handler: async (c, { query }) => {
       const { organizationId, allowedPlantIds } = c.get('tenant');
       const found = await pagePlants(c.env.DB, organizationId, allowedPlantIds, query);
-      return longPageOf(found, query, plantRecordOf, plantCursorOf);
+      return longPageOf(found, query, withInstants, plantCursorOf);
     },
   }),
   route('GET /api/v1/plants/{id}', {
@@ -90,7 +88,7 @@ export const plantRoutes = [
     params: idParameter,
     answer: { description: 'The plant', body: plantRecord },
     errors: ['PLANT_NOT_FOUND'],
-    handler: async (c, { params }) => plantRecordOf(await requirePlant(c, params.id)),
+    handler: async (c, { params }) => withInstants(await requirePlant(c, params.id)),
   }),
   route('PATCH /api/v1/plants/{id}', {
     summary: 'Update a plant',
@@ -108,7 +106,7 @@ export const plantRoutes = [
       if (change === 'taken') throw taken();
       if (change === 'gone') throw plantNotFound();
       await announce(c, change);
-      return plantRecordOf(await requirePlant(c, id));
+      return withInstants(await requirePlant(c, id));
     },
   }),
   route('DELETE /api/v1/plants/{id}', {
@@ -143,8 +141,4 @@ function taken(): ApiError {
     'PLANT_ALREADY_EXISTS',
     'Another plant has this EAN or this externalPlantId: send others',
   );
-}
-
-function plantRecordOf({ createdAtMs, ...row }: PlantRow): PlantRecord {
-  return { ...row, createdAt: formatInstant(createdAtMs) };
 }

@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import * as z from 'zod';
 import { cut } from '../../../protocol/cut.ts';
 import type { AssetType } from '../../../protocol/enums.ts';
-import { formatInstant, uuid } from '../../../protocol/ids.ts';
+import { uuid } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { meterExchange, meterExchangeRequest } from '../../../protocol/meter.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
@@ -15,6 +15,7 @@ import {
   subDeviceRecord,
   subDeviceRequest,
 } from '../../../protocol/plant-record.ts';
+import { withInstants } from '../../../registry/d1.ts';
 import { templateIdOf } from '../../../registry/device-templates.ts';
 import type { SubDeviceRow } from '../../../registry/plants.ts';
 import {
@@ -234,7 +235,6 @@ function refusal(why: SubDeviceRefusal): ApiError {
   }
 }
 
-function subDeviceRecordOf({ createdAtMs, systemTemplate, ...row }: SubDeviceRow): SubDeviceRecord {
-  const templateId = templateIdOf({ ...row, systemTemplate });
-  return { ...row, templateId, createdAt: formatInstant(createdAtMs) };
+function subDeviceRecordOf({ systemTemplate, ...row }: SubDeviceRow): SubDeviceRecord {
+  return { ...withInstants(row), templateId: templateIdOf({ ...row, systemTemplate }) };
 }

@@ -5,10 +5,11 @@
 import type { Context } from 'hono';
 import * as z from 'zod';
 import type { Role } from '../../../protocol/enums.ts';
-import { formatInstant, uuid } from '../../../protocol/ids.ts';
+import { uuid } from '../../../protocol/ids.ts';
 import { type MemberRecord, memberRecord } from '../../../protocol/organization.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { roleChange, userRecord } from '../../../protocol/user.ts';
+import { withInstants } from '../../../registry/d1.ts';
 import {
   changeRole,
   findMember,
@@ -124,7 +125,7 @@ function lastAdmin(): ApiError {
 }
 
 function memberRecordOf({ user, role, createdAtMs }: MemberRow): MemberRecord {
-  return { userId: user.id, email: user.email, name: user.name, role, createdAt: formatInstant(createdAtMs) };
+  return { userId: user.id, email: user.email, name: user.name, role, ...withInstants({ createdAtMs }) };
 }
 
 function userInContext(c: Context<AppContext>, { user, role }: MemberRow) {

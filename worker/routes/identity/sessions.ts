@@ -1,8 +1,8 @@
 /** A person's own sessions [C-11.5]. */
 import * as z from 'zod';
 import { type SessionRecord, sessionRecord } from '../../../protocol/account.ts';
-import { formatInstant } from '../../../protocol/ids.ts';
 import { success } from '../../../protocol/user.ts';
+import { withInstants } from '../../../registry/d1.ts';
 import {
   listSessions,
   revokeOtherSessions,
@@ -67,12 +67,6 @@ export const sessionRoutes = [
 
 function sessionRecordOf(row: SessionRow, currentId: string): SessionRecord {
   const { id, createdAtMs, lastUsedAtMs, address, userAgent } = row;
-  return {
-    id,
-    createdAt: formatInstant(createdAtMs),
-    lastUsedAt: formatInstant(lastUsedAtMs),
-    address,
-    userAgent,
-    current: id === currentId,
-  };
+  const current = id === currentId;
+  return { id, ...withInstants({ createdAtMs, lastUsedAtMs }), address, userAgent, current };
 }
