@@ -86,7 +86,7 @@ export const explanation = z.strictObject({
 });
 export type Explanation = z.infer<typeof explanation>;
 
-/** One entry of the plan journal. */
+/** One entry of the plan history. */
 export const planChange = planCause.extend({
   at: instant,
   target: planPlace,

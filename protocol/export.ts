@@ -63,7 +63,7 @@ export const exportedCommand = z.strictObject({
   spans: z.array(z.tuple([z.int(), z.int()])),
 });
 
-/** An entry of the plan journal: acknowledgements of the plant and sessions of the gateway are inputs, targets decisions. */
+/** An entry of the plan history: acknowledgements of the plant and sessions of the gateway are inputs, targets decisions. */
 export const exportedPlan = z.strictObject({ kind: z.literal('plan'), atMs: z.int(), facts: json });
 
 /** The powers and registers of one moment, by metric. */

@@ -45,7 +45,7 @@ import { Outbox } from './event/outbox.ts';
 import { PlantEvents } from './event/plant-events.ts';
 import { OutboxRows } from './event/rows.ts';
 import { endWatchers } from './event/watchers.ts';
-import { PlanJournal } from './explain/plan-journal.ts';
+import { PlanHistory } from './explain/plan-history.ts';
 import { PlanChangeRows } from './explain/rows.ts';
 import { SiteIdentity } from './identity.ts';
 import { Lifecycle } from './lifecycle/lifecycle.ts';
@@ -94,7 +94,7 @@ export function assembleSite(
     {
       ending: (turn) => {
         plan.applyChanges(turn);
-        planJournal.note(turn);
+        planHistory.note(turn);
         outbox.write(turn);
       },
       ended: () => {
@@ -166,7 +166,7 @@ export function assembleSite(
   const store: TelemetryStore = new TelemetryStore(sql, keyValues, journal, meters.courseOf);
 
   // stored state that the rules see
-  const planChanged = () => planJournal.touch();
+  const planChanged = () => planHistory.touch();
   const configurationState: ConfigurationState = new ConfigurationState(keyValues, planChanged);
   const demands = new BatteryDemands(keyValues);
   const commandRows = new CommandRows(sql);
@@ -194,8 +194,8 @@ export function assembleSite(
     ...{ rows: new DispatchRows(sql), devices, sessions, sender, view, log: commandRows },
     owner: (name) => owners[name],
     planMoved: (turn, row, outcome) => {
-      if (outcome) planJournal.answered(turn, row, outcome);
-      else planJournal.touch();
+      if (outcome) planHistory.answered(turn, row, outcome);
+      else planHistory.touch();
     },
   });
   const commands: Commands = new Commands({
@@ -232,7 +232,7 @@ export function assembleSite(
   };
   const submissions = new Submissions({ rows: commandRows, messageIds, dispatches, events, owners, view });
 
-  const planJournal: PlanJournal = new PlanJournal({
+  const planHistory: PlanHistory = new PlanHistory({
     ...{ rows: new PlanChangeRows(sql), state: planState, commands, dispatches: dispatches.rows },
     ...{ schedules: scheduleRows, configuration, devices, presence, view },
     owner: (name) => owners[name],
@@ -257,7 +257,7 @@ export function assembleSite(
     (registry.record?.settings[setting] ?? LIMIT[setting]) * 24 * 60 * 60_000;
   const retention = new Retention(
     siteBudgets(
-      { journalRows, commandRows, messageIds, planChanges: planJournal.rows },
+      { journalRows, commandRows, messageIds, planChanges: planHistory.rows },
       store.budgets(keptMs),
     ),
     outboxRows,
@@ -289,7 +289,7 @@ export function assembleSite(
       presence,
     },
     ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
-    ...{ commands, dispatches, plan, owners, view, planJournal, messageIds },
+    ...{ commands, dispatches, plan, owners, view, planHistory, messageIds },
     ...{ lifecycle, link, tokens, alerts, feed, meters, dueSources },
   };
 }

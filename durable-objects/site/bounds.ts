@@ -13,7 +13,7 @@ export const SITE_BOUNDS = {
   journalBytes: 1_024 * MIB,
   commandLogBytes: 512 * MIB,
   messageIdBytes: 256 * MIB,
-  planJournalBytes: 128 * MIB,
+  planHistoryBytes: 128 * MIB,
   /** Outbox rows of all destinations together: as many as a queue of a Vhost holds messages. */
   outboxRows: LIMIT.queueMessages,
   /**

@@ -108,7 +108,7 @@ const COMMAND_TABLES = `
       spans TEXT NOT NULL DEFAULT '[]'
     );
 
-    -- The plan journal: one row for each change. sequence: the time in ms times 1000, or the next free number.
+    -- The plan history: one row for each change. sequence: the time in ms times 1000, or the next free number.
     CREATE TABLE plan_change (
       sequence INTEGER PRIMARY KEY,
       at_ms INTEGER NOT NULL,

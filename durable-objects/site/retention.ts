@@ -50,13 +50,13 @@ export function siteBudgets(
   tables: { journalRows: Trimmable; commandRows: Trimmable; messageIds: Trimmable; planChanges: Trimmable },
   levels: readonly Budget[],
 ): Budget[] {
-  const { journalBytes, journalMs, commandLogBytes, messageIdBytes, planJournalBytes } = SITE_BOUNDS;
+  const { journalBytes, journalMs, commandLogBytes, messageIdBytes, planHistoryBytes } = SITE_BOUNDS;
   const messageIdMs = LIMIT.messageIdMemoryMs;
   return [
     { name: 'journal', table: tables.journalRows, bytes: journalBytes, ageMs: () => journalMs },
     ...levels,
     { name: 'command log', table: tables.commandRows, bytes: commandLogBytes },
-    { name: 'plan journal', table: tables.planChanges, bytes: planJournalBytes },
+    { name: 'plan history', table: tables.planChanges, bytes: planHistoryBytes },
     { name: 'messageIds', table: tables.messageIds, bytes: messageIdBytes, ageMs: () => messageIdMs },
   ];
 }

@@ -14,7 +14,7 @@ import type { Journal } from '../telemetry/journal.ts';
 import { snapshotAt } from '../telemetry/past.ts';
 import type { TelemetryStore } from '../telemetry/store.ts';
 import { type Cause, LIMIT_NAMES, type PlanFacts, type StoredPlace } from './facts.ts';
-import type { PlanJournal } from './plan-journal.ts';
+import type { PlanHistory } from './plan-history.ts';
 import { sentenceOf } from './sentence.ts';
 
 const POWER = /owerKw$/;
@@ -23,7 +23,7 @@ const CHANGES = 50;
 
 export interface ExplainSources {
   clock: Pick<Clock, 'now'>;
-  planJournal: PlanJournal;
+  planHistory: PlanHistory;
   commandRows: CommandRows;
   registry: PlantCopy;
   store: TelemetryStore;
@@ -33,7 +33,7 @@ export interface ExplainSources {
 function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null): Explanation {
   const now = sources.clock.now();
   const atMs = Math.min(givenMs ?? now, now);
-  const recorded = sources.planJournal.rows.at(atMs);
+  const recorded = sources.planHistory.rows.at(atMs);
   const at = formatInstant(atMs);
   if (!recorded) return nothing(at, asker);
   const { facts } = recorded;
@@ -66,12 +66,12 @@ function explainAt(sources: ExplainSources, asker: Asker, givenMs: number | null
 
 /** The changes in [from, to), oldest first; `next`: where the next request begins. */
 function listChanges(
-  { planJournal }: Pick<ExplainSources, 'planJournal'>,
+  { planHistory }: Pick<ExplainSources, 'planHistory'>,
   asker: Asker,
   fromMs: number,
   toMs: number,
 ): { changes: PlanChange[]; next: string | null } {
-  const rows = planJournal.rows.between(fromMs, toMs, CHANGES + 1);
+  const rows = planHistory.rows.between(fromMs, toMs, CHANGES + 1);
   const shown = rows.length > CHANGES ? rows.slice(0, CHANGES) : rows;
   const next = rows.length > CHANGES ? rows[CHANGES] : undefined;
   return {

@@ -9,7 +9,7 @@ import type { CommandRow, CommandRows } from '../command/rows.ts';
 import { stretches } from '../telemetry/read.ts';
 import type { TelemetryStore } from '../telemetry/store.ts';
 import type { PlanFacts } from './facts.ts';
-import type { PlanJournal } from './plan-journal.ts';
+import type { PlanHistory } from './plan-history.ts';
 
 /** The time that one part covers, unless it has too many commands. */
 const PART_MS = 60 * 60_000;
@@ -26,7 +26,7 @@ export interface ExportSources {
   clock: Pick<Clock, 'now'>;
   registry: PlantCopy;
   commandRows: CommandRows;
-  planJournal: PlanJournal;
+  planHistory: PlanHistory;
   store: TelemetryStore;
 }
 
@@ -55,11 +55,11 @@ export function exportHeadOf(
 
 /** The lines from `fromMs` on, and where the next part begins. */
 export function exportPart(sources: ExportSources, { fromMs, toMs }: ExportQuery): ExportPart {
-  const { commandRows, planJournal, store } = sources;
+  const { commandRows, planHistory, store } = sources;
   const hourMs = Math.min(toMs, fromMs + PART_MS);
   const { samples, untilMs } = samplesIn(store, fromMs, hourMs);
   const commands = commandRows.log.recordedIn(fromMs, untilMs, PART_ROWS);
-  const changes = planJournal.rows.between(fromMs, untilMs, PART_ROWS);
+  const changes = planHistory.rows.between(fromMs, untilMs, PART_ROWS);
   // A part ends before the first moment that may have more rows than were read.
   const cutMs = Math.min(
     untilMs,
@@ -70,7 +70,7 @@ export function exportPart(sources: ExportSources, { fromMs, toMs }: ExportQuery
   // All rows of one moment are more than a part: then the part has them all.
   const isCrowded = cutMs <= fromMs;
   const all = isCrowded ? commandRows.log.recordedIn(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : commands;
-  const every = isCrowded ? planJournal.rows.between(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : changes;
+  const every = isCrowded ? planHistory.rows.between(fromMs, fromMs + 1, Number.MAX_SAFE_INTEGER) : changes;
   const behindMs = isCrowded ? fromMs + 1 : cutMs;
   const lines: Placed[] = [
     ...samples.map((line) => ({ line, place: -1 })),

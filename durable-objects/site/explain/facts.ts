@@ -1,4 +1,4 @@
-/** The state of a plan that the plan journal records, and why two states differ [C-13.3]. Pure. */
+/** The state of a plan that the plan history records, and why two states differ [C-13.3]. Pure. */
 import { PLAN_LEVELS, type PlanLevel } from '../../../protocol/dry-run.ts';
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import type { PlanCauseKind } from '../../../protocol/explain.ts';
@@ -53,7 +53,7 @@ export interface Present {
   newestCommand: number;
 }
 
-/** One entry of the journal. `why`: what changed. The others are about the target, carried from entry to entry. */
+/** One entry of the history. `why`: what changed. The others are about the target, carried from entry to entry. */
 export interface PlanFacts extends Present {
   why: Cause;
   sinceMs: number;

@@ -40,7 +40,7 @@ export async function answer(sources: QuestionSources, question: SiteQuestion): 
 function readTelemetryAt(sources: QuestionSources, atMs: number): string {
   const now = sources.clock.now();
   if (atMs >= now) return JSON.stringify(sources.feed.latest(now));
-  const recorded = sources.planJournal.rows.at(atMs);
+  const recorded = sources.planHistory.rows.at(atMs);
   const { registry, store, configuration } = sources;
   const mode = (recorded && modeOf(recorded.facts, atMs)) ?? configuration.state.config.operatingMode;
   return JSON.stringify(latestAt({ registry, store, atMs }, mode));

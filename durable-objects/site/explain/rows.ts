@@ -1,5 +1,5 @@
 /**
- * The rows of the plan journal. A row's sequence is its time in milliseconds times a thousand, or the next free number, so
+ * The rows of the plan history. A row's sequence is its time in milliseconds times a thousand, or the next free number, so
  * a moment is found by the primary key alone [C-13.3].
  */
 import type { Sql } from '../../object/sql.ts';

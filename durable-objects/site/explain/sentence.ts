@@ -10,7 +10,7 @@ export function sentenceOf(
   nameOf: NameOf,
 ): string {
   if (!target)
-    return 'Nothing is recorded about this moment: the plan journal begins later, or its rows of that time were deleted.';
+    return 'Nothing is recorded about this moment: the plan history begins later, or its rows of that time were deleted.';
   return `${[
     target.level === 'MODE'
       ? `${doing(target)}${until(target)}, because no setpoint, slot or emergency is active`

@@ -1,5 +1,5 @@
 /**
- * The plan journal of a site: at the end of each turn that may have changed the plan, the state is compared with the last
+ * The plan history of a site: at the end of each turn that may have changed the plan, the state is compared with the last
  * entry, and an entry is added if it differs [C-13.3].
  */
 import type { Turn } from '../../object/turn.ts';
@@ -25,7 +25,7 @@ import {
 } from './facts.ts';
 import type { PlanChangeRows } from './rows.ts';
 
-export interface PlanJournalHost {
+export interface PlanHistoryHost {
   rows: PlanChangeRows;
   state: PlanState;
   commands: Commands;
@@ -44,20 +44,20 @@ interface Answer {
   outcome: Extract<PlantState, 'ACKNOWLEDGED' | 'UNANSWERED'>;
 }
 
-export class PlanJournal {
+export class PlanHistory {
   readonly rows: PlanChangeRows;
-  readonly #host: PlanJournalHost;
+  readonly #host: PlanHistoryHost;
   #isTouched = false;
   /** The last answer to a dispatch that may carry the target. */
   #answer: Answer | undefined;
   #last: { facts: PlanFacts | undefined } | undefined;
 
-  constructor(host: PlanJournalHost) {
+  constructor(host: PlanHistoryHost) {
     this.#host = host;
     this.rows = host.rows;
   }
 
-  /** Something that the journal records may have changed. */
+  /** Something that the history records may have changed. */
   touch(): void {
     this.#isTouched = true;
   }
