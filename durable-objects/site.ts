@@ -48,7 +48,7 @@ export class Site extends RestorableObject implements SiteRpc {
   }
 
   setDeviceStatus(...change: Parameters<SiteRpc['setDeviceStatus']>) {
-    return this.#site.lifecycle.setStatus(...change);
+    return this.#site.suspension.setStatus(...change);
   }
 
   async erase(): Promise<void> {
@@ -58,15 +58,15 @@ export class Site extends RestorableObject implements SiteRpc {
   }
 
   forgetDevice(id: string): void {
-    this.#site.lifecycle.forget(id);
+    this.#site.suspension.forget(id);
   }
 
   rotateSecret(...rotation: Parameters<SiteRpc['rotateSecret']>) {
-    return this.#site.lifecycle.rotateSecret(...rotation);
+    return this.#site.rotation.rotateSecret(...rotation);
   }
 
   standing() {
-    return this.#site.lifecycle.standing();
+    return this.#site.suspension.standing();
   }
 
   sealedBy() {
@@ -74,7 +74,7 @@ export class Site extends RestorableObject implements SiteRpc {
   }
 
   endTokens(id: string): number | undefined {
-    return this.#site.lifecycle.endTokens(id);
+    return this.#site.rotation.endTokens(id);
   }
 
   verifyRenewal(id: string, renewal: TokenRenewal) {
@@ -82,7 +82,7 @@ export class Site extends RestorableObject implements SiteRpc {
   }
 
   noteRefusedLogin(...login: Parameters<SiteRpc['noteRefusedLogin']>): void {
-    this.#site.lifecycle.noteRefusedLogin(...login);
+    this.#site.suspension.noteRefusedLogin(...login);
   }
 
   endSessionBy(id: string, atMs: number): void {
@@ -90,16 +90,16 @@ export class Site extends RestorableObject implements SiteRpc {
   }
 
   releaseDevice(id: string, to: string, from?: DevicePack['next']) {
-    return this.#site.lifecycle.release(id, to, from);
+    return this.#site.move.release(id, to, from);
   }
 
   takeDevice(siteId: string, id: string, pack: DevicePack): void {
     this.#site.identity.be(siteId);
-    this.#site.lifecycle.take(id, pack);
+    this.#site.move.take(id, pack);
   }
 
   dropDevice(id: string): void {
-    this.#site.lifecycle.drop(id);
+    this.#site.move.drop(id);
   }
 
   submitRestCommand(...command: Parameters<SiteRpc['submitRestCommand']>) {

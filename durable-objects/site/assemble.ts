@@ -49,6 +49,9 @@ import { PlanHistory } from './explain/plan-history.ts';
 import { PlanChangeRows } from './explain/rows.ts';
 import { SiteIdentity } from './identity.ts';
 import { Lifecycle } from './lifecycle/lifecycle.ts';
+import { Move } from './lifecycle/move.ts';
+import { Rotation } from './lifecycle/rotation.ts';
+import { Suspension } from './lifecycle/suspension.ts';
 import { DeviceLink } from './link/device-link.ts';
 import { DeviceTokens } from './link/tokens.ts';
 import { ModeOwner, ReleaseOwner } from './plan/mode-owner.ts';
@@ -239,18 +242,25 @@ export function assembleSite(
   });
 
   // devices that connect, leave and move
+  const tables = new DeviceTables(sql);
   const lifecycle: Lifecycle = new Lifecycle({
-    ...{ clock, turns, registry, devices, secrets, sessions, tables: new DeviceTables(sql), diagnostics },
-    ...{ journal, movedNonces, presence, outbox, alerts, commands, dispatches, plan, schedules },
-    ...{ configuration, view },
+    ...{ turns, registry, devices, secrets, sessions, tables, presence, alerts, commands, dispatches, plan },
+    ...{ schedules, configuration, view },
   });
+  const suspension = new Suspension({
+    ...{ clock, turns, registry, devices, sessions, diagnostics, presence, outbox, lifecycle },
+  });
+  const move = new Move({
+    ...{ clock, turns, devices, secrets, sessions, tables, journal, movedNonces, presence, lifecycle },
+  });
+  const rotation = new Rotation({ turns, devices, secrets, sessions, presence, outbox });
   const tokens = new DeviceTokens({
     ...{ clock, turns, devices, secrets, sessions, diagnostics, journal, movedNonces, sender, outbox },
     ...{ tokenKeys: env.TOKEN_KEYS, keepAlive },
   });
   const link = new DeviceLink({
     ...{ clock, turns, registry, devices, secrets, sessions, diagnostics, journal, feed, alerts },
-    ...{ presence, dispatches, lifecycle, tokens, counts, takeovers },
+    ...{ presence, dispatches, lifecycle, suspension, tokens, counts, takeovers },
   });
 
   const keptMs = (setting: RetentionSetting) =>
@@ -274,22 +284,9 @@ export function assembleSite(
   ];
 
   return {
-    ...{
-      clock,
-      turns,
-      identity,
-      registry,
-      outbox,
-      watchers,
-      plantEvents,
-      devices,
-      secrets,
-      sessions,
-      diagnostics,
-      presence,
-    },
-    ...{ journal, store, commandRows, schedules, submissions, configuration, restCommands },
-    ...{ commands, dispatches, plan, owners, view, planHistory, messageIds },
-    ...{ lifecycle, link, tokens, alerts, feed, meters, dueSources },
+    ...{ clock, turns, identity, registry, outbox, watchers, plantEvents, devices, secrets, sessions },
+    ...{ diagnostics, presence, journal, store, commandRows, schedules, submissions, configuration },
+    ...{ restCommands, commands, dispatches, plan, owners, view, planHistory, messageIds },
+    ...{ suspension, move, rotation, link, tokens, alerts, feed, meters, dueSources },
   };
 }

@@ -22,6 +22,7 @@ import type { DeviceSessions } from '../device/sessions.ts';
 import type { SessionTakeovers } from '../device/takeovers.ts';
 import type { Dispatches } from '../dispatch/dispatches.ts';
 import type { Lifecycle } from '../lifecycle/lifecycle.ts';
+import type { Suspension } from '../lifecycle/suspension.ts';
 import type { Presence } from '../presence/presence.ts';
 import type { TelemetryFeed } from '../telemetry/feed.ts';
 import type { Journal } from '../telemetry/journal.ts';
@@ -46,6 +47,7 @@ export interface DeviceLinkHost {
   presence: Presence;
   dispatches: Dispatches;
   lifecycle: Lifecycle;
+  suspension: Suspension;
   tokens: DeviceTokens;
   counts: OwnCounts;
   takeovers: SessionTakeovers;
@@ -77,7 +79,7 @@ export class DeviceLink {
       // This login does not count toward suspension: a thief of an ended token must not be able to suspend
       // the device with it.
       const refused = { address: dial.address, reason: ENDED_TOKEN, counts: false, organizationId: '' };
-      this.#host.lifecycle.noteRefusedLogin(device.id, refused);
+      this.#host.suspension.noteRefusedLogin(device.id, refused);
       return refusalResponse('UNAUTHORIZED', ENDED_TOKEN);
     }
     const socket = turns.run((turn) => {
