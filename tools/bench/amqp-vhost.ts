@@ -7,11 +7,11 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { envelopeSigningString } from '../../protocol/signing.ts';
 import { LoadClient } from './amqp-load.ts';
-import { compare, durableQueue, type Side } from './amqp-sides.ts';
-import { type BenchOptions, type BenchStack, startBenchStack } from './bench-stack.ts';
-import type { Figure } from './figures.ts';
+import { durableQueue, measureRound, type Side } from './amqp-sides.ts';
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { METERED_ENTRY, OBJECT_KINDS, readMeters, rowsOf, sum } from './meters.ts';
-import type { RabbitMq } from './rabbitmq.ts';
+import { startDurableRabbitMq } from './rabbitmq.ts';
+import { alone, compared, type Measured, ROUNDS, type Sides } from './runner.ts';
 
 const LOAD = { messages: 2_000, warmUp: 2_000, inFlight: 100 };
 const ROWS_MESSAGES = 1_000;
@@ -19,23 +19,33 @@ const ROWS_MESSAGES = 1_000;
 const ROWS_SETTLE_MS = 8_000;
 const ROUTING_KEY = 'acme.command.device';
 
-export async function benchThroughVhost(rabbitMq: RabbitMq): Promise<Figure[]> {
-  const figures = await onStack({}, async (stack) => {
-    const ours = await sideOf(stack);
-    const theirs = await durableQueue(rabbitMq.tls, ours.bodies);
-    return await compare('through the Vhost', ours, theirs, LOAD);
-  });
-  return [...figures, ...(await onStack({ entry: METERED_ENTRY }, countRows))];
-}
+export const throughVhost = compared({
+  title: `commands through bridge, Vhost and Site against durable RabbitMQ, ${ROUNDS} rounds`,
+  other: 'RabbitMQ',
+  start: startWhole,
+  load: async (side) => side,
+  warmUp: (side) => measureRound(side, LOAD.warmUp, LOAD.inFlight),
+  measure: (side) => measureRound(side, LOAD.messages, LOAD.inFlight),
+});
 
-/** Starts a stack, runs the work, and stops the stack even if the work fails. */
-async function onStack(options: BenchOptions, work: (stack: BenchStack) => Promise<Figure[]>) {
-  const stack = await startBenchStack(options);
-  try {
-    return await work(stack);
-  } finally {
-    await stack.stop();
-  }
+/** Counted in a separate run, because metering takes time. */
+export const rowsOfPublishes = alone({
+  title: 'rows that Site and Vhost write for a publish and its event',
+  stack: { entry: METERED_ENTRY },
+  measure: countRows,
+});
+
+async function startWhole(): Promise<Sides<Side>> {
+  const stack = await startBenchStack();
+  const rabbitMq = await startDurableRabbitMq(stack.certificates);
+  const ours = await sideOf(stack);
+  return {
+    sides: [ours, await durableQueue(rabbitMq.tls, ours.bodies)],
+    stop: async () => {
+      await rabbitMq.stop();
+      await stack.stop();
+    },
+  };
 }
 
 async function sideOf(stack: BenchStack): Promise<Side> {
@@ -65,11 +75,7 @@ function signedCommand(siteId: string, signingKey: string): Buffer {
   return Buffer.from(JSON.stringify({ ...envelope, payload, signature }));
 }
 
-/**
- * Rows that Site and Vhost write per publish and its event. Counted in a separate run, because metering takes
- * time.
- */
-async function countRows(stack: BenchStack): Promise<Figure[]> {
+async function countRows(stack: BenchStack): Promise<Measured> {
   const side = await sideOf(stack);
   const client = await LoadClient.connect(side.address);
   const rows = async (): Promise<Record<string, number>> => {
@@ -86,9 +92,11 @@ async function countRows(stack: BenchStack): Promise<Figure[]> {
   await both(ROWS_MESSAGES);
   const after = await rows();
   await client.close();
-  return OBJECT_KINDS.map((kind) => ({
-    name: `rows written per publish and its event (${kind})`,
-    value: ((after[kind] ?? 0) - (before[kind] ?? 0)) / ROWS_MESSAGES,
-    unit: 'rows',
-  }));
+  const perMessage = (kind: string) => ((after[kind] ?? 0) - (before[kind] ?? 0)) / ROWS_MESSAGES;
+  return Object.fromEntries(
+    OBJECT_KINDS.map((kind) => [
+      `rows written per publish and its event (${kind})`,
+      { value: perMessage(kind), unit: 'rows' },
+    ]),
+  );
 }

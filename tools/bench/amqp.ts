@@ -11,14 +11,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CertificateFiles, ensureCertificates } from '../certificates.ts';
 import type { BrokerAddress } from './amqp-load.ts';
-import { compare, durableQueue, ROUNDS } from './amqp-sides.ts';
-import { benchThroughVhost } from './amqp-vhost.ts';
+import { durableQueue, measureRound, type Side } from './amqp-sides.ts';
+import { rowsOfPublishes, throughVhost } from './amqp-vhost.ts';
 import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
-import { type Figure, report } from './figures.ts';
-import { type RabbitMq, startDurableRabbitMq } from './rabbitmq.ts';
+import { startDurableRabbitMq } from './rabbitmq.ts';
+import { compared, ROUNDS, type Sides } from './runner.ts';
 
 const LOAD = { messages: 40_000, warmUp: 10_000, inFlight: 1_000 };
-const TARGETS = { publishes: '≥ 5', deliveries: '≥ 3' };
 const BODY_BYTES = 300;
 const VHOST = 'partner-bench';
 const OURS = {
@@ -29,39 +28,40 @@ const OURS = {
 
 type Transport = 'tcp' | 'tls';
 
-export async function benchAmqp(): Promise<void> {
+export const amqp = [
+  ...(['tcp', 'tls'] as const).map((transport) =>
+    compared({
+      title: `the AMQP listener over ${transport} against durable RabbitMQ, ${ROUNDS} rounds`,
+      aims: { 'confirmed publishes': '≥ 5', deliveries: '≥ 3' },
+      other: 'RabbitMQ',
+      start: () => startLayers(transport),
+      load: async (side) => side,
+      warmUp: (side) => measureRound(side, LOAD.warmUp, LOAD.inFlight),
+      measure: (side) => measureRound(side, LOAD.messages, LOAD.inFlight),
+    }),
+  ),
+  throughVhost,
+  rowsOfPublishes,
+];
+
+/** The protocol layer only, with a queue in memory. */
+async function startLayers(transport: Transport): Promise<Sides<Side>> {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-amqp-'));
   const certificates = await ensureCertificates(folder);
   const rabbitMq = await startDurableRabbitMq(certificates);
-  try {
-    const figures = [
-      ...(await compareLayers(rabbitMq, certificates)),
-      ...(await benchThroughVhost(rabbitMq)),
-    ];
-    report('amqp', `the AMQP listener against durable RabbitMQ, ${ROUNDS} rounds`, figures);
-  } finally {
-    await rabbitMq.stop();
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-/** The protocol layer only, with a queue in memory. */
-async function compareLayers(rabbitMq: RabbitMq, certificates: CertificateFiles): Promise<Figure[]> {
   const { broker, addresses } = await startOurs(certificates);
   pin(process.pid, GENERATOR_CORE);
-  const figures: Figure[] = [];
-  try {
-    for (const transport of ['tcp', 'tls'] as const) {
-      const ours = { address: addresses[transport], ...OURS };
-      const theirs = await durableQueue(rabbitMq[transport], bodies);
-      figures.push(...(await compare(transport, ours, theirs, LOAD, TARGETS)));
-    }
-  } finally {
-    const exited = once(broker, 'exit');
-    broker.kill('SIGTERM');
-    await exited;
-  }
-  return figures;
+  const theirs = await durableQueue(rabbitMq[transport], bodies);
+  return {
+    sides: [{ address: addresses[transport], ...OURS }, theirs],
+    stop: async () => {
+      const exited = once(broker, 'exit');
+      broker.kill('SIGTERM');
+      await exited;
+      await rabbitMq.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }
 
 async function startOurs(

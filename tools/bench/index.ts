@@ -5,40 +5,41 @@
  */
 
 import { showHelp } from '../show-help.ts';
-import { benchAmqp } from './amqp.ts';
+import { amqp } from './amqp.ts';
 import { assertQuiet } from './bench-stack.ts';
-import { benchObjects } from './objects.ts';
-import { benchCommandsOnBothSides } from './p1-baseline.ts';
-import { benchCommands } from './p1-command.ts';
-import { benchTelemetryOnBothSides } from './p2-baseline.ts';
-import { benchTelemetry } from './p2-telemetry.ts';
-import { benchFanOut } from './p3-fan-out.ts';
-import { benchReads } from './p4-reads.ts';
-import { benchIdle } from './p5-idle.ts';
-import { benchGrowth } from './p6-growth.ts';
-import { benchRecovery } from './p7-recovery.ts';
-import { benchCost } from './p8-cost.ts';
-import { benchBoundary } from './p9-boundary.ts';
-import { benchSoak } from './soak.ts';
+import { objects } from './objects.ts';
+import { commandsOnBothSides } from './p1-baseline.ts';
+import { commands, rowsOfCommands } from './p1-command.ts';
+import { telemetryOnBothSides } from './p2-baseline.ts';
+import { telemetry } from './p2-telemetry.ts';
+import { fanOut } from './p3-fan-out.ts';
+import { reads } from './p4-reads.ts';
+import { idle } from './p5-idle.ts';
+import { growth } from './p6-growth.ts';
+import { recovery } from './p7-recovery.ts';
+import { cost } from './p8-cost.ts';
+import { boundary } from './p9-boundary.ts';
+import { type Benchmark, run } from './runner.ts';
+import { soak } from './soak.ts';
 
-const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
-  amqp: benchAmqp,
-  objects: benchObjects,
-  p1: benchCommands,
-  p2: benchTelemetry,
-  p5: benchIdle,
-  p6: benchGrowth,
-  p8: benchCost,
-  p9: benchBoundary,
-  soak: benchSoak,
+const BENCHES: Record<string, readonly Benchmark[]> = {
+  amqp,
+  objects,
+  p1: [commands, rowsOfCommands],
+  p2: [telemetry],
+  p5: [idle],
+  p6: [growth],
+  p8: [cost],
+  p9: [boundary],
+  soak: [soak],
 };
 /** The same benchmarks on both sides: this product, and what a user would build instead. */
-const BASELINE_BENCHES: Record<string, () => Promise<void>> = {
-  p1: benchCommandsOnBothSides,
-  p2: benchTelemetryOnBothSides,
-  p3: benchFanOut,
-  p4: benchReads,
-  p7: benchRecovery,
+const BASELINE_BENCHES: Record<string, readonly Benchmark[]> = {
+  p1: [commandsOnBothSides],
+  p2: telemetryOnBothSides,
+  p3: fanOut,
+  p4: [reads],
+  p7: [recovery],
 };
 const KNOWN = `${Object.keys(BENCHES).join(', ')}; with --baseline: ${Object.keys(BASELINE_BENCHES).join(', ')}`;
 showHelp(`npm run bench -- [<benchmark> [<minutes>]]… [--baseline]\n  ${KNOWN}`);
@@ -59,4 +60,5 @@ if (wanted.length === 0) wanted.push(...SHORT.map((id) => ({ id, minutes: undefi
 const unknown = wanted.filter(({ id }) => !Object.hasOwn(benches, id)).map(({ id }) => id);
 if (unknown.length > 0) throw new Error(`Unknown benchmark ${unknown.join(', ')}; known are ${KNOWN}`);
 assertQuiet();
-for (const { id, minutes } of wanted) await benches[id]?.(minutes);
+for (const { id, minutes } of wanted)
+  await run(isBaseline ? `${id}-baseline` : id, benches[id] ?? [], minutes);

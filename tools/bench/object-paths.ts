@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { threadsCpuMs } from './process-figures.ts';
-import type { Measured } from './sides.ts';
+import type { Measured } from './runner.ts';
 
 export const PATH_NAMES = [
   /** Device link → Site → answer. */

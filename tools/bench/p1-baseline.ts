@@ -1,11 +1,10 @@
 /** P1 on both sides: command round trips of this product and of the baseline, in turn. */
 import type { MqttClient } from 'mqtt';
-import { BaselineStack } from './baseline/stack.ts';
-import { startBenchStack } from './bench-stack.ts';
 import { CommandLoad } from './command-load.ts';
-import { percentile, report } from './figures.ts';
+import { percentile } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
-import { alternate, baselineSide, compared, type Measured, ourSide, ROUNDS, type Side } from './sides.ts';
+import { compared, type Measured, ROUNDS } from './runner.ts';
+import { againstBaseline, type Side } from './sides.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
 /** `commands` of one round. */
@@ -16,14 +15,6 @@ const LOADS = [
   { name: 'one plant, 100 in flight', plants: 1, inFlight: 100, commands: 3_000 },
 ];
 const WARM_UP = { inFlight: 10, commands: 6_000 };
-const TARGETS = {
-  'ack p50, 1 in flight': '≤ 0.9',
-  'COMPLETED p50, 1 in flight': '≤ 1.0',
-  'commands per second, 1 in flight': '≥ 1.0',
-  'commands per second, 10 in flight': '≥ 0.7',
-  'commands per second, 100 in flight': '≥ 0.45',
-  'commands per second, one plant, 100 in flight': '≥ 1.0',
-};
 
 interface Loaded {
   side: Side;
@@ -31,22 +22,25 @@ interface Loaded {
   devices: MqttClient[];
 }
 
-export async function benchCommandsOnBothSides(): Promise<void> {
-  const ours = await startBenchStack({ plants: PLANTS });
-  const baseline = await BaselineStack.start(ours.certificates, { plants: PLANTS });
-  const loaded: Loaded[] = [];
-  try {
-    for (const side of [ourSide(ours), baselineSide(baseline)]) loaded.push(await loadOf(side));
-    for (const { load, side } of loaded) await load.run(side.plants, WARM_UP.inFlight, WARM_UP.commands);
-    const [mine = [], theirs = []] = await alternate(loaded, measure);
-    const figures = compared(mine, theirs, 'baseline', TARGETS);
-    report('p1-baseline', `command round trip, ${PLANTS} plants, ${ROUNDS} rounds in turn`, figures);
-  } finally {
-    for (const { devices } of loaded) for (const device of devices) device.end(true);
-    await baseline.stop();
-    await ours.stop();
-  }
-}
+export const commandsOnBothSides = compared({
+  title: `command round trip, ${PLANTS} plants, ${ROUNDS} rounds in turn`,
+  aims: {
+    'ack p50, 1 in flight': '≤ 0.9',
+    'COMPLETED p50, 1 in flight': '≤ 1.0',
+    'commands per second, 1 in flight': '≥ 1.0',
+    'commands per second, 10 in flight': '≥ 0.7',
+    'commands per second, 100 in flight': '≥ 0.45',
+    'commands per second, one plant, 100 in flight': '≥ 1.0',
+  },
+  other: 'baseline',
+  start: () => againstBaseline(PLANTS),
+  load: loadOf,
+  warmUp: ({ load, side }) => load.run(side.plants, WARM_UP.inFlight, WARM_UP.commands),
+  measure,
+  end: ({ devices }) => {
+    for (const device of devices) device.end(true);
+  },
+});
 
 async function loadOf(side: Side): Promise<Loaded> {
   const devices: MqttClient[] = [];

@@ -2,16 +2,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
 import type { Partner } from '../partner.ts';
-import type { SeededPlant } from '../seed.ts';
-import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import type { BenchStack } from './bench-stack.ts';
 import { CommandLoad } from './command-load.ts';
-import { type Figure, percentile, processCpuMs, report } from './figures.ts';
+import { percentile, processCpuMs } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { METERED_ENTRY, OBJECT_KINDS, readMeters, rowsOf, sum } from './meters.ts';
 import { CommandingPartner } from './plant-load.ts';
+import { alone, type Measured } from './runner.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
-const ROUNDS: { inFlight: number; commands: number }[] = [
+const LOADS: { inFlight: number; commands: number }[] = [
   { inFlight: 1, commands: 3_000 },
   { inFlight: 10, commands: 4_000 },
   { inFlight: 100, commands: 8_000 },
@@ -21,23 +21,33 @@ const WARM_UP = 6_000;
 const ROWS_COMMANDS = 500;
 const ROWS_SETTLE_MS = 8_000;
 
-export async function benchCommands(): Promise<void> {
-  const stack = await startBenchStack({ plants: PLANTS });
-  const devices: MqttClient[] = [];
-  const { plants } = stack;
-  for (const plant of plants) devices.push(await connectInstantDevice(stack, plant));
-  const partner = await stack.partner();
-  const figures = await measure(stack, partner, plants);
-  await partner.close();
-  for (const device of devices) device.end(true);
-  await stack.stop();
-  figures.push(await measureRows());
-  report('p1', `command round trip, ${PLANTS} plants, instant devices, TLS on both sides`, figures);
-}
+export const commands = alone({
+  title: `command round trip, ${PLANTS} plants, instant devices, TLS on both sides`,
+  aims: {
+    'publish → ack p50, 1 in flight': '≤ 2.5',
+    'publish → COMPLETED p50, 1 in flight': '≤ 5',
+  },
+  stack: { plants: PLANTS },
+  measure: async (stack) => {
+    const devices: MqttClient[] = [];
+    for (const plant of stack.plants) devices.push(await connectInstantDevice(stack, plant));
+    const partner = await stack.partner();
+    const measured = await measure(stack, partner);
+    await partner.close();
+    for (const device of devices) device.end(true);
+    return measured;
+  },
+});
 
 /** Rows that a command writes. Counted in a separate run, because metering takes time. */
-async function measureRows(): Promise<Figure> {
-  const stack = await startBenchStack({ plants: 1, entry: METERED_ENTRY });
+export const rowsOfCommands = alone({
+  title: 'rows that a command writes',
+  aims: { 'rows per command': '≤ 13' },
+  stack: { plants: 1, entry: METERED_ENTRY },
+  measure: measureRows,
+});
+
+async function measureRows(stack: BenchStack): Promise<Measured> {
   const [plant] = stack.plants;
   if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
@@ -54,66 +64,30 @@ async function measureRows(): Promise<Figure> {
   const written = (await rows()) - before;
   await partner.partner.close();
   device.end(true);
-  await stack.stop();
-  return {
-    name: 'rows per command, Site and Vhost',
-    value: written / ROWS_COMMANDS,
-    unit: 'rows',
-    target: '≤ 13',
-  };
+  return { 'rows per command, Site and Vhost': { value: written / ROWS_COMMANDS, unit: 'rows' } };
 }
 
-async function measure(
-  stack: BenchStack,
-  partner: Partner,
-  plants: readonly SeededPlant[],
-): Promise<Figure[]> {
+async function measure(stack: BenchStack, partner: Partner): Promise<Measured> {
   const load = await CommandLoad.start(partner);
-  await load.run(plants, 1, WARM_UP);
-  const figures: Figure[] = [];
-  for (const { inFlight, commands } of ROUNDS) {
-    const cpuBefore = cpuMs(stack);
-    const samples = await load.run(plants, inFlight, commands);
-    const cpu = cpuMs(stack);
-    const alone = inFlight === 1;
-    figures.push(
-      {
-        name: `publish → confirm p50, ${inFlight} in flight`,
-        value: percentile(samples.confirm, 0.5),
-        unit: 'ms',
-      },
-      {
-        name: `publish → ack p50, ${inFlight} in flight`,
-        value: percentile(samples.ack, 0.5),
-        unit: 'ms',
-        ...(alone ? { target: '≤ 2.5' } : {}),
-      },
-      { name: `publish → ack p99, ${inFlight} in flight`, value: percentile(samples.ack, 0.99), unit: 'ms' },
-      {
-        name: `publish → COMPLETED p50, ${inFlight} in flight`,
-        value: percentile(samples.completed, 0.5),
-        unit: 'ms',
-        ...(alone ? { target: '≤ 5' } : {}),
-      },
-      {
-        name: `publish → COMPLETED p99, ${inFlight} in flight`,
-        value: percentile(samples.completed, 0.99),
-        unit: 'ms',
-      },
-      { name: `commands per second, ${inFlight} in flight`, value: commands / samples.seconds, unit: '1/s' },
-      {
-        name: `edge CPU per command, ${inFlight} in flight`,
-        value: (cpu.edge - cpuBefore.edge) / commands,
-        unit: 'ms',
-      },
-      {
-        name: `bridge CPU per command, ${inFlight} in flight`,
-        value: (cpu.bridge - cpuBefore.bridge) / commands,
-        unit: 'ms',
-      },
-    );
+  await load.run(stack.plants, 1, WARM_UP);
+  const measured: Record<string, { value: number; unit: string }> = {};
+  for (const { inFlight, commands: count } of LOADS) {
+    const before = cpuMs(stack);
+    const { confirm, ack, completed, seconds } = await load.run(stack.plants, inFlight, count);
+    const after = cpuMs(stack);
+    const add = (name: string, value: number, unit = 'ms') => {
+      measured[`${name}, ${inFlight} in flight`] = { value, unit };
+    };
+    add('publish → confirm p50', percentile(confirm, 0.5));
+    add('publish → ack p50', percentile(ack, 0.5));
+    add('publish → ack p99', percentile(ack, 0.99));
+    add('publish → COMPLETED p50', percentile(completed, 0.5));
+    add('publish → COMPLETED p99', percentile(completed, 0.99));
+    add('commands per second', count / seconds, '1/s');
+    add('edge CPU per command', (after.edge - before.edge) / count);
+    add('bridge CPU per command', (after.bridge - before.bridge) / count);
   }
-  return figures;
+  return measured;
 }
 
 function cpuMs(stack: BenchStack): { edge: number; bridge: number } {

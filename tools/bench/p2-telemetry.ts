@@ -4,10 +4,11 @@ import { connectAsync } from 'mqtt';
 import { deviceTopic } from '../../protocol/topics.ts';
 import { siteOf } from '../objects.ts';
 import type { SeededPlant } from '../seed.ts';
-import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import type { BenchStack } from './bench-stack.ts';
 import { dialDevice, type LinkSender, pour, startPulse } from './device-links.ts';
-import { type Figure, processCpuMs, report } from './figures.ts';
+import { processCpuMs } from './figures.ts';
 import { telemetryText } from './plant-load.ts';
+import { alone, type Measured } from './runner.ts';
 
 const BATCHES = [1, 10, 32, 100];
 const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 32: 64_000, 100: 80_000 };
@@ -24,28 +25,34 @@ const MQTT_LOADS = [
 ];
 const MQTT_WINDOW = 10;
 
-export async function benchTelemetry(): Promise<void> {
-  const organizations = [
-    { slug: 'acme', plants: BATCHES.length, moreDevices: MAX_LINK_DEVICES - 1 },
-    { slug: 'mqtt', plants: Math.max(...MQTT_LOADS.map(({ devices }) => devices)) },
-  ];
-  const stack = await startBenchStack({ organizations });
-  const stopPulse = startPulse();
-  const figures: Figure[] = [];
-  for (const [index, batch] of BATCHES.entries()) {
-    figures.push(...(await overLink(stack, stack.plants[index] as SeededPlant, batch)));
-  }
-  const plants = stack.organizations[1]?.plants ?? [];
-  for (const { devices, messages } of MQTT_LOADS) {
-    figures.push(await overMqtt(stack, plants.slice(0, devices), messages));
-  }
-  stopPulse();
-  await stack.stop();
-  report('p2', 'telemetry ingest, 8 metrics, HMAC and nonce checked, stored', figures);
-}
+export const telemetry = alone({
+  title: 'telemetry ingest, 8 metrics, HMAC and nonce checked, stored',
+  aims: {
+    'link → Site, 10 per batch': '≥ 10 000',
+    'edge CPU per message, 32 per batch': '≤ 25',
+    'rows written per message': '≤ 1.1',
+  },
+  stack: {
+    organizations: [
+      { slug: 'acme', plants: BATCHES.length, moreDevices: MAX_LINK_DEVICES - 1 },
+      { slug: 'mqtt', plants: Math.max(...MQTT_LOADS.map(({ devices }) => devices)) },
+    ],
+  },
+  measure: async (stack) => {
+    const stopPulse = startPulse();
+    let measured: Measured = {};
+    for (const [index, batch] of BATCHES.entries())
+      measured = { ...measured, ...(await overLink(stack, stack.plants[index] as SeededPlant, batch)) };
+    const plants = stack.organizations[1]?.plants ?? [];
+    for (const { devices, messages } of MQTT_LOADS)
+      measured = { ...measured, ...(await overMqtt(stack, plants.slice(0, devices), messages)) };
+    stopPulse();
+    return measured;
+  },
+});
 
 /** Uses links directly, without the bridge's batching: exactly `batch` frames per message. */
-async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): Promise<Figure[]> {
+async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): Promise<Measured> {
   const devices = [plant.gateway, ...(stack.organizations[0]?.moreDevices.get(plant.id) ?? [])];
   const boot = randomUUID();
   const senders: LinkSender[] = [];
@@ -64,27 +71,11 @@ async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): P
   const edgeMs = processCpuMs(edge) - cpuMs;
   const rows = (await rowsWritten(stack, plant, devices)) - before;
   for (const { link } of senders) link.close();
-  const figures: Figure[] = [
-    {
-      name: `link → Site, ${batch} per batch`,
-      value: total / seconds,
-      unit: 'messages/s',
-      ...(batch === 10 ? { target: '≥ 10 000' } : {}),
-    },
-    {
-      name: `edge CPU per message, ${batch} per batch`,
-      value: (edgeMs * 1_000) / total,
-      unit: 'µs',
-      ...(batch === 32 ? { target: '≤ 25' } : {}),
-    },
-    {
-      name: `rows written per message, ${batch} per batch`,
-      value: rows / total,
-      unit: 'rows',
-      target: '≤ 1.1',
-    },
-  ];
-  return figures;
+  return {
+    [`link → Site, ${batch} per batch`]: { value: total / seconds, unit: 'messages/s' },
+    [`edge CPU per message, ${batch} per batch`]: { value: (edgeMs * 1_000) / total, unit: 'µs' },
+    [`rows written per message, ${batch} per batch`]: { value: rows / total, unit: 'rows' },
+  };
 }
 
 async function rowsWritten(
@@ -106,7 +97,7 @@ async function overMqtt(
   stack: BenchStack,
   plants: readonly SeededPlant[],
   messages: number,
-): Promise<Figure> {
+): Promise<Measured> {
   const clients = [];
   for (const plant of plants) {
     const client = await connectAsync({
@@ -136,9 +127,6 @@ async function overMqtt(
   );
   const seconds = (performance.now() - startedAt) / 1_000;
   for (const { client } of clients) client.end(true);
-  return {
-    name: `MQTT QoS 1, ${plants.length} devices, PUBACK = stored`,
-    value: (plants.length * messages) / seconds,
-    unit: 'messages/s',
-  };
+  const value = (plants.length * messages) / seconds;
+  return { [`MQTT QoS 1, ${plants.length} devices, PUBACK = stored`]: { value, unit: 'messages/s' } };
 }

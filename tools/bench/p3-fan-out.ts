@@ -4,17 +4,13 @@
  * fast as all consumers receive the events, then at a fixed rate, with and without one consumer that acknowledges nothing.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { Partner } from '../partner.ts';
-import { eventQueue } from './baseline/partner-broker.ts';
-import { BaselineStack } from './baseline/stack.ts';
-import { type BenchStack, startBenchStack } from './bench-stack.ts';
-import { EventConsumer } from './event-consumer.ts';
+import type { EventConsumer } from './event-consumer.ts';
 import { ALARMS_OF_REPORT, FaultReporter } from './fault-reporter.ts';
-import { type Figure, percentile, report } from './figures.ts';
-import { alternate, baselineSide, compared, type Measured, ourSide, ROUNDS, type Side } from './sides.ts';
+import { percentile } from './figures.ts';
+import { compared, type Measured, ROUNDS } from './runner.ts';
+import { againstBaseline, type Side } from './sides.ts';
 
 const KEYS = (process.env.SITEWIRE_BENCH_KEYS ?? '1,10,100').split(',').map(Number);
-const QUEUE = 'event.alarm';
 /** A plant is judged at the first reading that comes so long after the last judgement. */
 const JUDGED_AFTER_MS = 1_100;
 /**
@@ -43,70 +39,44 @@ interface Loaded {
   consumers: EventConsumer[];
 }
 
-export async function benchFanOut(): Promise<void> {
-  for (const keys of KEYS) {
-    const figures = await compareFanOut(keys);
-    report('p3-baseline', `alarms of plants, keys: ${keys}, ${ROUNDS} rounds in turn`, figures);
-  }
-}
-
-async function compareFanOut(keys: number): Promise<Figure[]> {
-  const { plants } = LOADS[keys] ?? FEW;
-  const ours = await startBenchStack({ organizations: [{ slug: 'acme', plants, moreKeys: keys - 1 }] });
-  const baseline = await BaselineStack.start(ours.certificates, { plants, keys });
-  const loaded: Loaded[] = [];
-  try {
-    loaded.push(
-      await load(ourSide(ours), keys, async (key) =>
-        EventConsumer.start(await Partner.connect(optionsOf(ours, key)), eventQueue(QUEUE, 0)),
-      ),
-    );
-    loaded.push(
-      await load(baselineSide(baseline), keys, async (key) =>
-        EventConsumer.start(await baseline.partner(), eventQueue(QUEUE, key)),
-      ),
-    );
-    for (const one of loaded) await pour(one, 2);
-    await pause(SETTLED_AFTER_MS);
-    const [mine = [], theirs = []] = await alternate(loaded, (one) => measure(one, keys));
-    return compared(mine, theirs, 'baseline', { [`deliveries per second, ${keys} keys`]: '≥ 1.0' });
-  } finally {
-    for (const { reporters, consumers } of loaded) {
+export const fanOut = KEYS.map((keys) =>
+  compared({
+    title: `alarms of plants, keys: ${keys}, ${ROUNDS} rounds in turn`,
+    aims: { 'deliveries per second': '≥ 1.0' },
+    other: 'baseline',
+    start: () => againstBaseline(loadOf(keys).plants, keys),
+    load: (side) => connect(side, keys),
+    warmUp: async (one) => {
+      await pour(one, 2);
+      await pause(SETTLED_AFTER_MS);
+    },
+    measure: (one) => measure(one, keys),
+    end: async ({ reporters, consumers }) => {
       for (const reporter of reporters) reporter.end();
       for (const consumer of consumers) await consumer.close();
-    }
-    await baseline.stop();
-    await ours.stop();
-  }
+    },
+  }),
+);
+
+function loadOf(keys: number): Load {
+  return LOADS[keys] ?? FEW;
 }
 
-function optionsOf(stack: BenchStack, key: number) {
-  const [organization] = stack.organizations;
-  const own = key === 0 ? organization?.apiKey : organization?.moreKeys[key - 1];
-  if (!own) throw new Error(`The stack of this benchmark has no key ${key}: a bug of the benchmark`);
-  return { ...stack.partnerOptions(), vhost: `partner-${own.id}`, key: own.key, signingKey: own.signingKey };
-}
-
-async function load(
-  side: Side,
-  keys: number,
-  consume: (key: number) => Promise<EventConsumer>,
-): Promise<Loaded> {
+async function connect(side: Side, keys: number): Promise<Loaded> {
   const [reporters, consumers]: [FaultReporter[], EventConsumer[]] = [[], []];
   for (const plant of side.plants) reporters.push(await FaultReporter.connect(side, plant));
-  for (let key = 0; key < keys; key++) consumers.push(await consume(key));
+  for (let key = 0; key < keys; key++) consumers.push(await side.consumeAlarms(key));
   return { reporters, consumers };
 }
 
 async function measure(one: Loaded, keys: number): Promise<Measured> {
-  const { reports, paced, perSecond } = LOADS[keys] ?? FEW;
+  const { reports, paced, perSecond } = loadOf(keys);
   const rate = await pour(one, reports);
   const alone = await pace(one, paced, perSecond);
-  const name = (text: string) => `${text}, ${keys} keys`;
   const measured = {
-    [name('deliveries per second')]: { value: rate * keys, unit: '1/s' },
-    [name('event p50 at a fixed rate')]: { value: percentile(alone, 0.5), unit: 'ms' },
-    [name('event p99 at a fixed rate')]: { value: percentile(alone, 0.99), unit: 'ms' },
+    'deliveries per second': { value: rate * keys, unit: '1/s' },
+    'event p50 at a fixed rate': { value: percentile(alone, 0.5), unit: 'ms' },
+    'event p99 at a fixed rate': { value: percentile(alone, 0.99), unit: 'ms' },
   };
   const [slow, ...fast] = one.consumers;
   // A single key has no other that it could slow down.
@@ -117,7 +87,7 @@ async function measure(one: Loaded, keys: number): Promise<Measured> {
   await Promise.all(one.reporters.map(({ siteId, alarms }) => slow.received(siteId, alarms)));
   await pause(SETTLED_AFTER_MS);
   const isolation = percentile(beside, 0.99) / percentile(alone, 0.99);
-  return { ...measured, [name('p99 beside a slow consumer / without')]: { value: isolation, unit: '×' } };
+  return { ...measured, 'p99 beside a slow consumer / without': { value: isolation, unit: '×' } };
 }
 
 /** Reports as fast as all consumers receive the events; returns events per second. */

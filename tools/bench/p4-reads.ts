@@ -6,14 +6,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { SeededPlant } from '../seed.ts';
-import { BaselineStack } from './baseline/stack.ts';
-import { startBenchStack } from './bench-stack.ts';
 import { CommandLoad } from './command-load.ts';
-import { percentile, report } from './figures.ts';
+import { percentile } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { telemetryText } from './plant-load.ts';
-import { type RestSide, readFor } from './rest-load.ts';
-import { alternate, baselineSide, compared, type Measured, ourSide, ROUNDS, type Side } from './sides.ts';
+import { readFor } from './rest-load.ts';
+import { compared, type Measured, ROUNDS } from './runner.ts';
+import { againstBaseline, type Side } from './sides.ts';
 import { connectSenders, type Sender } from './telemetry-load.ts';
 
 const DEVICES = 50;
@@ -31,7 +30,6 @@ const HOUR = 3_600_000;
 
 interface Loaded {
   side: Side;
-  rest: RestSide;
   senders: Sender[];
   devices: MqttClient[];
   /** Has the commands. */
@@ -40,30 +38,20 @@ interface Loaded {
   read: SeededPlant;
 }
 
-export async function benchReads(): Promise<void> {
-  const ours = await startBenchStack({ plants: DEVICES + 2 });
-  const baseline = await BaselineStack.start(ours.certificates, { plants: DEVICES + 2 });
-  const loaded: Loaded[] = [];
-  try {
-    loaded.push(await load(ourSide(ours), { url: ours.edge.url, key: ours.key }));
-    loaded.push(await load(baselineSide(baseline), { url: baseline.url, key: baseline.restKey }));
-    const [mine = [], theirs = []] = await alternate(loaded, measure);
-    const targets = Object.fromEntries(
-      Object.keys(mine[0] ?? {}).map((name) => [name, name.startsWith('reads') ? '≥ 1.0' : '≤ 1.0']),
-    );
-    const title = `REST reads beside ${RATE} readings per second, ${ROUNDS} rounds in turn`;
-    report('p4-baseline', title, compared(mine, theirs, 'baseline', targets));
-  } finally {
-    for (const { senders, devices } of loaded) {
-      for (const { client } of senders) client.end(true);
-      for (const device of devices) device.end(true);
-    }
-    await baseline.stop();
-    await ours.stop();
-  }
-}
+export const reads = compared({
+  title: `REST reads beside ${RATE} readings per second, ${ROUNDS} rounds in turn`,
+  aims: { 'reads per second': '≥ 1.0', 'p50, ': '≤ 1.0', 'p99, ': '≤ 1.0' },
+  other: 'baseline',
+  start: () => againstBaseline(DEVICES + 2),
+  load,
+  measure,
+  end: ({ senders, devices }) => {
+    for (const { client } of senders) client.end(true);
+    for (const device of devices) device.end(true);
+  },
+});
 
-async function load(side: Side, rest: RestSide): Promise<Loaded> {
+async function load(side: Side): Promise<Loaded> {
   const [commanded, read, ...others] = side.plants as [SeededPlant, SeededPlant, ...SeededPlant[]];
   const devices = [await connectInstantDevice(side, commanded)];
   const partner = await side.partner();
@@ -77,7 +65,7 @@ async function load(side: Side, rest: RestSide): Promise<Loaded> {
     await pause(1_000 / READINGS_PER_SECOND);
   }
   gateway?.client.end(false);
-  return { side, rest, devices, commanded, read, senders: await connectSenders(side, others) };
+  return { side, devices, commanded, read, senders: await connectSenders(side, others) };
 }
 
 async function measure(loaded: Loaded): Promise<Measured> {
@@ -85,7 +73,7 @@ async function measure(loaded: Loaded): Promise<Measured> {
   const measured: Record<string, { value: number; unit: string }> = {};
   let failed = 0;
   for (const [name, path] of Object.entries(pathsOf(loaded))) {
-    const samples = await readFor(loaded.rest, `/api/v1/vcp/sites${path}`, CONNECTIONS, READ_MS);
+    const samples = await readFor(loaded.side.rest, `/api/v1/vcp/sites${path}`, CONNECTIONS, READ_MS);
     failed += samples.failed;
     Object.assign(measured, {
       [`reads per second, ${name}`]: { value: samples.perSecond, unit: '1/s' },

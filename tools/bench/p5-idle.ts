@@ -6,9 +6,10 @@
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
-import { startBenchStack } from './bench-stack.ts';
-import { type Figure, processCpuMs, report } from './figures.ts';
+import type { BenchStack } from './bench-stack.ts';
+import { processCpuMs } from './figures.ts';
 import { memoryOf } from './process-figures.ts';
+import { alone, type Measured } from './runner.ts';
 
 const DEVICES_PER_PLANT = 100;
 const COUNTS = [1_000, 5_000];
@@ -18,13 +19,22 @@ const ADDRESSES = 200;
 /** Wait until the garbage of the connects has been collected. */
 const SETTLE_MS = 20_000;
 
-export async function benchIdle(): Promise<void> {
-  const most = Math.max(...COUNTS);
-  const plants = most / DEVICES_PER_PLANT;
-  const stack = await startBenchStack({
-    organizations: [{ slug: 'acme', plants, moreDevices: DEVICES_PER_PLANT - 1, moreType: 'SENSOR' }],
+export const idle = alone({
+  title: `idle devices, ${DEVICES_PER_PLANT} per plant, TLS to the bridge, plain HTTP from there to the edge`,
+  aims: { 'connects, up to': '≥ 200', 'bridge per added device': '≤ 120' },
+  stack: {
+    organizations: [
+      {
+        ...{ slug: 'acme', plants: Math.max(...COUNTS) / DEVICES_PER_PLANT },
+        ...{ moreDevices: DEVICES_PER_PLANT - 1, moreType: 'SENSOR' },
+      },
+    ],
     pinned: false,
-  });
+  },
+  measure,
+});
+
+async function measure(stack: BenchStack): Promise<Measured> {
   const [organization] = stack.organizations;
   const devices = stack.plants.flatMap((plant) => [
     plant.gateway,
@@ -34,7 +44,7 @@ export async function benchIdle(): Promise<void> {
   // All clients share one TLS context, because parsing the authority's PEM for each client would slow down
   // the load generator.
   const secureContext = createSecureContext({ ca: stack.ca });
-  const figures: Figure[] = [];
+  const measured: Record<string, { value: number; unit: string }> = {};
   const sockets: TLSSocket[] = [];
   const base = { bridge: memoryOf(stack.bridgePid).rss, edge: memoryOf(edgePid).rss };
   let last = { count: 0, ...base };
@@ -56,28 +66,17 @@ export async function benchIdle(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
     const now = { count, bridge: memoryOf(stack.bridgePid).rss, edge: memoryOf(edgePid).rss };
     const perDevice = (part: 'bridge' | 'edge') => ((now[part] - last[part]) * 1_024) / (count - last.count);
-    figures.push(
-      { name: `connects, up to ${count}`, value: wanted.length / seconds, unit: '/s', target: '≥ 200' },
-      { name: 'CPU of edge and bridge per connect', value: cpuMs / wanted.length, unit: 'ms' },
-      {
-        name: `bridge per added device up to ${count}`,
-        value: perDevice('bridge'),
-        unit: 'KB',
-        target: '≤ 120',
-      },
-      { name: 'workerd per added device', value: perDevice('edge'), unit: 'KB' },
-    );
+    Object.assign(measured, {
+      [`connects, up to ${count}`]: { value: wanted.length / seconds, unit: '/s' },
+      [`CPU of edge and bridge per connect, up to ${count}`]: { value: cpuMs / wanted.length, unit: 'ms' },
+      [`bridge per added device up to ${count}`]: { value: perDevice('bridge'), unit: 'KB' },
+      [`workerd per added device up to ${count}`]: { value: perDevice('edge'), unit: 'KB' },
+    });
     last = now;
   }
   const gone = sockets.filter((socket) => socket.destroyed).length;
-  figures.push({ name: 'sessions lost during the run', value: gone, unit: '' });
   for (const socket of sockets) socket.destroy();
-  await stack.stop();
-  report(
-    'p5',
-    `idle devices, ${DEVICES_PER_PLANT} per plant, TLS to the bridge, plain HTTP from there to the edge`,
-    figures,
-  );
+  return { ...measured, 'sessions lost during the run': { value: gone, unit: '' } };
 }
 
 /** Opens a session like any client, but without the memory that a client library needs. */

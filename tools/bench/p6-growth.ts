@@ -1,8 +1,9 @@
 /** P6: whether a command waits longer for its confirm and its end when the command log of its plant grows. */
-import { type BenchStack, startBenchStack } from './bench-stack.ts';
-import { exponent, type Figure, percentile, report } from './figures.ts';
+import type { BenchStack } from './bench-stack.ts';
+import { exponent, percentile } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { CommandingPartner, repeat } from './plant-load.ts';
+import { alone, type Measured } from './runner.ts';
 
 /** Logged commands at which the time is measured; the smaller sizes also serve as warm-up. */
 const SIZES = [3_000, 10_000, 30_000, 100_000];
@@ -10,8 +11,14 @@ const SAMPLES = 1_000;
 /** Commands in flight while the log is filled. */
 const FILLERS = 64;
 
-export async function benchGrowth(): Promise<void> {
-  const stack: BenchStack = await startBenchStack({ plants: 1 });
+export const growth = alone({
+  title: 'one plant whose command log grows, one command in flight',
+  aims: { 'exponent of': '0' },
+  stack: { plants: 1 },
+  measure: fill,
+});
+
+async function fill(stack: BenchStack): Promise<Measured> {
   const [plant] = stack.plants;
   if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
@@ -29,17 +36,16 @@ export async function benchGrowth(): Promise<void> {
   }
   await partner.partner.close();
   device.end(true);
-  await stack.stop();
   const slope = (of: 'confirm' | 'ended') => exponent(points.map((point) => [point.size, point[of]]));
-  const figures: Figure[] = points.flatMap(({ size, confirm, ended }) => [
-    { name: `publish → confirm p50, ${size} logged`, value: confirm, unit: 'ms' },
-    { name: `publish → COMPLETED p50, ${size} logged`, value: ended, unit: 'ms' },
+  const medians = points.flatMap(({ size, confirm, ended }) => [
+    [`publish → confirm p50, ${size} logged`, { value: confirm, unit: 'ms' }],
+    [`publish → COMPLETED p50, ${size} logged`, { value: ended, unit: 'ms' }],
   ]);
-  figures.push(
-    { name: 'exponent of the confirm', value: slope('confirm'), unit: '', target: '0' },
-    { name: 'exponent of COMPLETED', value: slope('ended'), unit: '', target: '0' },
-  );
-  report('p6', 'one plant whose command log grows, one command in flight', figures);
+  return {
+    ...Object.fromEntries(medians),
+    'exponent of the confirm': { value: slope('confirm'), unit: '' },
+    'exponent of COMPLETED': { value: slope('ended'), unit: '' },
+  };
 }
 
 async function measure(

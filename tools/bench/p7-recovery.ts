@@ -6,11 +6,9 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
 import type { Partner } from '../partner.ts';
-import { BaselineStack } from './baseline/stack.ts';
-import { startBenchStack } from './bench-stack.ts';
-import { report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
-import { alternate, baselineSide, compared, type Measured, ourSide, ROUNDS, type Side } from './sides.ts';
+import { compared, type Measured, ROUNDS } from './runner.ts';
+import { againstBaseline, type Side } from './sides.ts';
 
 const DEVICES = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 500);
 const CONNECTING = 20;
@@ -21,41 +19,26 @@ const RETRY_MS = 100;
 const GIVE_UP_MS = 60_000;
 const COMMANDS = [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } }];
 
-interface Crashing extends Side {
-  /** Kills the process and starts it again. */
-  crash(): Promise<void>;
-}
-
 interface Loaded {
-  side: Crashing;
+  side: Side;
   devices: MqttClient[];
   /** How often each command reached its device. */
   executed: Map<string, number>;
 }
 
-export async function benchRecovery(): Promise<void> {
-  const ours = await startBenchStack({ plants: DEVICES });
-  const baseline = await BaselineStack.start(ours.certificates, { plants: DEVICES });
-  const loaded: Loaded[] = [];
-  try {
-    loaded.push(await load({ ...ourSide(ours), crash: () => ours.crashBridge() }));
-    const restart = async () => {
-      await baseline.killApplication();
-      await baseline.startApplication();
-    };
-    loaded.push(await load({ ...baselineSide(baseline), crash: restart }));
-    const [mine = [], theirs = []] = await alternate(loaded, measure);
-    const targets = { 'until 95 % have completed': '≤ 1.0', 'until all have completed': '≤ 1.0' };
-    const title = `kill -9 with ${IN_FLIGHT} commands in flight, ${DEVICES} devices, ${ROUNDS} rounds in turn`;
-    report('p7-baseline', title, compared(mine, theirs, 'baseline', targets));
-  } finally {
-    for (const { devices } of loaded) for (const device of devices) device.end(true);
-    await baseline.stop();
-    await ours.stop();
-  }
-}
+export const recovery = compared({
+  title: `kill -9 with ${IN_FLIGHT} commands in flight, ${DEVICES} devices, ${ROUNDS} rounds in turn`,
+  aims: { 'have completed': '≤ 1.0' },
+  other: 'baseline',
+  start: () => againstBaseline(DEVICES),
+  load,
+  measure,
+  end: ({ devices }) => {
+    for (const device of devices) device.end(true);
+  },
+});
 
-async function load(side: Crashing): Promise<Loaded> {
+async function load(side: Side): Promise<Loaded> {
   const executed = new Map<string, number>();
   const devices: MqttClient[] = [];
   for (let start = 0; start < side.plants.length; start += CONNECTING) {

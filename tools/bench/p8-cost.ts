@@ -7,12 +7,12 @@
  * not wake it again; an object that may hibernate is not billed, even before it does. A WebSocket message
  * counts as a twentieth of a request, a `setAlarm` as a row written.
  */
-import { type BenchStack, startBenchStack } from './bench-stack.ts';
-import { type Figure, report } from './figures.ts';
+import type { BenchStack } from './bench-stack.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import type { MeterReport, ObjectKind } from './meter-report.ts';
 import { OBJECT_KINDS as KINDS, METERED_ENTRY, readMeters, rowsOf, sum } from './meters.ts';
 import { CommandingPartner, publishTelemetry } from './plant-load.ts';
+import { alone, type Measured } from './runner.ts';
 
 const MINUTES = 60;
 const INTERVAL_MS = 5_000;
@@ -33,8 +33,20 @@ const MESSAGES_PER_REQUEST = 20;
 
 type Meters = Record<ObjectKind, MeterReport>;
 
-export async function benchCost(minutes: number = MINUTES): Promise<void> {
-  const stack = await startBenchStack({ entry: METERED_ENTRY });
+export const cost = alone({
+  title:
+    'one hour of a plant with a reading every 5 s and a connected partner, scaled to an hour if it is shorter',
+  aims: {
+    'rows per telemetry message': '≤ 1.1',
+    'rows per partner event': '≤ 0.2',
+    'rows per command (both)': '≤ 15',
+    'pauses that ended in hibernation': 'all of them, and more than 0',
+  },
+  stack: { entry: METERED_ENTRY },
+  measure,
+});
+
+async function measure(stack: BenchStack, minutes: number = MINUTES): Promise<Measured> {
   const [plant] = stack.plants;
   if (!plant) throw new Error('The stack of this benchmark has no plant: a bug of the benchmark');
   const device = await connectInstantDevice(stack, plant);
@@ -71,17 +83,16 @@ export async function benchCost(minutes: number = MINUTES): Promise<void> {
 
   await partner.partner.close();
   device.end(true);
-  await stack.stop();
-  const scaled = minutes === MINUTES ? '' : `, ${minutes} minutes scaled to an hour`;
-  report('p8', `one hour of a plant with a reading every 5 s and a connected partner${scaled}`, [
-    ...KINDS.flatMap((kind) => hourOf(kind, during[kind], hours)),
-    ...perPiece(during, commands, messages, events),
-    ...KINDS.flatMap((kind) => hibernationOf(kind, silences[kind])),
-  ]);
   printCalls(during, hours);
+  return Object.assign(
+    {},
+    ...KINDS.map((kind) => hourOf(kind, during[kind], hours)),
+    perPiece(during, commands, messages, events),
+    ...KINDS.map((kind) => hibernationOf(kind, silences[kind])),
+  );
 }
 
-function hourOf(kind: ObjectKind, meter: MeterReport, hours: number): Figure[] {
+function hourOf(kind: ObjectKind, meter: MeterReport, hours: number): Measured {
   const rows = rowsOf(meter) / hours;
   const { webSocketMessage: frames = 0, alarm: alarms = 0 } = meter.calls;
   const calls = sum(Object.values(meter.calls));
@@ -90,60 +101,37 @@ function hourOf(kind: ObjectKind, meter: MeterReport, hours: number): Figure[] {
   const dollars =
     HOURS_PER_MONTH *
     (rows * PRICE.row + requests * PRICE.request + busy * OBJECT_GIGABYTES * PRICE.gigabyteSecond);
-  const figure = (name: string, value: number, unit: string): Figure => ({
-    name: `${kind}: ${name}`,
-    value,
-    unit,
-  });
-  return [
-    figure('rows written, including setAlarm', rows, '1/h'),
-    figure('seconds awake (billed)', busy, 's/h'),
-    figure('  of these in handlers', meter.handlerMs / 1_000 / hours, 's/h'),
-    figure('seconds in which it may hibernate', Math.max(0, 3_600 - busy), 's/h'),
-    figure('wakes from hibernation', meter.wakes / hours, '1/h'),
-    figure('WebSocket messages', frames / hours, '1/h'),
-    figure('alarms', alarms / hours, '1/h'),
-    figure('requests billed', requests, '1/h'),
-    figure('price', dollars, '$/month'),
-  ];
+  return {
+    [`${kind}: rows written, including setAlarm`]: { value: rows, unit: '1/h' },
+    [`${kind}: seconds awake (billed)`]: { value: busy, unit: 's/h' },
+    [`${kind}:   of these in handlers`]: { value: meter.handlerMs / 1_000 / hours, unit: 's/h' },
+    [`${kind}: seconds in which it may hibernate`]: { value: Math.max(0, 3_600 - busy), unit: 's/h' },
+    [`${kind}: wakes from hibernation`]: { value: meter.wakes / hours, unit: '1/h' },
+    [`${kind}: WebSocket messages`]: { value: frames / hours, unit: '1/h' },
+    [`${kind}: alarms`]: { value: alarms / hours, unit: '1/h' },
+    [`${kind}: requests billed`]: { value: requests, unit: '1/h' },
+    [`${kind}: price`]: { value: dollars, unit: '$/month' },
+  };
 }
 
-function perPiece(during: Meters, commands: Meters, messages: number, events: number): Figure[] {
-  const both = KINDS.map((kind) => rowsOf(commands[kind]));
-  return [
-    { name: 'events consumed by the partner', value: events, unit: '' },
-    {
-      name: 'rows per telemetry message (Site)',
-      value: rowsOf(during.Site) / messages,
-      unit: 'rows',
-      target: '≤ 1.1',
-    },
-    {
-      name: 'rows per partner event (Vhost)',
-      value: rowsOf(during.Vhost) / Math.max(1, events),
-      unit: 'rows',
-      target: '≤ 0.2',
-    },
-    { name: 'rows per command (Site)', value: (both[0] ?? 0) / COMMANDS, unit: 'rows' },
-    { name: 'rows per command (Vhost)', value: (both[1] ?? 0) / COMMANDS, unit: 'rows' },
-    { name: 'rows per command (both)', value: sum(both) / COMMANDS, unit: 'rows', target: '≤ 15' },
-  ];
+function perPiece(during: Meters, commands: Meters, messages: number, events: number): Measured {
+  const rows = (value: number) => ({ value, unit: 'rows' });
+  const [site = 0, vhost = 0] = KINDS.map((kind) => rowsOf(commands[kind]) / COMMANDS);
+  return {
+    'events consumed by the partner': { value: events, unit: '' },
+    'rows per telemetry message (Site)': rows(rowsOf(during.Site) / messages),
+    'rows per partner event (Vhost)': rows(rowsOf(during.Vhost) / Math.max(1, events)),
+    'rows per command (Site)': rows(site),
+    'rows per command (Vhost)': rows(vhost),
+    'rows per command (both)': rows(site + vhost),
+  };
 }
 
-function hibernationOf(kind: ObjectKind, meter: MeterReport): Figure[] {
-  return [
-    {
-      name: `${kind}: pauses over 10 s`,
-      value: meter.longIdles,
-      unit: '',
-    },
-    {
-      name: `${kind}: pauses that ended in hibernation`,
-      value: meter.hibernated,
-      unit: '',
-      target: `= ${meter.longIdles}, and more than 0`,
-    },
-  ];
+function hibernationOf(kind: ObjectKind, meter: MeterReport): Measured {
+  return {
+    [`${kind}: pauses over 10 s`]: { value: meter.longIdles, unit: '' },
+    [`${kind}: pauses that ended in hibernation`]: { value: meter.hibernated, unit: '' },
+  };
 }
 
 /** Prints calls and rows by name, to show where the results come from. */

@@ -4,11 +4,11 @@
  * should leave memory.
  */
 import type { MqttClient } from 'mqtt';
-import { type BenchStack, startBenchStack } from './bench-stack.ts';
-import { type Figure, report } from './figures.ts';
+import type { BenchStack } from './bench-stack.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { CommandingPartner, publishTelemetry, repeat } from './plant-load.ts';
 import { bridgeHeap, descriptorsOf, diskOf, edgeHeap, memoryOf, objectsInMemory } from './process-figures.ts';
+import { alone, type Measured } from './runner.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
 /** Without an argument the load ends after this number of commands. */
@@ -53,8 +53,14 @@ interface Counts {
   reads: number;
 }
 
-export async function benchSoak(minutes: number | undefined): Promise<void> {
-  const stack = await startBenchStack({ plants: PLANTS, inspector: true });
+export const soak = alone({
+  title: `${PLANTS} plants, commands, readings and reads, then no load`,
+  aims: { 'edge RSS growth per command': '≤ 0.05', 'objects in memory without load': '0' },
+  stack: { plants: PLANTS, inspector: true },
+  measure,
+});
+
+async function measure(stack: BenchStack, minutes?: number): Promise<Measured> {
   const rows: Row[] = [];
   const counts: Counts = { commands: 0, readings: 0, reads: 0 };
   const look = async (minute: number, phase: Row['phase']) => {
@@ -85,8 +91,7 @@ export async function benchSoak(minutes: number | undefined): Promise<void> {
     minute += 1;
     await look(minute, 'idle');
   }
-  await stack.stop();
-  report('soak', `${PLANTS} plants, commands, readings and reads, then no load`, figuresOf(rows));
+  return measuredOf(rows);
 }
 
 async function startLoad(stack: BenchStack, counts: Counts) {
@@ -194,38 +199,28 @@ function printRow(row: Row, before: Row | undefined): void {
   );
 }
 
-function figuresOf(rows: readonly Row[]): Figure[] {
+function measuredOf(rows: readonly Row[]): Measured {
   const loaded = rows.filter(({ phase }) => phase === 'load');
   const last = loaded.at(-1);
   const warm = loaded.find(({ commands }) => commands >= WARM_AFTER_COMMANDS) ?? loaded[1] ?? last;
   const end = rows.at(-1);
-  if (!last || !warm || !end) return [];
+  if (!last || !warm || !end) return {};
   const perCommand = (value: 'edgeRss' | 'bridgeRss' | 'edgeHeap') =>
     ((last[value] - warm[value]) * 1_024) / Math.max(1, last.commands - warm.commands);
-  return [
-    { name: 'commands', value: last.commands, unit: '' },
-    { name: 'commands per minute', value: last.commands / last.minute, unit: '1/min' },
-    { name: 'edge RSS at the start', value: rows[0]?.edgeRss ?? 0, unit: 'MiB' },
-    { name: 'edge RSS, maximum', value: Math.max(...rows.map(({ edgeRss }) => edgeRss)), unit: 'MiB' },
-    { name: 'edge RSS without load', value: end.edgeRss, unit: 'MiB' },
-    { name: 'edge heap without load', value: end.edgeHeap, unit: 'MiB' },
-    {
-      name: 'edge RSS growth per command after warm-up',
-      value: perCommand('edgeRss'),
-      unit: 'KiB',
-      target: '≤ 0.05',
-    },
-    { name: 'edge heap growth per command after warm-up', value: perCommand('edgeHeap'), unit: 'KiB' },
-    { name: 'bridge RSS growth per command after warm-up', value: perCommand('bridgeRss'), unit: 'KiB' },
-    { name: 'bridge RSS without load', value: end.bridgeRss, unit: 'MiB' },
-    {
-      name: 'objects in memory without load',
-      value: end.sites + end.vhosts,
-      unit: '',
-      target: '0',
-    },
-    { name: 'edge descriptors without load', value: end.edgeDescriptors, unit: '' },
-  ];
+  return {
+    commands: { value: last.commands, unit: '' },
+    'commands per minute': { value: last.commands / last.minute, unit: '1/min' },
+    'edge RSS at the start': { value: rows[0]?.edgeRss ?? 0, unit: 'MiB' },
+    'edge RSS, maximum': { value: Math.max(...rows.map(({ edgeRss }) => edgeRss)), unit: 'MiB' },
+    'edge RSS without load': { value: end.edgeRss, unit: 'MiB' },
+    'edge heap without load': { value: end.edgeHeap, unit: 'MiB' },
+    'edge RSS growth per command after warm-up': { value: perCommand('edgeRss'), unit: 'KiB' },
+    'edge heap growth per command after warm-up': { value: perCommand('edgeHeap'), unit: 'KiB' },
+    'bridge RSS growth per command after warm-up': { value: perCommand('bridgeRss'), unit: 'KiB' },
+    'bridge RSS without load': { value: end.bridgeRss, unit: 'MiB' },
+    'objects in memory without load': { value: end.sites + end.vhosts, unit: '' },
+    'edge descriptors without load': { value: end.edgeDescriptors, unit: '' },
+  };
 }
 
 function pause(ms: number): Promise<void> {

@@ -14,7 +14,7 @@ import {
   signedEvent,
 } from '../../../tools/bench/baseline/checks.ts';
 import { telemetryText } from '../../../tools/bench/plant-load.ts';
-import { compared } from '../../../tools/bench/sides.ts';
+import { compared, withAims } from '../../../tools/bench/runner.ts';
 import { signedPublish } from '../../../tools/partner.ts';
 
 const KEY = { slug: 'acme', signingKey: 'ab'.repeat(32) };
@@ -101,10 +101,25 @@ describe('batches', () => {
 });
 
 describe('a comparison', () => {
-  it('divides each round by the round of the other side, and has no ratio of counts that are 0', () => {
-    const rounds = (values: number[]) =>
-      values.map((value) => ({ rate: { value, unit: '1/s' }, lost: { value: 0, unit: '' } }));
-    const figures = compared(rounds([10, 20, 30]), rounds([10, 10, 10]), 'baseline', { rate: '≥ 1.0' });
+  it('divides each round by the round of the other side, and has no ratio of counts that are 0', async () => {
+    const ended: string[] = [];
+    const comparison = compared<{ rates: number[] }, { rates: number[] }>({
+      title: 'rates',
+      aims: { rate: '≥ 1.0' },
+      other: 'baseline',
+      start: async () => ({
+        sides: [{ rates: [10, 20, 30, 20, 20] }, { rates: [10, 10, 10, 10, 10] }],
+        stop: async () => void ended.push('sides'),
+      }),
+      load: async (side) => side,
+      measure: async ({ rates }) => ({
+        rate: { value: rates.shift() ?? Number.NaN, unit: '1/s' },
+        lost: { value: 0, unit: '' },
+      }),
+      end: () => ended.push('clients'),
+    });
+    const figures = await withAims(comparison);
+    expect(ended).toEqual(['clients', 'clients', 'sides']);
     expect(figures.map(({ name, value }) => [name, value])).toEqual([
       ['rate, ours', 20],
       ['rate, baseline', 10],
@@ -112,6 +127,13 @@ describe('a comparison', () => {
       ['lost, ours', 0],
       ['lost, baseline', 0],
     ]);
-    expect(figures[2]).toMatchObject({ least: 1, most: 3, target: '≥ 1.0' });
+    expect(figures.map(({ target }) => target)).toEqual([
+      undefined,
+      undefined,
+      '≥ 1.0',
+      undefined,
+      undefined,
+    ]);
+    expect(figures[2]).toMatchObject({ least: 1, most: 3 });
   });
 });
