@@ -3,7 +3,7 @@ import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { T } from '../texts.ts';
-import { About, CallForm, Field, keepFocus } from './form.tsx';
+import { About, CallForm, keepFocus, TextField } from './form.tsx';
 
 /** What a dialog shows; undefined: it is closed. */
 export function useOpen<Value>() {
@@ -67,18 +67,14 @@ export function Dialog({
 /** A field in which the reader types a word to confirm; `typed` says what it has. */
 export function ConfirmField({ word, typed }: { word: string; typed: Signal<string> }) {
   return (
-    <Field label={T.control.typeWord(word)}>
-      {(attributes) => (
-        <input
-          {...attributes}
-          autocomplete="off"
-          value={typed.value}
-          onInput={(event) => {
-            typed.value = event.currentTarget.value;
-          }}
-        />
-      )}
-    </Field>
+    <TextField
+      label={T.control.typeWord(word)}
+      autocomplete="off"
+      value={typed.value}
+      onInput={(event) => {
+        typed.value = event.currentTarget.value;
+      }}
+    />
   );
 }
 

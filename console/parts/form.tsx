@@ -29,6 +29,32 @@ export function Field({
   );
 }
 
+/** A field with an input; the other attributes are those of the input. */
+export function TextField({
+  label,
+  hint,
+  ...input
+}: { label: string; hint?: string } & JSX.IntrinsicElements['input']) {
+  return (
+    <Field label={label} {...(hint === undefined ? {} : { hint })}>
+      {(attributes) => <input {...attributes} {...input} />}
+    </Field>
+  );
+}
+
+/** A field with a choice; `children`: its options. The other attributes are those of the choice. */
+export function SelectField({
+  label,
+  hint,
+  ...select
+}: { label: string; hint?: string } & JSX.IntrinsicElements['select']) {
+  return (
+    <Field label={label} {...(hint === undefined ? {} : { hint })}>
+      {(attributes) => <select {...attributes} {...select} />}
+    </Field>
+  );
+}
+
 /** The keyboard goes on in the content if what had the focus is gone, for example a button with its row. */
 export function keepFocus(): void {
   setTimeout(() => {

@@ -2,8 +2,11 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import type { Role } from '../../protocol/enums.ts';
 import { type CallError, callError, mayPoll } from '../api/client.ts';
+import { may } from '../api/session.ts';
 import { T } from '../texts.ts';
+import { Heading } from './ui.tsx';
 
 export interface Loaded<Data> {
   /** Undefined until the first answer. */
@@ -108,6 +111,54 @@ export function Failure({ error, retry }: { error: CallError; retry?: () => unkn
       )}
     </div>
   );
+}
+
+/**
+ * A screen with a heading, a button that makes a new one for those who have the role, and what was loaded. `actions`: more
+ * in the heading; `above`: what is shown before the list, for example the open dialog.
+ */
+export function ListScreen<Data>({
+  title,
+  create: { role, label, open },
+  actions,
+  above,
+  loaded,
+  children,
+}: {
+  title: string;
+  create: { role: Role; label: string; open: () => void };
+  actions?: ComponentChildren;
+  above?: ComponentChildren;
+  loaded: Loaded<Data>;
+  children: (data: Data) => ComponentChildren;
+}) {
+  return (
+    <>
+      <Heading title={title}>
+        {actions}
+        {may(role) && (
+          <button type="button" class="primary" onClick={open}>
+            {label}
+          </button>
+        )}
+      </Heading>
+      {above}
+      <Shown loaded={loaded}>{children}</Shown>
+    </>
+  );
+}
+
+/** What shows a list; `none`: what it says in its place if the list is empty. */
+export function List({
+  of,
+  none,
+  children,
+}: {
+  of: readonly unknown[];
+  none: string;
+  children: ComponentChildren;
+}) {
+  return of.length === 0 ? <Empty>{none}</Empty> : children;
 }
 
 export function Empty({ children }: { children: ComponentChildren }) {

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { api, read, withCookies } from '../api/client.ts';
 import { user } from '../api/session.ts';
-import { CallButton, CallForm, Field } from '../parts/form.tsx';
+import { CallButton, CallForm, TextField } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
 import { Failure, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
@@ -49,29 +49,22 @@ function EmailPanel({ name, email }: { name: string; email: string }) {
         </div>
       ) : (
         <CallForm submit={request} label={T.account.changeEmail}>
-          <Field label={T.account.newEmail} hint={T.account.newEmailHint}>
-            {(attributes) => (
-              <input
-                {...attributes}
-                name="email"
-                type="email"
-                autocomplete="email"
-                maxLength={254}
-                required
-              />
-            )}
-          </Field>
-          <Field label={T.account.current}>
-            {(attributes) => (
-              <input
-                {...attributes}
-                name="password"
-                type="password"
-                autocomplete="current-password"
-                required
-              />
-            )}
-          </Field>
+          <TextField
+            label={T.account.newEmail}
+            hint={T.account.newEmailHint}
+            name="email"
+            type="email"
+            autocomplete="email"
+            maxLength={254}
+            required
+          />
+          <TextField
+            label={T.account.current}
+            name="password"
+            type="password"
+            autocomplete="current-password"
+            required
+          />
         </CallForm>
       )}
     </Panel>
@@ -89,16 +82,14 @@ function PasswordPanel() {
   return (
     <Panel title={T.account.password}>
       <CallForm submit={change} label={T.account.changePassword}>
-        <Field label={T.account.current}>
-          {(attributes) => (
-            <input {...attributes} name="current" type="password" autocomplete="current-password" required />
-          )}
-        </Field>
-        <Field label={T.account.new}>
-          {(attributes) => (
-            <input {...attributes} name="new" type="password" autocomplete="new-password" required />
-          )}
-        </Field>
+        <TextField
+          label={T.account.current}
+          name="current"
+          type="password"
+          autocomplete="current-password"
+          required
+        />
+        <TextField label={T.account.new} name="new" type="password" autocomplete="new-password" required />
       </CallForm>
       {isDone.value && (
         <p class="notice" role="status">

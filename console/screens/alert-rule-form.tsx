@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { api, read } from '../api/client.ts';
 import type { AlertRule, Device, Member, Plant } from '../api/types.ts';
 import { Dialog } from '../parts/dialog.tsx';
-import { CallForm, Checks, Choices, Field } from '../parts/form.tsx';
+import { CallForm, Checks, Choices, Field, SelectField, TextField } from '../parts/form.tsx';
 import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { T } from '../texts.ts';
 import { SEVERITIES } from './trouble.ts';
@@ -73,21 +73,13 @@ export function RuleForm({
   return (
     <Dialog title={edited === 'new' ? label : edited.name} close={close} keeps>
       <CallForm submit={save} label={label}>
-        <Field label={T.site.name}>
-          {(attributes) => (
-            <input {...attributes} name="name" required maxLength={100} defaultValue={first.name} />
-          )}
-        </Field>
-        <Field label={T.alerts.severity}>
-          {(attributes) => (
-            <select {...attributes} name="severity">
-              <Choices
-                chosen={first.severity}
-                of={SEVERITIES.map((one) => ({ id: one, name: T.states[one] ?? one }))}
-              />
-            </select>
-          )}
-        </Field>
+        <TextField label={T.site.name} name="name" required maxLength={100} defaultValue={first.name} />
+        <SelectField label={T.alerts.severity} name="severity">
+          <Choices
+            chosen={first.severity}
+            of={SEVERITIES.map((one) => ({ id: one, name: T.states[one] ?? one }))}
+          />
+        </SelectField>
         {edited === 'new' && <AboutField around={around} />}
         <Field label={T.alertRules.metric} hint={T.alertRules.metricHint}>
           {(attributes) => (
@@ -108,22 +100,18 @@ export function RuleForm({
             </>
           )}
         </Field>
-        <Field label={T.alertRules.condition}>
-          {(attributes) => (
-            <select
-              {...attributes}
-              value={operator.value}
-              onChange={(event) => {
-                operator.value = event.currentTarget.value as Operator;
-              }}
-            >
-              <Choices
-                chosen={operator.value}
-                of={OPERATORS.map((one) => ({ id: one, name: T.alertRules.operators[one] }))}
-              />
-            </select>
-          )}
-        </Field>
+        <SelectField
+          label={T.alertRules.condition}
+          value={operator.value}
+          onChange={(event) => {
+            operator.value = event.currentTarget.value as Operator;
+          }}
+        >
+          <Choices
+            chosen={operator.value}
+            of={OPERATORS.map((one) => ({ id: one, name: T.alertRules.operators[one] }))}
+          />
+        </SelectField>
         {operator.value !== 'ABSENT' && (
           <NumberField
             name="threshold"
@@ -170,18 +158,14 @@ export function RuleForm({
 /** All sites, one site, or one device. */
 function AboutField({ around: { plants, devices } }: { around: Around }) {
   return (
-    <Field label={T.alertRules.about}>
-      {(attributes) => (
-        <select {...attributes} name="about">
-          <option value="">{T.alertRules.allSites}</option>
-          <optgroup label={T.nav.sites}>
-            <Choices of={plants.map(({ id, name }) => ({ id: `plant ${id}`, name }))} />
-          </optgroup>
-          <optgroup label={T.nav.devices}>
-            <Choices of={devices.map(({ id, name }) => ({ id: `device ${id}`, name }))} />
-          </optgroup>
-        </select>
-      )}
-    </Field>
+    <SelectField label={T.alertRules.about} name="about">
+      <option value="">{T.alertRules.allSites}</option>
+      <optgroup label={T.nav.sites}>
+        <Choices of={plants.map(({ id, name }) => ({ id: `plant ${id}`, name }))} />
+      </optgroup>
+      <optgroup label={T.nav.devices}>
+        <Choices of={devices.map(({ id, name }) => ({ id: `device ${id}`, name }))} />
+      </optgroup>
+    </SelectField>
   );
 }

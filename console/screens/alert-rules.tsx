@@ -5,7 +5,7 @@ import { may, organizationId } from '../api/session.ts';
 import type { AlertRule } from '../api/types.ts';
 import { useOpen } from '../parts/dialog.tsx';
 import { About, CallButton } from '../parts/form.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { type Around, RuleForm } from './alert-rule-form.tsx';
@@ -39,9 +39,7 @@ export function AlertRules() {
             {edited.shown && (
               <RuleForm edited={edited.shown} around={around} close={edited.close} after={loaded.after} />
             )}
-            {rules.length === 0 ? (
-              <Empty>{T.alertRules.none}</Empty>
-            ) : (
+            <List of={rules} none={T.alertRules.none}>
               <Table
                 caption={T.alertRules.title}
                 columns={[
@@ -64,7 +62,7 @@ export function AlertRules() {
                   />
                 ))}
               </Table>
-            )}
+            </List>
           </>
         )}
       </Shown>

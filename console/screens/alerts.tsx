@@ -3,9 +3,9 @@ import { api, read } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Alert } from '../api/types.ts';
 import { Dialog, useOpen } from '../parts/dialog.tsx';
-import { About, CallForm, Choices, Field } from '../parts/form.tsx';
+import { About, CallForm, Choices, SelectField, TextField } from '../parts/form.tsx';
 import { Ago, FirstOf } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Heading, Table } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
@@ -30,48 +30,37 @@ export function AlertsScreen() {
   return (
     <>
       <Heading title={T.nav.alerts}>
-        <Field label={T.sites.status}>
-          {(attributes) => (
-            <select
-              {...attributes}
-              value={status}
-              onChange={(event) => setQuery({ status: event.currentTarget.value })}
-            >
-              <Choices
-                chosen={status}
-                of={STATUSES.map((one) => ({ id: one, name: T.states[one] ?? one }))}
-              />
-            </select>
-          )}
-        </Field>
+        <SelectField
+          label={T.sites.status}
+          value={status}
+          onChange={(event) => setQuery({ status: event.currentTarget.value })}
+        >
+          <Choices chosen={status} of={STATUSES.map((one) => ({ id: one, name: T.states[one] ?? one }))} />
+        </SelectField>
       </Heading>
       <Shown loaded={loaded}>
-        {({ data: alerts, meta }) =>
-          alerts.length === 0 ? (
-            <Empty>{T.alerts.none}</Empty>
-          ) : (
-            <>
-              <Table
-                caption={T.nav.alerts}
-                columns={[
-                  T.alerts.severity,
-                  T.alerts.message,
-                  T.alerts.site,
-                  T.alerts.since,
-                  T.alerts.last,
-                  T.alerts.count,
-                  T.alerts.note,
-                  ...(may('OPERATOR') ? [T.alerts.actions] : []),
-                ]}
-              >
-                {alerts.map((alert) => (
-                  <AlertRow key={alert.id} alert={alert} act={acting.open} />
-                ))}
-              </Table>
-              <FirstOf shown={alerts.length} total={meta.total} />
-            </>
-          )
-        }
+        {({ data: alerts, meta }) => (
+          <List of={alerts} none={T.alerts.none}>
+            <Table
+              caption={T.nav.alerts}
+              columns={[
+                T.alerts.severity,
+                T.alerts.message,
+                T.alerts.site,
+                T.alerts.since,
+                T.alerts.last,
+                T.alerts.count,
+                T.alerts.note,
+                ...(may('OPERATOR') ? [T.alerts.actions] : []),
+              ]}
+            >
+              {alerts.map((alert) => (
+                <AlertRow key={alert.id} alert={alert} act={acting.open} />
+              ))}
+            </Table>
+            <FirstOf shown={alerts.length} total={meta.total} />
+          </List>
+        )}
       </Shown>
       {acting.shown && <ActDialog acting={acting.shown} close={acting.close} after={loaded.after} />}
       <AlertRules />
@@ -152,9 +141,7 @@ function ActDialog({
   return (
     <Dialog title={`${T.alerts[action]}: ${message}`} close={close}>
       <CallForm submit={submit} label={T.alerts[action]}>
-        <Field label={T.alerts.noteOptional}>
-          {(attributes) => <input {...attributes} name="note" maxLength={500} defaultValue={note ?? ''} />}
-        </Field>
+        <TextField label={T.alerts.noteOptional} name="note" maxLength={500} defaultValue={note ?? ''} />
       </CallForm>
     </Dialog>
   );

@@ -4,7 +4,7 @@ import { AUDIT_EVENTS, type AuditEventName } from '../../protocol/audit-names.ts
 import { api, read } from '../api/client.ts';
 import { organizationId } from '../api/session.ts';
 import type { AuditEvent } from '../api/types.ts';
-import { CallButton, Choices, Field } from '../parts/form.tsx';
+import { CallButton, Choices, SelectField, TextField } from '../parts/form.tsx';
 import { Time } from '../parts/format.tsx';
 import { Empty, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Heading, Table } from '../parts/ui.tsx';
@@ -44,31 +44,23 @@ export function AuditScreen() {
     <>
       <Heading title={T.nav.audit} />
       <div class="filters">
-        <Field label={T.audit.event}>
-          {(attributes) => (
-            <select
-              {...attributes}
-              value={filter.event ?? ''}
-              onChange={(event) => setQuery({ event: event.currentTarget.value || null })}
-            >
-              <Choices
-                none={T.events.all}
-                chosen={filter.event}
-                of={AUDIT_EVENTS.map((name) => ({ id: name, name }))}
-              />
-            </select>
-          )}
-        </Field>
-        <Field label={T.audit.day}>
-          {(attributes) => (
-            <input
-              {...attributes}
-              type="date"
-              value={url.value.searchParams.get('day') ?? ''}
-              onChange={(event) => setQuery({ day: event.currentTarget.value || null })}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={T.audit.event}
+          value={filter.event ?? ''}
+          onChange={(event) => setQuery({ event: event.currentTarget.value || null })}
+        >
+          <Choices
+            none={T.events.all}
+            chosen={filter.event}
+            of={AUDIT_EVENTS.map((name) => ({ id: name, name }))}
+          />
+        </SelectField>
+        <TextField
+          label={T.audit.day}
+          type="date"
+          value={url.value.searchParams.get('day') ?? ''}
+          onChange={(event) => setQuery({ day: event.currentTarget.value || null })}
+        />
       </div>
       {/* Another filter has other pages. */}
       <Events key={JSON.stringify(filter)} filter={filter} />

@@ -8,7 +8,7 @@ import type { Command, DryRun, Timeline } from '../api/types.ts';
 import { escaped } from '../parts/escaped.ts';
 import { CallButton } from '../parts/form.tsx';
 import { ms, Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Heading, Pairs, Panel } from '../parts/ui.tsx';
 import { signedTextOf } from '../signature.ts';
 import { T } from '../texts.ts';
@@ -153,17 +153,15 @@ function Messages({ timeline: { command, timestamp, messages } }: { timeline: Ti
     <Panel title={T.command.messages}>
       <div class="columns">
         <Code label={T.command.payload} text={JSON.stringify(sent, null, 2)} />
-        {messages.length === 0 ? (
-          <Empty>{T.command.noMessage}</Empty>
-        ) : (
-          messages.map((one) => (
+        <List of={messages} none={T.command.noMessage}>
+          {messages.map((one) => (
             <Code
               key={`${one.deviceId} ${one.cmdId} ${JSON.stringify(one.payload)}`}
               label={T.command.toDevice(one.deviceId.slice(0, 8), one.cmdId === null)}
               text={JSON.stringify(one, null, 2)}
             />
-          ))
-        )}
+          ))}
+        </List>
       </div>
     </Panel>
   );

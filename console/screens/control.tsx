@@ -6,7 +6,7 @@ import { api, read } from '../api/client.ts';
 import { platformNow } from '../api/clock.ts';
 import type { DryRun } from '../api/types.ts';
 import { ConfirmField, Dialog } from '../parts/dialog.tsx';
-import { CallForm, Field } from '../parts/form.tsx';
+import { CallForm, SelectField, TextField } from '../parts/form.tsx';
 import { kw, localTime } from '../parts/format.tsx';
 import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { Badge, Panel } from '../parts/ui.tsx';
@@ -106,22 +106,14 @@ function SetpointFields() {
   return (
     <div class="fields">
       <NumberField name="kw" label={T.control.power} min={0} required />
-      <Field label={T.control.direction}>
-        {(attributes) => (
-          <select {...attributes} name="direction">
-            <option value="IMPORT">{T.control.directions.IMPORT}</option>
-            <option value="EXPORT">{T.control.directions.EXPORT}</option>
-          </select>
-        )}
-      </Field>
-      <Field label={T.control.priority}>
-        {(attributes) => (
-          <select {...attributes} name="priority">
-            <option>NORMAL</option>
-            <option>HIGH</option>
-          </select>
-        )}
-      </Field>
+      <SelectField label={T.control.direction} name="direction">
+        <option value="IMPORT">{T.control.directions.IMPORT}</option>
+        <option value="EXPORT">{T.control.directions.EXPORT}</option>
+      </SelectField>
+      <SelectField label={T.control.priority} name="priority">
+        <option>NORMAL</option>
+        <option>HIGH</option>
+      </SelectField>
       <NumberField name="seconds" label={T.control.duration} hint={T.control.durationHint} min={1} integer />
     </div>
   );
@@ -130,15 +122,11 @@ function SetpointFields() {
 function ModeFields({ mode }: { mode: string }) {
   return (
     <div class="fields">
-      <Field label={T.control.mode}>
-        {(attributes) => (
-          <select {...attributes} name="mode" defaultValue={mode}>
-            {OPERATING_MODES.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <SelectField label={T.control.mode} name="mode" defaultValue={mode}>
+        {OPERATING_MODES.map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </SelectField>
       <ReasonField />
     </div>
   );
@@ -147,25 +135,17 @@ function ModeFields({ mode }: { mode: string }) {
 function EmergencyFields() {
   return (
     <div class="fields">
-      <Field label={T.control.emergency} hint={T.control.emergencyHint}>
-        {(attributes) => (
-          <select {...attributes} name="type">
-            <option value="STOP">{T.control.emergencies.STOP}</option>
-            <option value="HOLD">{T.control.emergencies.HOLD}</option>
-          </select>
-        )}
-      </Field>
+      <SelectField label={T.control.emergency} hint={T.control.emergencyHint} name="type">
+        <option value="STOP">{T.control.emergencies.STOP}</option>
+        <option value="HOLD">{T.control.emergencies.HOLD}</option>
+      </SelectField>
       <ReasonField />
     </div>
   );
 }
 
 function ReasonField() {
-  return (
-    <Field label={T.control.reason}>
-      {(attributes) => <input {...attributes} name="reason" maxLength={200} />}
-    </Field>
-  );
+  return <TextField label={T.control.reason} name="reason" maxLength={200} />;
 }
 
 function Confirm({

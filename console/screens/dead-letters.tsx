@@ -6,9 +6,9 @@ import { organizationId } from '../api/session.ts';
 import type { DeadLetter } from '../api/types.ts';
 import { ConfirmButton } from '../parts/dialog.tsx';
 import { escaped } from '../parts/escaped.ts';
-import { CallButton, Choices, Field } from '../parts/form.tsx';
+import { CallButton, Choices, SelectField } from '../parts/form.tsx';
 import { localTime, Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { Empty, List, Shown, useLoad } from '../parts/load.tsx';
 import { Code, Heading, Panel } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
@@ -29,17 +29,13 @@ export function DeadLettersScreen() {
           if (!key) return <Empty>{T.keys.none}</Empty>;
           return (
             <>
-              <Field label={T.webhooks.key}>
-                {(attributes) => (
-                  <select
-                    {...attributes}
-                    value={key.id}
-                    onChange={(event) => setQuery({ key: event.currentTarget.value })}
-                  >
-                    <Choices chosen={key.id} of={keys} />
-                  </select>
-                )}
-              </Field>
+              <SelectField
+                label={T.webhooks.key}
+                value={key.id}
+                onChange={(event) => setQuery({ key: event.currentTarget.value })}
+              >
+                <Choices chosen={key.id} of={keys} />
+              </SelectField>
               <DeadLetters key={key.id} keyId={key.id} />
             </>
           );
@@ -68,29 +64,25 @@ export function DeadLetters({ keyId }: { keyId: string }) {
   return (
     <Panel title={T.deadLetters.title}>
       <Shown loaded={loaded}>
-        {({ letters, hasMore }) =>
-          letters.length === 0 ? (
-            <Empty>{T.deadLetters.none}</Empty>
-          ) : (
-            <>
-              <ul class="plain-list">
-                {letters.map((letter) => (
-                  <Letter key={letter.id} letter={letter} keyId={keyId} after={loaded.after} />
-                ))}
-              </ul>
-              {hasMore && (
-                <CallButton
-                  call={async () => {
-                    count.value = letters.length + PAGE;
-                    await loaded.reload();
-                  }}
-                >
-                  {T.common.more}
-                </CallButton>
-              )}
-            </>
-          )
-        }
+        {({ letters, hasMore }) => (
+          <List of={letters} none={T.deadLetters.none}>
+            <ul class="plain-list">
+              {letters.map((letter) => (
+                <Letter key={letter.id} letter={letter} keyId={keyId} after={loaded.after} />
+              ))}
+            </ul>
+            {hasMore && (
+              <CallButton
+                call={async () => {
+                  count.value = letters.length + PAGE;
+                  await loaded.reload();
+                }}
+              >
+                {T.common.more}
+              </CallButton>
+            )}
+          </List>
+        )}
       </Shown>
     </Panel>
   );

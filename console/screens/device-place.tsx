@@ -4,7 +4,7 @@ import { api, read } from '../api/client.ts';
 import { readPlants, readTemplates } from '../api/lists.ts';
 import type { Device } from '../api/types.ts';
 import { Dialog, useOpen } from '../parts/dialog.tsx';
-import { CallForm, Choices, Field } from '../parts/form.tsx';
+import { CallForm, Choices, SelectField } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { Panel } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -48,20 +48,12 @@ export function PlacePanel({ device, reload }: { device: Device; reload: () => P
         {({ plants, templates }) => (
           <>
             <CallForm submit={submit} label={T.organization.save}>
-              <Field label={T.devices.plant} hint={T.devices.moveHint}>
-                {(attributes) => (
-                  <select {...attributes} name="plantId">
-                    <Choices none={T.common.none} chosen={plantId} of={plants} />
-                  </select>
-                )}
-              </Field>
-              <Field label={T.devices.template} hint={T.devices.templateHint}>
-                {(attributes) => (
-                  <select {...attributes} name="templateId">
-                    <Choices none={T.common.none} chosen={templateId} of={templates} />
-                  </select>
-                )}
-              </Field>
+              <SelectField label={T.devices.plant} hint={T.devices.moveHint} name="plantId">
+                <Choices none={T.common.none} chosen={plantId} of={plants} />
+              </SelectField>
+              <SelectField label={T.devices.template} hint={T.devices.templateHint} name="templateId">
+                <Choices none={T.common.none} chosen={templateId} of={templates} />
+              </SelectField>
             </CallForm>
             <p role="status">{said.value}</p>
             {moving.shown && (

@@ -7,7 +7,7 @@ import { Dialog, useOpen } from '../parts/dialog.tsx';
 import { download } from '../parts/download.ts';
 import { CallForm } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { Empty, List, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Heading, Pairs, Panel, Step, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { Credentials, CsrField, csrOf } from './device-actions.tsx';
@@ -167,9 +167,7 @@ function DiagnosticsPanel({ id }: { id: string }) {
               </Table>
             )}
             <h3>{T.devices.logins}</h3>
-            {connects.length === 0 ? (
-              <Empty>{T.devices.noLogins}</Empty>
-            ) : (
+            <List of={connects} none={T.devices.noLogins}>
               <ul class="plain-list">
                 {connects.slice(0, 20).map((one, index) => (
                   <li key={`${one.at} ${index}`}>
@@ -179,7 +177,7 @@ function DiagnosticsPanel({ id }: { id: string }) {
                   </li>
                 ))}
               </ul>
-            )}
+            </List>
           </>
         )}
       </Shown>

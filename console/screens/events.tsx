@@ -6,9 +6,9 @@ import { readPlants } from '../api/lists.ts';
 import { may, membership, organizationId } from '../api/session.ts';
 import { type EventStream, openKeyStream, openPlantStream, type StreamedEvent } from '../api/stream.ts';
 import { escaped } from '../parts/escaped.ts';
-import { CallForm, Choices, Field } from '../parts/form.tsx';
+import { CallForm, Choices, SelectField, TextField } from '../parts/form.tsx';
 import { Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { Empty, List, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Heading } from '../parts/ui.tsx';
 import { setQuery, url } from '../router.tsx';
 import { type Checked, checkSignature } from '../signature.ts';
@@ -55,17 +55,13 @@ export function EventsScreen() {
           if (!plant) return <Empty>{T.sites.noneToSee}</Empty>;
           return (
             <>
-              <Field label={T.events.plant}>
-                {(attributes) => (
-                  <select
-                    {...attributes}
-                    value={plant.id}
-                    onChange={(event) => setQuery({ plant: event.currentTarget.value })}
-                  >
-                    <Choices chosen={plant.id} of={plants} />
-                  </select>
-                )}
-              </Field>
+              <SelectField
+                label={T.events.plant}
+                value={plant.id}
+                onChange={(event) => setQuery({ plant: event.currentTarget.value })}
+              >
+                <Choices chosen={plant.id} of={plants} />
+              </SelectField>
               <AsKey keys={keys} />
               <Tail key={`${plant.id} ${keys.value?.key}`} plantId={plant.id} keys={keys.value} />
             </>
@@ -102,14 +98,8 @@ function AsKey({ keys }: { keys: Signal<Keys | undefined> }) {
       <summary>{T.events.followKey}</summary>
       <p class="muted">{T.events.followHint}</p>
       <CallForm submit={follow} label={T.events.follow}>
-        <Field label={T.keys.key}>
-          {(attributes) => <input {...attributes} name="key" type="password" autocomplete="off" required />}
-        </Field>
-        <Field label={T.keys.signingKey}>
-          {(attributes) => (
-            <input {...attributes} name="signingKey" type="password" autocomplete="off" required />
-          )}
-        </Field>
+        <TextField label={T.keys.key} name="key" type="password" autocomplete="off" required />
+        <TextField label={T.keys.signingKey} name="signingKey" type="password" autocomplete="off" required />
       </CallForm>
     </details>
   );
@@ -188,31 +178,23 @@ function Tail({ plantId, keys }: { plantId: string; keys: Keys | undefined }) {
   return (
     <>
       <div class="filters">
-        <Field label={T.events.type}>
-          {(attributes) => (
-            <select
-              {...attributes}
-              value={kind ?? ''}
-              onChange={(event) => setQuery({ type: event.currentTarget.value || null })}
-            >
-              <option value="">{T.events.all}</option>
-              <Choices
-                chosen={kind}
-                of={EVENT_KINDS.map((one: EventKind) => ({ id: one, name: T.events.kinds[one] }))}
-              />
-            </select>
-          )}
-        </Field>
-        <Field label={T.events.search}>
-          {(attributes) => (
-            <input
-              {...attributes}
-              type="search"
-              value={search}
-              onInput={(event) => setQuery({ q: event.currentTarget.value || null })}
-            />
-          )}
-        </Field>
+        <SelectField
+          label={T.events.type}
+          value={kind ?? ''}
+          onChange={(event) => setQuery({ type: event.currentTarget.value || null })}
+        >
+          <option value="">{T.events.all}</option>
+          <Choices
+            chosen={kind}
+            of={EVENT_KINDS.map((one: EventKind) => ({ id: one, name: T.events.kinds[one] }))}
+          />
+        </SelectField>
+        <TextField
+          label={T.events.search}
+          type="search"
+          value={search}
+          onInput={(event) => setQuery({ q: event.currentTarget.value || null })}
+        />
         <button
           type="button"
           aria-pressed={isPaused.value}
@@ -228,9 +210,7 @@ function Tail({ plantId, keys }: { plantId: string; keys: Keys | undefined }) {
             : T.events.states[stream.state.value]}
         </span>
       </div>
-      {rows.length === 0 ? (
-        <Empty>{T.events.none}</Empty>
-      ) : (
+      <List of={rows} none={T.events.none}>
         <ol class="tail">
           {rows.slice(0, SHOWN).map((row) => (
             <li key={row.number}>
@@ -256,7 +236,7 @@ function Tail({ plantId, keys }: { plantId: string; keys: Keys | undefined }) {
             </li>
           ))}
         </ol>
-      )}
+      </List>
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { api, read } from '../api/client.ts';
 import type { KeyStatus } from '../api/types.ts';
 import { Ago, Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, Shown, useLoad } from '../parts/load.tsx';
 import { Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
@@ -24,9 +24,7 @@ function Status({ status: { connections, queues, lastRejections } }: { status: K
   return (
     <>
       <h3>{T.keyNow.connections}</h3>
-      {connections.length === 0 ? (
-        <Empty>{T.keyNow.noConnections}</Empty>
-      ) : (
+      <List of={connections} none={T.keyNow.noConnections}>
         <ul class="plain-list">
           {connections.map(({ address, connectedAt }) => (
             <li key={`${address} ${connectedAt}`}>
@@ -34,7 +32,7 @@ function Status({ status: { connections, queues, lastRejections } }: { status: K
             </li>
           ))}
         </ul>
-      )}
+      </List>
       <h3>{T.keyNow.queues}</h3>
       <Table
         caption={T.keyNow.queues}
@@ -59,9 +57,7 @@ function Status({ status: { connections, queues, lastRejections } }: { status: K
         ))}
       </Table>
       <h3>{T.keyNow.rejections}</h3>
-      {lastRejections.length === 0 ? (
-        <Empty>{T.keyNow.noRejections}</Empty>
-      ) : (
+      <List of={lastRejections} none={T.keyNow.noRejections}>
         <ul class="plain-list">
           {lastRejections.map(({ at, siteId, commandType, rejectionCode, message }) => (
             <li key={`${at} ${siteId} ${message}`}>
@@ -72,7 +68,7 @@ function Status({ status: { connections, queues, lastRejections } }: { status: K
             </li>
           ))}
         </ul>
-      )}
+      </List>
     </>
   );
 }

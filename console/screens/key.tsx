@@ -4,7 +4,7 @@ import { api, read } from '../api/client.ts';
 import { may } from '../api/session.ts';
 import type { ApiKey } from '../api/types.ts';
 import { ConfirmField, Dialog, useOpen } from '../parts/dialog.tsx';
-import { CallForm, Field } from '../parts/form.tsx';
+import { CallForm, TextField } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Heading, Pairs, Panel } from '../parts/ui.tsx';
@@ -96,9 +96,14 @@ function Probe({ id }: { id: string }) {
     <Panel title={T.keys.probe}>
       <p>{T.keys.probeHint}</p>
       <CallForm submit={test} label={T.keys.test}>
-        <Field label={T.keys.key} hint={T.keys.keyHint}>
-          {(attributes) => <input {...attributes} name="key" type="password" autocomplete="off" required />}
-        </Field>
+        <TextField
+          label={T.keys.key}
+          hint={T.keys.keyHint}
+          name="key"
+          type="password"
+          autocomplete="off"
+          required
+        />
       </CallForm>
       <TestResult result={result.value} />
     </Panel>

@@ -4,15 +4,15 @@ import { API_KEY_SCOPES, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { api, read } from '../api/client.ts';
 import { platformNow } from '../api/clock.ts';
 import { readKeys, readPlants } from '../api/lists.ts';
-import { may, organizationId } from '../api/session.ts';
+import { organizationId } from '../api/session.ts';
 import type { ApiKeyCreated } from '../api/types.ts';
 import { Dialog, useOpen } from '../parts/dialog.tsx';
 import { download } from '../parts/download.ts';
-import { CallButton, CallForm, Checks, Field } from '../parts/form.tsx';
+import { CallButton, CallForm, Checks, TextField } from '../parts/form.tsx';
 import { Ago, Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, ListScreen, useLoad } from '../parts/load.tsx';
 import { NumberField, numberIn } from '../parts/number-field.tsx';
-import { Badge, Code, Heading, Pairs, Table } from '../parts/ui.tsx';
+import { Badge, Code, Pairs, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 import { type Tested, TestResult, testKey } from './key-test.tsx';
 
@@ -23,67 +23,64 @@ export function KeysScreen() {
   const creating = useOpen<true>();
   const created = useOpen<ApiKeyCreated>();
   return (
-    <>
-      <Heading title={T.keys.title}>
-        {may('ORG_ADMIN') && (
-          <button type="button" class="primary" onClick={() => creating.open(true)}>
-            {T.keys.create}
-          </button>
-        )}
-      </Heading>
-      {creating.shown && (
-        <Dialog title={T.keys.create} close={creating.close} keeps>
-          <CreateForm
-            done={(key) => {
-              creating.close();
-              created.open(key);
-              void loaded.reload();
-            }}
-          />
-        </Dialog>
+    <ListScreen
+      title={T.keys.title}
+      create={{ role: 'ORG_ADMIN', label: T.keys.create, open: () => creating.open(true) }}
+      above={
+        <>
+          {creating.shown && (
+            <Dialog title={T.keys.create} close={creating.close} keeps>
+              <CreateForm
+                done={(key) => {
+                  creating.close();
+                  created.open(key);
+                  void loaded.reload();
+                }}
+              />
+            </Dialog>
+          )}
+          {created.shown && <Secret created={created.shown} close={created.close} />}
+        </>
+      }
+      loaded={loaded}
+    >
+      {(keys) => (
+        <List of={keys} none={T.keys.none}>
+          <Table
+            caption={T.keys.title}
+            columns={[
+              T.keys.name,
+              T.keys.partner,
+              T.keys.prefix,
+              T.keys.scopes,
+              T.keys.state,
+              T.keys.lastUsed,
+              T.keys.expires,
+            ]}
+          >
+            {keys.map((key) => (
+              <tr key={key.id}>
+                <th scope="row">
+                  <a href={`/keys/${key.id}`}>{key.name}</a>
+                </th>
+                <td class="name">{key.partnerId}</td>
+                <td>
+                  <code>{key.keyPrefix}</code>
+                </td>
+                <td>{T.keys.scopeCount(key.scopes.length)}</td>
+                <td>
+                  <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
+                </td>
+                <td>
+                  <Ago at={key.lastUsedAt} />
+                </td>
+                <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
+              </tr>
+            ))}
+          </Table>
+        </List>
       )}
-      {created.shown && <Secret created={created.shown} close={created.close} />}
-      <Shown loaded={loaded}>
-        {(keys) =>
-          keys.length === 0 ? (
-            <Empty>{T.keys.none}</Empty>
-          ) : (
-            <Table
-              caption={T.keys.title}
-              columns={[
-                T.keys.name,
-                T.keys.partner,
-                T.keys.prefix,
-                T.keys.scopes,
-                T.keys.state,
-                T.keys.lastUsed,
-                T.keys.expires,
-              ]}
-            >
-              {keys.map((key) => (
-                <tr key={key.id}>
-                  <th scope="row">
-                    <a href={`/keys/${key.id}`}>{key.name}</a>
-                  </th>
-                  <td class="name">{key.partnerId}</td>
-                  <td>
-                    <code>{key.keyPrefix}</code>
-                  </td>
-                  <td>{T.keys.scopeCount(key.scopes.length)}</td>
-                  <td>
-                    <Badge state={key.isActive ? 'ACTIVE' : 'REVOKED'} />
-                  </td>
-                  <td>
-                    <Ago at={key.lastUsedAt} />
-                  </td>
-                  <td>{key.expiresAt ? <Time at={key.expiresAt} /> : T.common.never}</td>
-                </tr>
-              ))}
-            </Table>
-          )
-        }
-      </Shown>
-    </>
+    </ListScreen>
   );
 }
 
@@ -108,12 +105,8 @@ function CreateForm({ done }: { done: (created: ApiKeyCreated) => void }) {
   };
   return (
     <CallForm submit={create} label={T.keys.create}>
-      <Field label={T.keys.name}>
-        {(attributes) => <input {...attributes} name="name" required maxLength={100} />}
-      </Field>
-      <Field label={T.keys.partner} hint={T.keys.partnerHint}>
-        {(attributes) => <input {...attributes} name="partnerId" required />}
-      </Field>
+      <TextField label={T.keys.name} name="name" required maxLength={100} />
+      <TextField label={T.keys.partner} hint={T.keys.partnerHint} name="partnerId" required />
       <Checks
         legend={T.keys.scopes}
         name="scope"
@@ -147,9 +140,7 @@ function CreateForm({ done }: { done: (created: ApiKeyCreated) => void }) {
             </label>
           ))}
       </fieldset>
-      <Field label={T.keys.addresses} hint={T.keys.addressesHint}>
-        {(attributes) => <input {...attributes} name="addresses" />}
-      </Field>
+      <TextField label={T.keys.addresses} hint={T.keys.addressesHint} name="addresses" />
       <NumberField name="days" label={T.keys.days} hint={T.keys.daysHint} min={1} max={3_650} integer />
     </CallForm>
   );

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { api, read, withCookies } from '../api/client.ts';
 import { signedIn } from '../api/session.ts';
-import { CallForm, Field } from '../parts/form.tsx';
+import { CallForm, TextField } from '../parts/form.tsx';
 import { T } from '../texts.ts';
 
 export function LoginScreen({ hasExpired }: { hasExpired: boolean }) {
@@ -32,30 +32,18 @@ export function LoginScreen({ hasExpired }: { hasExpired: boolean }) {
               {T.login.mailed}
             </p>
           )}
-          <Field label={T.login.email}>
-            {(attributes) => (
-              <input {...attributes} name="email" type="email" autocomplete="username" required />
-            )}
-          </Field>
+          <TextField label={T.login.email} name="email" type="email" autocomplete="username" required />
         </CallForm>
       ) : (
         <CallForm submit={logIn} label={T.login.logIn} key="login">
-          <Field label={T.login.email}>
-            {(attributes) => (
-              <input {...attributes} name="email" type="email" autocomplete="username" required />
-            )}
-          </Field>
-          <Field label={T.login.password}>
-            {(attributes) => (
-              <input
-                {...attributes}
-                name="password"
-                type="password"
-                autocomplete="current-password"
-                required
-              />
-            )}
-          </Field>
+          <TextField label={T.login.email} name="email" type="email" autocomplete="username" required />
+          <TextField
+            label={T.login.password}
+            name="password"
+            type="password"
+            autocomplete="current-password"
+            required
+          />
         </CallForm>
       )}
       <button

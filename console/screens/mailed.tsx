@@ -5,7 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { api, read, withCookies } from '../api/client.ts';
 import { signedIn, user } from '../api/session.ts';
 import { mailedToken } from '../mailed-token.ts';
-import { CallForm, Field } from '../parts/form.tsx';
+import { CallForm, TextField } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { T } from '../texts.ts';
 
@@ -98,18 +98,15 @@ function ResetPassword() {
         <Done text={T.mailed.wasReset} />
       ) : (
         <CallForm submit={reset} label={T.account.changePassword}>
-          <Field label={T.account.new} hint={T.mailed.passwordHint}>
-            {(attributes) => (
-              <input
-                {...attributes}
-                name="new"
-                type="password"
-                autocomplete="new-password"
-                minLength={10}
-                required
-              />
-            )}
-          </Field>
+          <TextField
+            label={T.account.new}
+            hint={T.mailed.passwordHint}
+            name="new"
+            type="password"
+            autocomplete="new-password"
+            minLength={10}
+            required
+          />
         </CallForm>
       )}
     </Page>
@@ -162,21 +159,16 @@ function AcceptInvitation() {
 function AccountFields() {
   return (
     <>
-      <Field label={T.site.name}>
-        {(attributes) => <input {...attributes} name="name" autocomplete="name" maxLength={100} required />}
-      </Field>
-      <Field label={T.login.password} hint={T.mailed.passwordHint}>
-        {(attributes) => (
-          <input
-            {...attributes}
-            name="password"
-            type="password"
-            autocomplete="new-password"
-            minLength={10}
-            required
-          />
-        )}
-      </Field>
+      <TextField label={T.site.name} name="name" autocomplete="name" maxLength={100} required />
+      <TextField
+        label={T.login.password}
+        hint={T.mailed.passwordHint}
+        name="password"
+        type="password"
+        autocomplete="new-password"
+        minLength={10}
+        required
+      />
     </>
   );
 }

@@ -6,9 +6,9 @@ import { readMembers } from '../api/lists.ts';
 import { may, organizationId, user } from '../api/session.ts';
 import type { Member } from '../api/types.ts';
 import { ConfirmButton } from '../parts/dialog.tsx';
-import { About, CallButton, CallForm, Field } from '../parts/form.tsx';
+import { About, CallButton, CallForm, SelectField, TextField } from '../parts/form.tsx';
 import { Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Code, Heading, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
@@ -115,26 +115,18 @@ function Invitations({ id }: { id: string }) {
     <Panel title={T.members.invitations}>
       <CallForm submit={invite} label={T.members.invite}>
         <div class="fields">
-          <Field label={T.login.email}>
-            {(attributes) => <input {...attributes} name="email" type="email" required />}
-          </Field>
-          <Field label={T.members.role}>
-            {(attributes) => (
-              <select {...attributes} name="role">
-                {ROLES.map((role) => (
-                  <option key={role}>{role}</option>
-                ))}
-              </select>
-            )}
-          </Field>
+          <TextField label={T.login.email} name="email" type="email" required />
+          <SelectField label={T.members.role} name="role">
+            {ROLES.map((role) => (
+              <option key={role}>{role}</option>
+            ))}
+          </SelectField>
         </div>
       </CallForm>
       {link.value !== undefined && <Code label={T.members.link} text={link.value} />}
       <Shown loaded={loaded}>
-        {(invitations) =>
-          invitations.length === 0 ? (
-            <Empty>{T.members.noInvitations}</Empty>
-          ) : (
+        {(invitations) => (
+          <List of={invitations} none={T.members.noInvitations}>
             <ul class="plain-list">
               {invitations.map((one) => {
                 const path = { params: { path: { id, invitationId: one.id } } };
@@ -155,8 +147,8 @@ function Invitations({ id }: { id: string }) {
                 );
               })}
             </ul>
-          )
-        }
+          </List>
+        )}
       </Shown>
     </Panel>
   );

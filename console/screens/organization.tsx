@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { api, read } from '../api/client.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Organization } from '../api/types.ts';
-import { CallForm, Field } from '../parts/form.tsx';
+import { CallForm, Field, TextField } from '../parts/form.tsx';
 import { Shown, useLoad } from '../parts/load.tsx';
 import { NumberField, numberIn } from '../parts/number-field.tsx';
 import { Heading, Pairs, Panel } from '../parts/ui.tsx';
@@ -67,11 +67,7 @@ function SettingsForm({
   };
   return (
     <CallForm submit={save} label={T.organization.save}>
-      <Field label={T.site.name}>
-        {(attributes) => (
-          <input {...attributes} name="name" defaultValue={organization.name} maxLength={100} required />
-        )}
-      </Field>
+      <TextField label={T.site.name} name="name" defaultValue={organization.name} maxLength={100} required />
       <div class="fields">
         {Object.entries(organization.settings).map(([name, value]) =>
           typeof value === 'number' ? (

@@ -7,7 +7,7 @@ import {
   eventRoutingKey,
 } from '../../protocol/routing-keys.ts';
 import { membership } from '../api/session.ts';
-import { CallForm, Choices, Field } from '../parts/form.tsx';
+import { CallForm, Choices, Field, SelectField, TextField } from '../parts/form.tsx';
 import { Badge, Code, Heading } from '../parts/ui.tsx';
 import { type Checked, checkSignature } from '../signature.ts';
 import { T } from '../texts.ts';
@@ -37,16 +37,10 @@ export function SignatureScreen() {
         <Field label={T.signature.message} hint={T.signature.messageHint}>
           {(attributes) => <textarea {...attributes} name="message" rows={6} spellcheck={false} required />}
         </Field>
-        <Field label={T.command.routingKey} hint={T.signature.routingKeyHint}>
-          {(attributes) => (
-            <select {...attributes} name="routingKey">
-              <Choices of={keys.map((one) => ({ id: one, name: one }))} />
-            </select>
-          )}
-        </Field>
-        <Field label={T.keys.signingKey}>
-          {(attributes) => <input {...attributes} name="key" type="password" autocomplete="off" required />}
-        </Field>
+        <SelectField label={T.command.routingKey} hint={T.signature.routingKeyHint} name="routingKey">
+          <Choices of={keys.map((one) => ({ id: one, name: one }))} />
+        </SelectField>
+        <TextField label={T.keys.signingKey} name="key" type="password" autocomplete="off" required />
       </CallForm>
       <div role="status">{checked.value && <Outcome checked={checked.value} />}</div>
     </>

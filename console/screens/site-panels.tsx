@@ -3,7 +3,7 @@ import type { CallError } from '../api/client.ts';
 import type { Alert, Command, Explanation, Latest, SubDevice } from '../api/types.ts';
 import { escaped } from '../parts/escaped.ts';
 import { kw, localTime, percent, Time } from '../parts/format.tsx';
-import { Empty } from '../parts/load.tsx';
+import { Empty, List } from '../parts/load.tsx';
 import { Badge, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
@@ -211,9 +211,7 @@ export function SubDevices({
   const samples = new Map(latest?.payload.devices?.map((sample) => [sample.deviceId, sample]));
   return (
     <Panel title={T.site.subDevices}>
-      {subDevices.length === 0 ? (
-        <Empty>{T.site.noSubDevices}</Empty>
-      ) : (
+      <List of={subDevices} none={T.site.noSubDevices}>
         <Table
           caption={T.site.subDevices}
           columns={[
@@ -246,7 +244,7 @@ export function SubDevices({
             );
           })}
         </Table>
-      )}
+      </List>
     </Panel>
   );
 }

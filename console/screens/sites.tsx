@@ -6,9 +6,9 @@ import { attentionOf, leastKnown, valuesOf } from '../api/row-values.ts';
 import { may, organizationId } from '../api/session.ts';
 import type { Alert, Plant } from '../api/types.ts';
 import { Dialog, useOpen } from '../parts/dialog.tsx';
-import { CallForm, Field } from '../parts/form.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
-import { Heading } from '../parts/ui.tsx';
+import { CallForm, TextField } from '../parts/form.tsx';
+import { Empty, ListScreen, useLoad } from '../parts/load.tsx';
+
 import { go, setQuery, url } from '../router.tsx';
 import { T } from '../texts.ts';
 import { FirstRun } from './first-run.tsx';
@@ -43,8 +43,10 @@ export function SitesScreen() {
   const creating = useOpen<true>();
   const search = url.value.searchParams.get('q') ?? '';
   return (
-    <>
-      <Heading title={T.sites.title}>
+    <ListScreen
+      title={T.sites.title}
+      create={{ role: 'OPERATOR', label: T.sites.create, open: () => creating.open(true) }}
+      actions={
         <input
           type="search"
           aria-label={T.sites.search}
@@ -52,22 +54,17 @@ export function SitesScreen() {
           value={search}
           onInput={(event) => setQuery({ q: event.currentTarget.value || null })}
         />
-        {may('OPERATOR') && (
-          <button type="button" class="primary" onClick={() => creating.open(true)}>
-            {T.sites.create}
-          </button>
-        )}
-      </Heading>
-      {creating.shown && <CreateDialog close={creating.close} />}
-      <Shown loaded={loaded}>
-        {(listed) => (
-          <>
-            {may('OPERATOR') && listed.sites.length <= NEW && <FirstRun hasSite={listed.sites.length > 0} />}
-            <List listed={listed} search={search} />
-          </>
-        )}
-      </Shown>
-    </>
+      }
+      above={creating.shown && <CreateDialog close={creating.close} />}
+      loaded={loaded}
+    >
+      {(listed) => (
+        <>
+          {may('OPERATOR') && listed.sites.length <= NEW && <FirstRun hasSite={listed.sites.length > 0} />}
+          <List listed={listed} search={search} />
+        </>
+      )}
+    </ListScreen>
   );
 }
 
@@ -141,25 +138,21 @@ function CreateDialog({ close }: { close: () => void }) {
   return (
     <Dialog title={T.sites.create} close={close}>
       <CallForm submit={create} label={T.sites.create}>
-        <Field label={T.sites.name}>
-          {(attributes) => <input {...attributes} name="name" required maxLength={200} />}
-        </Field>
-        <Field label={T.sites.timezone}>
-          {(attributes) => (
-            <input
-              {...attributes}
-              name="timezone"
-              required
-              defaultValue={Intl.DateTimeFormat().resolvedOptions().timeZone}
-            />
-          )}
-        </Field>
-        <Field label={T.sites.externalId} hint={T.sites.externalIdHint}>
-          {(attributes) => <input {...attributes} name="externalPlantId" />}
-        </Field>
-        <Field label={T.sites.ean} hint={T.sites.eanHint}>
-          {(attributes) => <input {...attributes} name="eanCons" pattern="[0-9]{18}" inputMode="numeric" />}
-        </Field>
+        <TextField label={T.sites.name} name="name" required maxLength={200} />
+        <TextField
+          label={T.sites.timezone}
+          name="timezone"
+          required
+          defaultValue={Intl.DateTimeFormat().resolvedOptions().timeZone}
+        />
+        <TextField label={T.sites.externalId} hint={T.sites.externalIdHint} name="externalPlantId" />
+        <TextField
+          label={T.sites.ean}
+          hint={T.sites.eanHint}
+          name="eanCons"
+          pattern="[0-9]{18}"
+          inputMode="numeric"
+        />
       </CallForm>
     </Dialog>
   );

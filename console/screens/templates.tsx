@@ -5,8 +5,8 @@ import { may, organizationId } from '../api/session.ts';
 import type { DeviceTemplate } from '../api/types.ts';
 import { ConfirmButton, Dialog, useOpen } from '../parts/dialog.tsx';
 import { About, CallForm, Field } from '../parts/form.tsx';
-import { Shown, useLoad } from '../parts/load.tsx';
-import { Code, Heading, Table } from '../parts/ui.tsx';
+import { ListScreen, useLoad } from '../parts/load.tsx';
+import { Code, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 /** What the form begins with. */
@@ -33,42 +33,41 @@ export function TemplatesScreen() {
   const loaded = useLoad(`templates ${organizationId.value}`, readTemplates);
   const edited = useOpen<Edited>();
   return (
-    <>
-      <Heading title={T.templates.title}>
-        {may('ADMIN') && (
-          <button type="button" class="primary" onClick={() => edited.open('new')}>
-            {T.templates.create}
-          </button>
-        )}
-      </Heading>
-      <p class="muted">{T.templates.hint}</p>
-      {edited.shown && <Editor edited={edited.shown} reload={loaded.reload} close={edited.close} />}
-      <Shown loaded={loaded}>
-        {(templates) => (
-          <Table
-            caption={T.templates.title}
-            columns={[
-              T.site.name,
-              T.templates.level,
-              T.templates.asset,
-              T.templates.maker,
-              T.templates.signals,
-              T.templates.actions,
-              ...(may('ADMIN') ? [T.templates.change] : []),
-            ]}
-          >
-            {templates.map((template) => (
-              <Row
-                key={template.id}
-                template={template}
-                open={() => edited.open(template)}
-                reload={loaded.reload}
-              />
-            ))}
-          </Table>
-        )}
-      </Shown>
-    </>
+    <ListScreen
+      title={T.templates.title}
+      create={{ role: 'ADMIN', label: T.templates.create, open: () => edited.open('new') }}
+      above={
+        <>
+          <p class="muted">{T.templates.hint}</p>
+          {edited.shown && <Editor edited={edited.shown} reload={loaded.reload} close={edited.close} />}
+        </>
+      }
+      loaded={loaded}
+    >
+      {(templates) => (
+        <Table
+          caption={T.templates.title}
+          columns={[
+            T.site.name,
+            T.templates.level,
+            T.templates.asset,
+            T.templates.maker,
+            T.templates.signals,
+            T.templates.actions,
+            ...(may('ADMIN') ? [T.templates.change] : []),
+          ]}
+        >
+          {templates.map((template) => (
+            <Row
+              key={template.id}
+              template={template}
+              open={() => edited.open(template)}
+              reload={loaded.reload}
+            />
+          ))}
+        </Table>
+      )}
+    </ListScreen>
   );
 }
 

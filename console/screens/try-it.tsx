@@ -6,7 +6,7 @@ import { platformNow } from '../api/clock.ts';
 import { readSimulated, requestBehaviour } from '../api/simulator.ts';
 import { explain } from '../api/site.ts';
 import type { Command } from '../api/types.ts';
-import { CallButton, Choices, Field } from '../parts/form.tsx';
+import { CallButton, Choices, SelectField } from '../parts/form.tsx';
 import { Failure, Shown, useLoad } from '../parts/load.tsx';
 import { Badge, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
@@ -166,32 +166,26 @@ function Panels({ plantId, sent }: { plantId: string; sent: () => void }) {
       <Shown loaded={loaded}>
         {(simulated) =>
           simulated && (
-            <Field
+            <SelectField
               label={T.tryIt.behaviour}
               hint={
                 chosen.value === undefined
                   ? T.tryIt.behaviours[simulated.behaviour]
                   : T.tryIt.changing(chosen.value)
               }
+              value={chosen.value ?? simulated.behaviour}
+              aria-busy={isBusy.value}
+              onChange={(event) => {
+                const select = event.currentTarget;
+                if (isBusy.value) select.value = chosen.value ?? simulated.behaviour;
+                else void choose(select.value as Behaviour);
+              }}
             >
-              {(attributes) => (
-                <select
-                  {...attributes}
-                  value={chosen.value ?? simulated.behaviour}
-                  aria-busy={isBusy.value}
-                  onChange={(event) => {
-                    const select = event.currentTarget;
-                    if (isBusy.value) select.value = chosen.value ?? simulated.behaviour;
-                    else void choose(select.value as Behaviour);
-                  }}
-                >
-                  <Choices
-                    chosen={chosen.value ?? simulated.behaviour}
-                    of={BEHAVIOURS.map((one) => ({ id: one, name: one }))}
-                  />
-                </select>
-              )}
-            </Field>
+              <Choices
+                chosen={chosen.value ?? simulated.behaviour}
+                of={BEHAVIOURS.map((one) => ({ id: one, name: one }))}
+              />
+            </SelectField>
           )
         }
       </Shown>

@@ -4,14 +4,14 @@ import { EVENT_KINDS } from '../../protocol/routing-keys.ts';
 import { api, read } from '../api/client.ts';
 import { platformNow } from '../api/clock.ts';
 import { readKeys } from '../api/lists.ts';
-import { may, organizationId } from '../api/session.ts';
+import { organizationId } from '../api/session.ts';
 import type { ApiKey, Attempt, Webhook } from '../api/types.ts';
 import { ConfirmButton, Dialog, useOpen } from '../parts/dialog.tsx';
-import { About, CallButton, CallForm, Checks, Choices, Field } from '../parts/form.tsx';
+import { About, CallButton, CallForm, Checks, Choices, SelectField, TextField } from '../parts/form.tsx';
 import { Ago, FirstOf, ms, Time } from '../parts/format.tsx';
-import { Empty, Shown, useLoad } from '../parts/load.tsx';
+import { List, ListScreen, Shown, useLoad } from '../parts/load.tsx';
 import { NumberField, numberIn } from '../parts/number-field.tsx';
-import { Badge, Code, Heading, Pairs, Panel, Table } from '../parts/ui.tsx';
+import { Badge, Code, Pairs, Panel, Table } from '../parts/ui.tsx';
 import { T } from '../texts.ts';
 
 const HOUR = 3_600_000;
@@ -33,51 +33,46 @@ export function WebhooksScreen() {
   const creating = useOpen<true>();
   const secret = useOpen<string>();
   return (
-    <>
-      <Heading title={T.webhooks.title}>
-        {may('ORG_ADMIN') && (
-          <button type="button" class="primary" onClick={() => creating.open(true)}>
-            {T.webhooks.create}
-          </button>
-        )}
-      </Heading>
-      {secret.shown !== undefined && (
-        <Dialog title={T.webhooks.secret} close={secret.close} keeps>
-          <p class="notice">{T.keys.onceHint}</p>
-          <Code label={T.webhooks.secret} text={secret.shown} />
-        </Dialog>
-      )}
-      <Shown loaded={loaded}>
-        {({ webhooks, total, keys }) => (
-          <>
-            {creating.shown && (
-              <Create
-                keys={keys}
-                close={creating.close}
-                done={(made) => {
-                  creating.close();
-                  secret.open(made);
-                  void loaded.reload();
-                }}
+    <ListScreen
+      title={T.webhooks.title}
+      create={{ role: 'ORG_ADMIN', label: T.webhooks.create, open: () => creating.open(true) }}
+      above={
+        secret.shown !== undefined && (
+          <Dialog title={T.webhooks.secret} close={secret.close} keeps>
+            <p class="notice">{T.keys.onceHint}</p>
+            <Code label={T.webhooks.secret} text={secret.shown} />
+          </Dialog>
+        )
+      }
+      loaded={loaded}
+    >
+      {({ webhooks, total, keys }) => (
+        <>
+          {creating.shown && (
+            <Create
+              keys={keys}
+              close={creating.close}
+              done={(made) => {
+                creating.close();
+                secret.open(made);
+                void loaded.reload();
+              }}
+            />
+          )}
+          <List of={webhooks} none={T.webhooks.none}>
+            {webhooks.map((webhook) => (
+              <Shows
+                key={webhook.id}
+                webhook={webhook}
+                keyName={keys.find(({ id }) => id === webhook.keyId)?.name ?? webhook.keyId}
+                after={loaded.after}
               />
-            )}
-            {webhooks.length === 0 ? (
-              <Empty>{T.webhooks.none}</Empty>
-            ) : (
-              webhooks.map((webhook) => (
-                <Shows
-                  key={webhook.id}
-                  webhook={webhook}
-                  keyName={keys.find(({ id }) => id === webhook.keyId)?.name ?? webhook.keyId}
-                  after={loaded.after}
-                />
-              ))
-            )}
-            <FirstOf shown={webhooks.length} total={total} />
-          </>
-        )}
-      </Shown>
-    </>
+            ))}
+          </List>
+          <FirstOf shown={webhooks.length} total={total} />
+        </>
+      )}
+    </ListScreen>
   );
 }
 
@@ -212,10 +207,8 @@ function Attempts({ id, url }: { id: string; url: string }) {
   };
   return (
     <Shown loaded={attempts}>
-      {(all) =>
-        all.length === 0 ? (
-          <Empty>{T.webhooks.noAttempts}</Empty>
-        ) : (
+      {(all) => (
+        <List of={all} none={T.webhooks.noAttempts}>
           <Table
             caption={`${T.webhooks.attempts} ${url}`}
             columns={[
@@ -248,8 +241,8 @@ function Attempts({ id, url }: { id: string; url: string }) {
               </tr>
             ))}
           </Table>
-        )
-      }
+        </List>
+      )}
     </Shown>
   );
 }
@@ -274,16 +267,10 @@ function Create({
   return (
     <Dialog title={T.webhooks.create} close={close}>
       <CallForm submit={create} label={T.webhooks.create}>
-        <Field label={T.webhooks.key}>
-          {(attributes) => (
-            <select {...attributes} name="keyId">
-              <Choices of={keys.filter(({ isActive }) => isActive)} />
-            </select>
-          )}
-        </Field>
-        <Field label={T.webhooks.url} hint={T.webhooks.urlHint}>
-          {(attributes) => <input {...attributes} name="url" type="url" required />}
-        </Field>
+        <SelectField label={T.webhooks.key} name="keyId">
+          <Choices of={keys.filter(({ isActive }) => isActive)} />
+        </SelectField>
+        <TextField label={T.webhooks.url} hint={T.webhooks.urlHint} name="url" type="url" required />
         <Checks
           legend={T.events.type}
           name="type"
