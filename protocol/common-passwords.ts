@@ -1,5 +1,5 @@
 /**
- * The ten thousand passwords that people choose most often [C-14.7] [C-15.6], of a public list of leaked ones, without those
+ * The ten thousand passwords that people choose most often [C-15.6], of a public list of leaked ones, without those
  * that are another one with digits at the end. Sorted, in lower case; each begins with a capital letter that says how many
  * characters it shares with the one before: A none, B one, and so on.
  */

@@ -30,7 +30,7 @@ export async function answerLogin(
   };
 }
 
-/** The answer for a page of our own, whose cookies have the tokens: a script of the page must not read them [C-15.6]. */
+/** The answer for a page of our own, whose cookies have the tokens: a script of the page must not read them [C-1.4]. */
 export function forBrowser(c: Context<AppContext>, answer: LoginAnswer): BrowserAnswer {
   return c.req.header('sec-fetch-site') === 'same-origin' ? withoutTokens(answer) : answer;
 }
