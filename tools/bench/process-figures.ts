@@ -96,31 +96,6 @@ export async function edgeHeap({ miniflare }: Pick<Edge, 'miniflare'>): Promise<
   return usedSize / MIB;
 }
 
-/**
- * Memory of a workerd process that is in no JavaScript heap, MiB: what the runtime itself has allocated. Heaps grow
- * and shrink with their garbage and would hide it.
- */
-export async function nativeMemory(miniflare: Miniflare, pid: number): Promise<number> {
-  return memoryOf(pid).anonymous - (await heapsOf(miniflare)).total;
-}
-
-/** Memory of a workerd process without the unused part of its JavaScript heaps, MiB. */
-export async function memoryInUse(miniflare: Miniflare, pid: number): Promise<number> {
-  const { total, used } = await heapsOf(miniflare);
-  return memoryOf(pid).anonymous - total + used;
-}
-
-/** The size of all JavaScript heaps of a workerd process, and how much of it objects use, MiB. */
-async function heapsOf(miniflare: Miniflare): Promise<{ total: number; used: number }> {
-  const heaps = { total: 0, used: 0 };
-  for (const target of await targets(miniflare)) {
-    const usage = await ask<{ totalSize: number; usedSize: number }>(target, 'Runtime.getHeapUsage');
-    heaps.total += usage.totalSize / MIB;
-    heaps.used += usage.usedSize / MIB;
-  }
-  return heaps;
-}
-
 /** Makes each Worker of this workerd collect its garbage, by a heap snapshot: it answers no other request for that. */
 export async function collectGarbage(miniflare: Miniflare): Promise<void> {
   for (const target of await targets(miniflare)) {

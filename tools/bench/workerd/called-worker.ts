@@ -4,7 +4,7 @@ import worker from '../../../worker/index.ts';
 import { CALLS_PATH } from '../object-calls.ts';
 import { runCalls } from './calls.ts';
 
-export { Metrics, RequestCounter, Site, Vhost } from '../../../worker/index.ts';
+export { Metrics, RequestCounter, Site, Vhost, Watches } from '../../../worker/index.ts';
 
 export default {
   fetch: (request: Request, env: Env, context: ExecutionContext): Response | Promise<Response> => {

@@ -24,17 +24,3 @@ export class FloorRows {
     this.#sql.exec('UPDATE command SET answer = ? WHERE id = ?', answer, id);
   }
 }
-
-/** A table with a single row. */
-export class OneRow {
-  readonly #sql: SqlStorage;
-
-  constructor(storage: DurableObjectStorage) {
-    this.#sql = storage.sql;
-    this.#sql.exec('CREATE TABLE IF NOT EXISTS one (id INTEGER PRIMARY KEY, value INTEGER)');
-  }
-
-  write(value: number): void {
-    this.#sql.exec('INSERT OR REPLACE INTO one VALUES (1, ?)', value);
-  }
-}
